@@ -1,0 +1,61 @@
+# make run    the daemon on this machine's real devices, against the built-in stand-in for the kubelet
+# make test   every test that needs neither root nor Go;  make e2e: the ones with real kubelets
+# The other targets are for development: see docs/development.md.
+
+PYTHON ?= python3
+VENV ?= .venv
+CONFIG ?= examples/configs/this-machine.yaml
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+
+.PHONY: run test lint e2e bench lock generate clean
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+# The locks carry hashes, so what is installed is what was tested.
+$(VENV)/runtime.stamp: requirements/runtime.txt pyproject.toml
+	@echo "==> $(VENV): a virtual environment for the daemon (once, about half a minute)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "genericdp needs Python 3.11 or newer; name one with make PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "no virtual environment could be made: apt-get install python3-venv" >&2; exit 1; }
+	@echo "==> installing the run-time dependencies"
+	@$(PIP) install --progress-bar off --require-hashes -r requirements/runtime.txt | sed -u -n 's/^Collecting \([^ ]*\).*/    \1/p; s/^\(Successfully\)/    \1/p'
+	@$(BIN)/python -c 'import grpc, yaml, jsonschema, re2, inotify_simple' || { echo "installing the dependencies failed: see the messages above" >&2; exit 1; }
+	@echo "==> installing genericdp into it"
+	@$(PIP) install -q --no-deps -e .
+	@touch $@
+
+$(VENV)/development.stamp: requirements/development.txt $(VENV)/runtime.stamp
+	@echo "==> installing the development tools"
+	@$(PIP) install --progress-bar off --require-hashes -r requirements/development.txt | sed -u -n 's/^Collecting \([^ ]*\).*/    \1/p; s/^\(Successfully\)/    \1/p'
+	@$(BIN)/python -c 'import pytest, hypothesis, mypy' || { echo "installing the development tools failed: see the messages above" >&2; exit 1; }
+	@touch $@
+
+run: $(VENV)/runtime.stamp
+	@$(BIN)/genericdp simulate --config $(CONFIG)
+
+test: $(VENV)/development.stamp
+	@$(MAKE) --no-print-directory lint
+	@$(BIN)/python -m pytest -m 'not e2e'
+
+lint: $(VENV)/development.stamp
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	@$(BIN)/mypy
+
+e2e: $(VENV)/development.stamp
+	@tests/e2e/run $(BIN)
+
+bench: $(VENV)/development.stamp
+	@$(BIN)/python -m bench
+
+lock: $(VENV)/development.stamp
+	@tools/lock $(BIN)
+
+generate: $(VENV)/development.stamp
+	@tools/generate_protobuf $(BIN)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,7 @@
+"""``python -m genericdp``."""
+
+import sys
+
+from genericdp.cli import main
+
+sys.exit(main())

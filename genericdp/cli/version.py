@@ -1,0 +1,36 @@
+"""``genericdp version``: what to put into a bug report."""
+
+from __future__ import annotations
+
+import json
+import platform
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from genericdp import __version__
+from genericdp.cli.options import add_output
+
+if TYPE_CHECKING:
+    import argparse
+
+SUMMARY = "print the versions of genericdp, Python and gRPC"
+EXAMPLE = "  genericdp version"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    add_output(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Print the versions."""
+    versions = {
+        "genericdp": __version__,
+        "python": platform.python_version(),
+        "grpc": version("grpcio"),
+    }
+    if arguments.output == "json":
+        print(json.dumps(versions))
+    else:
+        print("\n".join(f"{name} {number}" for name, number in versions.items()))
+    return 0

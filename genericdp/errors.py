@@ -1,0 +1,46 @@
+"""What can go wrong through a user's mistake or the host's state, each with an exit code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class Problem:
+    """One mistake in a config: lines and columns count from 1, columns in characters."""
+
+    file: str
+    line: int
+    column: int
+    path: str
+    """Where in the document, as ``.resources[1].replicas``; empty for the document itself."""
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}:{self.column}: "
+        path = f"{self.path}: " if self.path else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{where}{path}{self.message}{hint}"
+
+
+class GenericdpError(Exception):
+    """A failure that a person can understand and mend: shown as a message, without a traceback."""
+
+    exit_code = 1
+
+
+class UsageError(GenericdpError):
+    """A flag, argument or folder that cannot be used."""
+
+    exit_code = 2
+
+
+class ConfigError(GenericdpError):
+    """A config that cannot be used, with every problem that was found."""
+
+    exit_code = 2
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems

@@ -1,0 +1,80 @@
+"""The one glob dialect of the config language: ``*``, ``?``, ``[…]`` and ``[!…]``."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MAGIC = re.compile(r"[*?[]")
+
+
+def is_glob(text: str) -> bool:
+    """Say whether the text holds a character that makes it a pattern."""
+    return _MAGIC.search(text) is not None
+
+
+def escape(text: str) -> str:
+    """Make a pattern that matches exactly this text."""
+    return _MAGIC.sub(lambda found: f"[{found.group()}]", text)
+
+
+def unescape(pattern: str) -> str:
+    """Give the only text that an escaped pattern matches; undoes ``escape``."""
+    return re.sub(r"\[([*?[])\]", r"\1", pattern)
+
+
+def matches(pattern: str, text: str, *, ignore_case: bool = False) -> bool:
+    """Say whether the whole text matches the pattern."""
+    return _compiled(pattern, ignore_case).match(text) is not None
+
+
+def matches_any(patterns: Iterable[str], text: str, *, ignore_case: bool = False) -> bool:
+    """Say whether the whole text matches one of the patterns."""
+    return any(matches(pattern, text, ignore_case=ignore_case) for pattern in patterns)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:  # noqa: FBT001
+    # fnmatch makes each `*` but the last atomic, so that no text makes it backtrack.
+    return re.compile(fnmatch.translate(pattern), re.IGNORECASE if ignore_case else 0)
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """Say what is wrong with a pattern, if anything."""
+    at = 0
+    while (at := pattern.find("[", at)) != -1:
+        # A `]` right after the bracket (or after its `!`) stands for itself.
+        first = at + 2 if pattern[at + 1 : at + 2] == "!" else at + 1
+        end = pattern.find("]", first + 1)
+        if end == -1:
+            return f"the bracket at character {at + 1} of {pattern!r} is not closed"
+        if (reversed_range := _reversed_range(pattern[first:end])) is not None:
+            return f"the range {reversed_range!r} in {pattern!r} runs backwards and matches nothing"
+        at = end + 1
+    return None
+
+
+def _reversed_range(members: str) -> str | None:
+    for found in re.finditer(r"(?s)(.)-(.)", members):
+        if found[1] > found[2]:
+            return found[0]
+    return None
+
+
+def path_problem(pattern: str) -> str | None:
+    """Say what is wrong with a pattern for absolute paths, if anything."""
+    if not pattern.startswith("/"):
+        return f"{pattern!r} is not an absolute path"
+    if "\0" in pattern or "\n" in pattern:
+        return "a path cannot hold a NUL or a newline"
+    segments = pattern.split("/")
+    if ".." in segments:
+        return f"{pattern!r} holds '..'"
+    if any("**" in segment for segment in segments):
+        return f"{pattern!r} holds '**': a glob matches within one folder"
+    return pattern_problem(pattern)

@@ -1,0 +1,280 @@
+"""What a config asks for: frozen values, one class for each mapping of the language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from genericdp.template import Template
+
+Globs = tuple[str, ...]
+"""Any of these patterns; empty: no condition."""
+
+
+class FileType(StrEnum):
+    """What a path leads to."""
+
+    CHAR = "char"
+    BLOCK = "block"
+    DIRECTORY = "directory"
+    FILE = "file"
+
+
+class Preference(StrEnum):
+    """Which free devices a container should rather get."""
+
+    AUTO = "auto"
+    NONE = "none"
+    SPREAD = "spread"
+    PACKED = "packed"
+    CLOSEST = "closest"
+
+
+class TopologyMode(StrEnum):
+    """Where a device's NUMA nodes come from."""
+
+    AUTO = "auto"
+    NONE = "none"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where something stands in a config, counted from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PathSelector:
+    """Files by glob."""
+
+    globs: Globs
+    types: tuple[FileType, ...] = (FileType.CHAR, FileType.BLOCK)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UdevSelector:
+    """Devices of sysfs by what udev knows of them."""
+
+    subsystem: Globs = ()
+    devtype: Globs = ()
+    name: Globs = ()
+    driver: Globs = ()
+    properties: Mapping[str, Globs] = field(default_factory=dict)
+    attributes: Mapping[str, Globs] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsbSelector:
+    """USB devices; hexadecimal ids compare without case."""
+
+    vendor: Globs = ()
+    product: Globs = ()
+    serial: Globs = ()
+    port: Globs = ()
+    device_class: Globs = ()
+    interface: Globs = ()
+    bus: Globs = ()
+    number: Globs = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PciSelector:
+    """PCI functions; hexadecimal ids compare without case."""
+
+    address: Globs = ()
+    vendor: Globs = ()
+    device: Globs = ()
+    subsystem_vendor: Globs = ()
+    subsystem_device: Globs = ()
+    device_class: Globs = ()
+    driver: Globs = ()
+    function: str = ""
+    """``physical``, ``virtual``, or empty for both."""
+    iommu_group: Globs = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NetSelector:
+    """Network interfaces."""
+
+    name: Globs = ()
+    link_type: Globs = ()
+    driver: Globs = ()
+    address: Globs = ()
+
+
+Candidates = PathSelector | UdevSelector | UsbSelector | PciSelector | NetSelector
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hardware:
+    """What a candidate must be or sit on."""
+
+    usb: UsbSelector | None = None
+    pci: PciSelector | None = None
+    udev: UdevSelector | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selector:
+    """One entry of ``match`` or ``exclude``: all of its conditions hold."""
+
+    candidates: Candidates
+    hardware: Hardware = Hardware()
+    values: Mapping[str, Globs] = field(default_factory=dict)
+
+
+class ValueKind(StrEnum):
+    """Where a value of the resource's own comes from."""
+
+    TEXT = "text"
+    FILE = "file"
+    LINK = "link"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValueSource:
+    """A declared value: a text, a file's content or a link's last part, then a regex over it."""
+
+    kind: ValueKind
+    source: Template
+    regex: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceNodes:
+    """One entry of ``inject.devices``: a template and glob, or a subsystem's nodes nearby."""
+
+    path: Template | None = None
+    subsystem: str | None = None
+    name: Globs = ()
+    container_path: Template | None = None
+    permissions: str = "rw"
+    shared: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mount:
+    """A folder or file of the host in the container."""
+
+    host_path: Template
+    container_path: Template
+    read_only: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EnvVar:
+    """A variable; the distinct values of several devices are joined."""
+
+    value: Template
+    separator: str = ","
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inject:
+    """What a container gets for each member of a device."""
+
+    devices: tuple[DeviceNodes, ...] | None = None
+    """None: the candidates' own nodes."""
+    mounts: tuple[Mount, ...] = ()
+    env: Mapping[str, EnvVar] = field(default_factory=dict)
+    annotations: Mapping[str, Template] = field(default_factory=dict)
+    cdi: tuple[Template, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """A program with its arguments; no shell is involved."""
+
+    argv: tuple[Template, ...]
+    env: Mapping[str, Template] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileCheck:
+    """What a file's content must be."""
+
+    path: Template
+    regex: str | None = None
+    equals: Template | None = None
+    min: float | None = None
+    max: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenCheck:
+    """That the device's nodes can be opened."""
+
+    mode: str = "rw"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KernelLogCheck:
+    """That no line of the kernel's log names the device."""
+
+    regex: str
+    where: Mapping[str, Template] = field(default_factory=dict)
+    ignore: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Probe:
+    """A health check with corev1's thresholds."""
+
+    check: Command | FileCheck | OpenCheck | KernelLogCheck
+    period_seconds: int = 10
+    timeout_seconds: int = 5
+    initial_delay_seconds: int = 0
+    failure_threshold: int = 3
+    success_threshold: int = 1
+    recover_after_seconds: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hook:
+    """A command run at allocation or before a container starts."""
+
+    command: Command
+    timeout_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hooks:
+    """The hooks of a resource."""
+
+    allocate: Hook | None = None
+    pre_start: Hook | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resource:
+    """One advertised name and all that the config says of it."""
+
+    name: str
+    place: Place = field(compare=False)
+    match: tuple[Selector, ...]
+    exclude: tuple[Selector, ...] = ()
+    node_names: Globs = ()
+    values: Mapping[str, ValueSource] = field(default_factory=dict)
+    group_by: Template | None = None
+    group_needs: int | str | None = None
+    """How many members a group needs, or ``each``: one from each entry of ``match``."""
+    id: Template | None = None
+    replicas: int = 1
+    prefer: Preference = Preference.AUTO
+    topology: TopologyMode = TopologyMode.AUTO
+    forget_after_seconds: int = 300
+    inject: Inject = Inject()
+    health: tuple[Probe, ...] = ()
+    hooks: Hooks = Hooks()

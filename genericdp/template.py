@@ -1,0 +1,215 @@
+"""Templates: ``$(scope.name)`` or ``$(scope.name:-default)``; ``$$(`` is a literal ``$(``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+_USB = "vendor product serial port class interface bus number"
+_PCI = "address vendor device subsystemVendor subsystemDevice class driver function iommuGroup"
+_DEVICE = "path name syspath subsystem devtype driver major minor numa id"
+
+SCOPES: dict[str, frozenset[str] | None] = {
+    "device": frozenset(_DEVICE.split()),
+    "property": None,
+    "attribute": None,
+    "usb": frozenset(_USB.split()),
+    "pci": frozenset(_PCI.split()),
+    "net": frozenset({"name", "linkType", "driver", "address"}),
+    "value": None,
+    "node": frozenset({"name"}),
+    "allocation": frozenset({"index"}),
+}
+"""The names of each scope; None where the hardware or the config decides which exist."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.:/@+,-]+")
+_MAY_HOLD_SLASHES = {("device", "path"), ("device", "syspath")}
+_MAY_HOLD_PATHS = {"property", "attribute"}
+
+
+class TemplateSyntaxError(ValueError):
+    """A text that is no template; ``offset`` counts characters from 0."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+class UnusableValueError(Exception):
+    """A name that this device lacks, or whose text cannot stand at that place."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reference:
+    """One ``$(scope.name)``; ``offset`` is where it starts in the text."""
+
+    scope: str
+    name: str
+    default: str | None = None
+    offset: int = 0
+
+    def __str__(self) -> str:
+        return f"$({self.scope}.{self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text with references in it, taken apart."""
+
+    parts: tuple[str | Reference, ...]
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """The references, in the order of the text."""
+        return tuple(part for part in self.parts if isinstance(part, Reference))
+
+    def __str__(self) -> str:
+        return "".join(
+            part.replace("$(", "$$(") if isinstance(part, str) else str(part) for part in self.parts
+        )
+
+
+class Lookup(Protocol):
+    """Gives the text of a reference for one device, or None if the device lacks it."""
+
+    def __call__(self, scope: str, name: str, /) -> str | None:
+        """Give the text, or None."""
+
+
+def parse(text: str) -> Template:
+    """Take a text apart; raises TemplateSyntaxError."""
+    parts: list[str | Reference] = []
+    literal, at = "", 0
+    while (start := text.find("$(", at)) != -1:
+        if start > at and text[start - 1] == "$":
+            literal, at = literal + text[at : start - 1] + "$(", start + 2
+            continue
+        literal += text[at:start]
+        end = text.find(")", start)
+        if end == -1:
+            raise TemplateSyntaxError("'$(' is not closed", start)
+        if literal:
+            parts.append(literal)
+        parts.append(_reference(text[start + 2 : end], start))
+        literal, at = "", end + 1
+    literal += text[at:]
+    return Template((*parts, literal) if literal else tuple(parts))
+
+
+def _reference(inner: str, offset: int) -> Reference:
+    name, colon, default = inner.partition(":-")
+    if "$(" in default:
+        raise TemplateSyntaxError("a default cannot hold another template", offset)
+    scope, dot, rest = name.partition(".")
+    if not dot or not scope or not _NAME.fullmatch(rest):
+        raise TemplateSyntaxError(
+            f"'$({inner})' is not of the form $(scope.name), as in $(device.path)", offset
+        )
+    return Reference(scope=scope, name=rest, default=default if colon else None, offset=offset)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    """What may be named at one place of a config, beside what may be named everywhere."""
+
+    device_id: bool = False
+    allocation: bool = False
+    values: frozenset[str] = frozenset()
+
+
+def complaints(template: Template, context: Context) -> Iterator[tuple[Reference, str, str]]:
+    """Give each reference that cannot exist at this place, with what is wrong and a hint."""
+    for reference in template.references:
+        if (complaint := _complaint(reference, context)) is not None:
+            yield reference, *complaint
+
+
+def _complaint(reference: Reference, context: Context) -> tuple[str, str] | None:
+    scope, name = reference.scope, reference.name
+    if scope not in SCOPES:
+        return f"unknown scope {scope!r} in '{reference}'", _did_you_mean(scope, SCOPES)
+    known = context.values if scope == "value" else SCOPES[scope]
+    if known is not None and name not in known:
+        hint = _did_you_mean(name, known)
+        if scope == "value" and not known:
+            hint = "declare it under values"
+        return f"unknown name {name!r} in '{reference}'", hint
+    if scope == "attribute" and (name.startswith("/") or ".." in name.split("/")):
+        return f"'{reference}' does not lie below the device", "name a file below its sysfs folder"
+    if (scope, name) == ("device", "id") and not context.device_id:
+        return "'$(device.id)' cannot be used here", "only in inject, health and hooks"
+    if scope == "allocation" and not context.allocation:
+        hint = "only in containerPath, env and annotations"
+        return "'$(allocation.index)' cannot be used here", hint
+    return None
+
+
+def _did_you_mean(word: str, known: Collection[str]) -> str:
+    if close := get_close_matches(word, sorted(known), n=1):
+        return f"did you mean {close[0]!r}?"
+    return f"known: {', '.join(sorted(known))}"
+
+
+def bind(
+    template: Template,
+    lookup: Lookup,
+    *,
+    path: bool = False,
+    quote: Callable[[str], str] = str,
+    later: Collection[str] = (),
+) -> Template:
+    """Insert what the lookup gives; references to the scopes ``later`` stay as they are.
+
+    In a ``path`` an inserted text must not bring folders of its own. ``quote`` makes inserted
+    text literal where the result is a pattern. Raises UnusableValueError with a reason.
+    """
+    literal = ""
+    parts: list[str | Reference] = []
+    for part in template.parts:
+        if isinstance(part, str):
+            literal += part
+        elif part.scope in later:
+            parts += [literal, part] if literal else [part]
+            literal = ""
+        else:
+            literal += quote(_inserted(part, lookup, path=path))
+    return Template((*parts, literal) if literal else tuple(parts))
+
+
+def expand(
+    template: Template,
+    lookup: Lookup,
+    *,
+    path: bool = False,
+    quote: Callable[[str], str] = str,
+) -> str:
+    """Insert everything and give the text; raises UnusableValueError with a reason."""
+    text = "".join(map(str, bind(template, lookup, path=path, quote=quote).parts))
+    if path and ".." in text.split("/"):
+        raise UnusableValueError(f"'{template}' gives {text!r}, which holds '..'")
+    return text
+
+
+def _inserted(reference: Reference, lookup: Lookup, *, path: bool) -> str:
+    text = lookup(reference.scope, reference.name)
+    if text is None:
+        text = reference.default
+    if text is None:
+        raise UnusableValueError(f"it has no '{reference}'")
+    if "\n" in text or "\0" in text:
+        raise UnusableValueError(f"'{reference}' is {text!r}, which holds a newline or NUL")
+    if path and "/" in text and not _may_hold_slashes(reference, text):
+        raise UnusableValueError(f"'{reference}' is {text!r}, which cannot be part of a path")
+    return text
+
+
+def _may_hold_slashes(reference: Reference, text: str) -> bool:
+    if (reference.scope, reference.name) in _MAY_HOLD_SLASHES:
+        return True
+    absolute = text.startswith("/") and ".." not in text.split("/")
+    return reference.scope in _MAY_HOLD_PATHS and absolute
