@@ -69,7 +69,7 @@ def parser_of(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _add_command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],  # noqa: SLF001
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
     name: str,
     command: Command,
 ) -> None:

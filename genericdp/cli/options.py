@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
 
 _FORMATS = ("text", "json")
 
