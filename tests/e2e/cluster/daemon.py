@@ -1,0 +1,71 @@
+"""The daemon, as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+from tests.e2e.cluster.node import NODE_NAME
+from tests.e2e.cluster.sweep import MARK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Daemon:
+    """``genericdp run``; leaving the context ends it and checks that it ended well."""
+
+    def __init__(self, program: Path, folder: Path, config: str, kubelet_dir: Path) -> None:
+        self._program = program
+        self._folder = folder
+        self._config = folder / "config.yaml"
+        self._config.write_text(config)
+        self._kubelet_dir = kubelet_dir
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Daemon:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._process is None:
+            return
+        code = self._end(signal.SIGTERM)
+        if kind is not None:
+            print(f"\nthe daemon's log:\n{self.log()}")
+        else:
+            assert code == 0, f"SIGTERM ended the daemon with {code}:\n{self.log()}"
+
+    def start(self) -> None:
+        """Start it."""
+        files = ("--config", str(self._config), "--kubelet-dir", str(self._kubelet_dir))
+        with (self._folder / "daemon.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(self._program), "run", *files, "--node-name", NODE_NAME],
+                env={**os.environ, MARK: str(self._folder)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        self._end(signal.SIGKILL)
+
+    def log(self) -> str:
+        """Give what it has logged since the test began."""
+        return (self._folder / "daemon.log").read_text(errors="replace")
+
+    def _end(self, number: signal.Signals) -> int:
+        assert self._process is not None
+        process, self._process = self._process, None
+        assert process.poll() is None, f"the daemon ended by itself:\n{self.log()}"
+        process.send_signal(number)
+        try:
+            return process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise

@@ -1,0 +1,196 @@
+"""A node: containerd and a kubelet without a control plane, which runs static pods."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.cluster.image import pack
+from tests.e2e.cluster.sweep import DEVICE_PLUGINS, MARK, sweep
+from tests.e2e.cluster.waiting import eventually
+
+PAUSE_IMAGE = "localhost/pause:1"
+LOOK_IMAGE = "localhost/look:1"
+NODE_NAME = "node1"
+_PODS = "http://127.0.0.1:10255/pods"
+_HERE = Path(__file__).parent
+
+# The native snapshotter copies: it needs no overlay filesystem, and the images are small.
+# restrict_oom_score_adj: without CAP_SYS_RESOURCE nobody can lower a container's OOM score.
+_CONTAINERD = """\
+version = 3
+root = "{folder}/containerd/root"
+state = "{folder}/containerd/state"
+disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.differ.v1.erofs"]
+[grpc]
+  address = "{folder}/containerd/containerd.sock"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{folder}/containerd/opt"
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "native"
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = "{pause}"
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    container_annotations = ["*", "*/*"]
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["{folder}/cni"]
+    conf_dir = "{folder}/cni"
+"""
+
+# failCgroupV1: kubelets from 1.35 on refuse to start on cgroup v1 otherwise.
+_KUBELET = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+staticPodPath: {folder}/manifests
+fileCheckFrequency: 1s
+syncFrequency: 5s
+podLogsDir: {folder}/logs
+cgroupDriver: cgroupfs
+containerRuntimeEndpoint: unix://{folder}/containerd/containerd.sock
+failSwapOn: false
+failCgroupV1: false
+authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
+authorization: {{mode: AlwaysAllow}}
+address: 127.0.0.1
+readOnlyPort: 10255
+evictionHard: {{memory.available: "1Mi", nodefs.available: "1%", imagefs.available: "1%"}}
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Binaries:
+    """Where the build left them."""
+
+    kubelet: Path
+    containerd: Path
+
+
+class Node:
+    """Owns the processes and the folder of one node."""
+
+    def __init__(self, folder: Path, binaries: Binaries) -> None:
+        self.folder = folder
+        self._bin = binaries
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Node:
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in reversed(list(self._running)):
+            self._end(name, signal.SIGKILL)
+        sweep(self.folder)
+
+    def _start(self) -> None:
+        for name in ("containerd", "cni", "manifests", "logs"):
+            (self.folder / name).mkdir(parents=True)
+        (self.folder / "containerd.toml").write_text(
+            _CONTAINERD.format(folder=self.folder, pause=PAUSE_IMAGE)
+        )
+        (self.folder / "kubelet.yaml").write_text(_KUBELET.format(folder=self.folder))
+        self._launch("containerd", self._bin.containerd / "containerd", "-c", "containerd.toml")
+        eventually(self._containerd_answers, what="containerd answers")
+        self._load_image(PAUSE_IMAGE, "/bin/busybox", "sleep", "2147483647")
+        self._load_image(LOOK_IMAGE, "/bin/busybox", "sh", "/bin/look")
+        self.start_kubelet()
+
+    def start_kubelet(self) -> None:
+        """Start it and wait until it takes registrations."""
+        # Left by one that was killed: what is waited for is the new one.
+        (DEVICE_PLUGINS / "kubelet.sock").unlink(missing_ok=True)
+        arguments = {
+            "--config": "kubelet.yaml",
+            "--root-dir": str(self.folder / "kubelet"),
+            "--cert-dir": str(self.folder / "certificates"),
+            "--hostname-override": NODE_NAME,
+            "--v": "2",
+        }
+        flags = (f"{flag}={value}" for flag, value in arguments.items())
+        kubelet = self._launch("kubelet", self._bin.kubelet / "kubelet", *flags)
+
+        def serves() -> bool:
+            if kubelet.poll() is not None:
+                raise AssertionError(f"the kubelet ended: {self.log('kubelet')[-3000:]}")
+            return (DEVICE_PLUGINS / "kubelet.sock").is_socket()
+
+        eventually(serves, seconds=60, what="the kubelet takes registrations")
+
+    def kill_kubelet(self) -> None:
+        """End it as a crash does."""
+        self._end("kubelet", signal.SIGKILL)
+
+    def log(self, name: str) -> str:
+        """Give what ``kubelet`` or ``containerd`` has logged."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def pods(self) -> list[dict[str, Any]]:
+        """Give the kubelet's pods with their state; none while it does not answer."""
+        try:
+            with urllib.request.urlopen(_PODS, timeout=5) as answer:
+                found: list[dict[str, Any]] = json.load(answer).get("items") or []
+                return found
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return []
+
+    def ctr(self, *words: str, check: bool = True) -> str:
+        """Ask containerd; give what it prints."""
+        socket = str(self.folder / "containerd/containerd.sock")
+        command = [str(self._bin.containerd / "ctr"), "-a", socket, "-n", "k8s.io", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        if check and done.returncode:
+            raise AssertionError(f"ctr {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def running(self) -> dict[str, int]:
+        """Give the ids of the containers that run, sandboxes too, with their first process."""
+        tasks = (line.split() for line in self.ctr("tasks", "ls").splitlines()[1:])
+        return {task: int(process_id) for task, process_id, state in tasks if state == "RUNNING"}
+
+    def _containerd_answers(self) -> bool:
+        return "Server" in self.ctr("version", check=False)
+
+    def _load_image(self, name: str, *command: str) -> None:
+        rootfs = self.folder / "image"
+        (rootfs / "bin").mkdir(parents=True)
+        shutil.copy2("/bin/busybox", rootfs / "bin/busybox")
+        shutil.copy2(_HERE / "look", rootfs / "bin/look")
+        archive = self.folder / "image.tar"
+        pack(archive, name, rootfs, command)
+        self.ctr("images", "import", "--local", "--snapshotter", "native", str(archive))
+        shutil.rmtree(rootfs)
+        archive.unlink()
+
+    def _launch(self, name: str, program: Path, *arguments: str) -> subprocess.Popen[bytes]:
+        path = f"{self._bin.containerd}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                [str(program), *arguments],
+                cwd=self.folder,
+                env={**os.environ, "PATH": path, MARK: str(self.folder)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return self._running[name]
+
+    def _end(self, name: str, number: signal.Signals) -> None:
+        process = self._running.pop(name)
+        process.send_signal(number)
+        process.wait(timeout=30)

@@ -1,0 +1,99 @@
+"""Removes everything a node left on this machine: ``python -m tests.e2e.cluster.sweep FOLDER``.
+
+It works from what the kernel says, so it also cleans up after a run that was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
+MARK = "GENERICDP_NODE_FOLDER"
+"""A variable in the environment of each process of a node; containerd hands it to its shims."""
+
+_LOGS = (Path("/var/log/containers"), Path("/var/log/pods"))
+_CONTAINERD = tuple(
+    Path("/run/containerd", name) for name in ("s", "fifo", "runc/k8s.io", "runc", "")
+)
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+def sweep(folder: Path) -> None:
+    """End the processes of the node in this folder, undo its mounts and remove its files."""
+    _end_processes(folder)
+    for point in _mounts_below(folder):
+        subprocess.run(["umount", "-l", point], check=False)
+    for address in folder.glob("*/containerd/state/io.containerd.runtime.v2.task/*/*/address"):
+        Path(address.read_text().removeprefix("unix://")).unlink(missing_ok=True)
+    for hierarchy in (_CGROUPS, *_CGROUPS.iterdir()):
+        _remove_cgroup(hierarchy / "kubepods")
+    for link in _LOGS[0].glob("*"):
+        if link.is_symlink() and link.readlink().is_relative_to(folder):
+            link.unlink()
+    shutil.rmtree(DEVICE_PLUGINS, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    # What the kubelet and containerd made for themselves, unless something else lives there.
+    for made in (DEVICE_PLUGINS.parent, *_LOGS, *_CONTAINERD):
+        with suppress(OSError):
+            made.rmdir()
+
+
+def _end_processes(folder: Path) -> None:
+    deadline = time.monotonic() + 10
+    while ids := set(_processes_of(folder)):
+        for process_id in ids:
+            with suppress(ProcessLookupError):
+                os.kill(process_id, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            raise AssertionError(f"processes that do not end: {sorted(ids)}")
+        time.sleep(0.05)
+
+
+def _processes_of(folder: Path) -> Iterator[int]:
+    """Give those that were started with the mark of the folder, and all their descendants."""
+    mark = os.fsencode(f"{MARK}={folder}")
+    children: dict[int, list[int]] = {}
+    found: list[int] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            status = (process / "stat").read_text().rpartition(") ")[2].split()
+            if status[0] == "Z":
+                continue
+            children.setdefault(int(status[1]), []).append(int(process.name))
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    while found:
+        process_id = found.pop()
+        found += children.pop(process_id, [])
+        yield process_id
+
+
+def _mounts_below(folder: Path) -> list[str]:
+    points = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    return sorted((p for p in points if Path(p).is_relative_to(folder)), reverse=True)
+
+
+def _remove_cgroup(group: Path) -> None:
+    """Remove it with those inside; one that still holds processes stays."""
+    if not group.is_dir():
+        return
+    for inner in group.iterdir():
+        if inner.is_dir():
+            _remove_cgroup(inner)
+    with suppress(OSError):
+        group.rmdir()
+
+
+if __name__ == "__main__":
+    sweep(Path(sys.argv[1]))

@@ -1,0 +1,82 @@
+"""A real node for each kubelet, the daemon on it, and what both of them list."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.bench import CONFIG, FUSE, Bench
+from tests.e2e.cluster import loop
+from tests.e2e.cluster.daemon import Daemon
+from tests.e2e.cluster.listing import PodResources
+from tests.e2e.cluster.node import Binaries, Node
+from tests.e2e.cluster.pods import Pod
+from tests.e2e.cluster.sweep import DEVICE_PLUGINS
+from tests.e2e.cluster.versions import CONTAINERD, KUBELETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def _from_run(name: str) -> Path:
+    """Give a path that tests/e2e/run has set."""
+    if name not in os.environ:
+        pytest.fail(f"{name} is not set: these tests run with `make e2e`", pytrace=False)
+    return Path(os.environ[name])
+
+
+def _program() -> Path:
+    """Give the command under test: the one beside this Python."""
+    beside = Path(sys.executable).parent / "genericdp"
+    return Path(os.environ.get("GENERICDP_E2E_PROGRAM", beside))
+
+
+@pytest.fixture(scope="session", params=KUBELETS, ids=lambda version: f"kubelet-{version}")
+def node(request: pytest.FixtureRequest) -> Iterator[Node]:
+    """Run one node at a time: the kubelet's folder for plugins is the same for all."""
+    version: str = request.param
+    cache = _from_run("GENERICDP_E2E_CACHE")
+    binaries = Binaries(
+        kubelet=cache / f"kubelet-{version}", containerd=cache / f"containerd-{CONTAINERD}"
+    )
+    with Node(_from_run("GENERICDP_E2E_FOLDER") / version, binaries) as running:
+        print(f"\nkubelet {version} runs", flush=True)
+        yield running
+
+
+@pytest.fixture
+def loops() -> Iterator[None]:
+    """Begin and end without the tests' loop devices."""
+    loop.remove_all()
+    yield
+    loop.remove_all()
+
+
+@pytest.fixture
+def bench(node: Node, loops: None, tmp_path: Path) -> Iterator[Bench]:
+    """Start the daemon, and wait until the kubelet lists what the config promises."""
+    for name in ("read-only", "writable"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "of-the-host").touch()
+    config = CONFIG.replace("FOLDER", str(tmp_path))
+    with ExitStack() as ends:
+        # Before the daemon: it ends last, when the pods have gone.
+        daemon = ends.enter_context(Daemon(_program(), tmp_path, config, DEVICE_PLUGINS))
+
+        def pod(name: str, limits: dict[str, int] | None = None, look_at: str = "") -> Pod:
+            return ends.enter_context(Pod(node, name, limits or {}, look_at))
+
+        bench = Bench(
+            node=node,
+            daemon=daemon,
+            folder=tmp_path,
+            resources=PodResources(node.folder),
+            pod=pod,
+        )
+        bench.await_listed(FUSE, "fuse", "fuse::1", "fuse::2")
+        yield bench

@@ -1,0 +1,80 @@
+"""The kubelet or the daemon dies: the resources come back and running containers stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.bench import FUSE, LOOP
+from tests.e2e.cluster import loop
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.e2e.bench import Bench
+    from tests.e2e.cluster.pods import Container
+
+pytestmark = pytest.mark.e2e
+ALL_FUSE = ("fuse", "fuse::1", "fuse::2")
+
+
+def assert_still_works(container: Container, process_id: int) -> None:
+    assert container.process_id() == process_id
+    sight = container.look()
+    print(f"\n--- the container, once more\n{sight.text}", flush=True)
+    assert sight.writes["/dev/fuse"] == "ok"
+    assert sight.reads["/dev/disk0"] == "ok"
+
+
+def test_a_killed_kubelet_comes_back_to_the_same_devices(bench: Bench) -> None:
+    """K2: no list is lost, though the daemon was not told that the kubelet would go."""
+    loop.add(60)
+    bench.await_listed(LOOP, "loop60")
+    pod = bench.pod("kept", {FUSE: 1, LOOP: 1})
+    container = pod.container()
+    process_id, held = container.process_id(), bench.resources.held(pod.name)
+    assert held[LOOP] == {"loop60"}
+
+    bench.node.kill_kubelet()
+    loop.add(61)
+    bench.node.start_kubelet()
+
+    bench.await_listed(FUSE, *ALL_FUSE)
+    bench.await_listed(LOOP, "loop60", "loop61")
+    assert pod.container().id == container.id
+    assert bench.resources.held(pod.name) == held
+    assert_still_works(container, process_id)
+    bench.pod("next", {FUSE: 2, LOOP: 1}).container()
+
+
+def test_a_killed_daemon_comes_back_to_the_same_devices(bench: Bench) -> None:
+    loop.add(60)
+    bench.await_listed(LOOP, "loop60")
+    pod = bench.pod("kept", {FUSE: 1, LOOP: 1})
+    container = pod.container()
+    process_id, held = container.process_id(), bench.resources.held(pod.name)
+
+    bench.daemon.kill()
+    eventually(
+        lambda: bench.resources.allocatable().get(FUSE, frozenset()),
+        frozenset().__eq__,
+        what="the kubelet notices that the daemon has gone",
+    )
+    bench.daemon.start()
+
+    bench.await_listed(FUSE, *ALL_FUSE)
+    bench.await_listed(LOOP, "loop60")
+    assert pod.container().id == container.id
+    assert bench.resources.held(pod.name) == held
+    assert_still_works(container, process_id)
+    bench.pod("next", {FUSE: 2}).container()
+
+
+def test_kubelet_restarts_in_a_row_lose_nothing(bench: Bench) -> None:
+    """K1: after each of them the next change arrives, not only the first list."""
+    for number in (60, 61, 62):
+        bench.node.kill_kubelet()
+        bench.node.start_kubelet()
+        bench.await_listed(FUSE, *ALL_FUSE)
+        loop.add(number)
+        bench.await_listed(LOOP, *(f"loop{n}" for n in range(60, number + 1)))
