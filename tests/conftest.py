@@ -1,0 +1,87 @@
+"""What every test may use, and what every test must leave behind: nothing."""
+
+from __future__ import annotations
+
+import os
+
+# Read by gRPC when it is imported, which the imports below may lead to.
+os.environ["GRPC_VERBOSITY"] = "NONE"
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
+import asyncio
+import gc
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+_warm = False
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder whose path leaves room for a socket's name (107 bytes in all)."""
+    folder = Path(tempfile.mkdtemp(prefix="g"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _no_leaks(request: pytest.FixtureRequest) -> None:
+    """Check every asynchronous test for leftovers; the others cannot leave tasks behind."""
+    if "asyncio" in request.keywords:
+        request.getfixturevalue("no_leaks")
+
+
+@pytest.fixture
+async def no_leaks() -> AsyncIterator[None]:
+    """Fail a test that leaves tasks or descriptors behind."""
+    _warm_up()
+    descriptors = _descriptors()
+    tasks = asyncio.all_tasks()
+    yield
+    left = {task for task in asyncio.all_tasks() - tasks if task is not asyncio.current_task()}
+    assert not left, f"tasks that outlive their test: {left}"
+    leaked = await _leaked(descriptors)
+    assert not leaked, f"descriptors that outlive their test: {leaked}"
+
+
+def _warm_up() -> None:
+    """Let gRPC open what it keeps while any of its objects lives, before anyone counts.
+
+    Once more than anybody else does, so that it never closes and opens it again in a test.
+    """
+    global _warm
+    if not _warm:
+        import grpc
+
+        grpc.aio.init_grpc_aio()
+        _warm = True
+
+
+async def _leaked(before: dict[int, str]) -> dict[int, str]:
+    """Give the new descriptors; gRPC's own threads may need a moment to close theirs."""
+    leaked: dict[int, str] = {}
+    for _ in range(50):
+        gc.collect()
+        after = _descriptors()
+        leaked = {fd: what for fd, what in after.items() if before.get(fd) != what}
+        if len(after) <= len(before):
+            return {}
+        await asyncio.sleep(0.02)
+    return leaked
+
+
+def _descriptors() -> dict[int, str]:
+    found: dict[int, str] = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+        except FileNotFoundError:
+            continue  # the descriptor that lists the folder itself
+    return found

@@ -1,0 +1,158 @@
+"""A device plugin with nothing behind it, and with mistakes that tests switch on."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+    from pathlib import Path
+
+RESOURCE = "example.com/thing"
+
+_numbers = itertools.count()
+
+
+@dataclass
+class Answers:
+    """What the plugin answers; an exception-like text fails the call."""
+
+    pre_start_required: bool = False
+    preferred_available: bool = False
+    allocate: list[pb.ContainerAllocateResponse] | None = None
+    allocate_error: str | None = None
+    preferred: list[str] = field(default_factory=list)
+    preferred_error: str | None = None
+    pre_start_error: str | None = None
+    pre_start_hangs: bool = False
+    options_error: str | None = None
+    options_hang: bool = False
+
+
+class BarePlugin(rpc.DevicePluginServicer):
+    """Serves one resource on a socket of its own; a test registers it when it likes."""
+
+    def __init__(self, folder: Path, *, resource: str = RESOURCE, name: str | None = None) -> None:
+        self.folder = folder
+        self.resource = resource
+        self.name = name or f"plugin-{next(_numbers)}.sock"
+        self.answers = Answers()
+        self.options_asked = asyncio.Event()
+        self.authorities: list[str] = []
+        self.preferred_requests: list[pb.ContainerPreferredAllocationRequest] = []
+        self.allocate_requests: list[pb.AllocateRequest] = []
+        self.pre_start_requests: list[list[str]] = []
+        self.streams = 0
+        self._devices: list[pb.Device] = []
+        self._streams: list[asyncio.Queue[list[pb.Device] | None]] = []
+        self._server = grpc.aio.server(options=(("grpc.max_send_message_length", -1),))
+        rpc.add_DevicePluginServicer_to_server(self, self._server)
+
+    async def start(self) -> None:
+        self._server.add_insecure_port(f"unix:{self.folder / self.name}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        await self._server.stop(None)
+
+    def show(self, *healthy: str, unhealthy: Iterable[str] = ()) -> None:
+        """Send this list on every stream, now and at the start of those to come."""
+        self.send(
+            [pb.Device(ID=i, health="Healthy") for i in healthy]
+            + [pb.Device(ID=i, health="Unhealthy") for i in unhealthy]
+        )
+
+    def send(self, devices: list[pb.Device]) -> None:
+        self._devices = devices
+        for stream in self._streams:
+            stream.put_nowait(devices)
+
+    def end_streams(self) -> None:
+        """End the streams in good order while the server goes on."""
+        for stream in self._streams:
+            stream.put_nowait(None)
+
+    async def register(
+        self,
+        *,
+        version: str = "v1beta1",
+        resource: str | None = None,
+        endpoint: str | None = None,
+        within_seconds: float = 15.0,
+    ) -> None:
+        options = (("grpc.use_local_subchannel_pool", 1),)
+        target = f"unix:{self.folder}/kubelet.sock"
+        async with grpc.aio.insecure_channel(target, options=options) as channel:
+            await rpc.RegistrationStub(channel).Register(
+                pb.RegisterRequest(
+                    version=version,
+                    endpoint=self.name if endpoint is None else endpoint,
+                    resource_name=self.resource if resource is None else resource,
+                ),
+                timeout=within_seconds,
+            )
+
+    async def GetDevicePluginOptions(
+        self, request: pb.Empty, context: Any
+    ) -> pb.DevicePluginOptions:
+        self.options_asked.set()
+        if self.answers.options_hang:
+            await asyncio.Event().wait()
+        await _fail(context, self.answers.options_error)
+        return pb.DevicePluginOptions(
+            pre_start_required=self.answers.pre_start_required,
+            get_preferred_allocation_available=self.answers.preferred_available,
+        )
+
+    async def ListAndWatch(
+        self, request: pb.Empty, context: Any
+    ) -> AsyncIterator[pb.ListAndWatchResponse]:
+        self.streams += 1
+        changes: asyncio.Queue[list[pb.Device] | None] = asyncio.Queue()
+        self._streams.append(changes)
+        try:
+            devices: list[pb.Device] | None = self._devices
+            while devices is not None:
+                yield pb.ListAndWatchResponse(devices=devices)
+                devices = await changes.get()
+        finally:
+            self._streams.remove(changes)
+
+    async def GetPreferredAllocation(
+        self, request: pb.PreferredAllocationRequest, context: Any
+    ) -> pb.PreferredAllocationResponse:
+        self.preferred_requests.extend(request.container_requests)
+        await _fail(context, self.answers.preferred_error)
+        answer = pb.ContainerPreferredAllocationResponse(deviceIDs=self.answers.preferred)
+        return pb.PreferredAllocationResponse(container_responses=[answer])
+
+    async def Allocate(self, request: pb.AllocateRequest, context: Any) -> pb.AllocateResponse:
+        self.allocate_requests.append(request)
+        await _fail(context, self.answers.allocate_error)
+        answers = self.answers.allocate
+        if answers is None:
+            ids = ",".join(sorted(request.container_requests[0].devices_ids))
+            answers = [pb.ContainerAllocateResponse(envs={"IDS": ids})]
+        return pb.AllocateResponse(container_responses=answers)
+
+    async def PreStartContainer(
+        self, request: pb.PreStartContainerRequest, context: Any
+    ) -> pb.PreStartContainerResponse:
+        self.pre_start_requests.append(list(request.devices_ids))
+        if self.answers.pre_start_hangs:
+            await asyncio.Event().wait()
+        await _fail(context, self.answers.pre_start_error)
+        return pb.PreStartContainerResponse()
+
+
+async def _fail(context: Any, text: str | None) -> None:
+    if text is not None:
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, text)

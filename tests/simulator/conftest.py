@@ -1,0 +1,72 @@
+"""Kubelets and bare plugins that end with their test."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.settings import Generation, Timing
+from tests.simulator.bare_plugin import BarePlugin
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+QUICK = Timing(
+    dial_seconds=0.5, node_refresh_seconds=0.02, grace_seconds=60.0, prestart_seconds=0.2
+)
+
+
+@pytest.fixture(params=list(Generation), ids=lambda generation: f"gen-{generation}")
+def generation(request: pytest.FixtureRequest) -> Generation:
+    chosen: Generation = request.param
+    return chosen
+
+
+@pytest.fixture
+async def kubelet_with(
+    short_folder: Path, generation: Generation, no_leaks: None
+) -> AsyncIterator[Callable[..., Kubelet]]:
+    """Make a kubelet, not started, whose end is taken care of."""
+    async with AsyncExitStack() as stack:
+
+        def make(**settings: Any) -> Kubelet:
+            wanted = {"generation": generation, "timing": QUICK, "seed": 1, **settings}
+            kubelet = Kubelet(short_folder, **wanted)
+            stack.push_async_callback(kubelet.stop)
+            return kubelet
+
+        yield make
+
+
+@pytest.fixture
+async def kubelet(kubelet_with: Callable[..., Kubelet]) -> Kubelet:
+    kubelet = kubelet_with()
+    await kubelet.start()
+    return kubelet
+
+
+@pytest.fixture
+async def plugin_with(
+    short_folder: Path, no_leaks: None
+) -> AsyncIterator[Callable[..., BarePlugin]]:
+    """Make a plugin, not started, whose end is taken care of."""
+    async with AsyncExitStack() as stack:
+
+        def make(**settings: Any) -> BarePlugin:
+            plugin = BarePlugin(short_folder, **settings)
+            stack.push_async_callback(plugin.stop)
+            return plugin
+
+        yield make
+
+
+@pytest.fixture
+async def plugin(kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]) -> BarePlugin:
+    """One that serves; the kubelet comes first, because its start removes sockets (KST-2)."""
+    plugin = plugin_with()
+    await plugin.start()
+    return plugin
