@@ -44,3 +44,23 @@ class ConfigError(GenericdpError):
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = problems
+
+
+class KubeletError(GenericdpError):
+    """The kubelet, its folder or its answer is not as it must be."""
+
+
+class CallError(GenericdpError):
+    """A call of the kubelet that fails, with what to tell it."""
+
+
+class InvalidCallError(CallError):
+    """A call that names what does not exist."""
+
+
+class UnusableDeviceError(CallError):
+    """A device that cannot be given to a container now."""
+
+
+class OverdueCallError(CallError):
+    """A call that could not be answered in time."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _MAGIC = re.compile(r"[*?[]")
+_ESCAPED = re.compile(r"\[([*?[])\]")
 
 
 def is_glob(text: str) -> bool:
@@ -25,7 +26,12 @@ def escape(text: str) -> str:
 
 def unescape(pattern: str) -> str:
     """Give the only text that an escaped pattern matches; undoes ``escape``."""
-    return re.sub(r"\[([*?[])\]", r"\1", pattern)
+    return _ESCAPED.sub(r"\1", pattern)
+
+
+def has_wildcard(pattern: str) -> bool:
+    """Say whether the pattern can match more than the one text of ``unescape``."""
+    return is_glob(_ESCAPED.sub("", pattern))
 
 
 def matches(pattern: str, text: str, *, ignore_case: bool = False) -> bool:

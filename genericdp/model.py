@@ -246,7 +246,7 @@ class Hook:
     """A command run at allocation or before a container starts."""
 
     command: Command
-    timeout_seconds: int
+    timeout_seconds: int = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,69 @@
+"""``genericdp run``: the daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genericdp import logs
+from genericdp.cli.options import (
+    add_config,
+    add_node_name,
+    add_root,
+    configs_of,
+    from_environment,
+    node_name_of,
+)
+from genericdp.daemon import KUBELET_FOLDER, Settings
+from genericdp.daemon import run as run_daemon
+
+if TYPE_CHECKING:
+    import argparse
+
+SUMMARY = "serve the devices of a config to the kubelet of this node"
+EXAMPLE = "  genericdp run --config /etc/genericdp"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    add_config(parser)
+    parser.add_argument(
+        "--kubelet-dir",
+        metavar="DIR",
+        type=Path,
+        default=Path(from_environment("kubelet-dir") or KUBELET_FOLDER),
+        help=f"the folder of kubelet.sock (default: {KUBELET_FOLDER})",
+    )
+    add_root(parser)
+    add_node_name(parser)
+    add_logging(parser)
+
+
+def add_logging(parser: argparse.ArgumentParser) -> None:
+    """Declare how to log."""
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default=from_environment("log-format") or "text",
+        help="how log lines look (default: text)",
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=logs.LEVELS,
+        default=from_environment("log-level") or "info",
+        help="the least that is logged; debug adds each call of the kubelet (default: info)",
+    )
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run until SIGTERM or SIGINT."""
+    logs.set_up(log_format=arguments.log_format, level=arguments.log_level)
+    run_daemon(
+        Settings(
+            configs=configs_of(arguments),
+            kubelet_folder=arguments.kubelet_dir,
+            root=arguments.root,
+            node_name=node_name_of(arguments),
+        )
+    )
+    return 0

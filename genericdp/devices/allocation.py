@@ -1,0 +1,129 @@
+"""Allocation: devices in, container edits out."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
+from genericdp.natural import natural_key
+from genericdp.template import Template, UnusableValueError, expand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from genericdp.devices.device import Device, MountPoint, Node
+    from genericdp.template import Lookup
+
+
+class AllocationConflictError(Exception):
+    """Two devices that cannot be in one container, with the reason."""
+
+
+def edits(devices: Iterable[Device]) -> ContainerEdits:
+    """Give what one container gets for these devices; a device that is named twice counts once.
+
+    Devices come in natural order of their ids, because the kubelet's order is random (ALL-1).
+    Raises AllocationConflictError where the kubelet would silently drop something (ALL-6).
+    """
+    distinct = {device.id: device for device in devices}
+    answer = _Answer()
+    for index, device in enumerate(sorted(distinct.values(), key=lambda one: natural_key(one.id))):
+        answer.add(device, index)
+    return answer.edits()
+
+
+class _Answer:
+    """Collects the edits of one answer."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, tuple[str, DeviceNode]] = {}
+        self._mounts: dict[str, BindMount] = {}
+        self._owners: dict[str, str] = {}
+        self._env: dict[str, tuple[str, list[str]]] = {}
+        self._annotations: dict[str, list[str]] = {}
+        self._cdi: dict[str, None] = {}
+
+    def add(self, device: Device, index: int) -> None:
+        def lookup(scope: str, name: str) -> str | None:
+            return str(index) if (scope, name) == ("allocation", "index") else None
+
+        for node in device.nodes:
+            self._add_node(device, node, _container_path(node.container_path, lookup))
+        for mount in device.mounts:
+            self._add_mount(device, mount, _container_path(mount.container_path, lookup))
+        for name, variable in device.env.items():
+            values = self._env.setdefault(name, (variable.separator, []))[1]
+            _append_once(values, expand(variable.value, lookup))
+        for key, template in device.annotations.items():
+            _append_once(self._annotations.setdefault(key, []), expand(template, lookup))
+        self._cdi.update(dict.fromkeys(device.cdi))
+
+    def _add_node(self, device: Device, node: Node, container_path: str) -> None:
+        key, present = self._nodes.get(container_path, ("", None))
+        permissions = node.permissions
+        if present is None:
+            self._claim(container_path, device, node.host_path)
+        elif key == node.key:
+            permissions = _united(present.permissions, permissions)
+        else:
+            raise self._conflict(container_path, present.host_path, device, node.host_path)
+        host_path = present.host_path if present is not None else node.host_path
+        self._nodes[container_path] = (
+            node.key,
+            DeviceNode(host_path=host_path, container_path=container_path, permissions=permissions),
+        )
+
+    def _add_mount(self, device: Device, mount: MountPoint, container_path: str) -> None:
+        wanted = BindMount(
+            host_path=mount.host_path, container_path=container_path, read_only=mount.read_only
+        )
+        present = self._mounts.get(container_path)
+        if present is None:
+            self._claim(container_path, device, mount.host_path)
+        elif present != wanted:
+            raise self._conflict(container_path, present.host_path, device, mount.host_path)
+        self._mounts[container_path] = wanted
+
+    def _claim(self, container_path: str, device: Device, host_path: str) -> None:
+        # A node and a mount at one place: the runtime would let the mount hide the node.
+        if container_path in self._owners:
+            other = self._nodes.get(container_path)
+            there = other[1].host_path if other else self._mounts[container_path].host_path
+            raise self._conflict(container_path, there, device, host_path)
+        self._owners[container_path] = device.id
+
+    def _conflict(
+        self, container_path: str, there: str, device: Device, host_path: str
+    ) -> AllocationConflictError:
+        first = self._owners[container_path]
+        devices = f"device {first}" if first == device.id else f"devices {first} and {device.id}"
+        return AllocationConflictError(
+            f"{devices}: {there} and {host_path} would both be {container_path!r} in the container"
+            " (put $(allocation.index) or $(device.name) into containerPath)"
+        )
+
+    def edits(self) -> ContainerEdits:
+        return ContainerEdits(
+            devices=tuple(node for _, node in self._nodes.values()),
+            mounts=tuple(self._mounts.values()),
+            env={name: separator.join(values) for name, (separator, values) in self._env.items()},
+            annotations={key: ",".join(values) for key, values in self._annotations.items()},
+            cdi=tuple(self._cdi),
+        )
+
+
+def _container_path(template: Template, lookup: Lookup) -> str:
+    path = expand(template, lookup, path=True)
+    if not path.startswith("/"):
+        raise UnusableValueError(f"'{template}' gives {path!r}, which is not an absolute path")
+    return posixpath.normpath(path)
+
+
+def _append_once(values: list[str], value: str) -> None:
+    if value not in values:
+        values.append(value)
+
+
+def _united(one: str, other: str) -> str:
+    return "".join(letter for letter in "rwm" if letter in one + other)

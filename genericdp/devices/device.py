@@ -1,0 +1,107 @@
+"""Devices: what a resource offers, and what a container gets for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from genericdp.devices.inventory import Identity
+    from genericdp.template import Template
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """A device node for the container; only ``$(allocation.index)`` is left to be inserted."""
+
+    host_path: str
+    container_path: Template
+    permissions: str
+    key: str
+    """Equal for all names of one node."""
+    identity: Identity
+    exclusive: bool
+    """Whether it may be part of one device only."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MountPoint:
+    """A folder or file of the host for the container."""
+
+    host_path: str
+    container_path: Template
+    read_only: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Variable:
+    """An environment variable before it is joined with those of other devices."""
+
+    value: Template
+    separator: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Device:
+    """One allocatable unit of a resource (or several shares of it)."""
+
+    id: str
+    key: str
+    """What it is on the host; ids can pass from one to another."""
+    path: str
+    """How a person finds it: the path it was matched by."""
+    nodes: tuple[Node, ...] = ()
+    mounts: tuple[MountPoint, ...] = ()
+    env: Mapping[str, Variable] = field(default_factory=dict)
+    annotations: Mapping[str, Template] = field(default_factory=dict)
+    cdi: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    """What it needs and the host lacks, as sentences: it is Unhealthy."""
+    identity: Identity
+    replicas: int = 1
+
+    @property
+    def shares(self) -> tuple[str, ...]:
+        """The ids that the kubelet sees: ID, ID::1, ID::2, …"""
+        return (self.id, *(f"{self.id}::{share}" for share in range(1, self.replicas)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NotOffered:
+    """Something that a selector matched and that no container can get, with the reason."""
+
+    resource: str
+    path: str
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceNode:
+    """A device node as the container gets it."""
+
+    host_path: str
+    container_path: str
+    permissions: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BindMount:
+    """A mount as the container gets it."""
+
+    host_path: str
+    container_path: str
+    read_only: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContainerEdits:
+    """All that one container gets from one resource."""
+
+    devices: tuple[DeviceNode, ...] = ()
+    mounts: tuple[BindMount, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    cdi: tuple[str, ...] = ()

@@ -1,0 +1,232 @@
+"""From a candidate to a device: its id and everything that a container gets for it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genericdp import glob
+from genericdp.devices.allocation import AllocationConflictError, edits
+from genericdp.devices.device import Device, MountPoint, Node, NotOffered, Variable
+from genericdp.devices.ids import as_id
+from genericdp.devices.inventory import NODE_TYPES
+from genericdp.devices.matching import not_offered
+from genericdp.template import Template, UnusableValueError, bind, expand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from genericdp.devices.inventory import FoundFile, Inventory
+    from genericdp.devices.matching import Candidate
+    from genericdp.model import DeviceNodes, Resource
+    from genericdp.template import Lookup
+
+_CDI_NAME = re.compile(
+    r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
+    r"=[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?"
+)
+_LATER = ("allocation",)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """Nodes that a device wants, as a glob that has yet to be looked at."""
+
+    glob: str
+    entry: DeviceNodes
+    container_path: Template | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """A device that only lacks what its globs find."""
+
+    resource: Resource
+    candidate: Candidate
+    id: str
+    requests: tuple[Request, ...]
+    mounts: tuple[MountPoint, ...]
+    cdi: tuple[str, ...]
+    lookup: Lookup
+
+
+def draft(resource: Resource, candidate: Candidate, node_name: str) -> Draft | NotOffered:
+    """Expand all templates of the resource for one candidate."""
+    try:
+        return _draft(resource, candidate, node_name)
+    except UnusableValueError as error:
+        return not_offered(resource, candidate, str(error))
+
+
+def _draft(resource: Resource, candidate: Candidate, node_name: str) -> Draft:
+    names = _names(candidate, node_name)
+    default = candidate.path.removeprefix("/dev/")
+    if candidate.file.identity.syspath and candidate.path == candidate.file.target:
+        default = candidate.file.kernel_name
+    text = default if resource.id is None else expand(resource.id, names.get_text)
+    if not text:
+        raise UnusableValueError(f"its id '{resource.id}' is an empty text")
+    names.device["id"] = as_id(text)
+    inject = resource.inject
+    cdi = tuple(_cdi_name(template, names.get_text) for template in inject.cdi)
+    return Draft(
+        resource=resource,
+        candidate=candidate,
+        id=as_id(text),
+        requests=tuple(_request(entry, names.get_text) for entry in inject.devices or ()),
+        mounts=tuple(
+            MountPoint(
+                host_path=_absolute(mount.host_path, names.get_text),
+                container_path=bind(mount.container_path, names.get_text, path=True, later=_LATER),
+                read_only=mount.read_only,
+            )
+            for mount in inject.mounts
+        ),
+        cdi=cdi,
+        lookup=names.get_text,
+    )
+
+
+def complete(
+    draft: Draft, inventory: Inventory, *, excluded: frozenset[str] = frozenset()
+) -> Device | NotOffered:
+    """Add the nodes that the globs found; what must be there and is not makes it Unhealthy."""
+    resource, candidate, inject = draft.resource, draft.candidate, draft.resource.inject
+    missing: list[str] = []
+    nodes: list[Node] = []
+    if inject.devices is None and candidate.file.type in NODE_TYPES:
+        nodes.append(_node(candidate.file, Template((candidate.path,)), "rw", exclusive=True))
+    for request in draft.requests:
+        found = _found(request, candidate, inventory)
+        usable = [file for file in found if not file.trouble and file.key not in excluded]
+        nodes += (_requested_node(request, file) for file in usable)
+        if not usable and not request.entry.optional:
+            missing.append(_why_missing(request, found, inventory))
+    try:
+        device = Device(
+            id=draft.id,
+            key=candidate.key,
+            path=candidate.path,
+            nodes=tuple(nodes),
+            mounts=draft.mounts,
+            env={
+                name: Variable(
+                    value=bind(variable.value, draft.lookup, later=_LATER),
+                    separator=variable.separator,
+                )
+                for name, variable in inject.env.items()
+            },
+            annotations={
+                key: bind(template, draft.lookup, later=_LATER)
+                for key, template in inject.annotations.items()
+            },
+            cdi=draft.cdi,
+            missing=tuple(missing),
+            identity=candidate.file.identity,
+            replicas=resource.replicas,
+        )
+        nothing = not missing and edits([device]) == edits([])
+    except (UnusableValueError, AllocationConflictError) as error:
+        return not_offered(resource, candidate, str(error))
+    if nothing:
+        return not_offered(resource, candidate, "there is nothing to give to a container")
+    return device
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Names:
+    """The texts of the templates for one candidate."""
+
+    device: dict[str, str | None]
+    node_name: str
+
+    def get_text(self, scope: str, name: str) -> str | None:
+        if scope == "device":
+            return self.device.get(name)
+        return self.node_name if (scope, name) == ("node", "name") else None
+
+
+def _names(candidate: Candidate, node_name: str) -> _Names:
+    number = candidate.file.identity.device_number
+    return _Names(
+        device={
+            "path": candidate.path,
+            "name": candidate.file.kernel_name,
+            "major": None if number is None else str(number[0]),
+            "minor": None if number is None else str(number[1]),
+        },
+        node_name=node_name,
+    )
+
+
+def _request(entry: DeviceNodes, lookup: Lookup) -> Request:
+    if entry.path is None:
+        raise TypeError("subsystem")  # such a config is refused: genericdp.config.unbuilt
+    pattern = _absolute(entry.path, lookup, pattern=True)
+    container_path = entry.container_path
+    if container_path is not None:
+        container_path = bind(container_path, lookup, path=True, later=_LATER)
+    return Request(glob=pattern, entry=entry, container_path=container_path)
+
+
+def _absolute(template: Template, lookup: Lookup, *, pattern: bool = False) -> str:
+    text = expand(template, lookup, path=True, quote=glob.escape if pattern else str)
+    if not text.startswith("/"):
+        raise UnusableValueError(f"'{template}' gives {text!r}, which is not an absolute path")
+    return text
+
+
+def _cdi_name(template: Template, lookup: Lookup) -> str:
+    text = expand(template, lookup)
+    if not _CDI_NAME.fullmatch(text):
+        raise UnusableValueError(f"'{template}' gives {text!r}, which is no CDI name")
+    return text
+
+
+def _found(request: Request, candidate: Candidate, inventory: Inventory) -> tuple[FoundFile, ...]:
+    if glob.unescape(request.glob) == candidate.path:
+        return (candidate.file,)
+    found = inventory.found(request.glob)
+    if glob.has_wildcard(request.glob):
+        return tuple(file for file in found if file.type in NODE_TYPES)
+    return found
+
+
+def _requested_node(request: Request, file: FoundFile) -> Node:
+    entry = request.entry
+    container_path = request.container_path or Template((file.path,))
+    if container_path.parts and str(container_path.parts[-1]).endswith("/"):
+        container_path = Template((*container_path.parts, file.path.rpartition("/")[2]))
+    # A path without a template is a control node: every device of the node may bring it along.
+    control = entry.path is not None and not entry.path.references
+    exclusive = not (entry.shared or control)
+    return _node(file, container_path, entry.permissions, exclusive=exclusive)
+
+
+def _node(file: FoundFile, container_path: Template, permissions: str, *, exclusive: bool) -> Node:
+    return Node(
+        host_path=file.path,
+        container_path=container_path,
+        permissions=permissions,
+        key=file.key,
+        identity=file.identity,
+        exclusive=exclusive,
+    )
+
+
+def _why_missing(request: Request, found: tuple[FoundFile, ...], inventory: Inventory) -> str:
+    path = glob.unescape(request.glob)
+    if request.glob in inventory.hanging:
+        return f"looking at {path} does not end"
+    return next(_troubles(found), f"{path} does not exist")
+
+
+def _troubles(found: tuple[FoundFile, ...]) -> Iterator[str]:
+    for file in found:
+        if file.trouble:
+            yield f"{file.path}: {file.trouble}"
+        elif file.type not in NODE_TYPES:
+            yield f"{file.path} is no device node (its type is {file.type})"
+        else:
+            yield f"{file.path} is excluded by the config"

@@ -1,0 +1,71 @@
+"""What was found on the host, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from genericdp.model import FileType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NODE_TYPES = (FileType.CHAR, FileType.BLOCK)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identity:
+    """What tells a device from another one that has taken its place."""
+
+    inode: int
+    device_number: tuple[int, int] | None = None
+    """Major and minor number, of a device node."""
+    syspath: str | None = None
+    """Its folder in sysfs, as a path of the host: ``/sys/devices/…``."""
+    plugged: str = ""
+    """Grows with each replug: the USB device number, or a disk's ``diskseq``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundFile:
+    """A path that exists; paths are those of the host, whatever the root was."""
+
+    path: str
+    """As the glob gave it; may be a link."""
+    target: str
+    """What the path leads to when every link is followed."""
+    type: FileType
+    identity: Identity
+    trouble: str = ""
+    """Why it must not be handed out; empty if nothing is wrong."""
+
+    @property
+    def key(self) -> str:
+        """Equal for all names of one thing: a node's number counts, not where it lies."""
+        if self.identity.device_number is None:
+            return self.target
+        major, minor = self.identity.device_number
+        return f"{self.type}:{major}:{minor}"
+
+    @property
+    def is_link(self) -> bool:
+        """Whether the path is another name of the target."""
+        return self.path != self.target
+
+    @property
+    def kernel_name(self) -> str:
+        """The name that the kernel gave the device, else the file's."""
+        return (self.identity.syspath or self.target).rpartition("/")[2]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inventory:
+    """The answers to all the globs of one pass."""
+
+    files: Mapping[str, tuple[FoundFile, ...]] = field(default_factory=dict)
+    hanging: frozenset[str] = frozenset()
+    """Globs whose folders do not answer."""
+
+    def found(self, glob: str) -> tuple[FoundFile, ...]:
+        """Give what the glob found, in natural order of the paths."""
+        return self.files.get(glob, ())

@@ -1,0 +1,115 @@
+"""What a resource has on offer, from one pass to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genericdp.devices.device import Device, NotOffered
+from genericdp.natural import natural_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+LIST_LIMIT_BYTES = 4_194_304
+"""What a kubelet takes in one message; one byte more ends the stream (LAW-6)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Offered:
+    """A device in the list that the kubelet gets, with its state."""
+
+    device: Device
+    unhealthy: str = ""
+    """Why it is Unhealthy; empty: Healthy."""
+    gone_since: float | None = None
+    """When it was first not found any more, on the monotonic clock, in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Offer:
+    """One resource: its devices by id, in natural order, and what it cannot offer."""
+
+    offered: Mapping[str, Offered]
+    not_offered: tuple[NotOffered, ...] = ()
+
+
+NOTHING = Offer(offered={})
+
+
+def advance(
+    previous: Mapping[str, Offered],
+    devices: Iterable[Device],
+    *,
+    why_gone: Callable[[Device], str],
+    now: float,
+    forget_after_seconds: float,
+) -> dict[str, Offered]:
+    """Give the next list: what is here, and what was and has not been gone for too long.
+
+    A device that vanishes is kept as Unhealthy, because a kubelet reports one that is missing
+    from the list as healthy (LAW-10).
+    """
+    offered = {
+        device.id: Offered(device=device, unhealthy="; ".join(device.missing)) for device in devices
+    }
+    for device_id, before in previous.items():
+        since = now if before.gone_since is None else before.gone_since
+        if device_id not in offered and now - since < forget_after_seconds:
+            reason = why_gone(before.device)
+            offered[device_id] = Offered(device=before.device, unhealthy=reason, gone_since=since)
+    return dict(sorted(offered.items(), key=lambda item: natural_key(item[0])))
+
+
+def next_to_forget(offered: Mapping[str, Offered], forget_after_seconds: float) -> float | None:
+    """Give the moment at which the next vanished device has to leave the list."""
+    gone = [one.gone_since for one in offered.values() if one.gone_since is not None]
+    return min(gone) + forget_after_seconds if gone else None
+
+
+def listed_bytes(device: Device) -> int:
+    """Give what a device with all its shares takes of a list at most, in bytes."""
+    # Unhealthy is the longer word (11 bytes with its tag); 8 bytes are for one NUMA node.
+    return sum(_entry_bytes(len(share) + 2 + 11 + 8) for share in device.shares)
+
+
+def _entry_bytes(body: int) -> int:
+    return 1 + (1 if body < 128 else 2) + body
+
+
+def within_limit(
+    resource: str,
+    offered: Mapping[str, Offered],
+    previous: Mapping[str, Offered],
+    limit: int = LIST_LIMIT_BYTES,
+) -> tuple[dict[str, Offered], tuple[NotOffered, ...]]:
+    """Keep the list below what a kubelet takes (K11): devices on offer stay."""
+    total = sum(listed_bytes(one.device) for one in offered.values())
+    if total <= limit:
+        return dict(offered), ()
+    room = limit
+    kept: dict[str, Offered] = {}
+    refused: list[NotOffered] = []
+    for device_id in _incumbents_first(list(offered), previous):
+        device = offered[device_id].device
+        size = listed_bytes(device)
+        if size <= room:
+            room -= size
+            kept[device_id] = offered[device_id]
+        else:
+            refused.append(
+                NotOffered(
+                    resource=resource,
+                    path=device.path,
+                    key=device.key,
+                    reason=f"list full: a kubelet takes {limit} bytes, all devices need {total}"
+                    " (use fewer replicas or shorter ids)",
+                )
+            )
+    return {device_id: kept[device_id] for device_id in offered if device_id in kept}, tuple(
+        refused
+    )
+
+
+def _incumbents_first(ids: Sequence[str], previous: Mapping[str, Offered]) -> list[str]:
+    return sorted(ids, key=lambda device_id: device_id not in previous)

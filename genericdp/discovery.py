@@ -1,0 +1,176 @@
+"""One pass from the host to the offers: look, then decide."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from genericdp.devices.assembling import Offers, assemble
+from genericdp.devices.injecting import Draft, draft
+from genericdp.devices.inventory import Inventory
+from genericdp.devices.matching import match, selector_globs
+from genericdp.devices.offers import next_to_forget
+from genericdp.host.devicefiles import Look, Looker
+from genericdp.host.threads import start_daemon_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from genericdp.devices.offers import Offer
+    from genericdp.host.root import Root
+    from genericdp.model import Resource
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 5.0
+"""How long a look at one glob may take before the others go on without it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Discovery:
+    """What one pass gives."""
+
+    offers: Offers
+    folders: frozenset[str] = frozenset()
+    """Where a change calls for another pass; paths of the host."""
+    due: float | None = None
+    """When a vanished device has to leave a list, on the monotonic clock."""
+    empty_globs: tuple[tuple[str, str], ...] = ()
+    """Resource and glob of each selector that found nothing."""
+
+
+def discover(
+    resources: Sequence[Resource],
+    look: Callable[[str], Look | None],
+    *,
+    node_name: str,
+    previous: Mapping[str, Offer],
+    now: float,
+) -> Discovery:
+    """Look at all that the resources name and decide what each offers.
+
+    ``look`` gives None for a glob that hangs.
+    """
+    views: dict[str, Look | None] = {}
+    for pattern in sorted(selector_globs(resources)):
+        views[pattern] = look(pattern)
+    matches = match(resources, _inventory(views))
+    drafts = [
+        draft(resource, candidate, node_name)
+        for resource in resources
+        for candidate in matches.members[resource.name]
+    ]
+    for pattern in _requested(drafts):
+        if pattern not in views:
+            views[pattern] = look(pattern)
+    inventory = _inventory(views)
+    offers = assemble(resources, matches, drafts, inventory, previous, now=now)
+    due = (next_to_forget(offers[one.name].offered, one.forget_after_seconds) for one in resources)
+    return Discovery(
+        offers=offers,
+        folders=frozenset(folder for view in views.values() if view for folder in view.folders),
+        due=min((moment for moment in due if moment is not None), default=None),
+        empty_globs=tuple(
+            (resource.name, pattern)
+            for resource in resources
+            for pattern in sorted(selector_globs([resource]))
+            if not inventory.found(pattern)
+        ),
+    )
+
+
+def _requested(drafts: Iterable[object]) -> list[str]:
+    wanted = {one.glob for made in drafts if isinstance(made, Draft) for one in made.requests}
+    return sorted(wanted)
+
+
+def _inventory(views: Mapping[str, Look | None]) -> Inventory:
+    return Inventory(
+        files={pattern: view.files for pattern, view in views.items() if view is not None},
+        hanging=frozenset(pattern for pattern, view in views.items() if view is None),
+    )
+
+
+@dataclass(slots=True)
+class _Run:
+    """One pass in a thread, and what it is looking at just now."""
+
+    looker: Looker
+    hanging: frozenset[str]
+    now: Callable[[], float]
+    pattern: str = ""
+    since: float = field(default=float("inf"))
+
+    def look(self, pattern: str) -> Look | None:
+        if pattern in self.hanging:
+            return None
+        self.pattern, self.since = pattern, self.now()
+        try:
+            return self.looker.look(pattern)
+        finally:
+            self.since = float("inf")
+
+
+class Discoverer:
+    """Runs passes off the loop; a folder that hangs concerns what lies in it, nothing else."""
+
+    def __init__(
+        self,
+        root: Root,
+        *,
+        node_name: str,
+        look_again: Callable[[], None],
+        look_seconds: float = LOOK_SECONDS,
+        now: Callable[[], float] = time.monotonic,
+        looker: Callable[[Root], Looker] = Looker,
+    ) -> None:
+        self._root = root
+        self._node_name = node_name
+        self._look_again = look_again
+        self._look_seconds = look_seconds
+        self._now = now
+        self._looker = looker
+        self._hanging: set[str] = set()
+
+    async def discover(
+        self, resources: Sequence[Resource], previous: Mapping[str, Offer]
+    ) -> Discovery:
+        """Run one pass in a daemon thread."""
+        while True:
+            run = _Run(self._looker(self._root), frozenset(self._hanging), self._now)
+
+            def work(run: _Run = run) -> Discovery:
+                return discover(
+                    resources,
+                    run.look,
+                    node_name=self._node_name,
+                    previous=previous,
+                    now=self._now(),
+                )
+
+            result = start_daemon_thread(work, name="discovery")
+            while not result.done() and not self._hangs(run):
+                await asyncio.wait([result], timeout=self._look_seconds / 4)
+            if result.done():
+                return result.result()
+            self._give_up(run.pattern, result)
+
+    def _hangs(self, run: _Run) -> bool:
+        return self._now() - run.since > self._look_seconds
+
+    def _give_up(self, pattern: str, result: asyncio.Future[Discovery]) -> None:
+        """Leave the thread alone until its look ends, if ever; then look again."""
+        log.warning("looking at %s does not end: going on without it", pattern)
+        self._hanging.add(pattern)
+
+        def ended(result: asyncio.Future[Discovery]) -> None:
+            if not result.cancelled():
+                result.exception()  # taken note of: what it found is out of date anyway
+            log.info("looking at %s has ended", pattern)
+            self._hanging.discard(pattern)
+            self._look_again()
+
+        result.add_done_callback(ended)

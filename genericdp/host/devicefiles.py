@@ -1,0 +1,190 @@
+"""Looks for device files, folders and files by glob, and says which may be handed out."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from genericdp import glob as globs
+from genericdp.devices.inventory import FoundFile, Identity
+from genericdp.host.sysfs import device_names, plugged_of, syspath_of
+from genericdp.model import FileType
+from genericdp.natural import natural_key
+
+if TYPE_CHECKING:
+    from genericdp.host.root import Root
+
+_DEVPTS = "/dev/pts"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """What one glob found, and the folders in which a change could change that."""
+
+    files: tuple[FoundFile, ...] = ()
+    folders: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class _Trail:
+    """Where an expansion has been."""
+
+    paths: list[str] = field(default_factory=list)
+    folders: set[str] = field(default_factory=set)
+
+
+class Looker:
+    """Looks at one root; make a new one for each pass, since it remembers what it has seen."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._resolved: dict[str, str] = {}
+        self._filesystems: dict[str, int | None] = {}
+
+    def look(self, pattern: str) -> Look:
+        """Give everything that the glob finds, in natural order; raises nothing."""
+        trail = _Trail()
+        self._expand("", pattern.strip("/").split("/"), trail)
+        files = []
+        for path in sorted(set(trail.paths), key=natural_key):
+            found = self.examine(path)
+            if found is not None:
+                files.append(found)
+                trail.folders.add(found.target.rpartition("/")[0] or "/")
+        return Look(files=tuple(files), folders=frozenset(trail.folders))
+
+    def examine(self, path: str) -> FoundFile | None:
+        """Give what a path leads to, or None if there is nothing."""
+        try:
+            target, links = self._resolve(path)
+            status = self._root.lstat(target)
+        except OSError:
+            return None
+        file_type, number = self._type_and_number(target, status)
+        syspath = None if number is None else syspath_of(self._root, file_type, number)
+        identity = Identity(
+            inode=status.st_ino,
+            device_number=number,
+            syspath=syspath,
+            plugged=plugged_of(self._root, file_type, syspath),
+        )
+        trouble = _name_trouble(path)
+        if number is not None:
+            trouble = trouble or self._trouble(target, status, links)
+        return FoundFile(
+            path=path, target=target, type=file_type, identity=identity, trouble=trouble
+        )
+
+    def _resolve(self, path: str) -> tuple[str, tuple[str, ...]]:
+        # Most paths are plain entries of few folders: follow the folder's links once.
+        folder, _, name = path.rpartition("/")
+        if folder not in self._resolved:
+            resolved, links = self._root.resolve(folder)
+            if links:
+                return self._root.resolve(path)
+            self._resolved[folder] = "" if resolved == "/" else resolved
+        plain = f"{self._resolved[folder]}/{name}"
+        if stat.S_ISLNK(self._root.lstat(plain).st_mode):
+            return self._root.resolve(path)
+        return plain, ()
+
+    def _expand(self, at: str, segments: list[str], trail: _Trail) -> None:
+        for i, segment in enumerate(segments):
+            if globs.has_wildcard(segment):
+                self._expand_wildcard(at, segment, segments[i + 1 :], trail)
+                return
+            at = f"{at}/{globs.unescape(segment)}"
+        trail.folders.add(self._deepest_folder(at.rpartition("/")[0]))
+        trail.paths.append(at)
+
+    def _expand_wildcard(self, at: str, segment: str, rest: list[str], trail: _Trail) -> None:
+        trail.folders.add(self._deepest_folder(at))
+        try:
+            names = self._root.entries(at)
+        except OSError:
+            return
+        for name in names:
+            # As in a shell, a hidden file is only found by a pattern that begins with a dot.
+            hidden = name.startswith(".") and not segment.startswith(".")
+            if hidden or not globs.matches(segment, name):
+                continue
+            path = f"{at}/{name}"
+            # A wildcard does not lead through a link to a folder: /dev/fd is one (D13).
+            if not rest:
+                trail.paths.append(path)
+            elif self._is_folder(path):
+                self._expand(path, rest, trail)
+
+    def _is_folder(self, path: str) -> bool:
+        try:
+            return stat.S_ISDIR(self._root.lstat(path).st_mode)
+        except OSError:
+            return False
+
+    def _deepest_folder(self, folder: str) -> str:
+        """Give the folder, or the deepest one above it that exists: there it will appear."""
+        while folder:
+            try:
+                resolved = self._root.resolve(folder)[0]
+                if stat.S_ISDIR(self._root.lstat(resolved).st_mode):
+                    return resolved
+            except OSError:
+                pass
+            folder = folder.rpartition("/")[0]
+        return "/"
+
+    def _type_and_number(
+        self, target: str, status: os.stat_result
+    ) -> tuple[FileType, tuple[int, int] | None]:
+        mode = status.st_mode
+        if stat.S_ISDIR(mode):
+            return FileType.DIRECTORY, None
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            number = (os.major(status.st_rdev), os.minor(status.st_rdev))
+            return FileType.CHAR if stat.S_ISCHR(mode) else FileType.BLOCK, number
+        if not self._root.is_machine and target.startswith("/dev/"):
+            return self._nodes_of_copy.get(target.removeprefix("/dev/"), (FileType.FILE, None))
+        return FileType.FILE, None
+
+    @cached_property
+    def _nodes_of_copy(self) -> dict[str, tuple[FileType, tuple[int, int] | None]]:
+        return dict(device_names(self._root))
+
+    def _trouble(self, target: str, status: os.stat_result, links: tuple[str, ...]) -> str:
+        """Say why a node cannot be trusted: it, and every link to it, must lie on /dev itself.
+
+        Anybody can write to /dev/shm; a link from there must not smuggle a device in.
+        """
+        trusted = {self._filesystem("/dev"), self._filesystem(_DEVPTS)} - {None}
+        if status.st_dev not in trusted:
+            return f"{target} is not on the filesystem mounted at /dev"
+        for link in links:
+            if self._root.lstat(link).st_dev not in trusted:
+                return f"the link {link} is not on the filesystem mounted at /dev"
+        return ""
+
+    def _filesystem(self, folder: str) -> int | None:
+        if folder not in self._filesystems:
+            try:
+                self._filesystems[folder] = self._root.lstat(folder).st_dev
+            except OSError:
+                self._filesystems[folder] = None
+        return self._filesystems[folder]
+
+
+def _name_trouble(path: str) -> str:
+    """Say why a name cannot be told to the kubelet: its messages are UTF-8."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "its name is not valid UTF-8"
+    return "" if path.isprintable() else "its name holds a control character"
+
+
+def is_same(root: Root, path: str, identity: Identity) -> bool | None:
+    """Say whether a path still leads to this very device; None if it leads nowhere (D4, D5)."""
+    found = Looker(root).examine(path)
+    return None if found is None else found.identity == identity

@@ -1,0 +1,69 @@
+"""A machine as a folder: ``/``, or a copy of another machine's dev and sys."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MOST_LINKS = 40
+
+
+class Root:
+    """Reads paths of the host below a folder; links lead within that folder too.
+
+    Paths are texts, because those of sysfs and of devices need not be tidy. Each method raises
+    OSError as the call of ``os`` does.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        text = os.fspath(folder)
+        self._prefix = "" if text == "/" else text.rstrip("/")
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether this is the running machine itself."""
+        return not self._prefix
+
+    def real(self, path: str) -> str:
+        """Give where a path of the host lies on this machine; links in it are not followed."""
+        return self._prefix + path
+
+    def lstat(self, path: str) -> os.stat_result:
+        """Give the status of the path itself."""
+        return os.lstat(self.real(path))
+
+    def entries(self, path: str) -> list[str]:
+        """Give the names in a folder."""
+        return os.listdir(self.real(path) or "/")
+
+    def read_text(self, path: str, *, limit: int = 65_536) -> str:
+        """Give the start of a file's content; what is no UTF-8 is escaped."""
+        with open(self.real(path), "rb") as file:
+            return file.read(limit).decode(errors="backslashreplace")
+
+    def resolve(self, path: str) -> tuple[str, tuple[str, ...]]:
+        """Follow every link: give the final path, and each link met on the way."""
+        pending = [part for part in reversed(path.split("/")) if part]
+        links: list[str] = []
+        at = ""
+        while pending:
+            part = pending.pop()
+            if part in {".", ".."}:
+                at = at.rpartition("/")[0] if part == ".." else at
+                continue
+            step = f"{at}/{part}"
+            if not stat.S_ISLNK(self.lstat(step).st_mode):
+                at = step
+                continue
+            links.append(step)
+            if len(links) > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            target = os.readlink(self.real(step))
+            at = "" if target.startswith("/") else at
+            pending += [piece for piece in reversed(target.split("/")) if piece]
+        return at or "/", tuple(links)

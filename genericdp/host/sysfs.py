@@ -1,0 +1,70 @@
+"""What sysfs knows of a device number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp.model import FileType
+
+if TYPE_CHECKING:
+    from genericdp.host.root import Root
+
+
+def syspath_of(root: Root, file_type: FileType, number: tuple[int, int]) -> str | None:
+    """Give the sysfs folder of a device number, as ``/sys/devices/…``, if it has one."""
+    link = f"/sys/dev/{file_type}/{number[0]}:{number[1]}"
+    try:
+        return root.resolve(link)[0]
+    except OSError:
+        return None
+
+
+def plugged_of(root: Root, file_type: FileType, syspath: str | None) -> str:
+    """Give what grows with each replug: a disk's ``diskseq``, or the USB device number.
+
+    Empty where the kernel has neither. A device number alone does not tell a replug (D5).
+    """
+    if syspath is None:
+        return ""
+    if file_type is FileType.BLOCK and (sequence := read_attribute(root, syspath, "diskseq")):
+        return f"diskseq {sequence}"
+    folder = syspath
+    # Only what hangs on a USB bus is worth the look at each folder above.
+    while "/usb" in folder:
+        number = read_attribute(root, folder, "devnum")
+        if number and (bus := read_attribute(root, folder, "busnum")):
+            return f"usb {bus}:{number}"
+        folder = folder.rpartition("/")[0]
+    return ""
+
+
+def read_attribute(root: Root, syspath: str, name: str) -> str:
+    """Give an attribute's text, stripped; empty if it cannot be read."""
+    try:
+        return root.read_text(f"{syspath}/{name}").strip()
+    except OSError:
+        return ""
+
+
+def device_names(root: Root) -> dict[str, tuple[FileType, tuple[int, int]]]:
+    """Give type and number of each device file that sysfs names, by its path below /dev.
+
+    In a copied tree a plain file stands for a device node if it is named here.
+    """
+    names: dict[str, tuple[FileType, tuple[int, int]]] = {}
+    for file_type in (FileType.CHAR, FileType.BLOCK):
+        try:
+            entries = root.entries(f"/sys/dev/{file_type}")
+        except OSError:
+            continue
+        for entry in entries:
+            major, _, minor = entry.partition(":")
+            if not (major.isdecimal() and minor.isdecimal()):
+                continue
+            number = (int(major), int(minor))
+            syspath = syspath_of(root, file_type, number) or f"/sys/dev/{file_type}/{entry}"
+            for line in read_attribute(root, syspath, "uevent").splitlines():
+                key, _, value = line.partition("=")
+                if key == "DEVNAME" and value:
+                    names[value.removeprefix("/dev/")] = (file_type, number)
+    return names

@@ -1,0 +1,105 @@
+"""Folders that are watched through inotify: an event only says "look again"."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from inotify_simple import INotify, flags
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+log = logging.getLogger(__name__)
+
+# Not the files' content: a device that is written to must not wake us.
+_MASK = (
+    flags.CREATE
+    | flags.DELETE
+    | flags.MOVED_FROM
+    | flags.MOVED_TO
+    | flags.ATTRIB
+    | flags.DELETE_SELF
+    | flags.MOVE_SELF
+    | flags.ONLYDIR
+)
+
+
+class FolderWatch:
+    """Calls ``changed`` on the loop when an entry of a watched folder comes, goes or changes.
+
+    Where inotify cannot be had, or cannot watch all that was asked for, ``complete`` is False and
+    the owner has to poll; the log says so once.
+    """
+
+    def __init__(
+        self,
+        changed: Callable[[], None],
+        *,
+        what: str,
+        open_inotify: Callable[[], INotify] = lambda: INotify(nonblocking=True),
+    ) -> None:
+        self._changed = changed
+        self._what = what
+        self._watched: dict[str, int] = {}
+        self._said = False
+        self._inotify: INotify | None = None
+        self.complete = True
+        try:
+            self._inotify = open_inotify()
+        except OSError as error:
+            self._poll_instead(error)
+            return
+        asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._drain)
+
+    def set_folders(self, folders: Collection[str]) -> bool:
+        """Watch exactly these; say whether one of them was not watched before.
+
+        If so, the owner has to look once more: something may have come before the watch did.
+        """
+        if self._inotify is None:
+            return False
+        self.complete = True
+        watched: dict[str, int] = {}
+        for folder in folders:
+            # Added again each time: a folder that was replaced gets another descriptor that way.
+            try:
+                watched[folder] = self._inotify.add_watch(folder, _MASK)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # gone meanwhile: the watch of the folder above tells when it returns
+            except OSError as error:
+                self._poll_instead(error)
+        fresh = any(self._watched.get(folder) != wd for folder, wd in watched.items())
+        for wd in set(self._watched.values()) - set(watched.values()):
+            with suppress(OSError):  # the kernel has removed it along with its folder
+                self._inotify.rm_watch(wd)
+        self._watched = watched
+        return fresh
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._inotify is not None:
+            asyncio.get_running_loop().remove_reader(self._inotify.fileno())
+            self._inotify.close()
+            self._inotify = None
+
+    def _drain(self) -> None:
+        if self._inotify is None:
+            return
+        gone = {event.wd for event in self._inotify.read(timeout=0) if event.mask & flags.IGNORED}
+        # A number can be used again: what the kernel has dropped must count as new next time.
+        self._watched = {folder: wd for folder, wd in self._watched.items() if wd not in gone}
+        self._changed()
+
+    def _poll_instead(self, error: OSError) -> None:
+        self.complete = False
+        if not self._said:
+            self._said = True
+            log.warning(
+                "%s: inotify cannot be used (%s): polling instead;"
+                " raise fs.inotify.max_user_instances and max_user_watches",
+                self._what,
+                error.strerror,
+            )

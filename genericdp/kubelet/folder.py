@@ -1,0 +1,100 @@
+"""The kubelet's folder: whether its socket is there, and whether it is another one now."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genericdp.errors import KubeletError, UsageError
+from genericdp.inotify import FolderWatch
+from genericdp.kubelet.registration import KUBELET_SOCKET
+from genericdp.kubelet.sockets import check_length
+from genericdp.observed import Observed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SocketIdentity:
+    """Tells one kubelet.sock from the next: its inode number is often used again (K4)."""
+
+    device: int
+    inode: int
+    ctime_ns: int
+
+
+class KubeletFolder:
+    """Watches one folder for all resources; ``socket`` is None while no kubelet is there."""
+
+    def __init__(self, path: Path, *, poll_seconds: float = _POLL_SECONDS) -> None:
+        check_length(path)
+        self.path = path
+        self.socket: Observed[SocketIdentity | None] = Observed(None)
+        self._poll_seconds = poll_seconds
+
+    async def watch(self) -> None:
+        """Keep ``socket`` true, for ever.
+
+        Raises UsageError if the path is no folder, and KubeletError if the folder was deleted
+        below a bind mount: inotify does not tell of that, and only a restart mends it.
+        """
+        changed = asyncio.Event()
+        watch = FolderWatch(changed.set, what=f"the kubelet's folder {self.path}")
+        try:
+            while True:
+                changed.clear()
+                # Watch before looking, so that nothing that comes in between is missed.
+                watch.set_folders({str(_deepest_folder(self.path))})
+                self.look()
+                try:
+                    async with asyncio.timeout(self._poll_seconds):
+                        await changed.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            watch.close()
+
+    def look(self) -> None:
+        """Look once; raises as ``watch`` does."""
+        try:
+            status = self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            self.socket.value = None
+            return
+        except PermissionError as error:
+            raise UsageError(f"no permission to look into {self.path}: run as root") from error
+        if not stat.S_ISDIR(status.st_mode):
+            raise UsageError(
+                f"{self.path} is not a folder (give the kubelet's device-plugins folder"
+                " with --kubelet-dir)"
+            )
+        if status.st_nlink == 0:
+            raise KubeletError(
+                f"{self.path} was deleted below its mount and cannot come back: restarting helps"
+            )
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise UsageError(f"no permission to make sockets in {self.path}: run as root")
+        self.socket.value = self._socket_identity()
+
+    def _socket_identity(self) -> SocketIdentity | None:
+        try:
+            status = (self.path / KUBELET_SOCKET).stat()
+        except OSError:
+            return None
+        if not stat.S_ISSOCK(status.st_mode):
+            return None
+        return SocketIdentity(
+            device=status.st_dev, inode=status.st_ino, ctime_ns=status.st_ctime_ns
+        )
+
+
+def _deepest_folder(path: Path) -> Path:
+    while not path.is_dir() and path != path.parent:
+        path = path.parent
+    return path

@@ -1,0 +1,92 @@
+"""Telling the kubelet of a socket."""
+
+from __future__ import annotations
+
+import re
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import grpc
+
+from genericdp.errors import KubeletError
+from genericdp.kubelet import messages
+from genericdp.kubelet.server import SERVICE
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+KUBELET_SOCKET = "kubelet.sock"
+
+_CHANNEL_OPTIONS = (
+    # By default grpc sends the escaped path, which strict servers refuse (TRN-1).
+    ("grpc.default_authority", "localhost"),
+    ("grpc.enable_http_proxy", 0),
+    # Channels to one address share a connection otherwise: each attempt needs its own (REG-3).
+    ("grpc.use_local_subchannel_pool", 1),
+)
+_PERMANENT = re.compile(r"not supported by kubelet|the ResourceName .* is invalid", re.DOTALL)
+
+
+class Outcome(StrEnum):
+    """How a registration ended."""
+
+    DONE = "done"
+    UNKNOWN = "unknown"
+    """It timed out: the kubelet may complete it later (REG-2)."""
+
+
+class RegistrationError(KubeletError):
+    """The kubelet did not take a registration; a ``permanent`` refusal is about the config."""
+
+    def __init__(self, message: str, *, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+
+
+async def register(
+    folder: Path, *, endpoint: str, resource: str, timeout_seconds: float
+) -> Outcome:
+    """Register the socket ``endpoint`` of the folder; raises RegistrationError.
+
+    The kubelet calls the socket back before it answers (REG-1), for up to 10 s.
+    """
+    request = messages.registration(endpoint=endpoint, resource=resource)
+    async with _channel(folder / KUBELET_SOCKET) as channel:
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+            "/v1beta1.Registration/Register"
+        )
+        try:
+            await call(request, timeout=timeout_seconds)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                return Outcome.UNKNOWN
+            # Every refusal comes as UNKNOWN with a text (REG-8).
+            text = error.details() or error.code().name
+            raise RegistrationError(
+                f"the kubelet did not take the registration: {text}",
+                permanent=_PERMANENT.search(text) is not None,
+            ) from error
+    return Outcome.DONE
+
+
+async def check(socket: Path, *, timeout_seconds: float) -> None:
+    """Call our own socket as the kubelet will: bound is not yet served (TRN-4).
+
+    Raises KubeletError if it does not answer.
+    """
+    async with _channel(socket) as channel:
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+            f"/{SERVICE}/GetDevicePluginOptions"
+        )
+        try:
+            await call(b"", timeout=timeout_seconds)
+        except grpc.aio.AioRpcError as error:
+            raise KubeletError(f"our own socket {socket.name} does not answer") from error
+
+
+@asynccontextmanager
+async def _channel(socket: Path) -> AsyncIterator[grpc.aio.Channel]:
+    async with grpc.aio.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS) as channel:
+        yield channel

@@ -1,0 +1,139 @@
+"""The socket of one resource: five calls in, bytes out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+import grpc
+
+from genericdp.errors import CallError, InvalidCallError, KubeletError, OverdueCallError
+from genericdp.observed import Observed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+    from typing import Any, TypeAlias
+
+    _Context: TypeAlias = grpc.aio.ServicerContext[bytes, bytes]
+
+SERVICE = "v1beta1.DevicePlugin"
+
+_OPTIONS = (
+    # A request can name every device of a full list (LAW-6): more than the 4 MiB of the default.
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
+)
+_PRIVATE = 0o177  # as umask: the socket is 0600; the kubelet is root (TRN-5)
+
+
+class Answers(Protocol):
+    """What a resource answers; requests and answers are serialized messages.
+
+    A CallError is told to the kubelet with its text.
+    """
+
+    def options(self) -> bytes:
+        """Answer GetDevicePluginOptions."""
+
+    def lists(self) -> AsyncIterator[bytes]:
+        """Give the list of devices at once, then again whenever it changes (LAW-1)."""
+
+    async def allocate(self, request: bytes) -> bytes:
+        """Answer Allocate."""
+
+    async def preferred_allocation(self, request: bytes) -> bytes:
+        """Answer GetPreferredAllocation; never raises, that would reject the pod (PRF-4)."""
+
+    async def pre_start_container(self, request: bytes) -> bytes:
+        """Answer PreStartContainer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Streams:
+    """The ListAndWatch streams of one server so far."""
+
+    opened: int = 0
+    ended: int = 0
+
+
+@asynccontextmanager
+async def listening(socket: Path, answers: Answers) -> AsyncIterator[Observed[Streams]]:
+    """Serve on a socket that must not exist yet; gives the streams that the kubelet opens.
+
+    Raises KubeletError if the socket cannot be made. On the way out the server has stopped for
+    good and the socket is gone (REG-11).
+    """
+    streams = Observed(Streams())
+    server = grpc.aio.server(options=_OPTIONS)
+    server.add_generic_rpc_handlers((_handlers(answers, streams),))
+    mask = os.umask(_PRIVATE)
+    try:
+        server.add_insecure_port(f"unix:{socket}")
+    except RuntimeError as error:
+        raise KubeletError(f"cannot make the socket {socket}: {_why(socket)}") from error
+    finally:
+        os.umask(mask)
+    await server.start()
+    try:
+        yield streams
+    finally:
+        await asyncio.shield(server.stop(grace=None))
+
+
+def _why(socket: Path) -> str:
+    # grpc only says that it failed.
+    if not os.access(socket.parent, os.W_OK | os.X_OK):
+        return f"no permission to write to {socket.parent}"
+    return "binding failed"
+
+
+def _handlers(answers: Answers, streams: Observed[Streams]) -> grpc.GenericRpcHandler:
+    async def options(_request: bytes, _context: _Context) -> bytes:
+        return answers.options()
+
+    async def list_and_watch(_request: bytes, _context: _Context) -> AsyncIterator[bytes]:
+        streams.value = replace(streams.value, opened=streams.value.opened + 1)
+        try:
+            async for devices in answers.lists():
+                yield devices
+        finally:
+            streams.value = replace(streams.value, ended=streams.value.ended + 1)
+
+    unary = {
+        "GetDevicePluginOptions": options,
+        "Allocate": _told(answers.allocate),
+        "GetPreferredAllocation": _told(answers.preferred_allocation),
+        "PreStartContainer": _told(answers.pre_start_container),
+    }
+    # Without (de)serializers a handler takes and gives bytes.
+    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        name: grpc.unary_unary_rpc_method_handler(call) for name, call in unary.items()
+    }
+    methods["ListAndWatch"] = grpc.unary_stream_rpc_method_handler(list_and_watch)
+    return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+
+def _told(
+    call: Callable[[bytes], Awaitable[bytes]],
+) -> Callable[[bytes, _Context], Awaitable[bytes]]:
+    """Turn the errors of a call into what the kubelet shows: a status code and the reason."""
+
+    async def answer(request: bytes, context: _Context) -> bytes:
+        try:
+            return await call(request)
+        except CallError as error:
+            await context.abort(_status(error), str(error))
+            raise
+
+    return answer
+
+
+def _status(error: CallError) -> grpc.StatusCode:
+    if isinstance(error, InvalidCallError):
+        return grpc.StatusCode.INVALID_ARGUMENT
+    if isinstance(error, OverdueCallError):
+        return grpc.StatusCode.DEADLINE_EXCEEDED
+    return grpc.StatusCode.FAILED_PRECONDITION

@@ -1,0 +1,79 @@
+"""Our sockets in the kubelet's folder: their names, and what crashed runs have left."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import logging
+import secrets
+import socket
+import stat
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from genericdp.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+PREFIX = "genericdp-"
+_LONGEST_PATH_BYTES = 107  # sun_path has 108, one of them for the final NUL
+_LONGEST_NAME = len(f"{PREFIX}{'r' * 12}-{'i' * 8}-9999999.sock")
+_LEFTOVER_AFTER_SECONDS = 60
+
+
+class SocketNames:
+    """Gives a name for each attempt to register, never the same twice (REG-11, K8)."""
+
+    def __init__(self) -> None:
+        # Not the process id: in a container that is 1 for each of two instances.
+        self._instance = secrets.token_hex(4)
+        self._count = itertools.count(1)
+
+    def next_name(self, resource: str) -> str:
+        """Give a file name that is short, however long the resource's is."""
+        digest = hashlib.sha256(resource.encode()).hexdigest()[:12]
+        return f"{PREFIX}{digest}-{self._instance}-{next(self._count)}.sock"
+
+
+def check_length(folder: Path) -> None:
+    """Raise UsageError if a socket in the folder would have too long a path."""
+    room = _LONGEST_PATH_BYTES - _LONGEST_NAME - 1
+    if (length := len(str(folder).encode())) > room:
+        raise UsageError(
+            f"the kubelet's folder {folder} has {length} bytes, but at most {room} leave room for"
+            " the name of a unix socket: reach it under a shorter path"
+        )
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove sockets of runs that crashed (K9): ours by name, a minute old, and nobody answers."""
+    with suppress(OSError):
+        for path in folder.glob(f"{PREFIX}*.sock"):
+            if _is_leftover(path):
+                path.unlink(missing_ok=True)
+                log.info("removed %s, left by a run that crashed", path.name)
+
+
+def _is_leftover(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    old = time.time() - status.st_ctime > _LEFTOVER_AFTER_SECONDS
+    return old and stat.S_ISSOCK(status.st_mode) and _refuses(path)
+
+
+def _refuses(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(1)
+        try:
+            client.connect(str(path))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False

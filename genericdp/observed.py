@@ -1,0 +1,62 @@
+"""Values that tasks wait on: what counts is what they are now, not how they came to be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+class Observed(Generic[T]):
+    """Holds the latest value; any number of tasks of one loop can wait for another one."""
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    @property
+    def value(self) -> T:
+        """The latest value."""
+        return self._value
+
+    @value.setter
+    def value(self, value: T) -> None:
+        if value == self._value:
+            return
+        self._value = value
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+async def until(
+    condition: Callable[[], bool],
+    *values: Observed[Any],
+    timeout_seconds: float | None = None,
+) -> bool:
+    """Wait until the condition holds, asked again after each change of one of the values.
+
+    Gives False if it does not hold in time.
+    """
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            while not condition():
+                await _next_change(values)
+    except TimeoutError:
+        return condition()
+    return True
+
+
+async def _next_change(values: tuple[Observed[Any], ...]) -> None:
+    waiter = asyncio.get_running_loop().create_future()
+    for value in values:
+        value._waiters.add(waiter)  # noqa: SLF001
+    try:
+        await waiter
+    finally:
+        for value in values:
+            value._waiters.discard(waiter)  # noqa: SLF001

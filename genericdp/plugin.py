@@ -1,0 +1,174 @@
+"""The life of one resource: serve, register, and again whenever the kubelet is gone or new."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genericdp.errors import KubeletError
+from genericdp.kubelet.registration import Outcome, RegistrationError, check, register
+from genericdp.kubelet.server import Streams, listening
+from genericdp.logs import resource_name
+from genericdp.observed import Observed, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
+    from genericdp.kubelet.sockets import SocketNames
+    from genericdp.service import Service
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timing:
+    """How long a plugin waits, in seconds."""
+
+    register: float = 15.0
+    """Longer than the 10 s that a kubelet takes to dial back (REG-3)."""
+    self_check: float = 5.0
+    stream: float = 5.0
+    """After a registration the stream comes within one second (REG-12)."""
+    late_stream: float = 60.0
+    """After one whose outcome is unknown: the kubelet may complete it later (REG-2, REG-9c)."""
+    first_retry: float = 0.2
+    last_retry: float = 5.0
+    permanent_retry: float = 60.0
+    steady: float = 60.0
+    """A registration that lasted so long starts the waits anew."""
+
+
+class Ended(KubeletError):  # noqa: N818  # it is no failure of ours
+    """A registration has come to an end, with the reason."""
+
+
+class Plugin:
+    """Keeps one resource registered. It survives whatever the kubelet does; cancel it to end it."""
+
+    def __init__(
+        self,
+        resource: str,
+        *,
+        kubelet: KubeletFolder,
+        service: Service,
+        names: SocketNames,
+        timing: Timing | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.resource = resource
+        self.active = Observed(value=False)
+        """Whether the kubelet has registered us and its stream is open."""
+        self._kubelet = kubelet
+        self._service = service
+        self._names = names
+        self._timing = timing or Timing()
+        self._now = now
+
+    async def run(self) -> None:
+        """Serve and register for ever."""
+        resource_name.set(self.resource)
+        retries = 0
+        while True:
+            kubelet = await self._present_kubelet()
+            begun = self._now()
+            permanent = False
+            try:
+                await self._serve(kubelet)
+            except (KubeletError, OSError) as error:
+                permanent = isinstance(error, RegistrationError) and error.permanent
+                reason = str(error)
+            except Exception as error:
+                # A mistake of ours in one resource must not stop the others (K6).
+                log.exception("unexpected failure")
+                reason = f"unexpected failure: {error}"
+            else:
+                reason = "ended"
+            retries = 0 if self._now() - begun > self._timing.steady else retries + 1
+            await self._wait(kubelet, reason, retries, permanent=permanent)
+
+    async def _present_kubelet(self) -> SocketIdentity:
+        socket = self._kubelet.socket
+        if socket.value is None:
+            log.info("waiting for a kubelet: %s has no kubelet.sock", self._kubelet.path)
+        await until(lambda: socket.value is not None, socket)
+        if socket.value is None:
+            raise AssertionError
+        return socket.value
+
+    async def _serve(self, kubelet: SocketIdentity) -> None:
+        """Go through one registration; always ends with an exception that says why it is over."""
+        timing = self._timing
+        name = self._names.next_name(self.resource)
+        path = self._kubelet.path / name
+        async with listening(path, self._service) as streams:
+            await check(path, timeout_seconds=timing.self_check)
+            outcome = await register(
+                self._kubelet.path,
+                endpoint=name,
+                resource=self.resource,
+                timeout_seconds=timing.register,
+            )
+            wait = timing.stream if outcome is Outcome.DONE else timing.late_stream
+            if outcome is Outcome.UNKNOWN:
+                log.warning("no answer to the registration: waiting for the kubelet's stream")
+            await self._stream_opened(streams, kubelet, timeout_seconds=wait)
+            log.info("registered")
+            self.active.value = True
+            try:
+                await self._until_over(streams, kubelet)
+            finally:
+                self.active.value = False
+
+    async def _stream_opened(
+        self, streams: Observed[Streams], kubelet: SocketIdentity, *, timeout_seconds: float
+    ) -> None:
+        socket = self._kubelet.socket
+        await until(
+            lambda: streams.value.opened > 0 or socket.value != kubelet,
+            streams,
+            socket,
+            timeout_seconds=timeout_seconds,
+        )
+        if not streams.value.opened:
+            raise Ended("the kubelet did not open its stream")
+
+    async def _until_over(self, streams: Observed[Streams], kubelet: SocketIdentity) -> None:
+        """Wait for the end of a stream or another kubelet.sock (KST-3).
+
+        Each stream counts: a kubelet up to 1.36 drops the current connection when an older one
+        ends (REG-9b). A queued event of the socket we registered with changes nothing (K5).
+        """
+        socket = self._kubelet.socket
+
+        def new_kubelet() -> bool:
+            return socket.value is not None and socket.value != kubelet
+
+        await until(lambda: streams.value.ended > 0 or new_kubelet(), streams, socket)
+        raise Ended("the kubelet has ended the stream" if streams.value.ended else "new kubelet")
+
+    async def _wait(
+        self, kubelet: SocketIdentity, reason: str, retries: int, *, permanent: bool
+    ) -> None:
+        """Wait before the next attempt; a new kubelet.sock ends any wait."""
+        timing = self._timing
+        seconds = timing.permanent_retry if permanent else self._pause(retries)
+        socket = self._kubelet.socket
+        if socket.value is not None and socket.value != kubelet:
+            log.info("%s: registering again", reason)
+            return
+        level = logging.ERROR if permanent else logging.WARNING
+        log.log(level, "%s: registering again in %.1f s", reason, seconds)
+        await until(
+            lambda: socket.value is not None and socket.value != kubelet,
+            socket,
+            timeout_seconds=seconds,
+        )
+
+    def _pause(self, retries: int) -> float:
+        doubled: float = self._timing.first_retry * 2 ** min(retries - 1, 16)
+        # Not all resources of all nodes at the same moment.
+        return min(self._timing.last_retry, doubled) * random.uniform(0.5, 1.0)  # noqa: S311

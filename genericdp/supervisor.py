@@ -1,0 +1,217 @@
+"""Makes the running plugins equal to the wanted resources, one pass at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genericdp.devices.assembling import shared_ids
+from genericdp.devices.matching import for_node
+from genericdp.devices.offers import NOTHING
+from genericdp.discovery import Discoverer
+from genericdp.inotify import FolderWatch
+from genericdp.kubelet.sockets import SocketNames, remove_leftovers
+from genericdp.observed import Observed, until
+from genericdp.plugin import Plugin, Timing
+from genericdp.service import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from genericdp.devices.assembling import Offers
+    from genericdp.devices.offers import Offer
+    from genericdp.discovery import Discovery
+    from genericdp.host.root import Root
+    from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.model import Resource
+
+log = logging.getLogger(__name__)
+
+FULL_LOOK_SECONDS = 30.0
+POLL_SECONDS = 2.0
+BURST_SECONDS = 0.1
+"""What changes within this time goes out together: each list costs the kubelet a write (LAW-7)."""
+_FAREWELL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What a pass has to do, by resource name."""
+
+    stop: frozenset[str] = frozenset()
+    update: frozenset[str] = frozenset()
+    start: frozenset[str] = frozenset()
+
+
+def plan(wanted: Mapping[str, Resource], running: Mapping[str, Resource]) -> Plan:
+    """Compare what should be with what is."""
+    return Plan(
+        stop=frozenset(running.keys() - wanted.keys()),
+        update=frozenset(
+            name for name in wanted.keys() & running.keys() if wanted[name] != running[name]
+        ),
+        start=frozenset(wanted.keys() - running.keys()),
+    )
+
+
+@dataclass(slots=True)
+class _Running:
+    """A plugin with what it serves."""
+
+    resource: Resource
+    service: Service
+    plugin: Plugin
+    task: asyncio.Task[None]
+
+
+class Supervisor:
+    """Owns the plugins. Set ``resources`` to what is wanted; ``run`` does the rest."""
+
+    def __init__(
+        self,
+        *,
+        root: Root,
+        node_name: str,
+        kubelet: KubeletFolder,
+        timing: Timing | None = None,
+        full_look_seconds: float = FULL_LOOK_SECONDS,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.resources: Observed[tuple[Resource, ...] | None] = Observed(None)
+        """What is wanted; None until a config has been loaded."""
+        self.offers: Observed[Offers] = Observed({})
+        """What the last pass decided."""
+        self._root = root
+        self._node_name = node_name
+        self._kubelet = kubelet
+        self._timing = timing
+        self._full_look_seconds = full_look_seconds
+        self._now = now
+        self._names = SocketNames()
+        self._running: dict[str, _Running] = {}
+        self._look_again = Observed(0)
+        self._warned_ids: frozenset[str] = frozenset()
+        self._discoverer = Discoverer(
+            root, node_name=node_name, look_again=self.look_again, now=now
+        )
+
+    def look_again(self) -> None:
+        """Ask for a pass: something may have changed."""
+        self._look_again.value += 1
+
+    @property
+    def active(self) -> dict[str, bool]:
+        """Whether each running resource is registered with its stream open."""
+        return {name: one.plugin.active.value for name, one in self._running.items()}
+
+    async def run(self) -> None:
+        """Look after the plugins for ever; raises as ``KubeletFolder.watch`` does."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._kubelet.watch(), name="kubelet folder")
+            tasks.create_task(self._passes(tasks), name="passes")
+
+    async def _passes(self, tasks: asyncio.TaskGroup) -> None:
+        await until(lambda: self.resources.value is not None, self.resources)
+        watch = FolderWatch(self.look_again, what="device folders")
+        try:
+            while True:
+                asked, resources = self._look_again.value, self.resources.value
+                begun = self._now()
+                discovery = await self._pass(tasks)
+                folders = {self._root.real(folder) or "/" for folder in discovery.folders}
+                if watch.set_folders(folders):
+                    # Something may have come before the watch did: look once more.
+                    self.look_again()
+                await asyncio.sleep(max(0.0, begun + BURST_SECONDS - self._now()))
+
+                def news(asked: int = asked, resources: object = resources) -> bool:
+                    return self._look_again.value != asked or self.resources.value is not resources
+
+                await until(
+                    news,
+                    self._look_again,
+                    self.resources,
+                    timeout_seconds=self._pause(discovery, polling=not watch.complete),
+                )
+        finally:
+            watch.close()
+
+    def _pause(self, discovery: Discovery, *, polling: bool) -> float:
+        longest = POLL_SECONDS if polling else self._full_look_seconds
+        if discovery.due is None:
+            return longest
+        return min(longest, max(0.0, discovery.due - self._now()))
+
+    async def _pass(self, tasks: asyncio.TaskGroup) -> Discovery:
+        """Look at the host, then stop, update and start plugins, in this order."""
+        wanted = {one.name: one for one in for_node(self.resources.value or (), self._node_name)}
+        remove_leftovers(self._kubelet.path)
+        discovery = await self._discoverer.discover(tuple(wanted.values()), self.offers.value)
+        # What lives counts, not what was asked for last: a task that died is started again.
+        self._running = {n: one for n, one in self._running.items() if not one.task.done()}
+        todo = plan(wanted, {name: one.resource for name, one in self._running.items()})
+        if todo.stop:
+            await self._stop(todo.stop)
+        for name in todo.update:
+            self._running[name].resource = wanted[name]
+        for name, running in self._running.items():
+            running.service.set_offer(discovery.offers[name])
+        for name in wanted:
+            if name in todo.start:
+                self._running[name] = self._start(wanted[name], discovery.offers[name], tasks)
+        self._tell(discovery.offers)
+        self.offers.value = discovery.offers
+        return discovery
+
+    def _start(self, resource: Resource, offer: Offer, tasks: asyncio.TaskGroup) -> _Running:
+        service = Service(resource.name, root=self._root, look_again=self.look_again)
+        service.set_offer(offer)
+        plugin = Plugin(
+            resource.name,
+            kubelet=self._kubelet,
+            service=service,
+            names=self._names,
+            timing=self._timing,
+            now=self._now,
+        )
+        task = tasks.create_task(plugin.run(), name=f"plugin {resource.name}")
+        return _Running(resource=resource, service=service, plugin=plugin, task=task)
+
+    async def _stop(self, names: frozenset[str]) -> None:
+        """Send an empty list, so that the node shows 0 at once (KST-11), then end."""
+        leaving = [self._running.pop(name) for name in names]
+        for one in leaving:
+            one.service.set_offer(NOTHING)
+        await asyncio.sleep(_FAREWELL_SECONDS if any(o.plugin.active.value for o in leaving) else 0)
+        for one in leaving:
+            one.task.cancel()
+            await asyncio.wait([one.task])
+            log.info("%s: stopped", one.resource.name)
+
+    def _tell(self, offers: Offers) -> None:
+        """Log what has changed; the resource's name is in the line, since many may change."""
+        for name, offer in offers.items():
+            before = self.offers.value.get(name)
+            if before is None or _counts(before) != _counts(offer):
+                healthy, total = _counts(offer)
+                log.info("%s: %d of %d devices healthy", name, healthy, total)
+            known = before.offered if before else {}
+            for device_id, one in offer.offered.items():
+                old = known.get(device_id)
+                if one.unhealthy and (old is None or old.unhealthy != one.unhealthy):
+                    log.warning("%s: device %s: %s", name, device_id, one.unhealthy)
+            refused = {(one.path, one.reason) for one in before.not_offered} if before else set()
+            for refusal in offer.not_offered:
+                if (refusal.path, refusal.reason) not in refused:
+                    log.info("%s: %s is not offered: %s", name, refusal.path, refusal.reason)
+        if fresh := shared_ids(offers) - self._warned_ids:
+            log.warning("ids used by several resources, which kubelets mix up: %s", sorted(fresh))
+        self._warned_ids = shared_ids(offers)
+
+
+def _counts(offer: Offer) -> tuple[int, int]:
+    healthy = sum(not one.unhealthy for one in offer.offered.values())
+    return healthy, len(offer.offered)
