@@ -1,0 +1,134 @@
+"""Every problem and warning of a config's documents: the schema's first, then the rules'."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.validators import extend
+
+from genericdp.config.across import across
+from genericdp.config.finding import problem_of
+from genericdp.config.messages import findings_of
+from genericdp.config.rules import resource_findings
+from genericdp.config.schema import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+    from genericdp.config.finding import Finding
+    from genericdp.config.tree import Document, Node, Path
+    from genericdp.errors import Problem
+
+_VALUE_IS_WRONG = {"type", "enum", "const", "minimum", "maximum", "minLength", "minItems"}
+
+
+def check(documents: Sequence[Document]) -> tuple[list[Problem], list[Problem]]:
+    """Give the problems and the warnings of all documents together."""
+    problems: list[Problem] = []
+    warnings: list[Problem] = []
+    sound: list[Document] = []
+    for document in documents:
+        found, rest = _by_schema(document)
+        problems += (problem_of(finding, document) for finding in found)
+        sound.append(rest)
+    for document in sound:
+        for finding in _by_rules(document):
+            (warnings if finding.warning else problems).append(problem_of(finding, document))
+    for document, finding in across(sound):
+        (warnings if finding.warning else problems).append(problem_of(finding, document))
+    return sorted(set(problems)), sorted(set(warnings))
+
+
+@cache
+def _validator() -> Validator:
+    strict = Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {
+            # jsonschema takes 1.0 as an integer.
+            "integer": lambda _, value: type(value) is int,
+            "number": lambda _, value: type(value) in {int, float},
+        }
+    )
+    return extend(Draft202012Validator, type_checker=strict)(schema())
+
+
+def _by_schema(document: Document) -> tuple[list[Finding], Document]:
+    """Give the schema's findings, and the document without the values that are wrong."""
+    faulty = set(_faulty(document.root, ()))
+    errors = [
+        error
+        for error in _validator().iter_errors(document.data)
+        if not any(
+            tuple(error.absolute_path)[:length] in faulty
+            for length in range(len(error.absolute_path) + 1)
+        )
+    ]
+    if _is_of_another_kind(document):
+        errors = [error for error in errors if error.validator == "const"]
+    wrong_type = {tuple(error.absolute_path) for error in errors if error.validator == "type"}
+    findings: list[Finding] = []
+    wrong = set(faulty)
+    for error in errors:
+        path: Path = tuple(error.absolute_path)
+        if error.validator != "type" and path in wrong_type:
+            continue
+        of_this = list(findings_of(error, document))
+        findings += of_this
+        wrong |= _wrong_values(error, path, of_this)
+    return findings, replace(document, data=_without(document.data, wrong, ()))
+
+
+def _wrong_values(error: ValidationError, path: Path, findings: list[Finding]) -> set[Path]:
+    if error.validator == "additionalProperties":
+        return {finding.path for finding in findings}
+    return {path} if error.validator in _VALUE_IS_WRONG else set()
+
+
+def _is_of_another_kind(document: Document) -> bool:
+    """Say whether this is some other Kubernetes document: its keys are not worth a word."""
+    data = document.data
+    if not isinstance(data, dict):
+        return False
+    names = {key: schema()["properties"][key]["const"] for key in ("apiVersion", "kind")}
+    return all(isinstance(data.get(key), str) and data[key] != name for key, name in names.items())
+
+
+def _faulty(node: Node, path: Path) -> Iterator[Path]:
+    if node.faulty:
+        yield path
+    for key, (_, value) in (node.items or {}).items():
+        yield from _faulty(value, (*path, key))
+    for i, value in enumerate(node.entries or ()):
+        yield from _faulty(value, (*path, i))
+
+
+def _without(data: Any, wrong: set[Path], path: Path) -> Any:
+    """Leave out the wrong values; in a list None takes their place, so that indices stay."""
+    if path in wrong:
+        return None
+    if isinstance(data, dict):
+        return {
+            key: _without(value, wrong, (*path, key))
+            for key, value in data.items()
+            if (*path, key) not in wrong
+        }
+    if isinstance(data, list):
+        return [_without(value, wrong, (*path, i)) for i, value in enumerate(data)]
+    return data
+
+
+def _by_rules(document: Document) -> Iterator[Finding]:
+    for i, resource in enumerate(resources_of(document)):
+        if isinstance(resource, dict):
+            yield from resource_findings(("resources", i), resource, document)
+
+
+def resources_of(document: Document) -> list[Any]:
+    """Give the resources of a document, None in the place of a wrong one."""
+    listed = document.data.get("resources") if isinstance(document.data, dict) else None
+    return listed if isinstance(listed, list) else []

@@ -1,0 +1,107 @@
+"""Loads a config in a short-lived process, so that no config can block or exhaust the daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import genericdp
+from genericdp.config.loaded import Loaded
+from genericdp.config.wire import decode
+from genericdp.errors import Problem
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader
+    from asyncio.subprocess import Process
+    from collections.abc import Sequence
+
+MAX_OUTPUT = 64 * 1024 * 1024
+_MAX_COMPLAINT = 64 * 1024
+_CHUNK = 256 * 1024
+
+
+async def load_in_child(paths: Sequence[Path], *, timeout_seconds: float = 10.0) -> Loaded:
+    """Give the same as ``load``, by a child process; whatever becomes of it is a problem."""
+    try:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",
+            "-m",
+            "genericdp.config",
+            *map(os.fspath, paths),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=_environment(),
+            # A Ctrl-C at the terminal is the daemon's to answer.
+            start_new_session=True,
+        )
+    except OSError as error:
+        return _failed(paths, f"the config could not be loaded: {error.strerror or error}")
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            output, complaint = await _outputs(child)
+    except TimeoutError:
+        return _failed(paths, f"loading the config took longer than {timeout_seconds:g} s")
+    finally:
+        await _end(child)
+    return _loaded(paths, child, output, complaint)
+
+
+def _environment() -> dict[str, str]:
+    # The child must find this very package, wherever it was started from.
+    package = os.fspath(Path(genericdp.__file__).parent.parent)
+    given = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{given}" if given else package}
+
+
+async def _outputs(child: Process) -> tuple[bytes, bytes]:
+    assert child.stdout is not None  # noqa: S101  both are pipes
+    assert child.stderr is not None  # noqa: S101
+    async with asyncio.TaskGroup() as tasks:
+        output = tasks.create_task(_limited(child.stdout, MAX_OUTPUT), name="config output")
+        complaint = tasks.create_task(_limited(child.stderr, _MAX_COMPLAINT), name="config errors")
+    await child.wait()
+    return output.result(), complaint.result()
+
+
+async def _limited(stream: StreamReader, most: int) -> bytes:
+    """Read to the end, but keep no more than so many bytes."""
+    chunks, size = [], 0
+    while chunk := await stream.read(_CHUNK):
+        chunks.append(chunk[: max(0, most - size)])
+        size += len(chunk)
+    return b"".join(chunks)
+
+
+async def _end(child: Process) -> None:
+    if child.returncode is None:
+        try:
+            child.kill()
+        except ProcessLookupError:
+            pass
+        await child.wait()
+
+
+def _loaded(paths: Sequence[Path], child: Process, output: bytes, complaint: bytes) -> Loaded:
+    if child.returncode == 0:
+        try:
+            return decode(output)
+        except (ValueError, KeyError, TypeError):
+            return _failed(paths, "the config could not be loaded: it is too much")
+    code = child.returncode or 0
+    how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"failed with code {code}"
+    lines = complaint.decode("utf-8", "replace").strip().splitlines()
+    why = f": {lines[-1]}" if lines else ""
+    return _failed(paths, f"the config could not be loaded: its process {how}{why}")
+
+
+def _failed(paths: Sequence[Path], message: str) -> Loaded:
+    name = os.fspath(paths[0]) if paths else "config"
+    printable = os.fsencode(name).decode("utf-8", "backslashreplace")
+    problem = Problem(file=printable, line=1, column=1, path="", message=message)
+    return Loaded(problems=(problem,))

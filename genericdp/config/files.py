@@ -1,0 +1,125 @@
+"""Which files a config consists of, and their bytes: nothing here hangs or reads without end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genericdp.errors import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MAX_BYTES = 1024 * 1024
+SUFFIXES = (".yaml", ".yml")
+_DATA_LINK = "..data"
+_ADVICE = {
+    errno.ENOENT: "it does not exist",
+    errno.EACCES: "it cannot be read: permission denied",
+    errno.ELOOP: "it is a symbolic link that leads to itself",
+    errno.ENOTDIR: "a part of its path is no folder",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """One file: how messages call it, and where it is read from."""
+
+    name: str
+    path: Path
+
+
+class _UnusableError(Exception):
+    """A file or folder that no config can be read from."""
+
+
+def sources(paths: Sequence[Path]) -> tuple[list[Source], list[Problem]]:
+    """Give the files of a config: each path itself, or what lies in it if it is a folder."""
+    found: list[Source] = []
+    problems: list[Problem] = []
+    for path in paths:
+        try:
+            found += _in_folder(path) if path.is_dir() else [Source(name=shown(path), path=path)]
+        except _UnusableError as error:
+            problems.append(unusable(path, str(error)))
+        except OSError as error:
+            problems.append(unusable(path, _why(error)))
+    return found, problems
+
+
+def _in_folder(folder: Path) -> list[Source]:
+    # A ConfigMap mount swaps this link: followed once, all files are of one version.
+    data = folder / _DATA_LINK
+    version = data.resolve() if data.is_symlink() else None
+    found = []
+    for name in sorted(entry.name for entry in folder.iterdir()):
+        if name.startswith(".") or not name.endswith(SUFFIXES):
+            continue
+        path = folder / name
+        if version is not None and path.is_symlink():
+            target = path.readlink()
+            if target.parts[:1] == (_DATA_LINK,):
+                path = version.joinpath(*target.parts[1:])
+        found.append(Source(name=shown(folder / name), path=path))
+    if not found:
+        raise _UnusableError("the folder holds no config: no *.yaml or *.yml that is not hidden")
+    return found
+
+
+def content(source: Source) -> bytes | Problem:
+    """Give the bytes of a file, or what keeps it from being read."""
+    try:
+        # Asked before it is opened: opening a serial port can already reset what hangs on it.
+        _refuse_unless_regular(source.path.stat().st_mode)
+        return _read(source.path)
+    except _UnusableError as error:
+        return unusable(source.name, str(error))
+    except OSError as error:
+        return unusable(source.name, _why(error))
+
+
+def _read(path: Path) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    with os.fdopen(descriptor, "rb") as file:
+        _refuse_unless_regular(os.fstat(descriptor).st_mode)
+        # More is read than may be there: a file can grow after its size was asked.
+        text = file.read(MAX_BYTES + 1)
+    if len(text) > MAX_BYTES:
+        raise _UnusableError("it is larger than 1 MiB, the most that a config may have")
+    return text
+
+
+def _refuse_unless_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise _UnusableError(f"it is {_kind(mode)}, not a file")
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFDIR: "a folder",
+        stat.S_IFCHR: "a character device",
+        stat.S_IFBLK: "a block device",
+    }
+    return kinds.get(stat.S_IFMT(mode), "something else")
+
+
+def unusable(name: str | Path, message: str) -> Problem:
+    """Make the problem of a file as a whole."""
+    return Problem(file=shown(name), line=1, column=1, path="", message=message)
+
+
+def shown(name: str | Path) -> str:
+    """Give a file's name as one printable line, whatever bytes it consists of."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _why(error: OSError) -> str:
+    known = _ADVICE.get(error.errno or 0)
+    return known or f"it cannot be read: {(error.strerror or str(error)).lower()}"

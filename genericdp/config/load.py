@@ -1,0 +1,79 @@
+"""A whole config from its paths, in this process: read, check, then build."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from genericdp.config.build import build
+from genericdp.config.check import check, resources_of
+from genericdp.config.files import content, sources
+from genericdp.config.loaded import Loaded, Unbuilt
+from genericdp.config.read import read
+from genericdp.config.unbuilt import unbuilt
+from genericdp.model import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from genericdp.config.tree import Document
+    from genericdp.errors import Problem
+
+__all__ = ["Loaded", "Unbuilt", "load", "read_all"]
+
+
+def load(paths: Sequence[Path]) -> Loaded:
+    """Give the config that the paths make up together, or all of its problems."""
+    loaded, documents = read_all(paths)
+    if loaded.problems:
+        return loaded
+    resources = tuple(
+        resource
+        for document in documents
+        for resource in build(resources_of(document), places_of(document))
+    )
+    return Loaded(
+        resources=resources,
+        warnings=loaded.warnings,
+        unbuilt=loaded.unbuilt,
+        files=loaded.files,
+        digest=loaded.digest,
+    )
+
+
+def read_all(paths: Sequence[Path]) -> tuple[Loaded, list[Document]]:
+    """Give all but the resources, and the checked documents to build them from."""
+    files, problems = sources(paths)
+    documents: list[Document] = []
+    digest = hashlib.sha256()
+    for source in files:
+        text = content(source)
+        if not isinstance(text, bytes):
+            problems.append(text)
+            continue
+        digest.update(f"{source.name}\0{len(text)}\0".encode())
+        digest.update(text)
+        found, wrong = read(source.name, text)
+        documents += found
+        problems += wrong
+    wrong, warnings = check(documents)
+    problems += wrong
+    loaded = Loaded(
+        problems=_sorted(problems),
+        warnings=tuple(warnings),
+        unbuilt=() if problems else tuple(use for one in documents for use in unbuilt(one)),
+        files=tuple(source.path for source in files),
+        digest=digest.hexdigest(),
+    )
+    return loaded, documents
+
+
+def places_of(document: Document) -> list[Place]:
+    """Give the place of each resource of a document."""
+    marks = [document.mark(("resources", i)) for i in range(len(resources_of(document)))]
+    return [Place(file=document.file, line=mark.line, column=mark.column) for mark in marks]
+
+
+def _sorted(problems: list[Problem]) -> tuple[Problem, ...]:
+    return tuple(sorted(set(problems)))

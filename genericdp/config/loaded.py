@@ -1,0 +1,37 @@
+"""What loading a config gives; stands alone, so that the daemon need not import a YAML parser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from genericdp.errors import Problem
+    from genericdp.model import Place, Resource
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unbuilt:
+    """One use of what only a later version carries out."""
+
+    key: str
+    place: Place
+
+    def __str__(self) -> str:
+        return f"not implemented yet: {self.key} at {self.place.file}:{self.place.line}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loaded:
+    """A whole config: its resources if there is no problem, and all that is to be said of it."""
+
+    resources: tuple[Resource, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    unbuilt: tuple[Unbuilt, ...] = ()
+    files: tuple[Path, ...] = ()
+    """The files that were read or should have been, in the order of precedence."""
+    digest: str = ""
+    """SHA-256 over names and contents, hexadecimal; tells whether a config is another one."""

@@ -1,0 +1,108 @@
+"""Rules of ``health`` and ``hooks``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from genericdp.config.finding import Finding, exactly_one, guess, shown
+from genericdp.config.names import env_problem
+from genericdp.config.schema import schema
+from genericdp.config.texts import (
+    named_groups,
+    path_findings,
+    regex_findings,
+    template_findings,
+)
+from genericdp.template import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from genericdp.config.tree import Document, Path
+
+_CHECKS = ("exec", "file", "open", "kernelLog")
+_EXPECTATIONS = ("regex", "equals", "min", "max")
+
+
+def health_findings(
+    at: Path, health: Any, document: Document, context: Context
+) -> Iterator[Finding]:
+    """Give what the rules say of a resource's probes."""
+    known = schema()["$defs"]["probe"]["properties"]
+    for i, probe in enumerate(health or ()):
+        if not isinstance(probe, dict):
+            continue
+        here = (*at, i)
+        keys = document.keys(here)
+        yield from exactly_one(here, keys, _CHECKS, known)
+        if "recoverAfterSeconds" in keys and "kernelLog" not in keys and keys & set(_CHECKS):
+            message = "'recoverAfterSeconds' is only taken beside 'kernelLog'"
+            yield Finding(path=(*here, "recoverAfterSeconds"), message=message, of_key=True)
+        yield from _exec_findings((*here, "exec"), probe.get("exec"), context)
+        yield from _file_findings((*here, "file"), probe.get("file"), document, context)
+        yield from _log_findings((*here, "kernelLog"), probe.get("kernelLog"), context)
+
+
+def hook_findings(at: Path, hooks: Any, context: Context) -> Iterator[Finding]:
+    """Give what the rules say of a resource's hooks."""
+    for name, hook in (hooks or {}).items():
+        if isinstance(hook, dict):
+            yield from _exec_findings((*at, name, "exec"), hook.get("exec"), context)
+
+
+def _exec_findings(at: Path, program: Any, context: Context) -> Iterator[Finding]:
+    if not isinstance(program, dict):
+        return
+    for i, argument in enumerate(program.get("command") or ()):
+        here = (*at, "command", i)
+        if not isinstance(argument, str):
+            continue
+        if i == 0 and "$(" in argument:
+            message = f"the program is not chosen by a template: {shown(argument)}"
+            yield Finding(path=here, message=message)
+        elif i == 0:
+            yield from path_findings(here, argument, Context())
+        else:
+            yield from template_findings(here, argument, context)
+    for name, value in (program.get("env") or {}).items():
+        if problem := env_problem(name):
+            yield Finding(path=(*at, "env", name), message=problem, of_key=True)
+        yield from template_findings((*at, "env", name), value, context)
+
+
+def _file_findings(at: Path, check: Any, document: Document, context: Context) -> Iterator[Finding]:
+    if not isinstance(check, dict):
+        return
+    if isinstance(path := check.get("path"), str):
+        yield from path_findings((*at, "path"), path, context)
+    if isinstance(regex := check.get("regex"), str):
+        yield from regex_findings((*at, "regex"), regex)
+    if isinstance(equals := check.get("equals"), str):
+        yield from template_findings((*at, "equals"), equals, context)
+    keys = document.keys(at)
+    known = schema()["$defs"]["fileCheck"]["properties"]
+    if not keys & set(_EXPECTATIONS) and keys <= set(known):
+        message = f"it expects nothing: one of {', '.join(_EXPECTATIONS)} is required"
+        yield Finding(path=at, message=message)
+    low, high = check.get("min"), check.get("max")
+    if low is not None and high is not None and low > high:
+        message = f"no number is at least {low} and at most {high}"
+        yield Finding(path=(*at, "min"), message=message)
+
+
+def _log_findings(at: Path, check: Any, context: Context) -> Iterator[Finding]:
+    if not isinstance(check, dict):
+        return
+    groups: frozenset[str] | None = None
+    if isinstance(regex := check.get("regex"), str):
+        yield from regex_findings((*at, "regex"), regex)
+        groups = named_groups(regex)
+    for key in ("where", "ignore"):
+        for group, text in (check.get(key) or {}).items():
+            here = (*at, key, group)
+            if groups is not None and group not in groups:
+                hint = guess(group, groups) if groups else "name it: (?P<name>...)"
+                message = f"the regex has no group {shown(group)}"
+                yield Finding(path=here, message=message, hint=hint, of_key=True)
+            if key == "where" and isinstance(text, str):
+                yield from template_findings(here, text, context)

@@ -1,0 +1,137 @@
+"""Rules within one resource that a schema cannot say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from genericdp.config.finding import Finding, exactly_one, guess, shown
+from genericdp.config.injecting import inject_findings
+from genericdp.config.names import name_problem, value_name_problem
+from genericdp.config.probes import health_findings, hook_findings
+from genericdp.config.schema import schema
+from genericdp.config.selectors import selector_findings, selectors_findings
+from genericdp.config.texts import (
+    glob_findings,
+    path_findings,
+    regex_findings,
+    template_findings,
+)
+from genericdp.template import Context, TemplateSyntaxError, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from genericdp.config.tree import Document, Path
+
+_SOURCES = ("text", "file", "link")
+
+
+def resource_findings(at: Path, resource: dict[str, Any], document: Document) -> Iterator[Finding]:
+    """Give what the rules say of one resource whose values have the right types."""
+    if (name := resource.get("name")) is not None and (problem := name_problem(name)) is not None:
+        yield Finding(path=(*at, "name"), message=f"{shown(name)}: {problem}")
+    yield from glob_findings((*at, "nodeNames"), resource.get("nodeNames"))
+    # What is declared wrongly is declared: its use is no second mistake.
+    values = document.keys((*at, "values"))
+    for key in ("match", "exclude"):
+        for i, selector in enumerate(resource.get(key) or ()):
+            if isinstance(selector, dict):
+                yield from selector_findings((*at, key, i), selector, document, values)
+    yield from selectors_findings(at, resource)
+    yield from _values_findings((*at, "values"), resource.get("values") or {}, document, values)
+    yield from _group_findings(at, resource, document)
+    for key in ("id", "groupBy"):
+        if isinstance(text := resource.get(key), str):
+            yield from template_findings((*at, key), text, Context(values=values))
+    inside = Context(device_id=True, values=values)
+    yield from inject_findings((*at, "inject"), resource.get("inject"), document, inside)
+    yield from health_findings((*at, "health"), resource.get("health"), document, inside)
+    yield from hook_findings((*at, "hooks"), resource.get("hooks"), inside)
+    if resource.get("hooks") and resource.get("replicas", 1) > 1:
+        yield Finding(
+            path=(*at, "hooks"),
+            message="hooks run while other containers may be using the same device",
+            hint="replicas is more than 1",
+            of_key=True,
+            warning=True,
+        )
+
+
+def _group_findings(at: Path, resource: dict[str, Any], document: Document) -> Iterator[Finding]:
+    needs = resource.get("groupNeeds")
+    if needs is None:
+        return
+    if isinstance(needs, str) and needs != "each":
+        message = f"{shown(needs)} is neither a whole number nor 'each'"
+        yield Finding(path=(*at, "groupNeeds"), message=message, hint=_each_hint(needs))
+    if "groupBy" not in document.keys(at):
+        message = "'groupNeeds' says nothing without 'groupBy'"
+        yield Finding(path=(*at, "groupNeeds"), message=message, of_key=True)
+
+
+def _each_hint(text: str) -> str:
+    if text.isdecimal():
+        return f"write {text} without quotes"
+    hint = guess(text, ["each"])
+    return hint if hint.startswith("did") else ""
+
+
+def _values_findings(
+    at: Path, values: Mapping[str, Any], document: Document, declared: frozenset[str]
+) -> Iterator[Finding]:
+    known = schema()["$defs"]["value"]["properties"]
+    for name, value in values.items():
+        here = (*at, name)
+        if problem := value_name_problem(name):
+            yield Finding(path=here, message=problem, of_key=True)
+        if not isinstance(value, dict):
+            continue
+        yield from exactly_one(here, document.keys(here), _SOURCES, known)
+        context = Context(values=declared)
+        for key in _SOURCES:
+            if not isinstance(text := value.get(key), str):
+                continue
+            if key == "text":
+                yield from template_findings((*here, key), text, context)
+            else:
+                yield from path_findings((*here, key), text, context, glob=key == "link")
+        if isinstance(regex := value.get("regex"), str):
+            yield from regex_findings((*here, "regex"), regex)
+    yield from _circles(at, values)
+
+
+def _circles(at: Path, values: Mapping[str, Any]) -> Iterator[Finding]:
+    uses = {name: _used(value) & values.keys() for name, value in values.items()}
+    told: set[str] = set()
+    for name in values:
+        circle = _way_back(name, uses)
+        if circle is not None and name not in told:
+            told |= set(circle)
+            message = f"the value {name!r} needs itself: {' -> '.join((*circle, name))}"
+            yield Finding(path=(*at, name), message=message, of_key=True)
+
+
+def _used(value: Any) -> set[str]:
+    if not isinstance(value, dict):
+        return set()
+    used = set()
+    for key in _SOURCES:
+        try:
+            references = parse(value.get(key) or "").references
+        except TemplateSyntaxError:
+            continue
+        used |= {reference.name for reference in references if reference.scope == "value"}
+    return used
+
+
+def _way_back(start: str, uses: Mapping[str, set[str]]) -> tuple[str, ...] | None:
+    """Give the shortest way from a value to itself."""
+    ways, seen = [(start,)], set()
+    for way in ways:
+        for following in sorted(uses[way[-1]]):
+            if following == start:
+                return way
+            if following not in seen:
+                seen.add(following)
+                ways.append((*way, following))
+    return None

@@ -1,0 +1,74 @@
+"""What an unquoted YAML scalar is: a text only where no version of YAML reads something else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,17}")
+
+_NUMBERS = re.compile(
+    r"""[-+]?(
+        0b[01_]+ | 0o?[0-7_]+ | 0x[0-9a-fA-F_]+                # 1.1 and 1.2: other bases
+      | [0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?               # 1.1: base 60
+      | ([0-9][0-9_]*(\.[0-9_]*)?|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?
+      | \.(inf|Inf|INF)
+    ) | \.(nan|NaN|NAN)""",
+    re.VERBOSE | re.ASCII,
+)
+_DATE = re.compile(
+    r"""[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}
+        (([Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(\.[0-9]*)?([ \t]*(Z|[-+][0-9]{1,2}(:[0-9]{2})?))?)?
+    """,
+    re.VERBOSE | re.ASCII,
+)
+_TRUE = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y"})
+_FALSE = frozenset({"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF", "n", "N"})
+_NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """An unquoted scalar that versions of YAML, or their users, read in different ways."""
+
+    source: str
+
+
+Scalar = str | int | float | bool | Unclear | None
+
+
+def plain(source: str) -> Scalar:
+    """Give the value of an unquoted scalar."""
+    if source in _NOTHING:
+        return None
+    if source in {"true", "false"}:
+        return source == "true"
+    if _INTEGER.fullmatch(source):
+        return int(source)
+    if _DECIMAL.fullmatch(source):
+        return float(source)
+    return source if reading(source) is None else Unclear(source)
+
+
+def reading(source: str) -> str | None:
+    """Say what some version of YAML reads an unquoted scalar as, unless all read a text."""
+    if source in _NOTHING:
+        return "nothing"
+    if source in _TRUE | _FALSE:
+        return "true or false"
+    if _NUMBERS.fullmatch(source):
+        return "a number"
+    if _DATE.fullmatch(source):
+        return "a date"
+    return {"<<": "a merge of mappings", "=": "a default value"}.get(source)
+
+
+def quoted(source: str) -> str:
+    """Give the YAML of a text in single quotes."""
+    return "'" + source.replace("'", "''") + "'"
+
+
+def meant_boolean(source: str) -> bool | None:
+    """Say which of true and false a word of YAML 1.1 stands for, if one."""
+    return True if source in _TRUE else False if source in _FALSE else None

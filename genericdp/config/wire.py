@@ -1,0 +1,61 @@
+"""A loaded config as JSON, for the pipe between the process that loads and the daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from genericdp.config.build import build
+from genericdp.config.loaded import Loaded, Unbuilt
+from genericdp.errors import Problem
+from genericdp.model import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MAX_PROBLEMS = 1000
+"""More than a person reads, and than a log should hold."""
+
+Listed = tuple["Sequence[Mapping[str, Any]]", "Sequence[Place]"]
+"""The plain data of a document's resources, and their places."""
+
+
+def encode(loaded: Loaded, documents: Sequence[Listed]) -> bytes:
+    """Give the bytes for what was read; ``documents`` are empty where there are problems."""
+    message = {
+        "documents": [
+            {"resources": resources, "places": [asdict(place) for place in places]}
+            for resources, places in documents
+        ],
+        "problems": [asdict(problem) for problem in loaded.problems[:MAX_PROBLEMS]],
+        "warnings": [asdict(warning) for warning in loaded.warnings[:MAX_PROBLEMS]],
+        "unbuilt": [asdict(use) for use in loaded.unbuilt],
+        "files": [os.fspath(path) for path in loaded.files],
+        "digest": loaded.digest,
+    }
+    return json.dumps(message).encode()
+
+
+def decode(text: bytes) -> Loaded:
+    """Give what was encoded, with the resources built; raises ValueError or KeyError."""
+    message = json.loads(text)
+    resources = tuple(
+        resource
+        for document in message["documents"]
+        for resource in build(
+            document["resources"], [Place(**place) for place in document["places"]]
+        )
+    )
+    return Loaded(
+        resources=resources,
+        problems=tuple(Problem(**problem) for problem in message["problems"]),
+        warnings=tuple(Problem(**warning) for warning in message["warnings"]),
+        unbuilt=tuple(
+            Unbuilt(key=use["key"], place=Place(**use["place"])) for use in message["unbuilt"]
+        ),
+        files=tuple(Path(path) for path in message["files"]),
+        digest=message["digest"],
+    )
