@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from genericdp.config.load import Loaded
+    from genericdp.config.loaded import Loaded
     from genericdp.plugin import Timing
     from genericdp.supervisor import Supervisor
 
@@ -118,7 +118,8 @@ async def _load(
         loaded = await load_in_child(settings.configs)
     for warning in loaded.warnings:
         log.warning("%s", warning)
-    log.info("config in force: %d resources (%s)", len(loaded.resources), ", ".join(loaded.files))
+    files = ", ".join(map(str, loaded.files))
+    log.info("config in force: %d resources (%s)", len(loaded.resources), files)
     supervisor.resources.value = loaded.resources
     while True:
         await reload.wait()

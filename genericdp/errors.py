@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
@@ -37,13 +41,12 @@ class UsageError(GenericdpError):
 
 
 class ConfigError(GenericdpError):
-    """A config that cannot be used, with every problem that was found."""
+    """A config that cannot be used; its text has a line for each problem."""
 
     exit_code = 2
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = problems
+    def __init__(self, problems: Iterable[object]) -> None:
+        super().__init__("\n".join(map(str, problems)))
 
 
 class KubeletError(GenericdpError):

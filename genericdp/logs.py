@@ -24,7 +24,8 @@ def set_up(*, log_format: str, level: str) -> None:
 
 
 def _add_resource(record: logging.LogRecord) -> bool:
-    record.resource = resource_name.get()
+    # A line about one resource from outside its task says so with ``extra``.
+    record.resource = getattr(record, "resource", "") or resource_name.get()
     return True
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.assembling import shared_ids
 from genericdp.devices.matching import for_node
-from genericdp.devices.offers import NOTHING
+from genericdp.devices.offers import NOTHING, Offer
 from genericdp.discovery import Discoverer
 from genericdp.inotify import FolderWatch
 from genericdp.kubelet.sockets import SocketNames, remove_leftovers
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from genericdp.devices.assembling import Offers
-    from genericdp.devices.offers import Offer
     from genericdp.discovery import Discovery
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
@@ -35,6 +34,7 @@ POLL_SECONDS = 2.0
 BURST_SECONDS = 0.1
 """What changes within this time goes out together: each list costs the kubelet a write (LAW-7)."""
 _FAREWELL_SECONDS = 1.0
+_NEVER = Offer(offered={})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,27 +189,29 @@ class Supervisor:
         for one in leaving:
             one.task.cancel()
             await asyncio.wait([one.task])
-            log.info("%s: stopped", one.resource.name)
+            log.info("stopped", extra={"resource": one.resource.name})
 
     def _tell(self, offers: Offers) -> None:
-        """Log what has changed; the resource's name is in the line, since many may change."""
+        """Log what has changed."""
         for name, offer in offers.items():
-            before = self.offers.value.get(name)
-            if before is None or _counts(before) != _counts(offer):
-                healthy, total = _counts(offer)
-                log.info("%s: %d of %d devices healthy", name, healthy, total)
-            known = before.offered if before else {}
-            for device_id, one in offer.offered.items():
-                old = known.get(device_id)
-                if one.unhealthy and (old is None or old.unhealthy != one.unhealthy):
-                    log.warning("%s: device %s: %s", name, device_id, one.unhealthy)
-            refused = {(one.path, one.reason) for one in before.not_offered} if before else set()
-            for refusal in offer.not_offered:
-                if (refusal.path, refusal.reason) not in refused:
-                    log.info("%s: %s is not offered: %s", name, refusal.path, refusal.reason)
+            _tell_changes(name, self.offers.value.get(name, _NEVER), offer)
         if fresh := shared_ids(offers) - self._warned_ids:
             log.warning("ids used by several resources, which kubelets mix up: %s", sorted(fresh))
         self._warned_ids = shared_ids(offers)
+
+
+def _tell_changes(name: str, before: Offer, offer: Offer) -> None:
+    about = {"resource": name}
+    if before is _NEVER or _counts(before) != _counts(offer):
+        log.info("%d of %d devices healthy", *_counts(offer), extra=about)
+    for device_id, one in offer.offered.items():
+        old = before.offered.get(device_id)
+        if one.unhealthy and (old is None or old.unhealthy != one.unhealthy):
+            log.warning("device %s is Unhealthy: %s", device_id, one.unhealthy, extra=about)
+    told = {(one.path, one.reason) for one in before.not_offered}
+    for refusal in offer.not_offered:
+        if (refusal.path, refusal.reason) not in told:
+            log.info("%s is not offered: %s", refusal.path, refusal.reason, extra=about)
 
 
 def _counts(offer: Offer) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from genericdp.errors import GenericdpError
+from genericdp.errors import ConfigError, GenericdpError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser_of(argv if argv is not None else sys.argv[1:]).parse_args(argv)
         code: int = arguments.execute(arguments)
         sys.stdout.flush()
+    except ConfigError as error:
+        # As they are: editors and CI jump to the place that a line begins with.
+        print(error, file=sys.stderr)
+        return error.exit_code
     except GenericdpError as error:
         print(f"genericdp: {error}", file=sys.stderr)
         return error.exit_code

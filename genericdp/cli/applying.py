@@ -1,0 +1,53 @@
+"""For commands that apply a config to a host once: load it, look, decide."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from genericdp.cli.options import configs_of, node_name_of
+from genericdp.config.load import load
+from genericdp.devices.matching import for_node
+from genericdp.discovery import Discovery, discover
+from genericdp.errors import ConfigError, UsageError
+from genericdp.host.devicefiles import Looker
+from genericdp.host.root import Root
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from genericdp.model import Resource
+
+
+def usable_resources(paths: tuple[Path, ...]) -> tuple[Resource, ...]:
+    """Load a config; raises ConfigError with its problems or with what is not built yet."""
+    loaded = load(paths)
+    if loaded.problems or loaded.unbuilt:
+        raise ConfigError((*loaded.problems, *loaded.unbuilt))
+    for warning in loaded.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return loaded.resources
+
+
+def root_of(arguments: argparse.Namespace) -> Root:
+    """Give the root; raises UsageError if there is no machine in that folder."""
+    folder: Path = arguments.root
+    if not (folder / "dev").is_dir():
+        raise UsageError(
+            f"{folder} has no folder dev (give --root a folder with dev/ and sys/ of a machine)"
+        )
+    return Root(folder)
+
+
+def discovered(arguments: argparse.Namespace) -> Discovery:
+    """Apply the config of the command line to the host of the command line, once."""
+    resources = for_node(usable_resources(configs_of(arguments)), node_name_of(arguments))
+    return discover(
+        resources,
+        Looker(root_of(arguments)).look,
+        node_name=node_name_of(arguments),
+        previous={},
+        now=time.monotonic(),
+    )

@@ -1,0 +1,96 @@
+"""``genericdp discover``: what the daemon would offer on this machine, and why not more."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from genericdp.cli.applying import discovered
+from genericdp.cli.options import add_config, add_node_name, add_output, add_root
+from genericdp.cli.tables import table
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from genericdp.devices.offers import Offered
+    from genericdp.discovery import Discovery
+
+SUMMARY = "show which devices a config offers on this machine, and why others are not offered"
+EXAMPLE = (
+    "  genericdp discover --config examples/configs/this-machine.yaml\n"
+    "  genericdp discover --config serial.yaml --root snapshot/   # a copy of a node's dev and sys"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    add_config(parser)
+    add_root(parser)
+    add_node_name(parser)
+    add_output(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Look once and print it."""
+    discovery = discovered(arguments)
+    if arguments.output == "json":
+        print(json.dumps(_as_json(discovery), indent=2))
+    else:
+        print("\n".join(_as_text(discovery)))
+    return 0
+
+
+def _as_text(discovery: Discovery) -> Iterator[str]:
+    rows = [("RESOURCE", "ID", "STATE", "NODES", "NUMA")]
+    for name, offer in discovery.offers.items():
+        for device_id, one in offer.offered.items():
+            replicas = one.device.replicas
+            shares = f" ({replicas} shares)" if replicas > 1 else ""
+            # NUMA nodes come with the selectors that know the hardware.
+            rows.append((name, f"{device_id}{shares}", _state(one), " ".join(_nodes(one)), ""))
+    yield from table(rows)
+    left_out = [one for offer in discovery.offers.values() for one in offer.not_offered]
+    if left_out:
+        yield ""
+        yield "Matched, but not offered:"
+        yield from (f"  {one.resource}: {one.path}: {one.reason}" for one in left_out)
+    if discovery.empty_globs:
+        yield ""
+        yield "Nothing found:"
+        yield from (f"  {resource}: {pattern}" for resource, pattern in discovery.empty_globs)
+
+
+def _state(one: Offered) -> str:
+    return f"Unhealthy: {one.unhealthy}" if one.unhealthy else "Healthy"
+
+
+def _nodes(one: Offered) -> list[str]:
+    return list(dict.fromkeys(node.host_path for node in one.device.nodes))
+
+
+def _as_json(discovery: Discovery) -> dict[str, object]:
+    return {
+        "resources": {
+            name: {
+                "devices": [
+                    {
+                        "id": device_id,
+                        "path": one.device.path,
+                        "state": "Unhealthy" if one.unhealthy else "Healthy",
+                        "reason": one.unhealthy,
+                        "shares": list(one.device.shares),
+                        "nodes": _nodes(one),
+                    }
+                    for device_id, one in offer.offered.items()
+                ],
+                "notOffered": [
+                    {"path": one.path, "reason": one.reason} for one in offer.not_offered
+                ],
+                "nothingFound": [
+                    pattern for resource, pattern in discovery.empty_globs if resource == name
+                ],
+            }
+            for name, offer in discovery.offers.items()
+        }
+    }

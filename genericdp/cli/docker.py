@@ -1,0 +1,51 @@
+"""Container edits as arguments of ``docker run`` and ``podman run``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from genericdp.errors import GenericdpError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
+
+
+def docker_arguments(answers: Iterable[ContainerEdits]) -> str:
+    """Give the arguments, quoted for a shell; raises GenericdpError where they cannot say it."""
+    return shlex.join(argument for answer in answers for argument in _arguments(answer))
+
+
+def _arguments(answer: ContainerEdits) -> Iterator[str]:
+    yield from (_device(node) for node in answer.devices)
+    yield from (_mount(mount) for mount in answer.mounts)
+    yield from (f"--env={name}={value}" for name, value in answer.env.items())
+    yield from (f"--annotation={key}={value}" for key, value in answer.annotations.items())
+    yield from (f"--device={name}" for name in answer.cdi)
+
+
+def _device(node: DeviceNode) -> str:
+    host_path = node.host_path
+    if ":" in host_path:
+        # They split at colons. A link may have one (by-path has), its node hardly ever.
+        host_path = os.path.realpath(host_path)
+    for path in (host_path, node.container_path):
+        if ":" in path:
+            raise GenericdpError(
+                f"{path} holds a colon, which docker run and podman run do not take in --device"
+                " (give it another containerPath)"
+            )
+    return f"--device={host_path}:{node.container_path}:{node.permissions}"
+
+
+def _mount(mount: BindMount) -> str:
+    line = io.StringIO()
+    fields = ["type=bind", f"source={mount.host_path}", f"target={mount.container_path}"]
+    # Both read it as one line of comma-separated values, quoted as those are.
+    csv.writer(line, lineterminator="").writerow(fields + ["readonly"] * mount.read_only)
+    return f"--mount={line.getvalue()}"
