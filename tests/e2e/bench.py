@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.e2e.cluster.daemon import Daemon
-    from tests.e2e.cluster.listing import Ids, PodResources
+    from tests.e2e.cluster.listing import PodResources
     from tests.e2e.cluster.node import Node
     from tests.e2e.cluster.pods import Pod
 
 FUSE = "example.com/fuse"
 LOOP = "example.com/loop"
-CONFIG = """\
+_CONFIG = """\
 apiVersion: genericdp.io/v1alpha1
 kind: DevicePluginConfig
 resources:
@@ -56,6 +56,14 @@ resources:
 """
 
 
+def config_in(folder: Path) -> str:
+    """Give the config, and make the folders in there that it names."""
+    for name in ("read-only", "writable"):
+        (folder / name).mkdir()
+        (folder / name / "of-the-host").touch()
+    return _CONFIG.replace("FOLDER", str(folder))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bench:
     """A node with the daemon on it, for one test."""
@@ -70,15 +78,20 @@ class Bench:
 
     def await_listed(self, resource: str, *ids: str, seconds: float = 30) -> None:
         """Wait until the kubelet lists exactly these devices, on both of its ways to tell."""
-        wanted = frozenset(ids)
-        for name, look in (
-            ("checkpoint", listing.registered),
-            ("pod-resources", self.resources.allocatable),
-        ):
+        self._await(resource, frozenset(ids).__eq__, f"{resource}: {ids}", seconds)
 
-            def listed(look: Callable[[], Ids] = look) -> frozenset[str]:
-                return look().get(resource, frozenset())
+    def await_count(self, resource: str, count: int) -> frozenset[str]:
+        """Wait until the kubelet lists so many devices; give their ids."""
+        return self._await(resource, lambda ids: len(ids) == count, f"{count} of {resource}", 30)
 
-            eventually(
-                listed, wanted.__eq__, seconds=seconds, what=f"{resource} {ids} in the {name}"
-            )
+    def _await(
+        self, resource: str, wanted: Callable[[frozenset[str]], bool], what: str, seconds: float
+    ) -> frozenset[str]:
+        def in_the_checkpoint() -> frozenset[str]:
+            return listing.registered().get(resource, frozenset())
+
+        def allocatable() -> frozenset[str]:
+            return self.resources.allocatable().get(resource, frozenset())
+
+        eventually(in_the_checkpoint, wanted, seconds=seconds, what=f"{what} in the checkpoint")
+        return eventually(allocatable, wanted, seconds=seconds, what=f"{what} in pod-resources")

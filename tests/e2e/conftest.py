@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench import CONFIG, FUSE, Bench
+from tests.e2e.bench import FUSE, Bench, config_in
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.daemon import Daemon
 from tests.e2e.cluster.listing import PodResources
@@ -20,7 +20,7 @@ from tests.e2e.cluster.sweep import DEVICE_PLUGINS
 from tests.e2e.cluster.versions import CONTAINERD, KUBELETS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 
 def _from_run(name: str) -> Path:
@@ -30,7 +30,8 @@ def _from_run(name: str) -> Path:
     return Path(os.environ[name])
 
 
-def _program() -> Path:
+@pytest.fixture
+def program() -> Path:
     """Give the command under test: the one beside this Python."""
     beside = Path(sys.executable).parent / "genericdp"
     return Path(os.environ.get("GENERICDP_E2E_PROGRAM", beside))
@@ -42,7 +43,9 @@ def node(request: pytest.FixtureRequest) -> Iterator[Node]:
     version: str = request.param
     cache = _from_run("GENERICDP_E2E_CACHE")
     binaries = Binaries(
-        kubelet=cache / f"kubelet-{version}", containerd=cache / f"containerd-{CONTAINERD}"
+        version=version,
+        kubelet=cache / f"kubelet-{version}",
+        containerd=cache / f"containerd-{CONTAINERD}",
     )
     with Node(_from_run("GENERICDP_E2E_FOLDER") / version, binaries) as running:
         print(f"\nkubelet {version} runs", flush=True)
@@ -58,15 +61,11 @@ def loops() -> Iterator[None]:
 
 
 @pytest.fixture
-def bench(node: Node, loops: None, tmp_path: Path) -> Iterator[Bench]:
+def bench(node: Node, loops: None, program: Path, tmp_path: Path) -> Iterator[Bench]:
     """Start the daemon, and wait until the kubelet lists what the config promises."""
-    for name in ("read-only", "writable"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "of-the-host").touch()
-    config = CONFIG.replace("FOLDER", str(tmp_path))
     with ExitStack() as ends:
-        # Before the daemon: it ends last, when the pods have gone.
-        daemon = ends.enter_context(Daemon(_program(), tmp_path, config, DEVICE_PLUGINS))
+        # Entered first, so that it ends last, when the pods have gone.
+        daemon = ends.enter_context(Daemon(program, tmp_path, config_in(tmp_path), DEVICE_PLUGINS))
 
         def pod(name: str, limits: dict[str, int] | None = None, look_at: str = "") -> Pod:
             return ends.enter_context(Pod(node, name, limits or {}, look_at))
@@ -80,3 +79,15 @@ def bench(node: Node, loops: None, tmp_path: Path) -> Iterator[Bench]:
         )
         bench.await_listed(FUSE, "fuse", "fuse::1", "fuse::2")
         yield bench
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the daemon logged beside a failure."""
+    report = yield
+    bench = getattr(item, "funcargs", {}).get("bench")
+    if report.failed and bench is not None:
+        report.sections.append(("the daemon's log", bench.daemon.log()))
+    return report

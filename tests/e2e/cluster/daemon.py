@@ -20,8 +20,7 @@ class Daemon:
     def __init__(self, program: Path, folder: Path, config: str, kubelet_dir: Path) -> None:
         self._program = program
         self._folder = folder
-        self._config = folder / "config.yaml"
-        self._config.write_text(config)
+        self.config = config
         self._kubelet_dir = kubelet_dir
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -40,7 +39,9 @@ class Daemon:
 
     def start(self) -> None:
         """Start it."""
-        files = ("--config", str(self._config), "--kubelet-dir", str(self._kubelet_dir))
+        config = self._folder / "config.yaml"
+        config.write_text(self.config)
+        files = ("--config", str(config), "--kubelet-dir", str(self._kubelet_dir))
         with (self._folder / "daemon.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [str(self._program), "run", *files, "--node-name", NODE_NAME],

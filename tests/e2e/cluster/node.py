@@ -72,6 +72,8 @@ evictionHard: {{memory.available: "1Mi", nodefs.available: "1%", imagefs.availab
 class Binaries:
     """Where the build left them."""
 
+    version: str
+    """Of the kubelet."""
     kubelet: Path
     containerd: Path
 
@@ -81,6 +83,7 @@ class Node:
 
     def __init__(self, folder: Path, binaries: Binaries) -> None:
         self.folder = folder
+        self.version = binaries.version
         self._bin = binaries
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 

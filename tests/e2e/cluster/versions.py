@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-KUBELETS = ("1.37.0", "1.36.3")
-"""One of each generation (REG-10, REG-9)."""
+KUBELETS = {"1.37.0": "B", "1.36.3": "A"}
+"""Version → which generation of the contract it is of (REG-10, REG-9)."""
 CONTAINERD = "2.4.2"
 
 if __name__ == "__main__":
