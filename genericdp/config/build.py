@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_CLASSES: dict[str, Any] = {
+Bus = model.UdevSelector | model.UsbSelector | model.PciSelector | model.NetSelector
+_CLASSES: dict[str, type[Bus]] = {
     "udev": model.UdevSelector,
     "usb": model.UsbSelector,
     "pci": model.PciSelector,
@@ -74,7 +75,9 @@ def _globs(value: str | Sequence[str]) -> model.Globs:
 def _selector(selector: Mapping[str, Any]) -> model.Selector:
     arguments: dict[str, Any] = {}
     if "hardware" in selector:
-        hardware = {bus: _bus(bus, keys) for bus, keys in selector["hardware"].items()}
+        hardware: dict[str, Any] = {
+            bus: _bus(bus, keys) for bus, keys in selector["hardware"].items()
+        }
         arguments["hardware"] = model.Hardware(**hardware)
     if "values" in selector:
         arguments["values"] = _by_key(_globs)(selector["values"])
@@ -93,9 +96,9 @@ def _candidates(selector: Mapping[str, Any]) -> model.Candidates:
     )
 
 
-def _bus(bus: str, keys: Mapping[str, Any]) -> Any:
-    kept = {"properties": _by_key(_globs), "attributes": _by_key(_globs), "function": str}
-    convert = {key: kept.get(key, _globs) for key in keys}
+def _bus(bus: str, keys: Mapping[str, Any]) -> Bus:
+    convert: dict[str, Callable[[Any], Any]] = dict.fromkeys(keys, _globs)
+    convert |= {"properties": _by_key(_globs), "attributes": _by_key(_globs), "function": str}
     return _CLASSES[bus](**_given(keys, **convert))
 
 

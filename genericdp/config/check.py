@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
     from genericdp.config.finding import Finding
-    from genericdp.config.tree import Document, Node, Path
+    from genericdp.config.tree import Document, Node, Path, Plain
     from genericdp.errors import Problem
 
 _VALUE_IS_WRONG = {"type", "enum", "const", "minimum", "maximum", "minLength", "minItems"}
@@ -54,7 +54,8 @@ def _validator() -> Validator:
             "number": lambda _, value: type(value) in {int, float},
         }
     )
-    return extend(Draft202012Validator, type_checker=strict)(schema())
+    validator: Validator = extend(Draft202012Validator, type_checker=strict)(schema())  # type: ignore[no-untyped-call]
+    return validator
 
 
 def _by_schema(document: Document) -> tuple[list[Finding], Document]:
@@ -107,7 +108,7 @@ def _faulty(node: Node, path: Path) -> Iterator[Path]:
         yield from _faulty(value, (*path, i))
 
 
-def _without(data: Any, wrong: set[Path], path: Path) -> Any:
+def _without(data: Plain, wrong: set[Path], path: Path) -> Plain:
     """Leave out the wrong values; in a list None takes their place, so that indices stay."""
     if path in wrong:
         return None
@@ -128,7 +129,7 @@ def _by_rules(document: Document) -> Iterator[Finding]:
             yield from resource_findings(("resources", i), resource, document)
 
 
-def resources_of(document: Document) -> list[Any]:
+def resources_of(document: Document) -> list[Plain]:
     """Give the resources of a document, None in the place of a wrong one."""
     listed = document.data.get("resources") if isinstance(document.data, dict) else None
     return listed if isinstance(listed, list) else []

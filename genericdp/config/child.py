@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,10 +81,8 @@ async def _limited(stream: StreamReader, most: int) -> bytes:
 
 async def _end(child: Process) -> None:
     if child.returncode is None:
-        try:
+        with suppress(ProcessLookupError):
             child.kill()
-        except ProcessLookupError:
-            pass
         await child.wait()
 
 

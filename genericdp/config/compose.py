@@ -14,6 +14,9 @@ from genericdp.errors import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    Event = Any  # the types of PyYAML lack most attributes
+    Events = Iterator[Event]
+
 MAX_DEPTH = 32
 MAX_ALIASED_NODES = 10_000
 MAX_ALIASED_CHARACTERS = 1024 * 1024
@@ -40,17 +43,17 @@ class Composer:
         self._aliased_nodes = 0
         self._aliased_characters = 0
 
-    def documents(self, events: Iterator[Any]) -> Iterator[Node]:
+    def documents(self, events: Events) -> Iterator[Node]:
         """Give the root of each document; raises StoppedError at a limit."""
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 self._anchors = {}
                 yield self._node(next(events), events, ())
 
-    def _node(self, event: Any, events: Iterator[Any], path: Path) -> Node:
+    def _node(self, event: Event, events: Events, path: Path) -> Node:
         mark = Mark(event.start_mark.line + 1, event.start_mark.column + 1)
         if isinstance(event, yaml.AliasEvent):
-            return self._aliased(event.anchor, mark, path)
+            return self._aliased(str(event.anchor), mark, path)
         if len(path) >= MAX_DEPTH:
             self._stop(mark, path[:3], f"nested deeper than {MAX_DEPTH} levels")
         if event.anchor is not None:
@@ -82,7 +85,7 @@ class Composer:
             self._stop(mark, path, "aliases repeat more than 1 MiB of text")
         return node
 
-    def _scalar(self, event: Any, mark: Mark, path: Path, *, faulty: bool) -> Node:
+    def _scalar(self, event: Event, mark: Mark, path: Path, *, faulty: bool) -> Node:
         text: str = event.value
         if _NO_TEXT.search(text):
             self._report(mark, path, "a text cannot hold a NUL or half of a surrogate pair")
@@ -99,7 +102,7 @@ class Composer:
             faulty=faulty,
         )
 
-    def _list(self, events: Iterator[Any], mark: Mark, path: Path, *, faulty: bool) -> Node:
+    def _list(self, events: Events, mark: Mark, path: Path, *, faulty: bool) -> Node:
         entries: list[Node] = []
         while not isinstance(event := next(events), yaml.SequenceEndEvent):
             entries.append(self._node(event, events, (*path, len(entries))))
@@ -111,7 +114,7 @@ class Composer:
             characters=sum(entry.characters for entry in entries),
         )
 
-    def _mapping(self, events: Iterator[Any], mark: Mark, path: Path, *, faulty: bool) -> Node:
+    def _mapping(self, events: Events, mark: Mark, path: Path, *, faulty: bool) -> Node:
         items: dict[str, tuple[Mark, Node]] = {}
         size, characters = 1, 0
         while not isinstance(event := next(events), yaml.MappingEndEvent):
@@ -136,7 +139,7 @@ class Composer:
             items[key[0]] = (key[1], value)
         return Node(mark=mark, items=items, faulty=faulty, size=size, characters=characters)
 
-    def _key(self, event: Any, events: Iterator[Any], path: Path) -> tuple[str, Mark] | None:
+    def _key(self, event: Event, events: Events, path: Path) -> tuple[str, Mark] | None:
         node = self._node(event, events, (*path, "?"))
         if node.faulty:
             return None
@@ -157,7 +160,7 @@ class Composer:
         self._report(node.mark, path, message, hint)
         return None
 
-    def _has_foreign_tag(self, event: Any, mark: Mark, path: Path) -> bool:
+    def _has_foreign_tag(self, event: Event, mark: Mark, path: Path) -> bool:
         if event.tag is None or event.tag in _OWN_TAGS[type(event)]:
             return False
         self._report(mark, path, f"the tag {event.tag!r} is not taken", "write a plain value")

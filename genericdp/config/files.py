@@ -6,13 +6,13 @@ import errno
 import os
 import stat
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.errors import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 MAX_BYTES = 1024 * 1024
 SUFFIXES = (".yaml", ".yml")

@@ -16,39 +16,42 @@ from genericdp.template import TemplateSyntaxError, parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from genericdp.config.tree import Document, Path
+    from genericdp.config.tree import Document, Path, Plain
     from genericdp.template import Context
 
 _PERMISSIONS = "rwm"
 
 
 def inject_findings(
-    at: Path, inject: Any, document: Document, context: Context
+    at: Path, inject: Plain, document: Document, context: Context
 ) -> Iterator[Finding]:
     """Give what the rules say of what a container is given."""
     if not isinstance(inject, dict):
         return
-    inside = replace(context, allocation=True)
     for i, entry in enumerate(inject.get("devices") or ()):
         if isinstance(entry, dict):
             yield from _device_findings((*at, "devices", i), entry, document, context)
     for i, mount in enumerate(inject.get("mounts") or ()):
         if isinstance(mount, dict):
             yield from _mount_findings((*at, "mounts", i), mount, context)
+    yield from _named_findings(at, inject, replace(context, allocation=True))
+    for i, name in enumerate(inject.get("cdi") or ()):
+        if isinstance(name, str):
+            yield from _cdi_findings((*at, "cdi", i), name, context)
+    yield from _collisions(at, inject)
+
+
+def _named_findings(at: Path, inject: dict[str, Any], context: Context) -> Iterator[Finding]:
     for key, value in (inject.get("env") or {}).items():
         here = (*at, "env", key)
         yield from _key_findings(here, key, env_problem)
         text = value.get("value") if isinstance(value, dict) else value
         if isinstance(text, str):
             place = (*here, "value") if isinstance(value, dict) else here
-            yield from template_findings(place, text, inside)
+            yield from template_findings(place, text, context)
     for key, text in (inject.get("annotations") or {}).items():
         yield from _key_findings((*at, "annotations", key), key, annotation_problem)
-        yield from template_findings((*at, "annotations", key), text, inside)
-    for i, name in enumerate(inject.get("cdi") or ()):
-        if isinstance(name, str):
-            yield from _cdi_findings((*at, "cdi", i), name, context)
-    yield from _collisions(at, inject)
+        yield from template_findings((*at, "annotations", key), text, context)
 
 
 def _device_findings(

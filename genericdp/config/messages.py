@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from genericdp.config.finding import Finding, guess, shown
 from genericdp.config.scalars import Unclear, meant_boolean, quoted, reading
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from jsonschema.exceptions import ValidationError
 
-    from genericdp.config.tree import Document, Path
+    from genericdp.config.tree import Document, Path, Plain
 
 _WORDS = {
     "string": "a text",
@@ -30,35 +31,60 @@ _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (list, "a list"),
     (dict, "a mapping"),
 )
+_MAX_GUESSES = 50
+"""Guessing takes long: a file with more unknown keys in one mapping is something else."""
 _WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Violation:
+    """One error of jsonschema, with types."""
+
+    keyword: str
+    path: Path
+    value: Plain
+    limit: Plain
+    known: frozenset[str]
+    """The keys of the mapping, where it is one."""
+    text: str
+    document: Document
 
 
 def findings_of(error: ValidationError, document: Document) -> Iterator[Finding]:
     """Give what one error of the schema means."""
-    path: Path = tuple(error.absolute_path)
-    word = _BY_KEYWORD.get(str(error.validator), _otherwise)
-    yield from word(error, path, document)
-
-
-def _wrong_type(error: ValidationError, path: Path, document: Document) -> Iterator[Finding]:
-    wanted = (
-        [error.validator_value] if isinstance(error.validator_value, str) else error.validator_value
+    violation = Violation(
+        keyword=str(error.validator),
+        path=tuple(error.absolute_path),
+        value=error.instance,
+        limit=error.validator_value,
+        known=_known_keys(error.schema),
+        text=error.message,
+        document=document,
     )
-    node = document.node(path)
+    yield from _BY_KEYWORD.get(violation.keyword, _otherwise)(violation)
+
+
+def _known_keys(schema: object) -> frozenset[str]:
+    return frozenset(schema.get("properties", ()) if isinstance(schema, dict) else ())
+
+
+def _wrong_type(error: Violation) -> Iterator[Finding]:
+    wanted = [error.limit] if isinstance(error.limit, str) else error.limit
+    node = error.document.node(error.path)
     source = node.source if node is not None else None
     listed = " or ".join(_WORDS[name] for name in wanted)
-    value: Any = error.instance
+    value = error.value
     if value is None:
         message = f"it is {'null' if source else 'empty'}, and {listed} is wanted"
-        yield Finding(path=path, message=message)
+        yield Finding(path=error.path, message=message)
     elif isinstance(value, (bool, int, float, Unclear)) and source is not None:
-        yield _wrong_scalar(path, source, wanted, listed)
+        yield _wrong_scalar(error.path, source, wanted, listed)
     else:
         kind = next(word for types, word in _KINDS if isinstance(value, types))
         hint = _unquoted(value, wanted) if isinstance(value, str) else ""
         hint = "begin each entry with '- '" if wanted == ["array"] else hint
         what = f"the text {shown(value)}" if isinstance(value, str) else kind
-        yield Finding(path=path, message=f"{listed} is wanted, not {what}", hint=hint)
+        yield Finding(path=error.path, message=f"{listed} is wanted, not {what}", hint=hint)
 
 
 def _wrong_scalar(path: Path, source: str, wanted: list[str], listed: str) -> Finding:
@@ -82,75 +108,66 @@ def _unquoted(text: str, wanted: list[str]) -> str:
     return ""
 
 
-def _unknown(error: ValidationError, path: Path, document: Document) -> Iterator[Finding]:
-    del document
-    known = set(error.schema.get("properties", ()))
-    for key in error.instance:
-        if key not in known and not (
-            error.schema.get("patternProperties") and key.startswith("x-")
-        ):
-            yield Finding(
-                path=(*path, key),
-                message=f"unknown key {shown(key)}",
-                hint=guess(key, known),
-                of_key=True,
-            )
+def _unknown(error: Violation) -> Iterator[Finding]:
+    for i, key in enumerate(sorted(error.value.keys() - error.known)):
+        yield Finding(
+            path=(*error.path, key),
+            message=f"unknown key {shown(key)}",
+            hint=guess(key, error.known) if i < _MAX_GUESSES else "",
+            of_key=True,
+        )
 
 
-def _missing(error: ValidationError, path: Path, document: Document) -> Iterator[Finding]:
+def _missing(error: Violation) -> Iterator[Finding]:
     # jsonschema gives one error for each; its text is the only place that names the key.
-    key = error.message.split("'")[1]
-    known = set(error.schema["properties"])
-    unknown = [other for other in error.instance if other not in known]
-    misspelt = any(guess(other, known) == f"did you mean {key!r}?" for other in unknown)
-    if not misspelt and key not in document.keys(path):
-        yield Finding(path=path, message=f"the key {key!r} is required")
+    key = error.text.split("'")[1]
+    unknown = sorted(error.value.keys() - error.known)[:_MAX_GUESSES]
+    misspelt = any(guess(other, error.known) == f"did you mean {key!r}?" for other in unknown)
+    if not misspelt and key not in error.document.keys(error.path):
+        yield Finding(path=error.path, message=f"the key {key!r} is required")
 
 
-def _not_listed(error: ValidationError, path: Path, document: Document) -> Iterator[Finding]:
-    del document
-    known = [str(value) for value in error.validator_value]
-    if isinstance(error.instance, str):
-        message = f"{shown(error.instance)} is not one of {', '.join(known)}"
-        hint = guess(error.instance, known)
-        yield Finding(path=path, message=message, hint="" if hint.startswith("known") else hint)
+def _not_listed(error: Violation) -> Iterator[Finding]:
+    known = [str(value) for value in error.limit]
+    if isinstance(error.value, str):
+        message = f"{shown(error.value)} is not one of {', '.join(known)}"
+        hint = guess(error.value, known)
+        yield Finding(
+            path=error.path, message=message, hint="" if hint.startswith("known") else hint
+        )
 
 
-def _not_the_one(error: ValidationError, path: Path, document: Document) -> Iterator[Finding]:
-    node = document.node(path)
-    value = error.instance
+def _not_the_one(error: Violation) -> Iterator[Finding]:
+    node = error.document.node(error.path)
+    value = error.value
     text = shown(value) if isinstance(value, str) else (node.source if node else None) or "it"
-    yield Finding(path=path, message=f"{text} is not {error.validator_value!r}")
+    yield Finding(path=error.path, message=f"{text} is not {error.limit!r}")
 
 
-def _out_of_range(error: ValidationError, path: Path, document: Document) -> Iterator[Finding]:
-    del document
-    less = error.validator == "minimum"
-    limit = f"{'less' if less else 'more'} than the {error.validator} of {error.validator_value}"
-    yield Finding(path=path, message=f"{error.instance} is {limit}")
+def _out_of_range(error: Violation) -> Iterator[Finding]:
+    less = error.keyword == "minimum"
+    limit = f"{'less' if less else 'more'} than the {error.keyword} of {error.limit}"
+    yield Finding(path=error.path, message=f"{error.value} is {limit}")
 
 
-def _too_little(error: ValidationError, path: Path, document: Document) -> Iterator[Finding]:
-    del document
+def _too_little(error: Violation) -> Iterator[Finding]:
     what = {
         "minLength": "it is empty, and a text is wanted",
         "minItems": "the list is empty: at least one entry is required",
         "minProperties": "it says nothing: at least one key is required",
-    }[str(error.validator)]
-    yield Finding(path=path, message=what)
+    }[error.keyword]
+    yield Finding(path=error.path, message=what)
 
 
-def _repeated(error: ValidationError, path: Path, document: Document) -> Iterator[Finding]:
-    del error, document
-    yield Finding(path=path, message="an entry of the list is repeated")
+def _repeated(error: Violation) -> Iterator[Finding]:
+    yield Finding(path=error.path, message="an entry of the list is repeated")
 
 
-def _otherwise(error: ValidationError, path: Path, document: Document) -> Iterator[Finding]:
-    del document
-    yield Finding(path=path, message=error.message)
+def _otherwise(error: Violation) -> Iterator[Finding]:
+    yield Finding(path=error.path, message=error.text)
 
 
-_BY_KEYWORD: dict[str, Callable[[ValidationError, Path, Document], Iterator[Finding]]] = {
+_BY_KEYWORD: dict[str, Callable[[Violation], Iterator[Finding]]] = {
     "type": _wrong_type,
     "additionalProperties": _unknown,
     "required": _missing,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from genericdp.config.finding import Finding, exactly_one, guess, shown
 from genericdp.config.names import env_problem
@@ -18,14 +18,14 @@ from genericdp.template import Context
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from genericdp.config.tree import Document, Path
+    from genericdp.config.tree import Document, Path, Plain
 
 _CHECKS = ("exec", "file", "open", "kernelLog")
 _EXPECTATIONS = ("regex", "equals", "min", "max")
 
 
 def health_findings(
-    at: Path, health: Any, document: Document, context: Context
+    at: Path, health: Plain, document: Document, context: Context
 ) -> Iterator[Finding]:
     """Give what the rules say of a resource's probes."""
     known = schema()["$defs"]["probe"]["properties"]
@@ -43,14 +43,14 @@ def health_findings(
         yield from _log_findings((*here, "kernelLog"), probe.get("kernelLog"), context)
 
 
-def hook_findings(at: Path, hooks: Any, context: Context) -> Iterator[Finding]:
+def hook_findings(at: Path, hooks: Plain, context: Context) -> Iterator[Finding]:
     """Give what the rules say of a resource's hooks."""
     for name, hook in (hooks or {}).items():
         if isinstance(hook, dict):
             yield from _exec_findings((*at, name, "exec"), hook.get("exec"), context)
 
 
-def _exec_findings(at: Path, program: Any, context: Context) -> Iterator[Finding]:
+def _exec_findings(at: Path, program: Plain, context: Context) -> Iterator[Finding]:
     if not isinstance(program, dict):
         return
     for i, argument in enumerate(program.get("command") or ()):
@@ -70,7 +70,9 @@ def _exec_findings(at: Path, program: Any, context: Context) -> Iterator[Finding
         yield from template_findings((*at, "env", name), value, context)
 
 
-def _file_findings(at: Path, check: Any, document: Document, context: Context) -> Iterator[Finding]:
+def _file_findings(
+    at: Path, check: Plain, document: Document, context: Context
+) -> Iterator[Finding]:
     if not isinstance(check, dict):
         return
     if isinstance(path := check.get("path"), str):
@@ -90,7 +92,7 @@ def _file_findings(at: Path, check: Any, document: Document, context: Context) -
         yield Finding(path=(*at, "min"), message=message)
 
 
-def _log_findings(at: Path, check: Any, context: Context) -> Iterator[Finding]:
+def _log_findings(at: Path, check: Plain, context: Context) -> Iterator[Finding]:
     if not isinstance(check, dict):
         return
     groups: frozenset[str] | None = None

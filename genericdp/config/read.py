@@ -18,7 +18,8 @@ from genericdp.errors import Problem
 if TYPE_CHECKING:
     from genericdp.config.tree import Node
 
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+Loader = Any  # a class of PyYAML; the C one has no types
+LOADER: Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # What YAML calls printable, less U+FEFF, which stands only at the start of a file.
 _UNPRINTABLE = re.compile(
@@ -27,7 +28,7 @@ _UNPRINTABLE = re.compile(
 
 
 def read(
-    file: str, content: bytes, *, loader: Any = LOADER
+    file: str, content: bytes, *, loader: Loader = LOADER
 ) -> tuple[list[Document], list[Problem]]:
     """Take a file's bytes apart into its documents, with every problem on the way."""
     try:

@@ -111,7 +111,7 @@ def _circles(at: Path, values: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(path=(*at, name), message=message, of_key=True)
 
 
-def _used(value: Any) -> set[str]:
+def _used(value: object) -> set[str]:
     if not isinstance(value, dict):
         return set()
     used = set()
@@ -126,7 +126,8 @@ def _used(value: Any) -> set[str]:
 
 def _way_back(start: str, uses: Mapping[str, set[str]]) -> tuple[str, ...] | None:
     """Give the shortest way from a value to itself."""
-    ways, seen = [(start,)], set()
+    ways: list[tuple[str, ...]] = [(start,)]
+    seen: set[str] = set()
     for way in ways:
         for following in sorted(uses[way[-1]]):
             if following == start:

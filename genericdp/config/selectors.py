@@ -50,8 +50,8 @@ def selector_findings(
         hint = "write hardware: {usb: {interface: ...}} beside what is to be found"
         yield Finding(path=(*at, "usb", "interface"), message=message, hint=hint, of_key=True)
     hardware = selector.get("hardware")
-    for bus in hardware if isinstance(hardware, dict) else ():
-        yield from _bus_findings((*at, "hardware", bus), bus, hardware[bus])
+    for bus, conditions in hardware.items() if isinstance(hardware, dict) else ():
+        yield from _bus_findings((*at, "hardware", bus), bus, conditions)
     yield from _value_findings((*at, "values"), selector.get("values"), values)
 
 
@@ -68,7 +68,7 @@ def _type_findings(at: Path, selector: dict[str, Any], keys: frozenset[str]) -> 
         yield Finding(path=(*at, "type"), message=message, hint=hint if "mean" in hint else "")
 
 
-def _bus_findings(at: Path, bus: str, conditions: Any) -> Iterator[Finding]:
+def _bus_findings(at: Path, bus: str, conditions: object) -> Iterator[Finding]:
     if not isinstance(conditions, dict):
         return
     for key, globs in conditions.items():
@@ -89,7 +89,8 @@ def _bus_findings(at: Path, bus: str, conditions: Any) -> Iterator[Finding]:
 def _id_problem(bus: str, key: str, text: str) -> tuple[str, str] | None:
     if (bus, key) == ("pci", "address") and _SHORT_ADDRESS.fullmatch(text):
         return f"{shown(text)} lacks the domain and matches nothing", f"write '0000:{text}'"
-    if (digits := _DIGITS.get((bus, key))) is None or "$(" in text:
+    digits = _DIGITS.get((bus, key))
+    if digits is None or "$(" in text:
         return None
     if text[:2] in {"0x", "0X"}:
         return f"{shown(text)} matches nothing: ids are written without 0x", f"write '{text[2:]}'"
@@ -98,7 +99,7 @@ def _id_problem(bus: str, key: str, text: str) -> tuple[str, str] | None:
     return None
 
 
-def _value_findings(at: Path, wanted: Any, declared: frozenset[str]) -> Iterator[Finding]:
+def _value_findings(at: Path, wanted: object, declared: frozenset[str]) -> Iterator[Finding]:
     if not isinstance(wanted, dict):
         return
     for name, globs in wanted.items():

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from genericdp.config.tree import Path
     from genericdp.template import Context, Template
 
+    Compiled = Any  # re2 has no types
+
 _ABSOLUTE = {("device", "path"), ("device", "syspath")}
 _MAYBE_ABSOLUTE = {"property", "attribute"}
 
@@ -75,7 +77,7 @@ def _shape(parsed: Template) -> str:
     )
 
 
-def glob_findings(path: Path, globs: Any, *, paths: bool = False) -> Iterator[Finding]:
+def glob_findings(path: Path, globs: object, *, paths: bool = False) -> Iterator[Finding]:
     """Say what is wrong with a glob or a list of globs; ``paths`` are absolute ones."""
     for at, text in each_text(path, globs):
         if "$(" in text:
@@ -90,7 +92,7 @@ def glob_findings(path: Path, globs: Any, *, paths: bool = False) -> Iterator[Fi
             yield Finding(path=at, message=problem)
 
 
-def each_text(path: Path, texts: Any) -> Iterator[tuple[Path, str]]:
+def each_text(path: Path, texts: object) -> Iterator[tuple[Path, str]]:
     """Give each text of a text or a list of texts, with its path."""
     if isinstance(texts, str):
         yield path, texts
@@ -117,7 +119,7 @@ def named_groups(pattern: str) -> frozenset[str] | None:
 
 
 @cache
-def _compiled(pattern: str) -> Any:
+def _compiled(pattern: str) -> Compiled | str:
     """Give the compiled pattern, or what is wrong with it."""
     options = re2.Options()
     # RE2 would write to stderr by itself.

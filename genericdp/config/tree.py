@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from genericdp.config.scalars import Scalar
 
+Plain = Any
+"""A value as Python has it: a dict, a list, a scalar, or None where a wrong one was left out."""
+
 Path = tuple[str | int, ...]
 """The way to a value: keys of mappings and indices of lists."""
 
@@ -49,7 +52,7 @@ class Document:
 
     file: str
     root: Node
-    data: Any = field(compare=False)
+    data: Plain = field(compare=False)
     """The plain values, without what is ignored or faulty."""
 
     def node(self, path: Path) -> Node | None:
@@ -96,7 +99,7 @@ def shown_path(path: Sequence[str | int]) -> str:
     )
 
 
-def plain_data(node: Node) -> Any:
+def plain_data(node: Node) -> Plain:
     """Give the values of a node as Python has them; aliased parts are shared."""
     if node.items is not None:
         return {key: plain_data(value) for key, (_, value) in node.items.items()}

@@ -11,12 +11,13 @@ from genericdp.template import TemplateSyntaxError, parse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from genericdp.config.tree import Document, Path
+    from genericdp.config.tree import Document, Path, Plain
     from genericdp.template import Reference
 
 RESOURCE_KEYS = ("values", "health", "hooks", "groupBy", "groupNeeds", "prefer", "topology")
 SELECTOR_KEYS = ("udev", "usb", "pci", "net", "hardware", "values")
 DEVICE_NODES_KEYS = ("subsystem",)
+_PATHS = ("path", "hostPath", "containerPath")
 _BUILT_NAMES = {
     "device": {"id", "path", "name", "major", "minor"},
     "node": {"name"},
@@ -34,7 +35,7 @@ def unbuilt(document: Document) -> tuple[Unbuilt, ...]:
     return tuple(sorted(set(uses), key=lambda use: (use.place.line, use.place.column, use.key)))
 
 
-def _uses(resources: Any) -> Iterator[tuple[Path, str, bool]]:
+def _uses(resources: Plain) -> Iterator[tuple[Path, str, bool]]:
     for i, resource in enumerate(resources):
         at: Path = ("resources", i)
         yield from _keys(at, resource, RESOURCE_KEYS, "")
@@ -55,19 +56,15 @@ def _keys(
     yield from (((*at, key), prefix + key, True) for key in later if key in mapping)
 
 
-def _texts(at: Path, resource: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+def _texts(at: Path, resource: dict[str, Plain]) -> Iterator[tuple[Path, str]]:
     """Give the templates that are carried out."""
     if "id" in resource:
         yield (*at, "id"), resource["id"]
     inject = resource.get("inject") or {}
-    for key, names in (
-        ("devices", ("path", "containerPath")),
-        ("mounts", ("hostPath", "containerPath")),
-    ):
+    for key in ("devices", "mounts"):
         for i, entry in enumerate(inject.get(key) or ()):
-            for name in names:
-                if name in entry:
-                    yield (*at, "inject", key, i, name), entry[name]
+            given = (name for name in _PATHS if name in entry)
+            yield from (((*at, "inject", key, i, name), entry[name]) for name in given)
     for name, value in (inject.get("env") or {}).items():
         here = (*at, "inject", "env", name)
         yield ((*here, "value"), value["value"]) if isinstance(value, dict) else (here, value)

@@ -1,0 +1,98 @@
+"""``genericdp validate``: every problem of configs, without applying them."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genericdp.cli.options import add_output
+from genericdp.config.load import load
+from genericdp.errors import Problem
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from genericdp.config.loaded import Loaded, Unbuilt
+
+SUMMARY = "say what is wrong with configs; exit 2 if anything is"
+EXAMPLE = (
+    "  genericdp validate examples/configs/*.yaml\n"
+    "  genericdp validate -o json /etc/genericdp        # a folder is one config"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the paths and ``-o``."""
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        type=Path,
+        help="a config of its own: a file, or a folder whose *.yaml and *.yml make up one",
+    )
+    add_output(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Load each config and print what there is to say."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A message quotes the config, and the terminal may not know its characters.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    configs = [load([path]) for path in arguments.paths]
+    print(_as_json(configs) if arguments.output == "json" else _as_text(configs))
+    return 2 if any(config.problems for config in configs) else 0
+
+
+def _as_text(configs: Sequence[Loaded]) -> str:
+    problems = [problem for config in configs for problem in config.problems]
+    said = [(problem, str(problem)) for problem in problems]
+    for config in configs:
+        said += ((warning, _as_warning(warning)) for warning in config.warnings)
+        said += ((_later(use), _as_warning(_later(use))) for use in config.unbuilt)
+    lines = [line for _, line in sorted(set(said))]
+    if problems:
+        files = len({problem.file for problem in problems})
+        total = f"{_count(len(problems), 'problem')} in {_count(files, 'file')}"
+    else:
+        files = sum(len(config.files) for config in configs)
+        resources = sum(len(config.resources) for config in configs)
+        total = f"{_count(files, 'file')}, {_count(resources, 'resource')}: valid"
+    return "\n".join([*lines, total])
+
+
+def _later(use: Unbuilt) -> Problem:
+    place = use.place
+    message = f"not implemented yet, run refuses it: {use.key}"
+    return Problem(file=place.file, line=place.line, column=place.column, path="", message=message)
+
+
+def _as_warning(warning: Problem) -> str:
+    hint = f" ({warning.hint})" if warning.hint else ""
+    path = f"{warning.path}: " if warning.path else ""
+    place = f"{warning.file}:{warning.line}:{warning.column}"
+    return f"{place}: warning: {path}{warning.message}{hint}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _as_json(configs: Sequence[Loaded]) -> str:
+    problems = sorted({problem for config in configs for problem in config.problems})
+    warnings = sorted({warning for config in configs for warning in config.warnings})
+    return json.dumps(
+        {
+            "valid": not problems,
+            "files": sum(len(config.files) for config in configs),
+            "resources": sum(len(config.resources) for config in configs),
+            "problems": [asdict(problem) for problem in problems],
+            "warnings": [asdict(warning) for warning in warnings],
+            "notImplementedYet": [asdict(use) for config in configs for use in config.unbuilt],
+        },
+        indent=2,
+    )
