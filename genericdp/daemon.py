@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from genericdp.config.child import load_in_child
 from genericdp.errors import GenericdpError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
     from pathlib import Path
 
     from genericdp.config.loaded import Loaded
@@ -38,29 +39,25 @@ class Settings:
 
 def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT; raises GenericdpError for what a person must mend."""
-    asyncio.run(_until_signalled(settings))
+    asyncio.run(until_signalled(lambda reload: serve(settings, reload=reload)))
 
 
-async def _until_signalled(settings: Settings) -> None:
+async def until_signalled(work: Callable[[asyncio.Event], Coroutine[None, None, None]]) -> None:
+    """Run ``work`` until it ends, or cancel it at SIGTERM or SIGINT; SIGHUP sets its event."""
     loop = asyncio.get_running_loop()
-    serving = asyncio.current_task()
-    if serving is None:
-        raise AssertionError
     reload = asyncio.Event()
     stopped_by: list[str] = []
+    async with _plain_errors(), asyncio.TaskGroup() as tasks:
+        working = tasks.create_task(work(reload), name="work")
 
-    def stop(name: str) -> None:
-        stopped_by.append(name)
-        serving.cancel()
+        def stop(name: str) -> None:
+            stopped_by.append(name)
+            working.cancel()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number.name)
-    loop.add_signal_handler(signal.SIGHUP, reload.set)
-    try:
-        await serve(settings, reload=reload)
-    except asyncio.CancelledError:
-        if not stopped_by:
-            raise
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop, number.name)
+        loop.add_signal_handler(signal.SIGHUP, reload.set)
+    if stopped_by:
         log.info("%s: stopped", stopped_by[0])
 
 
@@ -74,17 +71,14 @@ async def serve(
 
     Raises GenericdpError for what a person must mend.
     """
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            # The child starts before gRPC is imported here: both take their time.
-            loading = tasks.create_task(load_in_child(settings.configs), name="load config")
-            await asyncio.sleep(0)
-            supervisor = _make_supervisor(settings)
-            watched(supervisor)
-            tasks.create_task(supervisor.run(), name="supervisor")
-            tasks.create_task(_load(settings, supervisor, loading, reload), name="config")
-    except* GenericdpError as group:
-        raise _first(group) from None
+    async with _plain_errors(), asyncio.TaskGroup() as tasks:
+        # The child starts before gRPC is imported here: both take their time.
+        loading = tasks.create_task(load_in_child(settings.configs), name="load config")
+        await asyncio.sleep(0)
+        supervisor = _make_supervisor(settings)
+        watched(supervisor)
+        tasks.create_task(supervisor.run(), name="supervisor")
+        tasks.create_task(_load(settings, supervisor, loading, reload), name="config")
 
 
 def _make_supervisor(settings: Settings) -> Supervisor:
@@ -133,9 +127,13 @@ def _is_usable(loaded: Loaded) -> bool:
     return not loaded.problems and not loaded.unbuilt
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Give the error inside nested groups: one message is enough for a person."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+@asynccontextmanager
+async def _plain_errors() -> AsyncIterator[None]:
+    """Take an error out of its groups: one message is enough for a person."""
+    try:
+        yield
+    except* GenericdpError as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None

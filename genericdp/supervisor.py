@@ -103,6 +103,11 @@ class Supervisor:
         self._look_again.value += 1
 
     @property
+    def wanted(self) -> dict[str, Resource]:
+        """What should run on this node, by name."""
+        return {one.name: one for one in for_node(self.resources.value or (), self._node_name)}
+
+    @property
     def active(self) -> dict[str, bool]:
         """Whether each running resource is registered with its stream open."""
         return {name: one.plugin.active.value for name, one in self._running.items()}
@@ -147,7 +152,7 @@ class Supervisor:
 
     async def _pass(self, tasks: asyncio.TaskGroup) -> Discovery:
         """Look at the host, then stop, update and start plugins, in this order."""
-        wanted = {one.name: one for one in for_node(self.resources.value or (), self._node_name)}
+        wanted = self.wanted
         remove_leftovers(self._kubelet.path)
         discovery = await self._discoverer.discover(tuple(wanted.values()), self.offers.value)
         # What lives counts, not what was asked for last: a task that died is started again.

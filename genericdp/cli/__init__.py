@@ -6,9 +6,9 @@ import argparse
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from genericdp.errors import ConfigError, GenericdpError
+from genericdp.errors import ConfigError, GenericdpError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,9 +55,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, with where to read on."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
 def parser_of(argv: Sequence[str]) -> argparse.ArgumentParser:
     """Make the parser; only the module of the command that is asked for is imported."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="genericdp",
         description="Makes any hardware of a Kubernetes node schedulable from a YAML file.",
         epilog="Begin with: genericdp simulate --config examples/configs/this-machine.yaml",
@@ -73,7 +80,7 @@ def parser_of(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _add_command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    commands: argparse._SubParsersAction[_Parser],
     name: str,
     command: Command,
 ) -> None:

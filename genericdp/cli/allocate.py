@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.applying import discovered
 from genericdp.cli.docker import docker_arguments
-from genericdp.cli.options import add_config, add_node_name, add_output, add_root
+from genericdp.cli.options import add_config, add_node_name, add_output, add_root, amounts_of
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.template import UnusableValueError
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Choose devices as a kubelet might, and print what the answer would be."""
-    amounts = dict(_amount(text) for text in arguments.amounts)
+    amounts = amounts_of(arguments.amounts)
     offers = discovered(arguments).offers
     _check_ids(arguments.ids, amounts, offers)
     answers = {
@@ -65,13 +65,6 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(line for name, one in answers.items() for line in as_text(name, one)))
     return 0
-
-
-def _amount(text: str) -> tuple[str, int]:
-    name, equals, count = text.partition("=")
-    if not equals or not count.isdecimal() or int(count) < 1:
-        raise UsageError(f"{text!r} is not of the form RESOURCE=N, as in example.com/fuse=1")
-    return name, int(count)
 
 
 def _check_ids(ids: Sequence[str], amounts: Mapping[str, int], offers: Mapping[str, Offer]) -> None:

@@ -7,29 +7,54 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from genericdp import logs
+from genericdp.errors import UsageError
+
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
 _FORMATS = ("text", "json")
 
 
+def add_choice(
+    parser: argparse.ArgumentParser,
+    flag: str,
+    choices: Sequence[str],
+    default: str,
+    *,
+    about: str,
+    short: str = "",
+) -> None:
+    """Declare a flag that takes one of several words; raises UsageError for a bad default."""
+    given = from_environment(flag) or default
+    if given not in choices:
+        # argparse does not look at defaults.
+        raise UsageError(
+            f"{_variable(flag)} is {given!r}, but must be one of: {', '.join(choices)}"
+        )
+    parser.add_argument(
+        *([short] if short else []),
+        f"--{flag}",
+        choices=choices,
+        default=given,
+        metavar="|".join(choices),
+        help=f"{about} (default: {default})",
+    )
+
+
+def _variable(flag: str) -> str:
+    return f"GENERICDP_{flag.upper().replace('-', '_')}"
+
+
 def from_environment(flag: str) -> str | None:
     """Give what ``GENERICDP_FLAG`` says, if it is set and not empty."""
-    return os.environ.get(f"GENERICDP_{flag.upper().replace('-', '_')}") or None
+    return os.environ.get(_variable(flag)) or None
 
 
 def add_output(parser: argparse.ArgumentParser, *more: str) -> None:
     """Declare ``-o``."""
-    choices = (*_FORMATS, *more)
-    default = from_environment("output") or "text"
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=choices,
-        default=default,
-        metavar="FORMAT",
-        help=f"one of: {', '.join(choices)} (default: text)",
-    )
+    add_choice(parser, "output", (*_FORMATS, *more), "text", about="how to print", short="-o")
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -80,3 +105,21 @@ def add_node_name(parser: argparse.ArgumentParser) -> None:
 def node_name_of(arguments: argparse.Namespace) -> str:
     """Give the node's name: the flag, NODE_NAME, else the host name."""
     return arguments.node_name or socket.gethostname().lower()
+
+
+def add_logging(parser: argparse.ArgumentParser, *, level: str = "info") -> None:
+    """Declare how to log."""
+    add_choice(parser, "log-format", _FORMATS, "text", about="how log lines look")
+    about = "the least that is logged; debug adds each call of the kubelet"
+    add_choice(parser, "log-level", logs.LEVELS, level, about=about)
+
+
+def amounts_of(texts: Sequence[str]) -> dict[str, int]:
+    """Take ``RESOURCE=N`` apart; raises UsageError."""
+    amounts: dict[str, int] = {}
+    for text in texts:
+        name, equals, count = text.partition("=")
+        if not equals or not count.isdecimal() or int(count) < 1:
+            raise UsageError(f"{text!r} is not of the form RESOURCE=N, as in example.com/fuse=1")
+        amounts[name] = amounts.get(name, 0) + int(count)
+    return amounts

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from genericdp import logs
 from genericdp.cli.options import (
     add_config,
+    add_logging,
     add_node_name,
     add_root,
     configs_of,
@@ -37,22 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_root(parser)
     add_node_name(parser)
     add_logging(parser)
-
-
-def add_logging(parser: argparse.ArgumentParser) -> None:
-    """Declare how to log."""
-    parser.add_argument(
-        "--log-format",
-        choices=("text", "json"),
-        default=from_environment("log-format") or "text",
-        help="how log lines look (default: text)",
-    )
-    parser.add_argument(
-        "--log-level",
-        choices=logs.LEVELS,
-        default=from_environment("log-level") or "info",
-        help="the least that is logged; debug adds each call of the kubelet (default: info)",
-    )
 
 
 def execute(arguments: argparse.Namespace) -> int:

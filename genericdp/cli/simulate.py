@@ -1,0 +1,165 @@
+"""``genericdp simulate``: the daemon against a stand-in for the kubelet, shown live."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genericdp import logs
+from genericdp.cli.applying import root_of, usable_resources
+from genericdp.cli.options import (
+    add_config,
+    add_logging,
+    add_node_name,
+    add_output,
+    add_root,
+    amounts_of,
+    configs_of,
+    node_name_of,
+)
+from genericdp.daemon import Settings, until_signalled
+from genericdp.simulator.settings import Generation
+from genericdp.simulator.simulation import Simulation
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from genericdp.simulator.pods import Given
+    from genericdp.simulator.simulation import Picture
+
+SUMMARY = "run the daemon against a stand-in for the kubelet and show what the node would offer"
+EXAMPLE = (
+    "  genericdp simulate --config examples/configs/this-machine.yaml\n"
+    "  genericdp simulate --config examples/configs/fuse.yaml --once --allocate example.com/fuse=1"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    add_config(parser)
+    parser.add_argument(
+        "--once", action="store_true", help="end after the first full picture; 1 if there is none"
+    )
+    parser.add_argument(
+        "--allocate",
+        dest="amounts",
+        metavar="RESOURCE=N",
+        action="append",
+        default=[],
+        help="let a container ask for devices and show what it gets; may be repeated",
+    )
+    parser.add_argument(
+        "--generation",
+        choices=[generation.value for generation in Generation],
+        default=Generation.B.value,
+        help="act as a kubelet up to 1.36 (A) or from 1.37 on (B, the default)",
+    )
+    add_root(parser)
+    add_node_name(parser)
+    add_logging(parser, level="warning")
+    add_output(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Simulate until Ctrl-C, or for one picture."""
+    logs.set_up(log_format=arguments.log_format, level=arguments.log_level)
+    amounts = amounts_of(arguments.amounts)
+    # The daemon would wait for a better config; here somebody is looking.
+    usable_resources(configs_of(arguments))
+    root_of(arguments)
+    with tempfile.TemporaryDirectory(prefix="genericdp-") as folder:
+        simulation = Simulation(
+            Settings(
+                configs=configs_of(arguments),
+                kubelet_folder=Path(folder),
+                root=arguments.root,
+                node_name=node_name_of(arguments),
+            ),
+            generation=Generation(arguments.generation),
+            amounts=amounts,
+            once=arguments.once,
+            show=_show_json if arguments.output == "json" else _Screen(arguments.once).show,
+        )
+        asyncio.run(until_signalled(simulation.run))
+    return 0
+
+
+def _show_json(picture: Picture, given: Given | None) -> None:
+    line: dict[str, object] = {
+        "capacity": {name: one.capacity for name, one in picture.resources.items()},
+        "allocatable": {name: one.allocatable for name, one in picture.resources.items()},
+        "unhealthy": {name: dict(one.unhealthy) for name, one in picture.resources.items()},
+    }
+    if given is not None:
+        line["container"] = {
+            "devices": {
+                inside: {"hostPath": host, "permissions": permissions}
+                for inside, (host, permissions) in given.devices.items()
+            },
+            "mounts": {
+                inside: {"hostPath": host, "readOnly": read_only}
+                for inside, (host, read_only) in given.mounts.items()
+            },
+            "env": dict(given.env),
+            "annotations": dict(given.annotations),
+            "cdi": list(given.cdi),
+        }
+    print(json.dumps(line), flush=True)
+
+
+class _Screen:
+    """Prints the node as ``kubectl describe node`` would, again at each change."""
+
+    def __init__(self, once: bool) -> None:  # noqa: FBT001
+        self._once = once
+        self._shown: Picture | None = None
+
+    def show(self, picture: Picture, given: Given | None) -> None:
+        """Print what the node shows now, and what a container got."""
+        print("\n".join(self._lines(picture, given)), flush=True)
+        self._shown = picture
+
+    def _lines(self, picture: Picture, given: Given | None) -> Iterator[str]:
+        if self._shown is not None:
+            yield ""
+        yield f"{datetime.now().astimezone():%H:%M:%S}  the node shows:"
+        for title, part in (("Capacity", "capacity"), ("Allocatable", "allocatable")):
+            yield f"{title}:"
+            yield from self._amounts(picture, part)
+        unhealthy = [
+            f"  {name}: {device_id}: {reason}"
+            for name, one in picture.resources.items()
+            for device_id, reason in one.unhealthy.items()
+        ]
+        if unhealthy:
+            yield "Unhealthy:"
+            yield from unhealthy
+        if given is not None:
+            yield "The container gets:"
+            yield from _given(given)
+        if self._shown is None and not self._once:
+            yield "(Ctrl-C ends it; plug or unplug something and look)"
+
+    def _amounts(self, picture: Picture, part: str) -> Iterator[str]:
+        width = max(map(len, picture.resources), default=0) + 1
+        for name, one in picture.resources.items():
+            amount = getattr(one, part)
+            before = self._shown and self._shown.resources.get(name)
+            was = getattr(before, part) if before else amount
+            change = "" if was == amount else f"   (was {was})"
+            yield f"  {name + ':':{width}}  {amount}{change}"
+
+
+def _given(given: Given) -> Iterator[str]:
+    for inside, (host, permissions) in given.devices.items():
+        yield f"  device      {inside} ({permissions}) from {host}"
+    for inside, (host, read_only) in given.mounts.items():
+        yield f"  mount       {inside} ({'ro' if read_only else 'rw'}) from {host}"
+    yield from (f"  env         {name}={value}" for name, value in given.env.items())
+    yield from (f"  annotation  {key}={value}" for key, value in given.annotations.items())
+    yield from (f"  cdi         {name}" for name in given.cdi)

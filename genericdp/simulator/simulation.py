@@ -1,0 +1,121 @@
+"""The real daemon against the stand-in, and pictures of what the node shows."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from genericdp.daemon import serve
+from genericdp.errors import GenericdpError
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.pods import Container, Pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from genericdp.daemon import Settings
+    from genericdp.simulator.pods import Given
+    from genericdp.simulator.settings import Generation
+    from genericdp.supervisor import Supervisor
+
+FIRST_PICTURE_SECONDS = 30.0
+_SETTLE_SECONDS = 0.05
+"""What changes in several resources at once is one picture."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown:
+    """What the node shows of one resource."""
+
+    capacity: int
+    allocatable: int
+    unhealthy: Mapping[str, str] = field(default_factory=dict)
+    """Why each Unhealthy device is so, by id."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Picture:
+    """What the node shows, by resource."""
+
+    resources: Mapping[str, Shown]
+
+
+class Simulation:
+    """Runs both in this process, on real sockets in the folder that the settings name."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        generation: Generation,
+        amounts: Mapping[str, int],
+        once: bool,
+        show: Callable[[Picture, Given | None], None],
+    ) -> None:
+        self._settings = settings
+        self._amounts = amounts
+        self._once = once
+        self._show = show
+        self._kubelet = Kubelet(settings.kubelet_folder, generation=generation)
+        self._supervisor: Supervisor | None = None
+
+    async def run(self, reload: asyncio.Event) -> None:
+        """Show the first full picture, then one for each change; raises GenericdpError."""
+        async with self._kubelet, asyncio.TaskGroup() as tasks:
+            serving = tasks.create_task(
+                serve(self._settings, reload=reload, watched=self._attach), name="daemon"
+            )
+            await self._first_picture()
+            given = await self._container() if self._amounts else None
+            shown = self._picture()
+            self._show(shown, given)
+            while not self._once:
+                await self._kubelet.changed()
+                await asyncio.sleep(_SETTLE_SECONDS)
+                if (picture := self._picture()) != shown:
+                    shown = picture
+                    self._show(shown, None)
+            serving.cancel()
+
+    def _attach(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    async def _first_picture(self) -> None:
+        try:
+            await self._kubelet.wait_for(self._is_complete, FIRST_PICTURE_SECONDS)
+        except TimeoutError as error:
+            raise GenericdpError(f"the picture was not complete {error}") from error
+
+    def _is_complete(self) -> bool:
+        """Say whether the kubelet has the list of every resource."""
+        if self._supervisor is None or self._supervisor.resources.value is None:
+            return False
+        active = self._supervisor.active
+        wanted = self._supervisor.wanted
+        return set(active) == set(wanted) and all(self._kubelet.observed.lists[n] for n in wanted)
+
+    def _picture(self) -> Picture:
+        offers = self._supervisor.offers.value if self._supervisor else {}
+        return Picture(
+            resources={
+                name: Shown(
+                    capacity=self._kubelet.capacity(name),
+                    allocatable=self._kubelet.allocatable(name),
+                    unhealthy={
+                        device_id: one.unhealthy
+                        for device_id, one in offer.offered.items()
+                        if one.unhealthy
+                    },
+                )
+                for name, offer in offers.items()
+            }
+        )
+
+    async def _container(self) -> Given | None:
+        container = Container(name="container", limits=self._amounts)
+        pod = Pod(uid="simulated", containers=(container,))
+        admission = await self._kubelet.admit(pod)
+        if not admission.admitted:
+            raise GenericdpError(f"no container would get this: {admission.message}")
+        return (await self._kubelet.start_container(pod, container)).given
