@@ -59,7 +59,7 @@ def read(folder: Path) -> Checkpoint | None:
         return None
     data = json.loads(text)["Data"]
     return Checkpoint(
-        allocations=tuple(_allocation(entry) for entry in data["PodDeviceEntries"]),
+        allocations=tuple(_allocation(entry) for entry in data["PodDeviceEntries"] or ()),
         registered={name: tuple(ids) for name, ids in data["RegisteredDevices"].items()},
     )
 

@@ -74,6 +74,15 @@ class Kubelet:
         await self.stop()
 
     @property
+    def sources_ready(self) -> bool:
+        """Whether the kubelet has heard of all its pods; until then it spares what runs (KST-6)."""
+        return self._admitter.sources_ready
+
+    @sources_ready.setter
+    def sources_ready(self, ready: bool) -> None:
+        self._admitter.sources_ready = ready
+
+    @property
     def is_running(self) -> bool:
         """Whether ``kubelet.sock`` is served."""
         return self._run is not None

@@ -15,14 +15,15 @@ class Node:
         self.shown: Amounts = {}
 
     def refresh(self, manager: DeviceManager) -> bool:
-        """Bring it up to date; say whether anything changed.
+        """Bring it up to date; say whether anything changed, here or in the manager.
 
         A resource whose plugin is gone for good shows zeros: the key stays for ever (KST-7).
         """
         before = dict(self.shown)
-        self.shown.update(dict.fromkeys(manager.drop_expired(), (0, 0)))
+        expired = manager.drop_expired()
+        self.shown.update(dict.fromkeys(expired, (0, 0)))
         self.shown.update(manager.amounts())
-        return self.shown != before
+        return bool(expired) or self.shown != before
 
     def reset(self) -> None:
         """Show zeros: a kubelet without checkpoint takes the node for a new one (KST-10)."""

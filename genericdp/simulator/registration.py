@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import grpc
 
+from genericdp.config.names import name_problem
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.simulator.client import PluginClient
 from genericdp.simulator.goerrors import KubeletError, quoted
-from genericdp.simulator.names import is_extended_resource
 
 if TYPE_CHECKING:
     from genericdp.simulator.manager import DeviceManager
@@ -91,7 +91,7 @@ class Registration(rpc.RegistrationServicer):
                 f"requested API version {quoted(request.version)} is not supported by kubelet."
                 f' Supported version is ["{VERSION}"]'
             )
-        if not is_extended_resource(request.resource_name):
+        if name_problem(request.resource_name) is not None:
             return f"the ResourceName {quoted(request.resource_name)} is invalid"
         return None
 

@@ -91,9 +91,7 @@ class Simulation:
         """Say whether the kubelet has the list of every resource."""
         if self._supervisor is None or self._supervisor.resources.value is None:
             return False
-        active = self._supervisor.active
-        wanted = self._supervisor.wanted
-        return set(active) == set(wanted) and all(self._kubelet.observed.lists[n] for n in wanted)
+        return all(self._kubelet.observed.lists[name] for name in self._supervisor.wanted)
 
     def _picture(self) -> Picture:
         offers = self._supervisor.offers.value if self._supervisor else {}

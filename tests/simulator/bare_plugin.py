@@ -13,7 +13,7 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Iterable
     from pathlib import Path
 
 RESOURCE = "example.com/thing"
@@ -46,7 +46,6 @@ class BarePlugin(rpc.DevicePluginServicer):
         self.name = name or f"plugin-{next(_numbers)}.sock"
         self.answers = Answers()
         self.options_asked = asyncio.Event()
-        self.authorities: list[str] = []
         self.preferred_requests: list[pb.ContainerPreferredAllocationRequest] = []
         self.allocate_requests: list[pb.AllocateRequest] = []
         self.pre_start_requests: list[list[str]] = []
@@ -156,3 +155,12 @@ class BarePlugin(rpc.DevicePluginServicer):
 async def _fail(context: Any, text: str | None) -> None:
     if text is not None:
         await context.abort(grpc.StatusCode.FAILED_PRECONDITION, text)
+
+
+async def refusal(register: Awaitable[None]) -> tuple[grpc.StatusCode, str]:
+    """Await a Register that has to fail; give its code and text."""
+    try:
+        await register
+    except grpc.aio.AioRpcError as error:
+        return error.code(), error.details() or ""
+    raise AssertionError("Register succeeded")

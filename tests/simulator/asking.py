@@ -1,0 +1,40 @@
+"""Pods for tests, and the two steps that most of these begin with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp.simulator.pods import Container, Pod
+from tests.simulator.bare_plugin import RESOURCE
+
+if TYPE_CHECKING:
+    from genericdp.simulator.kubelet import Kubelet
+    from tests.simulator.bare_plugin import BarePlugin
+
+
+def pod(uid: str = "pod", **limits: int) -> Pod:
+    """A pod with one container; ``thing=2, other=1`` ask for these resources."""
+    asked = {f"example.com/{name}": amount for name, amount in limits.items()}
+    return Pod(uid=uid, containers=(Container(name="main", limits=asked),))
+
+
+def container(name: str, thing: int, *, restartable: bool = False) -> Container:
+    return Container(name=name, limits={RESOURCE: thing}, restartable=restartable)
+
+
+async def show(kubelet: Kubelet, plugin: BarePlugin, *healthy: str, unhealthy: int = 0) -> None:
+    """Register and wait until the list has arrived."""
+    plugin.show(*healthy, unhealthy=[f"bad-{n}" for n in range(unhealthy)])
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.capacity(plugin.resource) == len(healthy) + unhealthy)
+
+
+async def refused(kubelet: Kubelet, asking: Pod) -> str:
+    """Admit a pod that must be refused; give the error inside the message."""
+    admission = await kubelet.admit(asking)
+    assert not admission.admitted
+    assert admission.reason == "UnexpectedAdmissionError"
+    start, end = "Allocate failed due to ", ", which is unexpected"
+    assert admission.message.startswith(start)
+    assert admission.message.endswith(end)
+    return admission.message.removeprefix(start).removesuffix(end)

@@ -1,0 +1,228 @@
+"""Admission of pods: which ids the kubelet picks, what it asks, and its errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.simulator.checkpoint import FILE_NAME
+from genericdp.simulator.pods import Container, Pod
+from genericdp.simulator.settings import Timing
+from tests.simulator.asking import container, pod, refused, show
+from tests.simulator.bare_plugin import RESOURCE, BarePlugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from genericdp.simulator.kubelet import Kubelet
+
+OTHER = "example.com/other"
+
+
+async def test_one_call_for_each_container_and_resource(
+    kubelet: Kubelet, plugin: BarePlugin, plugin_with: Callable[..., BarePlugin]
+) -> None:
+    """ALL-1: init containers first, one container request in each call."""
+    other = plugin_with(resource=OTHER)
+    await other.start()
+    await show(kubelet, plugin, "a", "b", "c", "d")
+    await show(kubelet, other, "x")
+    asking = Pod(
+        uid="pod",
+        init_containers=(container("init", 1),),
+        containers=(
+            container("one", 2),
+            Container(name="two", limits={RESOURCE: 1, OTHER: 1, "cpu": 3}),
+        ),
+    )
+    assert (await kubelet.admit(asking)).admitted
+    sizes = [len(r.container_requests[0].devices_ids) for r in plugin.allocate_requests]
+    assert sizes == [1, 2, 1]
+    assert all(len(r.container_requests) == 1 for r in plugin.allocate_requests)
+    assert kubelet.held(asking)["two"].keys() == {RESOURCE, OTHER}
+
+
+async def test_ids_come_in_random_order(kubelet: Kubelet, plugin: BarePlugin) -> None:
+    """ALL-1: a plugin that needs an order has to sort."""
+    names = [f"device-{n}" for n in range(8)]
+    await show(kubelet, plugin, *names)
+    orders = set()
+    for number in range(5):
+        asking = pod(str(number), thing=8)
+        assert (await kubelet.admit(asking)).admitted
+        orders.add(tuple(plugin.allocate_requests[-1].container_requests[0].devices_ids))
+        kubelet.remove(asking)
+    assert len(orders) > 1
+    assert {tuple(sorted(order)) for order in orders} == {tuple(names)}
+
+
+async def test_an_empty_answer_leaks_the_ids(kubelet: Kubelet, plugin: BarePlugin) -> None:
+    """ALL-2: they are free again only when some other pod goes."""
+    await show(kubelet, plugin, "a", "b", "c")
+    holder = pod("holder", thing=1)
+    assert (await kubelet.admit(holder)).admitted
+    plugin.answers.allocate = []
+    text = await refused(kubelet, pod(thing=2))
+    assert text.startswith("no containers return in allocation response")
+    plugin.answers.allocate = None
+    assert await refused(kubelet, pod("next", thing=1)) == (
+        f"requested number of devices unavailable for {RESOURCE}. Requested: 1, Available: 0"
+    )
+    kubelet.remove(holder)
+    assert (await kubelet.admit(pod("next", thing=3))).admitted
+
+
+async def test_only_the_first_of_several_answers_counts(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """ALL-2: the others are ignored."""
+    plugin.answers.allocate = [
+        pb.ContainerAllocateResponse(envs={"N": "1"}),
+        pb.ContainerAllocateResponse(envs={"N": "2"}),
+    ]
+    await show(kubelet, plugin, "a")
+    asking = pod(thing=1)
+    assert (await kubelet.admit(asking)).admitted
+    started = await kubelet.start_container(asking, asking.containers[0])
+    assert started.given is not None
+    assert started.given.env == {"N": "1"}
+
+
+async def test_init_devices_are_used_again_and_a_sidecars_are_not(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """ALL-3: the same ids in several calls are no mistake."""
+    await show(kubelet, plugin, "a", "b", "c")
+    asking = Pod(
+        uid="pod",
+        init_containers=(container("sidecar", 1, restartable=True), container("init", 2)),
+        containers=(container("main", 2),),
+    )
+    assert (await kubelet.admit(asking)).admitted
+    ids = {name: held[RESOURCE] for name, held in kubelet.held(asking).items()}
+    assert ids["init"] == ids["main"]
+    assert ids["sidecar"].isdisjoint(ids["main"])
+    sent = [frozenset(r.container_requests[0].devices_ids) for r in plugin.allocate_requests]
+    assert Counter(sent)[ids["main"]] == 2
+
+
+async def test_devices_of_a_removed_pod_are_free_at_the_next_allocation(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """ALL-3: there is no call that says so."""
+    await show(kubelet, plugin, "a")
+    first, second = pod("first", thing=1), pod("second", thing=1)
+    assert (await kubelet.admit(first)).admitted
+    assert "Available: 0" in await refused(kubelet, second)
+    kubelet.remove(first)
+    assert kubelet.held(first) == {"main": {RESOURCE: frozenset({"a"})}}
+    assert (await kubelet.admit(second)).admitted
+    assert kubelet.held(first) == {"main": {}}
+
+
+async def test_an_error_of_the_plugin_refuses_the_pod_and_frees_the_ids(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """ALL-5: with its code and text in Go's words."""
+    await show(kubelet, plugin, "a")
+    plugin.answers.allocate_error = "a: no such device"
+    assert await refused(kubelet, pod(thing=1)) == (
+        "rpc error: code = FailedPrecondition desc = a: no such device"
+    )
+    plugin.answers.allocate_error = None
+    assert (await kubelet.admit(pod("again", thing=1))).admitted
+
+
+async def test_a_pod_is_refused_in_the_kubelets_words(kubelet: Kubelet, plugin: BarePlugin) -> None:
+    """ALL-9, LAW-10: each check in its order, a request for none included."""
+    unhealthy = f"cannot allocate unhealthy devices {RESOURCE}"
+    held = pod("held", thing=1)
+    assert (await kubelet.admit(pod("unknown", thing=1))).admitted
+    await show(kubelet, plugin, "a", unhealthy=2)
+    assert await refused(kubelet, pod(thing=2)) == (
+        f"requested number of devices unavailable for {RESOURCE}. Requested: 2, Available: 1"
+    )
+    assert (await kubelet.admit(held)).admitted
+    assert (await kubelet.admit(held)).admitted
+    assert len(plugin.allocate_requests) == 1
+    plugin.show("b", unhealthy=["a"])
+    await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == 2)
+    assert await refused(kubelet, held) == (
+        f"previously allocated devices are no longer healthy; {unhealthy}"
+    )
+    plugin.show(unhealthy=["a"])
+    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 0)
+    for amount in (0, 1):
+        assert await refused(kubelet, pod(thing=amount)) == (
+            f"no healthy devices present; {unhealthy}"
+        )
+
+
+async def test_a_resource_beyond_its_grace_is_unregistered_while_a_pod_holds_some(
+    kubelet_with: Callable[..., Kubelet], plugin_with: Callable[..., BarePlugin]
+) -> None:
+    """ALL-5, KST-7: without that pod the kubelet would not even know it."""
+    kubelet = kubelet_with(timing=Timing(node_refresh_seconds=0.02, grace_seconds=0.1))
+    await kubelet.start()
+    plugin = plugin_with()
+    await plugin.start()
+    await show(kubelet, plugin, "a")
+    assert (await kubelet.admit(pod("held", thing=1))).admitted
+    await plugin.stop()
+    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (0, 0)})
+    text = f"cannot allocate unregistered device {RESOURCE}"
+    assert await refused(kubelet, pod(thing=1)) == text
+
+
+async def test_running_containers_are_spared_until_the_sources_are_ready(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """KST-6: a restarted kubelet admits what runs, whatever the plugin's state."""
+    await show(kubelet, plugin, "a")
+    running = pod(thing=1)
+    assert (await kubelet.admit(running)).admitted
+    assert (await kubelet.start_container(running, running.containers[0])).given is not None
+    await kubelet.crash()
+    await kubelet.start()
+    kubelet.sources_ready = False
+    assert (await kubelet.admit(running)).admitted
+    assert not (await kubelet.admit(pod("new", thing=1))).admitted
+    kubelet.sources_ready = True
+    assert "no healthy devices present" in await refused(kubelet, running)
+
+
+async def test_health_of_held_devices_as_the_pods_status_has_it(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """LAW-10: missing is healthy; a plugin's end leaves the last word."""
+    await show(kubelet, plugin, "a", "b")
+    asking = pod(thing=1)
+    assert (await kubelet.admit(asking)).admitted
+    (held,) = kubelet.held(asking)["main"][RESOURCE]
+
+    def health() -> str:
+        return kubelet.health_status(asking)["main"][RESOURCE][held]
+
+    assert health() == "Healthy"
+    plugin.show(unhealthy=["a", "b"])
+    await kubelet.wait_for(lambda: health() == "Unhealthy")
+    plugin.show("c")
+    await kubelet.wait_for(lambda: health() == "Healthy")
+    plugin.show(held)
+    await kubelet.wait_for(lambda: kubelet.devices(RESOURCE) == {held: "Healthy"})
+    await plugin.stop()
+    await kubelet.wait_for(lambda: kubelet.devices(RESOURCE) == {held: "Unhealthy"})
+    assert health() == "Healthy"
+
+
+async def test_numa_nodes_are_kept_with_the_allocation(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """CKP-1: ids by node, -1 for those without."""
+    node = pb.TopologyInfo(nodes=[pb.NUMANode(ID=1)])
+    plugin.send([pb.Device(ID="a", health="Healthy", topology=node)])
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == 1)
+    assert (await kubelet.admit(pod(thing=1))).admitted
+    assert '"DeviceIDs": {"1": ["a"]}' in (kubelet.folder / FILE_NAME).read_text()

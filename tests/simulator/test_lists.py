@@ -1,0 +1,138 @@
+"""What the kubelet makes of the lists that a plugin sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.simulator.client import MAX_LIST_BYTES
+from genericdp.simulator.settings import Timing
+from tests.simulator.bare_plugin import RESOURCE, BarePlugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from genericdp.simulator.kubelet import Kubelet
+
+
+async def test_without_a_first_list_the_resource_is_absent(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """LAW-1: registration alone gives the node nothing."""
+    kubelet.faults.streams_opened = 0
+    await plugin.register()
+    kubelet.refresh_node()
+    assert kubelet.node() == {}
+    assert plugin.streams == 0
+
+
+async def test_each_list_replaces_everything(kubelet: Kubelet, plugin: BarePlugin) -> None:
+    """LAW-2: what a list does not have is gone."""
+    plugin.show("a", "b", unhealthy=["c"])
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == 3)
+    assert kubelet.devices(RESOURCE) == {"a": "Healthy", "b": "Healthy", "c": "Unhealthy"}
+    plugin.show("c")
+    await kubelet.wait_for(lambda: kubelet.devices(RESOURCE) == {"c": "Healthy"})
+
+
+async def test_an_empty_list_is_a_list(kubelet: Kubelet, plugin: BarePlugin) -> None:
+    """LAW-3: the node shows the resource, with zeros."""
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (0, 0)})
+
+
+async def test_an_id_with_both_healths_counts_twice(kubelet: Kubelet, plugin: BarePlugin) -> None:
+    """LAW-4: five from four ids; the same health twice counts once, an empty id counts."""
+    plugin.show("a", "a", "b", "", unhealthy=["a", "c"])
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == 5)
+    assert kubelet.allocatable(RESOURCE) == 3
+
+
+@pytest.mark.parametrize("health", ["healthy", "HEALTHY", "", "Healthy ", "Unknown"])
+async def test_only_one_word_is_healthy(kubelet: Kubelet, plugin: BarePlugin, health: str) -> None:
+    """LAW-5: any other text is unhealthy."""
+    plugin.send([pb.Device(ID="a", health=health)])
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == 1)
+    assert kubelet.allocatable(RESOURCE) == 0
+
+
+async def test_a_list_beyond_four_mebibytes_ends_the_stream(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """LAW-6: one of the limit arrives, one byte more does not."""
+    fits = _list_of(MAX_LIST_BYTES)
+    plugin.send(fits)
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == len(fits))
+    plugin.send(_list_of(MAX_LIST_BYTES + 1))
+    await kubelet.wait_for(lambda: kubelet.streams(RESOURCE) == 0)
+    assert kubelet.observed.lists[RESOURCE] == 1
+    assert kubelet.allocatable(RESOURCE) == 0
+
+
+async def test_the_node_lags_behind(
+    kubelet_with: Callable[..., Kubelet], plugin_with: Callable[..., BarePlugin]
+) -> None:
+    """LAW-9: it is refreshed by a timer, never by an event."""
+    kubelet = kubelet_with(timing=Timing())
+    await kubelet.start()
+    plugin = plugin_with()
+    plugin.show("a")
+    await plugin.start()
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 1)
+    assert kubelet.node() == {}
+    kubelet.refresh_node()
+    assert kubelet.node() == {RESOURCE: (1, 1)}
+
+
+async def test_when_a_plugin_goes_its_devices_are_unhealthy_then_the_node_shows_zero(
+    kubelet_with: Callable[..., Kubelet], plugin_with: Callable[..., BarePlugin]
+) -> None:
+    """KST-7: capacity stays for the grace period, the key for ever."""
+    kubelet = kubelet_with(timing=Timing(node_refresh_seconds=0.02, grace_seconds=0.3))
+    await kubelet.start()
+    plugin = plugin_with()
+    plugin.show("a", "b")
+    await plugin.start()
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (2, 2)})
+    await plugin.stop()
+    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (2, 0)})
+    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (0, 0)})
+    assert kubelet.devices(RESOURCE) == {}
+
+
+@pytest.mark.parametrize("end", ["by the plugin", "by the kubelet"])
+async def test_a_stream_that_ends_is_never_opened_again(
+    kubelet: Kubelet, plugin: BarePlugin, end: str
+) -> None:
+    """KST-7, K3: not the kubelet's business; the plugin has to register again."""
+    plugin.show("a")
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 1)
+    if end == "by the plugin":
+        plugin.end_streams()
+    else:
+        kubelet.break_streams(RESOURCE)
+    await kubelet.wait_for(lambda: kubelet.devices(RESOURCE) == {"a": "Unhealthy"})
+    assert kubelet.streams(RESOURCE) == 0
+    assert plugin.streams == 1
+
+
+def _list_of(size: int) -> list[pb.Device]:
+    """Make a list whose message has exactly so many bytes."""
+    devices = [pb.Device(ID=f"{n:060}", health="Healthy") for n in range(size // 100)]
+    have = pb.ListAndWatchResponse(devices=devices).ByteSize()
+    last = pb.Device(health="Healthy")
+    overhead = pb.ListAndWatchResponse(devices=[last]).ByteSize()
+    for length in range(size - have - overhead, 0, -1):
+        last.ID = "x" * length
+        if have + pb.ListAndWatchResponse(devices=[last]).ByteSize() == size:
+            return [*devices, last]
+    raise AssertionError("no length fits")

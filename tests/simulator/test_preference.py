@@ -1,0 +1,104 @@
+"""GetPreferredAllocation: when the plugin is asked, and what becomes of its answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.simulator.pods import Pod
+from tests.simulator.asking import container, pod, refused, show
+from tests.simulator.bare_plugin import RESOURCE, BarePlugin
+
+if TYPE_CHECKING:
+    from genericdp.simulator.kubelet import Kubelet
+
+
+@pytest.mark.parametrize(
+    ("preferred", "wanted"),
+    [(["c", "d"], {"c", "d"}), (["c"], {"c"}), (["c", "nonsense", "c"], {"c"}), ([], set())],
+)
+async def test_what_the_plugin_prefers_is_taken_and_the_rest_made_up(
+    kubelet: Kubelet, plugin: BarePlugin, preferred: list[str], wanted: set[str]
+) -> None:
+    """PRF-1, PRF-3: unknown ids and repeats are ignored."""
+    plugin.answers.preferred_available = True
+    plugin.answers.preferred = preferred
+    await show(kubelet, plugin, "a", "b", "c", "d", unhealthy=1)
+    asking = pod(thing=2)
+    assert (await kubelet.admit(asking)).admitted
+    held = kubelet.held(asking)["main"][RESOURCE]
+    assert wanted <= held <= {"a", "b", "c", "d"}
+    assert len(held) == 2
+    (request,) = plugin.preferred_requests
+    assert sorted(request.available_deviceIDs) == ["a", "b", "c", "d"]
+    assert (list(request.must_include_deviceIDs), request.allocation_size) == ([], 2)
+
+
+async def test_of_too_many_preferred_ids_some_are_taken(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """PRF-3: which ones is chance."""
+    plugin.answers.preferred_available = True
+    plugin.answers.preferred = ["b", "c", "d"]
+    await show(kubelet, plugin, "a", "b", "c", "d")
+    taken: set[str] = set()
+    for number in range(8):
+        asking = pod(str(number), thing=1)
+        assert (await kubelet.admit(asking)).admitted
+        taken |= kubelet.held(asking)["main"][RESOURCE]
+        kubelet.remove(asking)
+    assert len(taken) > 1
+    assert taken <= {"b", "c", "d"}
+
+
+async def test_devices_of_the_init_container_must_be_included(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """PRF-2: and are among the available ones; the size is the container's whole need."""
+    plugin.answers.preferred_available = True
+    plugin.answers.preferred = ["a"]
+    await show(kubelet, plugin, "a", "b", "c")
+    asking = Pod(
+        uid="pod",
+        init_containers=(container("init", 1),),
+        containers=(container("main", 2),),
+    )
+    assert (await kubelet.admit(asking)).admitted
+    request = plugin.preferred_requests[-1]
+    assert sorted(request.available_deviceIDs) == ["a", "b", "c"]
+    assert (list(request.must_include_deviceIDs), request.allocation_size) == (["a"], 2)
+
+
+async def test_the_plugin_is_not_asked_what_it_prefers_unless_it_said_so(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """PRF-1, REG-7: nor when the init container's devices suffice."""
+    await show(kubelet, plugin, "a", "b")
+    assert (await kubelet.admit(pod(thing=1))).admitted
+    assert plugin.preferred_requests == []
+    await plugin.stop()
+
+
+async def test_no_choice_no_question(kubelet: Kubelet, plugin: BarePlugin) -> None:
+    """PRF-1: devices of the init container are taken without asking."""
+    plugin.answers.preferred_available = True
+    await show(kubelet, plugin, "a", "b")
+    asking = Pod(
+        uid="pod",
+        init_containers=(container("init", 1),),
+        containers=(container("main", 1),),
+    )
+    assert (await kubelet.admit(asking)).admitted
+    assert len(plugin.preferred_requests) == 1
+
+
+async def test_a_failed_preference_refuses_the_pod(kubelet: Kubelet, plugin: BarePlugin) -> None:
+    """PRF-4: the reason never to fail it."""
+    plugin.answers.preferred_available = True
+    plugin.answers.preferred_error = "oops"
+    await show(kubelet, plugin, "a")
+    assert await refused(kubelet, pod(thing=1)) == (
+        "device plugin GetPreferredAllocation rpc failed with err:"
+        " rpc error: code = FailedPrecondition desc = oops"
+    )

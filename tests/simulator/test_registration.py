@@ -1,0 +1,203 @@
+"""Register, as a plugin on the wire sees it; both generations unless said otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from genericdp.simulator.kubelet import Kubelet
+
+UNKNOWN = grpc.StatusCode.UNKNOWN
+DIAL_FAILED = "failed to dial device plugin: context deadline exceeded"
+GOOD_NAMES = ("a/b", "x/A_b.c", "a.b-c.d/e", "d" * 244 + "/x", "a/" + "n" * 63)
+BAD_NAMES = (
+    "",
+    "a",
+    "/a",
+    "example.com/",
+    "kubernetes.io/a",
+    "foo.kubernetes.io/a",
+    "requests.example.com/a",
+    "Example.com/a",
+    "example_x.com/a",
+    "a..b/c",
+    "-a/b",
+    "a/b/c",
+    "a/-x",
+    "a/b\n",
+    "a/" + "n" * 64,
+    "d" * 245 + "/x",
+)
+EMPTY_SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""What an HTTP/2 server has to say first; without it a dial does not succeed."""
+
+
+async def test_a_registered_plugin_is_asked_for_its_list(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """REG-12, LAW-1: the stream follows the answer."""
+    plugin.show("a", "b")
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 2)
+    assert kubelet.observed.registrations == {RESOURCE: 1}
+    assert kubelet.observed.accepted == {RESOURCE: 1}
+    assert kubelet.observed.lists == {RESOURCE: 1}
+    assert kubelet.observed.history[-1].path == str(plugin.folder / plugin.name)
+
+
+async def test_register_dials_before_it_answers(kubelet: Kubelet, short_folder: Path) -> None:
+    """REG-1: a socket that nobody serves fails Register after the dial's budget."""
+    plugin = BarePlugin(short_folder)
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(short_folder / plugin.name))
+        silent.listen()
+        before = asyncio.get_running_loop().time()
+        assert await refusal(plugin.register()) == (UNKNOWN, DIAL_FAILED)
+        assert asyncio.get_running_loop().time() - before >= 0.5
+    assert kubelet.devices(RESOURCE) == {}
+    await plugin.stop()
+
+
+async def test_the_dial_succeeds_as_soon_as_the_plugin_serves(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """REG-2: the plugin answers GetDevicePluginOptions while its Register is under way."""
+    async with asyncio.TaskGroup() as group:
+        plugin.answers.options_hang = True
+        registering = group.create_task(refusal(plugin.register()))
+        await plugin.options_asked.wait()
+        assert not registering.done()
+        await plugin.stop()
+    code, text = registering.result()
+    assert code is UNKNOWN
+    assert text.startswith("failed to get device plugin options: rpc error: code = ")
+
+
+async def test_the_kubelet_names_localhost_when_it_dials(
+    kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
+) -> None:
+    """TRN-1: seen on the wire; a plugin's gRPC may refuse the socket's path as a host."""
+    plugin = plugin_with()
+    received = bytearray()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(EMPTY_SETTINGS)
+        while data := await reader.read(4096):
+            received.extend(data)
+            if b"GetDevicePluginOptions" in received:
+                break
+        writer.close()
+
+    server = await asyncio.start_unix_server(listen, plugin.folder / plugin.name)
+    async with server:
+        code, text = await refusal(plugin.register())
+    assert (code, text.split(":")[0]) == (UNKNOWN, "failed to get device plugin options")
+    assert b"localhost" in received
+    assert plugin.name.encode() not in received
+
+
+@pytest.mark.parametrize("version", ["", "v1", "v1beta1 "])
+async def test_other_versions_are_refused(
+    kubelet: Kubelet, plugin: BarePlugin, version: str
+) -> None:
+    """REG-4, MET-1: with the kubelet's text, and counted before the check."""
+    text = (
+        f'requested API version "{version}" is not supported by kubelet.'
+        ' Supported version is ["v1beta1"]'
+    )
+    assert await refusal(plugin.register(version=version)) == (UNKNOWN, text)
+    assert kubelet.observed.registrations == {RESOURCE: 1}
+    assert kubelet.observed.accepted == {}
+
+
+async def test_the_version_is_checked_before_the_name(kubelet: Kubelet, plugin: BarePlugin) -> None:
+    """REG-4, REG-5: in this order."""
+    _, text = await refusal(plugin.register(version="v1", resource="a"))
+    assert "API version" in text
+    assert await refusal(plugin.register(resource="a")) == (
+        UNKNOWN,
+        'the ResourceName "a" is invalid',
+    )
+
+
+async def test_good_and_bad_resource_names(kubelet: Kubelet, plugin: BarePlugin) -> None:
+    """REG-5: the length of the domain counts with the prefix of the quota's name."""
+    for name in GOOD_NAMES:
+        await plugin.register(resource=name)
+    for name in BAD_NAMES:
+        code, text = await refusal(plugin.register(resource=name))
+        assert (code, text[:17], text[-12:]) == (UNKNOWN, "the ResourceName ", '" is invalid')
+
+
+@pytest.mark.parametrize("endpoint", ["", "/absolute/x.sock", "nothing.sock"])
+async def test_an_endpoint_that_leads_nowhere_fails_the_dial(
+    kubelet: Kubelet, plugin: BarePlugin, endpoint: str
+) -> None:
+    """REG-6: an absolute path is looked for below the kubelet's folder."""
+    assert await refusal(plugin.register(endpoint=endpoint)) == (UNKNOWN, DIAL_FAILED)
+
+
+async def test_an_endpoint_may_lie_in_a_sub_folder(
+    kubelet: Kubelet, plugin_with: Callable[..., BarePlugin], short_folder: Path
+) -> None:
+    """REG-6: joined, not checked; ``..`` too."""
+    (short_folder / "sub").mkdir()
+    plugin = plugin_with(name="sub/x.sock")
+    plugin.show("a")
+    await plugin.start()
+    await plugin.register(endpoint="other/../sub/x.sock")
+    await kubelet.wait_for(lambda: kubelet.devices(RESOURCE) == {"a": "Healthy"})
+
+
+async def test_a_failed_options_call_fails_register(kubelet: Kubelet, plugin: BarePlugin) -> None:
+    """REG-7, REG-8: options come from the call, its failure is the registration's."""
+    plugin.answers.options_error = "not now"
+    text = (
+        "failed to get device plugin options: rpc error: code = FailedPrecondition desc = not now"
+    )
+    assert await refusal(plugin.register()) == (UNKNOWN, text)
+
+
+async def test_while_the_kubelet_is_away_register_is_unavailable(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """REG-8, KST-3: no socket, or a stale one that refuses."""
+    await kubelet.stop()
+    assert (await refusal(plugin.register()))[0] is grpc.StatusCode.UNAVAILABLE
+    await kubelet.start()
+    await kubelet.crash()
+    assert (await refusal(plugin.register()))[0] is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_caller_that_gives_up_leaves_a_ghost_registration(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """REG-2, REG-3: the kubelet goes on; its stream comes to a plugin that has given up."""
+    kubelet.faults.register_delay_seconds = 0.2
+    plugin.show("a")
+    code, _ = await refusal(plugin.register(within_seconds=0.05))
+    assert code is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert kubelet.observed.accepted == {}
+    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 1)
+
+
+async def test_a_caller_that_gives_up_may_also_end_it(kubelet: Kubelet, plugin: BarePlugin) -> None:
+    """REG-3: the other kubelets, which use the caller's context."""
+    kubelet.faults.honours_cancel = True
+    plugin.answers.options_hang = True
+    code, _ = await refusal(plugin.register(within_seconds=0.05))
+    assert code is grpc.StatusCode.DEADLINE_EXCEEDED
+    plugin.answers.options_hang = False
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.streams(RESOURCE) == 1)
+    assert kubelet.observed.accepted == {RESOURCE: 1}

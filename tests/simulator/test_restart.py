@@ -1,0 +1,215 @@
+"""The kubelet's start, end and death, and what stays in its folder."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from genericdp.simulator.checkpoint import FILE_NAME
+from genericdp.simulator.pods import Container, Pod
+from genericdp.simulator.settings import Cleanup, Timing
+from tests.simulator.bare_plugin import RESOURCE, BarePlugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from genericdp.simulator.kubelet import Kubelet
+
+POD = Pod(uid="pod", containers=(Container(name="main", limits={RESOURCE: 1}),))
+
+
+async def registered(
+    kubelet: Kubelet, plugin_with: Callable[..., BarePlugin], *ids: str
+) -> BarePlugin:
+    plugin = plugin_with()
+    plugin.show(*ids)
+    await plugin.start()
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == len(ids))
+    return plugin
+
+
+async def test_the_folder_is_made_when_it_is_missing(
+    kubelet_with: Callable[..., Kubelet], short_folder: Path
+) -> None:
+    """KST-1: with the kubelet's mode."""
+    kubelet = kubelet_with()
+    kubelet.folder = kubelet.folder / "new"
+    await kubelet.start()
+    assert (kubelet.folder / "kubelet.sock").is_socket()
+    assert stat.S_IMODE(kubelet.folder.stat().st_mode) & 0o007 == 0
+
+
+@pytest.mark.parametrize(
+    ("cleanup", "left"),
+    [
+        (Cleanup.ALL_NONDIRS, {"sub", FILE_NAME, "kubelet.sock"}),
+        (Cleanup.SOCKETS, {"sub", FILE_NAME, "kubelet.sock", "file", "to-file", "to-sub"}),
+    ],
+)
+async def test_the_start_removes_what_lies_around(
+    kubelet_with: Callable[..., Kubelet], short_folder: Path, cleanup: Cleanup, left: set[str]
+) -> None:
+    """KST-2: everything but folders up to 1.32, only sockets and links to them later."""
+    kubelet = kubelet_with(cleanup=cleanup)
+    await kubelet.start()
+    await kubelet.crash()
+    (short_folder / "sub").mkdir()
+    for name in ("a.sock", "sub/b.sock"):
+        with socket.socket(socket.AF_UNIX) as leftover:
+            leftover.bind(str(short_folder / name))
+    (short_folder / "file").touch()
+    (short_folder / "to-file").symlink_to("file")
+    (short_folder / "to-sub").symlink_to("sub")
+    (short_folder / "to-sock").symlink_to("sub/b.sock")
+    (short_folder / FILE_NAME).write_text(
+        '{"Data": {"PodDeviceEntries": null, "RegisteredDevices": {}}, "Checksum": 0}'
+    )
+    await kubelet.start()
+    assert {path.name for path in short_folder.iterdir()} == left
+
+
+async def test_a_crash_leaves_a_socket_that_refuses_and_a_stop_leaves_none(
+    kubelet: Kubelet, short_folder: Path
+) -> None:
+    """KST-3: so the file's presence says nothing."""
+    await kubelet.crash()
+    assert kubelet.socket.is_socket()
+    with socket.socket(socket.AF_UNIX) as client, pytest.raises(ConnectionRefusedError):
+        client.connect(str(kubelet.socket))
+    await kubelet.restart()
+    assert kubelet.socket.is_socket()
+    await kubelet.stop()
+    assert not kubelet.socket.exists()
+
+
+async def test_between_cleanup_and_socket_there_may_be_a_gap(
+    kubelet: Kubelet, plugin: BarePlugin
+) -> None:
+    """KST-4: a socket that is made in the gap stays."""
+    await kubelet.stop()
+    kubelet.faults.listen_delay_seconds = 0.05
+    await kubelet.start()
+    assert kubelet.socket.is_socket()
+
+
+async def test_after_a_restart_resources_are_known_without_devices(
+    kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
+) -> None:
+    """KST-6: until the list arrives a pod that asks for some fails for good."""
+    await registered(kubelet, plugin_with, "a", "b")
+    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (2, 2)})
+    await kubelet.crash()
+    assert kubelet.node() == {RESOURCE: (2, 2)}
+    await kubelet.start()
+    assert kubelet.node() == {RESOURCE: (0, 0)}
+    refused = await kubelet.admit(POD)
+    assert (refused.admitted, refused.reason) == (False, "UnexpectedAdmissionError")
+    assert refused.message == (
+        "Allocate failed due to no healthy devices present;"
+        f" cannot allocate unhealthy devices {RESOURCE}, which is unexpected"
+    )
+    await registered(kubelet, plugin_with, "a", "b")
+    assert (await kubelet.admit(POD)).admitted
+
+
+async def test_a_restarted_kubelet_gives_plugins_a_new_grace_period(
+    kubelet_with: Callable[..., Kubelet], plugin_with: Callable[..., BarePlugin]
+) -> None:
+    """KST-6, KST-7: then the node shows zero, and a pod may ask in vain without an error."""
+    kubelet = kubelet_with(timing=Timing(node_refresh_seconds=0.02, grace_seconds=0.2))
+    await kubelet.start()
+    plugin = await registered(kubelet, plugin_with, "a")
+    await plugin.stop()
+    await kubelet.restart()
+    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (0, 0)})
+    await kubelet.wait_for(lambda: _checkpoint(kubelet)["RegisteredDevices"] == {})
+    assert (await kubelet.admit(POD)).admitted
+    assert kubelet.held(POD) == {"main": {}}
+
+
+async def test_allocations_and_answers_survive_a_restart(
+    kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
+) -> None:
+    """ALL-7, CKP-1: the cached answer is replayed, the plugin is not asked."""
+    await registered(kubelet, plugin_with, "a", "b")
+    assert (await kubelet.admit(POD)).admitted
+    held = kubelet.held(POD)
+    await kubelet.crash()
+    await kubelet.start()
+    assert kubelet.held(POD) == held
+    plugin = await registered(kubelet, plugin_with, "a", "b")
+    started = await kubelet.start_container(POD, POD.containers[0])
+    assert started.given is not None
+    assert started.given.env == {"IDS": next(iter(held["main"][RESOURCE]))}
+    assert plugin.allocate_requests == []
+    other = Pod(uid="other", containers=(Container(name="main", limits={RESOURCE: 2}),))
+    assert "Requested: 2, Available: 1" in (await kubelet.admit(other)).message
+
+
+async def test_the_checkpoint_is_written_with_each_list(
+    kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
+) -> None:
+    """CKP-1: names of the fields and the file's mode are the kubelet's."""
+    plugin = await registered(kubelet, plugin_with, "a", "b")
+    data = _checkpoint(kubelet)
+    assert data == {"PodDeviceEntries": [], "RegisteredDevices": {RESOURCE: ["a", "b"]}}
+    assert stat.S_IMODE((kubelet.folder / FILE_NAME).stat().st_mode) == 0o600
+    plugin.show("b")
+    await kubelet.wait_for(lambda: kubelet.observed.lists[RESOURCE] == 2)
+    assert _checkpoint(kubelet)["RegisteredDevices"] == {RESOURCE: ["b"]}
+    await kubelet.admit(POD)
+    entry = _checkpoint(kubelet)["PodDeviceEntries"][0]
+    assert (entry["PodUID"], entry["ContainerName"]) == ("pod", "main")
+    assert (entry["ResourceName"], entry["DeviceIDs"]) == (RESOURCE, {"-1": ["b"]})
+    assert not list(kubelet.folder.glob(".*"))
+
+
+async def test_without_a_checkpoint_the_node_is_taken_for_new(
+    kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
+) -> None:
+    """KST-10: all its resources are zero, without any grace."""
+    await registered(kubelet, plugin_with, "a")
+    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (1, 1)})
+    await kubelet.stop()
+    (kubelet.folder / FILE_NAME).unlink()
+    await kubelet.start()
+    assert kubelet.node() == {RESOURCE: (0, 0)}
+    assert kubelet.devices(RESOURCE) == {}
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_a_removed_socket_file_changes_nothing_for_a_live_stream(
+    kubelet: Kubelet, plugin_with: Callable[..., BarePlugin], gone: bool
+) -> None:
+    """KST-9: the kubelet does not look; nor when its whole folder goes."""
+    plugin = await registered(kubelet, plugin_with, "a")
+    for path in kubelet.folder.iterdir():
+        if gone or path.name == plugin.name:
+            path.unlink()
+    if gone:
+        kubelet.folder.rmdir()
+    plugin.show("a", "b")
+    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 2)
+
+
+async def test_many_restarts_leave_nothing_behind(
+    kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
+) -> None:
+    """KST-3, REG-11: graceful and not, in turn; the fixture counts tasks and descriptors."""
+    for number in range(20):
+        plugin = await registered(kubelet, plugin_with, "a", f"device-{number}")
+        await (kubelet.stop() if number % 2 else kubelet.crash())
+        await plugin.stop()
+        await kubelet.start()
+    assert kubelet.observed.accepted == {RESOURCE: 20}
+    assert {path.name for path in kubelet.folder.iterdir()} == {"kubelet.sock", FILE_NAME}
+
+
+def _checkpoint(kubelet: Kubelet) -> Any:
+    return json.loads((kubelet.folder / FILE_NAME).read_text())["Data"]
