@@ -81,6 +81,8 @@ def path_problem(pattern: str) -> str | None:
     segments = pattern.split("/")
     if ".." in segments:
         return f"{pattern!r} holds '..'"
+    if pattern != "/" and not {"", "."}.isdisjoint(segments[1:]):
+        return f"{pattern!r} holds '//' or '/./' or ends in '/'"
     if any("**" in segment for segment in segments):
         return f"{pattern!r} holds '**': a glob matches within one folder"
     return pattern_problem(pattern)

@@ -34,23 +34,26 @@ def inject_findings(
     for i, mount in enumerate(inject.get("mounts") or ()):
         if isinstance(mount, dict):
             yield from _mount_findings((*at, "mounts", i), mount, context)
-    yield from _named_findings(at, inject, replace(context, allocation=True))
+    yield from _named_findings(at, inject, document, replace(context, allocation=True))
     for i, name in enumerate(inject.get("cdi") or ()):
         if isinstance(name, str):
             yield from _cdi_findings((*at, "cdi", i), name, context)
     yield from _collisions(at, inject)
 
 
-def _named_findings(at: Path, inject: dict[str, Any], context: Context) -> Iterator[Finding]:
+def _named_findings(
+    at: Path, inject: dict[str, Any], document: Document, context: Context
+) -> Iterator[Finding]:
+    for kind, problem_with in (("env", env_problem), ("annotations", annotation_problem)):
+        for key in sorted(document.keys((*at, kind))):
+            yield from _key_findings((*at, kind, key), key, problem_with)
     for key, value in (inject.get("env") or {}).items():
         here = (*at, "env", key)
-        yield from _key_findings(here, key, env_problem)
         text = value.get("value") if isinstance(value, dict) else value
         if isinstance(text, str):
             place = (*here, "value") if isinstance(value, dict) else here
             yield from template_findings(place, text, context)
     for key, text in (inject.get("annotations") or {}).items():
-        yield from _key_findings((*at, "annotations", key), key, annotation_problem)
         yield from template_findings((*at, "annotations", key), text, context)
 
 
@@ -117,7 +120,7 @@ def _cdi_findings(at: Path, name: str, context: Context) -> Iterator[Finding]:
     # A reference may bring the vendor or the class with it.
     is_whole = not parsed.references or ("/" in literal and "=" in literal)
     if is_whole and not is_cdi_name(shape):
-        yield Finding(path=at, message=f"{shown(name)} is no CDI name: vendor/class=name")
+        yield Finding(path=at, message=f"{shown(name)} is no CDI name, which is vendor/class=name")
 
 
 def _collisions(at: Path, inject: dict[str, Any]) -> Iterator[Finding]:

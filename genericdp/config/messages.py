@@ -76,7 +76,8 @@ def _wrong_type(error: Violation) -> Iterator[Finding]:
     value = error.value
     if value is None:
         message = f"it is {'null' if source else 'empty'}, and {listed} is wanted"
-        yield Finding(path=error.path, message=message)
+        hint = "write '' for the empty text" if "string" in wanted else ""
+        yield Finding(path=error.path, message=message, hint=hint)
     elif isinstance(value, (bool, int, float, Unclear)) and source is not None:
         yield _wrong_scalar(error.path, source, wanted, listed)
     else:

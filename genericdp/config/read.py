@@ -53,7 +53,7 @@ def read(
         composer.problems.append(_problem_at(file, text, 0, f"not YAML: {error}"))
     written = [root for root in roots if root.source != ""]
     if not written and not composer.problems:
-        what = "it is empty" if not text.strip() else "it holds no document, only comments"
+        what = "it is empty" if not text.strip() else "it holds no document"
         composer.problems.append(_problem_at(file, text, 0, what, "see 'genericdp schema'"))
     return [_document(file, root) for root in written], composer.problems
 
@@ -96,9 +96,16 @@ def _syntax_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
     # At the end of the file there is nothing to point to; where it began there is.
     if mark is not None and mark.line >= len(lines) and context_mark is not None:
         mark = context_mark
-    place = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+    if mark is not None and mark.line >= len(lines):
+        mark = None
+    place = (mark.line + 1, mark.column + 1) if mark is not None else _last_character(text)
     message = f"not YAML: {problem}{where}"
     return Problem(file=file, line=place[0], column=place[1], path="", message=message, hint=hint)
+
+
+def _last_character(text: str) -> tuple[int, int]:
+    lines = text.rstrip().splitlines() or [""]
+    return len(lines), max(1, len(lines[-1]))
 
 
 def _tab_indents(line: str, column: int) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from genericdp.config.tree import Document, Path
 
+_A_FILE = "a file or folder"
 CANDIDATES = ("path", "udev", "net", "usb", "pci")
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]+")
 _DIGITS = {
@@ -95,7 +96,7 @@ def _id_problem(bus: str, key: str, text: str) -> tuple[str, str] | None:
     if text[:2] in {"0x", "0X"}:
         return f"{shown(text)} matches nothing: ids are written without 0x", f"write '{text[2:]}'"
     if not is_glob(text) and not (len(text) == digits and _HEXADECIMAL.fullmatch(text)):
-        return f"{shown(text)} matches nothing: it has not {digits} hexadecimal digits", ""
+        return f"{shown(text)} matches nothing: it is not {digits} hexadecimal digits", ""
     return None
 
 
@@ -134,23 +135,28 @@ def _nothing_to_inject(at: Path, resource: dict[str, Any]) -> Iterator[Finding]:
         inject.get(key) for key in ("devices", "mounts", "env", "annotations", "cdi")
     )
     uses_own_nodes = any(
-        isinstance(entry, dict) and "$(device.path" in str(entry.get("path"))
+        isinstance(entry, dict)
+        and "$(device.path" in str(entry.get("path"))
+        and entry.get("optional") is not True
         for entry in inject.get("devices") or ()
     )
-    for i, selector in enumerate(resource.get("match") or ()):
-        if not isinstance(selector, dict) or (kind := _without_node(selector)) is None:
-            continue
+    match = [(i, one) for i, one in enumerate(resource.get("match") or ()) if isinstance(one, dict)]
+    kinds = {i: kind for i, selector in match if (kind := _without_node(selector)) is not None}
+    for i, kind in kinds.items() if "groupBy" not in resource else ():
         here = (*at, "match", i)
         if not names_something:
             message = f"{kind} has no device file: nothing would be injected"
             yield Finding(path=here, message=message, hint="say under inject what a container gets")
-        elif uses_own_nodes:
+        # Beside others the entry can be meant for them.
+        elif uses_own_nodes and len(kinds) == len(match):
             message = f"{kind} has no device file: inject.devices cannot give its $(device.path)"
-            hint = "use mounts" if "path" in selector else "name its nodes otherwise"
+            hint = "use mounts" if kind == _A_FILE else "name its nodes otherwise"
             yield Finding(path=here, message=message, hint=hint)
 
 
 def _without_node(selector: dict[str, Any]) -> str | None:
+    if len(selector.keys() & set(CANDIDATES)) != 1:
+        return None
     if "net" in selector:
         return "a network interface"
     if "pci" in selector:
@@ -161,5 +167,5 @@ def _without_node(selector: dict[str, Any]) -> str | None:
     types = selector.get("type", ["char"])
     types = {types} if isinstance(types, str) else set(types)
     if "path" in selector and types and types <= {"file", "directory"}:
-        return "a file or folder"
+        return _A_FILE
     return None
