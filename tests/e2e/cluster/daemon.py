@@ -45,7 +45,7 @@ class Daemon:
         with (self._folder / "daemon.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [str(self._program), "run", *files, "--node-name", NODE_NAME],
-                env={**os.environ, MARK: str(self._folder)},
+                env={**os.environ, MARK: f"{self._folder}/"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -88,6 +88,9 @@ class Node:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Node:
+        kubelet = [str(self._bin.kubelet / "kubelet"), "--version"]
+        says = subprocess.run(kubelet, capture_output=True, text=True, check=True).stdout.strip()
+        assert says == f"Kubernetes v{self.version}", f"{says}: not {self.version}"
         try:
             self._start()
         except BaseException:
@@ -185,7 +188,7 @@ class Node:
             self._running[name] = subprocess.Popen(
                 [str(program), *arguments],
                 cwd=self.folder,
-                env={**os.environ, "PATH": path, MARK: str(self.folder)},
+                env={**os.environ, "PATH": path, MARK: f"{self.folder}/"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

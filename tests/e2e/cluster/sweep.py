@@ -5,6 +5,7 @@ It works from what the kernel says, so it also cleans up after a run that was ki
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -15,16 +16,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.e2e.cluster import loop
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
 MARK = "GENERICDP_NODE_FOLDER"
-"""A variable in the environment of each process of a node; containerd hands it to its shims."""
+"""A variable in the environment of each process of a node; containerd hands it to its shims.
+Its value is a folder, and ends in a slash."""
 
 _LOGS = (Path("/var/log/containers"), Path("/var/log/pods"))
-_CONTAINERD = tuple(
-    Path("/run/containerd", name) for name in ("s", "fifo", "runc/k8s.io", "runc", "")
+_RUNC = Path("/run/containerd/runc/k8s.io")
+_CONTAINERD = (
+    *(_RUNC, _RUNC.parent),
+    *(Path("/run/containerd", name) for name in ("s", "fifo", "")),
 )
 _CGROUPS = Path("/sys/fs/cgroup")
 
@@ -34,13 +40,17 @@ def sweep(folder: Path) -> None:
     _end_processes(folder)
     for point in _mounts_below(folder):
         subprocess.run(["umount", "-l", point], check=False)
-    for address in folder.glob("*/containerd/state/io.containerd.runtime.v2.task/*/*/address"):
-        Path(address.read_text().removeprefix("unix://")).unlink(missing_ok=True)
+    for task in folder.glob("**/containerd/state/*/k8s.io/*/bootstrap.json"):
+        Path(json.loads(task.read_text())["address"].removeprefix("unix://")).unlink(
+            missing_ok=True
+        )
+        shutil.rmtree(_RUNC / task.parent.name, ignore_errors=True)
     for hierarchy in (_CGROUPS, *_CGROUPS.iterdir()):
         _remove_cgroup(hierarchy / "kubepods")
     for link in _LOGS[0].glob("*"):
         if link.is_symlink() and link.readlink().is_relative_to(folder):
             link.unlink()
+    loop.remove_all()
     shutil.rmtree(DEVICE_PLUGINS, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
     # What the kubelet and containerd made for themselves, unless something else lives there.
@@ -62,7 +72,7 @@ def _end_processes(folder: Path) -> None:
 
 def _processes_of(folder: Path) -> Iterator[int]:
     """Give those that were started with the mark of the folder, and all their descendants."""
-    mark = os.fsencode(f"{MARK}={folder}")
+    mark = os.fsencode(f"{MARK}={folder}/")
     children: dict[int, list[int]] = {}
     found: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -71,7 +81,8 @@ def _processes_of(folder: Path) -> Iterator[int]:
             if status[0] == "Z":
                 continue
             children.setdefault(int(status[1]), []).append(int(process.name))
-            if mark in (process / "environ").read_bytes().split(b"\0"):
+            settings = (process / "environ").read_bytes().split(b"\0")
+            if any(setting.startswith(mark) for setting in settings):
                 found.append(int(process.name))
     while found:
         process_id = found.pop()
