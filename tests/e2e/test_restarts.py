@@ -8,9 +8,13 @@ import pytest
 
 from tests.e2e.bench import FUSE, LOOP
 from tests.e2e.cluster import loop
+from tests.e2e.cluster.daemon import Daemon
+from tests.e2e.cluster.sweep import DEVICE_PLUGINS
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.e2e.bench import Bench
     from tests.e2e.cluster.pods import Container
 
@@ -72,9 +76,29 @@ def test_a_killed_daemon_comes_back_to_the_same_devices(bench: Bench) -> None:
 
 def test_kubelet_restarts_in_a_row_lose_nothing(bench: Bench) -> None:
     """K1: after each of them the next change arrives, not only the first list."""
-    for number in (60, 61, 62):
-        bench.node.kill_kubelet()
+    ends = (bench.node.kill_kubelet, bench.node.stop_kubelet, bench.node.kill_kubelet)
+    for number, end in enumerate(ends, 60):
+        end()
         bench.node.start_kubelet()
         bench.await_listed(FUSE, *ALL_FUSE)
         loop.add(number)
         bench.await_listed(LOOP, *(f"loop{n}" for n in range(60, number + 1)))
+
+
+def test_a_new_instance_takes_over_from_an_old_one(
+    bench: Bench, program: Path, tmp_path: Path
+) -> None:
+    """K10: in a rolling update both run for a while; the end of the old one takes nothing away."""
+    folder = tmp_path / "second"
+    folder.mkdir()
+    with Daemon(program, folder, bench.daemon.config, DEVICE_PLUGINS) as second:
+        eventually(
+            lambda: all(f"{name}: registered" in second.log() for name in (FUSE, LOOP)),
+            what="the new instance has registered",
+        )
+        bench.daemon.stop()
+        # A list that is older than the old one's end cannot hold this.
+        loop.add(60)
+        bench.await_listed(LOOP, "loop60", seconds=5)
+        bench.await_listed(FUSE, *ALL_FUSE, seconds=5)
+        assert bench.pod("given", {FUSE: 1, LOOP: 1}).container().saw().reads["/dev/disk0"] == "ok"

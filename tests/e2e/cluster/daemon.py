@@ -31,11 +31,9 @@ class Daemon:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._process is None:
             return
-        code = self._end(signal.SIGTERM)
         if kind is not None:
             print(f"\nthe daemon's log:\n{self.log()}")
-        else:
-            assert code == 0, f"SIGTERM ended the daemon with {code}:\n{self.log()}"
+        self.stop()
 
     def start(self) -> None:
         """Start it."""
@@ -50,6 +48,11 @@ class Daemon:
                 stdout=log,
                 stderr=log,
             )
+
+    def stop(self) -> None:
+        """End it as Kubernetes does, and check that it ended well."""
+        code = self._end(signal.SIGTERM)
+        assert code == 0, f"SIGTERM ended the daemon with {code}:\n{self.log()}"
 
     def kill(self) -> None:
         """End it as a crash does."""

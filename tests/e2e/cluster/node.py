@@ -141,6 +141,10 @@ class Node:
         """End it as a crash does."""
         self._end("kubelet", signal.SIGKILL)
 
+    def stop_kubelet(self) -> None:
+        """End it in good order."""
+        self._end("kubelet", signal.SIGTERM)
+
     def log(self, name: str) -> str:
         """Give what ``kubelet`` or ``containerd`` has logged."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
