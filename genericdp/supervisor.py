@@ -108,9 +108,9 @@ class Supervisor:
         return {one.name: one for one in for_node(self.resources.value or (), self._node_name)}
 
     @property
-    def active(self) -> dict[str, bool]:
-        """Whether each running resource is registered with its stream open."""
-        return {name: one.plugin.active.value for name, one in self._running.items()}
+    def plugins(self) -> dict[str, Plugin]:
+        """The running plugins, by resource name."""
+        return {name: one.plugin for name, one in self._running.items()}
 
     async def run(self) -> None:
         """Look after the plugins for ever; raises as ``KubeletFolder.watch`` does."""

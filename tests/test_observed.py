@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import asyncio
+
+from genericdp.observed import Observed, until
+
+
+async def test_every_waiter_sees_a_change() -> None:
+    value = Observed(0)
+    async with asyncio.TaskGroup() as tasks:
+        waiters = [tasks.create_task(until(lambda: value.value == 2, value)) for _ in range(3)]
+        await asyncio.sleep(0)
+        value.value = 1
+        await asyncio.sleep(0)
+        assert not any(waiter.done() for waiter in waiters)
+        value.value = 2
+    assert all(waiter.result() for waiter in waiters)
+
+
+async def test_what_already_holds_is_not_waited_for() -> None:
+    value = Observed("there")
+    assert await until(lambda: value.value == "there", value, timeout_seconds=0)
+
+
+async def test_a_wait_that_ends_in_time_out_says_so() -> None:
+    value = Observed(0)
+    assert not await until(lambda: value.value == 1, value, timeout_seconds=0.01)
+
+
+async def test_any_of_several_values_wakes() -> None:
+    one, other = Observed(0), Observed(0)
+    async with asyncio.TaskGroup() as tasks:
+        waiter = tasks.create_task(until(lambda: other.value == 1, one, other))
+        await asyncio.sleep(0)
+        other.value = 1
+    assert waiter.result()
+
+
+async def test_an_equal_value_is_no_change() -> None:
+    value = Observed(())
+    asked: list[int] = []
+
+    def second_time() -> bool:
+        asked.append(1)
+        return len(asked) > 1
+
+    async with asyncio.TaskGroup() as tasks:
+        waiter = tasks.create_task(until(second_time, value))
+        await asyncio.sleep(0)
+        value.value = ()
+        await asyncio.sleep(0)
+        assert not waiter.done()
+        waiter.cancel()
+    assert len(asked) == 1

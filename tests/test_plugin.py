@@ -1,0 +1,243 @@
+"""The life of a plugin, against the stand-in in both generations."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.observed import until
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.settings import Generation
+from tests.world import FAST, World, resource, serial
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SERIAL = "example.com/serial"
+PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0)
+"""Waits so long between attempts that only an event can have ended the wait."""
+
+
+@pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
+def world(request: pytest.FixtureRequest, short_folder: Path) -> World:
+    folder = short_folder / "k"
+    folder.mkdir()
+    return World(short_folder, Kubelet(folder, generation=request.param))
+
+
+async def test_devices_are_listed_and_allocated(world: World) -> None:
+    world.host.plug("ttyUSB0")
+    world.host.plug("ttyUSB1")
+    async with world.kubelet, world.serving(serial()):
+        await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
+        given = await world.container(serial=2)
+    assert given.devices == {
+        "/dev/serial0": ("/dev/ttyUSB0", "rw"),
+        "/dev/serial1": ("/dev/ttyUSB1", "rw"),
+    }
+    assert given.env == {"SERIAL": "ttyUSB0,ttyUSB1"}
+
+
+async def test_a_change_after_a_restart_reaches_the_current_stream(world: World) -> None:
+    """K1: the first change after a restart is not swallowed by the old stream.
+
+    Brought back by waiting in ``Service.lists`` on an event that all its streams share.
+    """
+    world.host.plug("ttyUSB0")
+    async with world.kubelet, world.serving(serial()):
+        await world.listed(SERIAL, "ttyUSB0")
+        for minor in range(1, 6):
+            await world.kubelet.restart()
+            await world.listed(SERIAL, *(f"ttyUSB{i}" for i in range(minor)))
+            world.host.plug(f"ttyUSB{minor}")
+            await world.listed(SERIAL, *(f"ttyUSB{i}" for i in range(minor + 1)))
+            assert world.kubelet.streams(SERIAL) == 1
+
+
+@pytest.mark.parametrize("how", ["restart", "crash"])
+async def test_a_new_kubelet_gets_the_list_at_once(world: World, how: str) -> None:
+    """K2: no wait goes on when a new kubelet.sock is there, and pods that start then are served.
+
+    Brought back by ``asyncio.sleep(seconds)`` in ``Plugin._wait``: its wait is 60 s here.
+    """
+    world.host.plug("ttyUSB0")
+    async with world.kubelet, world.serving(serial(), timing=PATIENT):
+        await world.listed(SERIAL, "ttyUSB0")
+        if how == "restart":
+            await world.kubelet.restart()
+        else:
+            await world.kubelet.crash()
+            await world.kubelet.start()
+        await world.listed(SERIAL, "ttyUSB0")
+        assert (await world.container(serial=1)).env == {"SERIAL": "ttyUSB0"}
+
+
+async def test_a_broken_stream_is_answered_by_a_new_socket(world: World) -> None:
+    """K3: the stream breaks while the kubelet lives: register again, with another socket.
+
+    Brought back by leaving ``streams.value.ended`` out of ``Plugin._until_over``.
+    """
+    world.host.plug("ttyUSB0")
+    async with world.kubelet, world.serving(serial()):
+        await world.listed(SERIAL, "ttyUSB0")
+        before = world.kubelet.paths(SERIAL)
+        world.kubelet.break_streams(SERIAL)
+        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] == 2)
+        await world.listed(SERIAL, "ttyUSB0")
+        await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1)
+        assert set(world.kubelet.paths(SERIAL)).isdisjoint(before)
+
+
+async def test_events_that_change_nothing_do_not_restart(world: World) -> None:
+    """K5: an event of the socket that we registered with, and the checkpoint's noise.
+
+    Brought back by ``socket.value = ...`` on every event instead of on another identity.
+    """
+    world.host.plug("ttyUSB0")
+    async with world.kubelet, world.serving(serial()) as supervisor:
+        await world.listed(SERIAL, "ttyUSB0")
+        await world.active(supervisor, SERIAL)
+        for number in range(20):
+            noise = world.kubelet.folder / f".{number}"
+            noise.write_text("x")
+            noise.rename(world.kubelet.folder / "noise")
+        world.host.plug("ttyUSB1")  # one more list: whatever the noise led to is over by then
+        await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
+        assert world.kubelet.observed.registrations[SERIAL] == 1
+
+
+async def test_a_resource_that_is_refused_does_not_touch_the_others(world: World) -> None:
+    """K6: one resource fails to register, for good: the others are served, and it is retried.
+
+    Brought back by letting RegistrationError rise from ``Plugin.run``.
+    """
+    world.host.plug("ttyUSB0")
+    world.host.plug("ttyACM0", major=166)
+    # No config with such a name is accepted; here the kubelet is the one to refuse it.
+    refused = resource("no-domain", "/dev/ttyACM*")
+    fast = replace(FAST, permanent_retry=0.05)
+    async with world.kubelet, world.serving(refused, serial(), timing=fast):
+        await world.listed(SERIAL, "ttyUSB0")
+        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations["no-domain"] > 2)
+        world.host.plug("ttyUSB1")
+        await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
+        assert world.kubelet.observed.registrations[SERIAL] == 1
+
+
+async def test_a_kubelet_that_comes_late_is_waited_for(world: World) -> None:
+    """K7: absent at start: no exit, no loop; registered as soon as it is there.
+
+    Brought back by ``return`` in ``Plugin._present_kubelet`` when there is no socket.
+    """
+    world.host.plug("ttyUSB0")
+    async with world.serving(serial(), timing=PATIENT) as supervisor:
+        assert await until(lambda: SERIAL in supervisor.plugins, supervisor.offers)
+        assert list(world.kubelet.folder.iterdir()) == []
+        async with world.kubelet:
+            await world.listed(SERIAL, "ttyUSB0")
+
+
+async def test_a_long_resource_name_has_a_short_socket(world: World) -> None:
+    """K8: names of 40 characters and more; the longest that a kubelet takes.
+
+    Brought back by using the resource's name in ``SocketNames.next_name``.
+    """
+    name = f"{'d' * 60}.{'e' * 60}.{'f' * 60}.{'g' * 61}/{'n' * 63}"
+    world.host.plug("ttyUSB0")
+    async with world.kubelet, world.serving(resource(name, "/dev/ttyUSB*")):
+        await world.listed(name, "ttyUSB0")
+
+
+async def test_the_end_of_an_old_instance_does_not_take_the_devices_along(world: World) -> None:
+    """K10: a rolling update: the end of the old instance cuts off the new one, which comes back.
+
+    Brought back by leaving ``streams.value.ended`` out of ``Plugin._until_over``.
+    """
+    world.host.plug("ttyUSB0")
+    async with world.kubelet, AsyncExitStack() as old, AsyncExitStack() as new:
+        await old.enter_async_context(world.serving(serial()))
+        await world.listed(SERIAL, "ttyUSB0")
+        newer = await new.enter_async_context(world.serving(serial()))
+        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] == 2)
+        await world.active(newer, SERIAL)
+        await old.aclose()
+        world.host.plug("ttyUSB1")
+        await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
+        await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1)
+
+
+async def test_the_call_back_of_the_kubelet_is_answered_during_register(world: World) -> None:
+    """K12: the kubelet dials us within Register: the loop that waits for it must answer.
+
+    Brought back by a blocking ``grpc.insecure_channel`` call in ``register``.
+    """
+    world.host.plug("ttyUSB0")
+    names = [f"example.com/r{i}" for i in range(20)]
+    resources = [resource(name, f"/dev/ttyUSB{i}") for i, name in enumerate(names)]
+    for i in range(20):
+        world.host.plug(f"ttyUSB{i}")
+    async with world.kubelet, world.serving(*resources):
+        for i, name in enumerate(names):
+            await world.listed(name, f"ttyUSB{i}")
+        assert set(world.kubelet.observed.registrations.values()) == {1}
+
+
+async def test_a_late_answer_is_waited_for_with_the_same_socket(world: World) -> None:
+    """REG-2: the kubelet completes a registration after our deadline: one stream, no second try."""
+    world.host.plug("ttyUSB0")
+    world.kubelet.faults.answer_delay_seconds = 0.6
+    timing = replace(FAST, register=0.2)
+    async with world.kubelet, world.serving(serial(), timing=timing) as supervisor:
+        await world.listed(SERIAL, "ttyUSB0")
+        await world.active(supervisor, SERIAL)
+        assert world.kubelet.observed.registrations[SERIAL] == 1
+
+
+async def test_a_kubelet_that_opens_no_stream_is_asked_again(world: World) -> None:
+    """REG-12: a registration without a stream has failed."""
+    world.host.plug("ttyUSB0")
+    world.kubelet.faults.streams_opened = 0
+    timing = replace(FAST, stream=0.05)
+    async with world.kubelet, world.serving(serial(), timing=timing):
+        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] > 1)
+        world.kubelet.faults.streams_opened = 1
+        await world.listed(SERIAL, "ttyUSB0")
+
+
+async def test_a_hanging_register_ends_when_the_kubelet_is_replaced(world: World) -> None:
+    """REG-2, KST-3: the wait for a lost answer ends with the kubelet that owes it."""
+    world.host.plug("ttyUSB0")
+    world.kubelet.faults.register_hangs = True
+    timing = replace(PATIENT, register=0.1, late_stream=60.0)
+    async with world.kubelet, world.serving(serial(), timing=timing):
+        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] == 1)
+        await world.kubelet.crash()
+        world.kubelet.faults.register_hangs = False
+        await world.kubelet.start()
+        await world.listed(SERIAL, "ttyUSB0")
+
+
+async def test_our_socket_may_vanish_while_the_stream_lives(world: World) -> None:
+    """KST-9: nothing happens to a connection that is open; the next kubelet gets a new socket."""
+    world.host.plug("ttyUSB0")
+    async with world.kubelet, world.serving(serial()):
+        await world.listed(SERIAL, "ttyUSB0")
+        for path in world.kubelet.folder.glob("genericdp-*.sock"):
+            path.unlink()
+        world.host.plug("ttyUSB1")
+        await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
+        assert world.kubelet.observed.registrations[SERIAL] == 1
+        await world.kubelet.restart()
+        await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
+
+
+async def test_the_end_leaves_no_socket(world: World) -> None:
+    world.host.plug("ttyUSB0")
+    async with world.kubelet:
+        async with world.serving(serial()):
+            await world.listed(SERIAL, "ttyUSB0")
+        assert list(world.kubelet.folder.glob("genericdp-*")) == []
+        await world.listed(SERIAL)

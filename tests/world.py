@@ -1,0 +1,152 @@
+"""A host in a folder, a kubelet in another, and the daemon's supervisor between them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from genericdp.host.root import Root
+from genericdp.kubelet.folder import KubeletFolder
+from genericdp.model import DeviceNodes, EnvVar, Inject, PathSelector, Place, Resource, Selector
+from genericdp.observed import until
+from genericdp.plugin import Timing
+from genericdp.simulator.pods import Container, Pod
+from genericdp.supervisor import Supervisor
+from genericdp.template import parse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from genericdp.simulator.kubelet import Kubelet
+    from genericdp.simulator.pods import Given
+
+PLACE = Place(file="test.yaml", line=1, column=1)
+FAST = Timing(register=2.0, stream=0.5, late_stream=5.0, first_retry=0.01, last_retry=0.05)
+
+
+def resource(
+    name: str, *globs: str, replicas: int = 1, forget: int = 300, inject: Inject | None = None
+) -> Resource:
+    """A resource of path selectors."""
+    return Resource(
+        name=name,
+        place=PLACE,
+        match=tuple(Selector(candidates=PathSelector(globs=(one,))) for one in globs),
+        replicas=replicas,
+        forget_after_seconds=forget,
+        inject=inject or Inject(),
+    )
+
+
+def serial(name: str = "example.com/serial", **keys: int) -> Resource:
+    """Serial adapters, several of which fit into one container."""
+    return resource(
+        name,
+        "/dev/ttyUSB*",
+        inject=Inject(
+            devices=(
+                DeviceNodes(
+                    path=parse("$(device.path)"),
+                    container_path=parse("/dev/serial$(allocation.index)"),
+                ),
+            ),
+            env={"SERIAL": EnvVar(value=parse("$(device.name)"))},
+        ),
+        **keys,
+    )
+
+
+class Host:
+    """A copied tree: a plain file stands for a node if sysfs names it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = Root(folder)
+        (folder / "dev").mkdir(parents=True)
+        (folder / "sys" / "dev" / "char").mkdir(parents=True)
+
+    def plug(self, name: str, *, major: int = 188, minor: int | None = None) -> Path:
+        """Add a character device; its minor number is the number in its name."""
+        if minor is None:
+            minor = int("".join(filter(str.isdigit, name)) or 0)
+        device = self.folder / "sys" / "devices" / "virtual" / "tty" / name.replace("/", "!")
+        device.mkdir(parents=True, exist_ok=True)
+        (device / "uevent").write_text(f"MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\n")
+        link = self.folder / "sys" / "dev" / "char" / f"{major}:{minor}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(f"../../devices/virtual/tty/{device.name}")
+        node = self.folder / "dev" / name
+        node.parent.mkdir(parents=True, exist_ok=True)
+        node.touch()
+        return node
+
+    def unplug(self, name: str) -> None:
+        """Remove a device file."""
+        (self.folder / "dev" / name).unlink()
+
+
+class World:
+    """What a test of the plugin needs; the kubelet is not started yet."""
+
+    def __init__(self, folder: Path, kubelet: Kubelet) -> None:
+        self.host = Host(folder / "host")
+        self.kubelet = kubelet
+        self.supervisors: list[Supervisor] = []
+
+    @asynccontextmanager
+    async def serving(
+        self, *resources: Resource, timing: Timing = FAST
+    ) -> AsyncIterator[Supervisor]:
+        """Run the supervisor for these resources."""
+        supervisor = Supervisor(
+            root=self.host.root,
+            node_name="node-1",
+            kubelet=KubeletFolder(self.kubelet.folder, poll_seconds=0.2),
+            timing=timing,
+        )
+        supervisor.resources.value = resources
+        self.supervisors.append(supervisor)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(supervisor.run())
+            yield supervisor
+            running.cancel()
+
+    async def listed(self, name: str, *healthy: str) -> None:
+        """Wait until the kubelet's healthy devices are exactly these."""
+
+        def as_wanted() -> bool:
+            devices = self.kubelet.devices(name)
+            return {one for one, health in devices.items() if health == "Healthy"} == set(healthy)
+
+        await self.kubelet.wait_for(as_wanted)
+
+    async def active(self, supervisor: Supervisor, name: str) -> None:
+        """Wait until the plugin knows that it is registered."""
+        await self.listed_once(name)
+        plugin = supervisor.plugins[name]
+        assert await until(lambda: plugin.active.value, plugin.active, timeout_seconds=5)
+
+    async def listed_once(self, name: str) -> None:
+        """Wait until the kubelet has a list."""
+        await self.kubelet.wait_for(lambda: self.kubelet.observed.lists[name])
+
+    async def container(self, uid: str = "pod", **amounts: int) -> Given:
+        """Admit a pod for example.com/KEY=N and give what its container gets."""
+        limits = {f"example.com/{name}": count for name, count in amounts.items()}
+        container = Container(name="main", limits=limits)
+        pod = Pod(uid=uid, containers=(container,))
+        admission = await self.kubelet.admit(pod)
+        assert admission.admitted, admission.message
+        given = (await self.kubelet.start_container(pod, container)).given
+        assert given is not None
+        return given
+
+    async def refusal(self, uid: str = "pod", **amounts: int) -> str:
+        """Admit a pod that must be refused and give the message."""
+        limits = {f"example.com/{name}": count for name, count in amounts.items()}
+        pod = Pod(uid=uid, containers=(Container(name="main", limits=limits),))
+        admission = await self.kubelet.admit(pod)
+        assert not admission.admitted
+        return admission.message
