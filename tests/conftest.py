@@ -72,13 +72,13 @@ def _warm_up() -> None:
 
 async def _leaked(before: Counter[str]) -> Counter[str]:
     """Give the new descriptors; gRPC's own threads may need a moment to close theirs."""
-    leaked = Counter[str]()
+    leaked = _descriptors() - before
     for _ in range(50):
-        gc.collect()
-        leaked = _descriptors() - before
         if not leaked:
             break
+        gc.collect()
         await asyncio.sleep(0.02)
+        leaked = _descriptors() - before
     return leaked
 
 

@@ -14,7 +14,7 @@ from genericdp.simulator.change import Change
 from genericdp.simulator.folder import SOCKET_NAME, SocketFolder, clean
 from genericdp.simulator.manager import DeviceManager
 from genericdp.simulator.node import Node
-from genericdp.simulator.observed import Observed
+from genericdp.simulator.record import Record
 from genericdp.simulator.registration import Registration
 from genericdp.simulator.settings import Cleanup, Faults, Generation, Timing
 from genericdp.simulator.tasks import Tasks
@@ -48,7 +48,7 @@ class Kubelet:
         self.generation = generation
         self.timing = timing or Timing()
         self.faults = faults or Faults()
-        self.observed = Observed()
+        self.observed = Record()
         self._cleanup = cleanup
         self._change = Change()
         self._node = Node()
@@ -140,6 +140,11 @@ class Kubelet:
         for client in self._connections(resource):
             client.reset_streams()
 
+    async def drop_connections(self, resource: str) -> None:
+        """Close the connections to the resource's plugins, streams and all."""
+        for client in self._connections(resource):
+            await client.close()
+
     async def changed(self) -> None:
         """Wait until anything here changes."""
         await self._change.wait()
@@ -180,7 +185,10 @@ class Kubelet:
         return sum(client.streams for client in self._connections(resource))
 
     def paths(self, resource: str) -> tuple[str, ...]:
-        """Give the sockets of the plugins that are connected for a resource, oldest first."""
+        """Give the sockets of all connections for a resource, oldest first.
+
+        One whose stream has ended is missing as soon as the kubelet has drawn its conclusions.
+        """
         return tuple(client.path for client in self._connections(resource))
 
     def node(self) -> Amounts:

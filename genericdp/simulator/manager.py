@@ -11,14 +11,14 @@ from genericdp.simulator.allocations import Allocations
 from genericdp.simulator.devices import Devices, Told
 from genericdp.simulator.generations import Endpoint, books_of
 from genericdp.simulator.goerrors import KubeletError
-from genericdp.simulator.observed import ListReceived
+from genericdp.simulator.record import ListReceived
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from genericdp.simulator.client import PluginClient
-    from genericdp.simulator.observed import Observed
+    from genericdp.simulator.record import Record
     from genericdp.simulator.settings import Generation, Timing
 
 Amounts = dict[str, tuple[int, int]]
@@ -34,7 +34,7 @@ class DeviceManager:
         *,
         generation: Generation,
         timing: Timing,
-        observed: Observed,
+        observed: Record,
         announce: Callable[[], None],
     ) -> None:
         self.folder = folder

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 QUICK = Timing(
-    dial_seconds=0.5, node_refresh_seconds=0.02, grace_seconds=60.0, prestart_seconds=0.2
+    dial_seconds=0.3, node_refresh_seconds=0.02, grace_seconds=60.0, prestart_seconds=0.2
 )
 
 

@@ -10,6 +10,7 @@ import grpc
 import pytest
 
 from genericdp.simulator.settings import Generation
+from tests.simulator.asking import pod
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal
 
 if TYPE_CHECKING:
@@ -47,9 +48,9 @@ async def test_the_end_of_an_old_plugin_cuts_off_the_new_one(
         plugin.show("a", "b")
         await plugin.start()
         await plugin.register()
-    await kubelet.wait_for(lambda: kubelet.streams(RESOURCE) == 2)
+    await kubelet.wait_for(lambda: kubelet.observed.lists[RESOURCE] == 2)
     await old.stop()
-    await kubelet.wait_for(lambda: kubelet.streams(RESOURCE) == 0)
+    await kubelet.wait_for(lambda: kubelet.paths(RESOURCE) == ())
     assert kubelet.devices(RESOURCE) == {"a": "Unhealthy", "b": "Unhealthy"}
     await new.register()
     await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 2)
@@ -65,7 +66,7 @@ async def test_a_failed_register_makes_the_kubelet_blind_for_the_old_plugin(
     await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 1)
     assert await refusal(plugin.register(endpoint="nothing.sock")) == (UNKNOWN, DIAL_FAILED)
     await plugin.stop()
-    await kubelet.wait_for(lambda: kubelet.streams(RESOURCE) == 0)
+    await kubelet.wait_for(lambda: kubelet.paths(RESOURCE) == ())
     assert kubelet.devices(RESOURCE) == {"a": "Healthy"}
     await kubelet.restart()
     assert kubelet.devices(RESOURCE) == {}
@@ -98,18 +99,22 @@ async def test_a_register_that_races_with_the_old_streams_end_is_cancelled(
 async def test_another_path_is_accepted_beside_the_first_and_the_last_one_remains(
     kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
 ) -> None:
-    """REG-10: the newest counts; when one goes the other goes on."""
+    """REG-10: the newest gets the calls; when it goes the other takes over."""
     old, new = plugin_with(), plugin_with()
     for plugin in (old, new):
-        plugin.show("a")
+        plugin.show("a", "b")
         await plugin.start()
         await plugin.register()
-    await kubelet.wait_for(lambda: kubelet.streams(RESOURCE) == 2)
-    await old.stop()
-    await kubelet.wait_for(lambda: kubelet.streams(RESOURCE) == 1)
-    assert kubelet.devices(RESOURCE) == {"a": "Healthy"}
+    await kubelet.wait_for(lambda: kubelet.observed.lists[RESOURCE] == 2)
+    assert (await kubelet.admit(pod("first", thing=1))).admitted
+    assert (len(old.allocate_requests), len(new.allocate_requests)) == (0, 1)
     await new.stop()
-    await kubelet.wait_for(lambda: kubelet.devices(RESOURCE) == {"a": "Unhealthy"})
+    await kubelet.wait_for(lambda: len(kubelet.paths(RESOURCE)) == 1)
+    assert kubelet.devices(RESOURCE) == {"a": "Healthy", "b": "Healthy"}
+    assert (await kubelet.admit(pod("second", thing=1))).admitted
+    assert len(old.allocate_requests) == 1
+    await old.stop()
+    await kubelet.wait_for(lambda: set(kubelet.devices(RESOURCE).values()) == {"Unhealthy"})
 
 
 @only_b
@@ -124,7 +129,7 @@ async def test_a_live_path_cannot_be_registered_twice_and_is_poisoned(
     await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 1)
     assert await refusal(plugin.register()) == refused
     await plugin.stop()
-    await kubelet.wait_for(lambda: kubelet.streams(RESOURCE) == 0)
+    await kubelet.wait_for(lambda: len(kubelet.paths(RESOURCE)) == 1)
     assert kubelet.devices(RESOURCE) == {"a": "Healthy"}
     again = plugin_with(name=plugin.name)
     await again.start()

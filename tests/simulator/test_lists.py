@@ -70,9 +70,9 @@ async def test_a_list_beyond_four_mebibytes_ends_the_stream(
     await plugin.register()
     await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == len(fits))
     plugin.send(_list_of(MAX_LIST_BYTES + 1))
-    await kubelet.wait_for(lambda: kubelet.streams(RESOURCE) == 0)
+    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 0)
     assert kubelet.observed.lists[RESOURCE] == 1
-    assert kubelet.allocatable(RESOURCE) == 0
+    assert kubelet.streams(RESOURCE) == 0
 
 
 async def test_the_node_lags_behind(
@@ -108,7 +108,7 @@ async def test_when_a_plugin_goes_its_devices_are_unhealthy_then_the_node_shows_
     assert kubelet.devices(RESOURCE) == {}
 
 
-@pytest.mark.parametrize("end", ["by the plugin", "by the kubelet"])
+@pytest.mark.parametrize("end", ["by the plugin", "by a reset", "by the kubelet"])
 async def test_a_stream_that_ends_is_never_opened_again(
     kubelet: Kubelet, plugin: BarePlugin, end: str
 ) -> None:
@@ -118,8 +118,10 @@ async def test_a_stream_that_ends_is_never_opened_again(
     await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 1)
     if end == "by the plugin":
         plugin.end_streams()
-    else:
+    elif end == "by a reset":
         kubelet.break_streams(RESOURCE)
+    else:
+        await kubelet.drop_connections(RESOURCE)
     await kubelet.wait_for(lambda: kubelet.devices(RESOURCE) == {"a": "Unhealthy"})
     assert kubelet.streams(RESOURCE) == 0
     assert plugin.streams == 1

@@ -36,7 +36,7 @@ class Call:
 
 
 @dataclass(kw_only=True, slots=True)
-class Observed:
+class Record:
     """Counters for each resource, and the latest messages and calls."""
 
     registrations: Counter[str] = field(default_factory=Counter)
