@@ -27,6 +27,11 @@ _MASK = (
 )
 
 
+def open_inotify() -> INotify:
+    """Open an instance of one's own; raises OSError where there are too many."""
+    return INotify(nonblocking=True)
+
+
 class FolderWatch:
     """Calls ``changed`` on the loop when an entry of a watched folder comes, goes or changes.
 
@@ -39,7 +44,7 @@ class FolderWatch:
         changed: Callable[[], None],
         *,
         what: str,
-        open_inotify: Callable[[], INotify] = lambda: INotify(nonblocking=True),
+        open_inotify: Callable[[], INotify] = open_inotify,
     ) -> None:
         self._changed = changed
         self._what = what

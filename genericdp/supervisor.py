@@ -12,7 +12,7 @@ from genericdp.devices.assembling import shared_ids
 from genericdp.devices.matching import for_node
 from genericdp.devices.offers import NOTHING, Offer
 from genericdp.discovery import Discoverer
-from genericdp.inotify import FolderWatch
+from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.kubelet.sockets import SocketNames, remove_leftovers
 from genericdp.observed import Observed, until
 from genericdp.plugin import Plugin, Timing
@@ -20,6 +20,8 @@ from genericdp.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from inotify_simple import INotify
 
     from genericdp.devices.assembling import Offers
     from genericdp.discovery import Discovery
@@ -29,12 +31,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FULL_LOOK_SECONDS = 30.0
-POLL_SECONDS = 2.0
-BURST_SECONDS = 0.1
-"""What changes within this time goes out together: each list costs the kubelet a write (LAW-7)."""
 _FAREWELL_SECONDS = 1.0
 _NEVER = Offer(offered={})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pace:
+    """How often the host is looked at, in seconds."""
+
+    full_look: float = 30.0
+    """A net for what no event tells of."""
+    poll: float = 2.0
+    """Where inotify cannot be had."""
+    burst: float = 0.1
+    """What changes within this time goes out together: a list costs the kubelet a write (LAW-7)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +87,8 @@ class Supervisor:
         node_name: str,
         kubelet: KubeletFolder,
         timing: Timing | None = None,
-        full_look_seconds: float = FULL_LOOK_SECONDS,
+        pace: Pace | None = None,
+        open_inotify: Callable[[], INotify] = open_inotify,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.resources: Observed[tuple[Resource, ...] | None] = Observed(None)
@@ -88,7 +99,8 @@ class Supervisor:
         self._node_name = node_name
         self._kubelet = kubelet
         self._timing = timing
-        self._full_look_seconds = full_look_seconds
+        self._pace = pace or Pace()
+        self._open_inotify = open_inotify
         self._now = now
         self._names = SocketNames()
         self._running: dict[str, _Running] = {}
@@ -120,7 +132,7 @@ class Supervisor:
 
     async def _passes(self, tasks: asyncio.TaskGroup) -> None:
         await until(lambda: self.resources.value is not None, self.resources)
-        watch = FolderWatch(self.look_again, what="device folders")
+        watch = FolderWatch(self.look_again, what="device folders", open_inotify=self._open_inotify)
         try:
             while True:
                 asked, resources = self._look_again.value, self.resources.value
@@ -130,7 +142,7 @@ class Supervisor:
                 if watch.set_folders(folders):
                     # Something may have come before the watch did: look once more.
                     self.look_again()
-                await asyncio.sleep(max(0.0, begun + BURST_SECONDS - self._now()))
+                await asyncio.sleep(max(0.0, begun + self._pace.burst - self._now()))
 
                 def news(asked: int = asked, resources: object = resources) -> bool:
                     return self._look_again.value != asked or self.resources.value is not resources
@@ -139,13 +151,13 @@ class Supervisor:
                     news,
                     self._look_again,
                     self.resources,
-                    timeout_seconds=self._pause(discovery, polling=not watch.complete),
+                    timeout_seconds=self._rest(discovery, polling=not watch.complete),
                 )
         finally:
             watch.close()
 
-    def _pause(self, discovery: Discovery, *, polling: bool) -> float:
-        longest = POLL_SECONDS if polling else self._full_look_seconds
+    def _rest(self, discovery: Discovery, *, polling: bool) -> float:
+        longest = self._pace.poll if polling else self._pace.full_look
         if discovery.due is None:
             return longest
         return min(longest, max(0.0, discovery.due - self._now()))

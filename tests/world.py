@@ -7,17 +7,20 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from genericdp.host.root import Root
+from genericdp.inotify import open_inotify
 from genericdp.kubelet.folder import KubeletFolder
 from genericdp.model import DeviceNodes, EnvVar, Inject, PathSelector, Place, Resource, Selector
 from genericdp.observed import until
 from genericdp.plugin import Timing
 from genericdp.simulator.pods import Container, Pod
-from genericdp.supervisor import Supervisor
+from genericdp.supervisor import Pace, Supervisor
 from genericdp.template import parse
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
+
+    from inotify_simple import INotify
 
     from genericdp.simulator.kubelet import Kubelet
     from genericdp.simulator.pods import Given
@@ -97,14 +100,21 @@ class World:
 
     @asynccontextmanager
     async def serving(
-        self, *resources: Resource, timing: Timing = FAST
+        self,
+        *resources: Resource,
+        timing: Timing = FAST,
+        pace: Pace | None = None,
+        open_inotify: Callable[[], INotify] = open_inotify,
     ) -> AsyncIterator[Supervisor]:
         """Run the supervisor for these resources."""
+        kubelet = KubeletFolder(self.kubelet.folder, poll_seconds=0.2, open_inotify=open_inotify)
         supervisor = Supervisor(
             root=self.host.root,
             node_name="node-1",
-            kubelet=KubeletFolder(self.kubelet.folder, poll_seconds=0.2),
+            kubelet=kubelet,
             timing=timing,
+            pace=pace,
+            open_inotify=open_inotify,
         )
         supervisor.resources.value = resources
         self.supervisors.append(supervisor)

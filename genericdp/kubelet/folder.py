@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError, UsageError
-from genericdp.inotify import FolderWatch
+from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.kubelet.registration import KUBELET_SOCKET
 from genericdp.kubelet.sockets import check_length
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from inotify_simple import INotify
 
 _POLL_SECONDS = 1.0
 
@@ -32,11 +35,18 @@ class SocketIdentity:
 class KubeletFolder:
     """Watches one folder for all resources; ``socket`` is None while no kubelet is there."""
 
-    def __init__(self, path: Path, *, poll_seconds: float = _POLL_SECONDS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        poll_seconds: float = _POLL_SECONDS,
+        open_inotify: Callable[[], INotify] = open_inotify,
+    ) -> None:
         check_length(path)
         self.path = path
         self.socket: Observed[SocketIdentity | None] = Observed(None)
         self._poll_seconds = poll_seconds
+        self._open_inotify = open_inotify
 
     async def watch(self) -> None:
         """Keep ``socket`` true, for ever.
@@ -45,7 +55,11 @@ class KubeletFolder:
         below a bind mount: inotify does not tell of that, and only a restart mends it.
         """
         changed = asyncio.Event()
-        watch = FolderWatch(changed.set, what=f"the kubelet's folder {self.path}")
+        watch = FolderWatch(
+            changed.set,
+            what=f"the kubelet's folder {self.path}",
+            open_inotify=self._open_inotify,
+        )
         try:
             while True:
                 changed.clear()
