@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.world import Host
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from pathlib import Path
+
+CONFIG = """
+apiVersion: genericdp.io/v1alpha1
+kind: DevicePluginConfig
+resources:
+  - name: example.com/serial
+    match: [{path: "/dev/ttyUSB*"}]
+    replicas: 2
+    inject:
+      env: {SERIAL: $(device.path)}
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    host = Host(tmp_path / "host")
+    host.plug("ttyUSB0")
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    return host
+
+
+async def simulate(host: Host, *arguments: str) -> Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "genericdp",
+        "simulate",
+        f"--config={host.folder.parent / 'config.yaml'}",
+        f"--root={host.folder}",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def finished(process: Process) -> tuple[int | None, str, str]:
+    async with asyncio.timeout(20):
+        out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+async def picture(process: Process) -> list[str]:
+    """Read one picture: the lines up to the end of Allocatable."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    async with asyncio.timeout(20):
+        while not (lines and lines[-1].startswith("  ") and "Allocatable:" in lines):
+            line = (await process.stdout.readline()).decode()
+            assert line, lines
+            lines.append(line.rstrip("\n"))
+    return [line for line in lines if line.startswith(("Cap", "Alloc", "  "))]
+
+
+@pytest.mark.parametrize("generation", ["A", "B"])
+async def test_one_picture_as_the_node_would_show_it(host: Host, generation: str) -> None:
+    code, out, err = await finished(
+        await simulate(
+            host, "--once", "--allocate=example.com/serial=1", f"--generation={generation}"
+        )
+    )
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1:] == [
+        "Capacity:",
+        "  example.com/serial:  2",
+        "Allocatable:",
+        "  example.com/serial:  2",
+        "The container gets:",
+        "  device      /dev/ttyUSB0 (rw) from /dev/ttyUSB0",
+        "  env         SERIAL=/dev/ttyUSB0",
+    ]
+
+
+async def test_a_picture_as_json(host: Host) -> None:
+    code, out, _ = await finished(await simulate(host, "--once", "-o", "json"))
+    assert code == 0
+    assert json.loads(out) == {
+        "capacity": {"example.com/serial": 2},
+        "allocatable": {"example.com/serial": 2},
+        "unhealthy": {"example.com/serial": {}},
+    }
+
+
+async def test_changes_show_at_once_and_control_c_is_a_good_end(host: Host) -> None:
+    process = await simulate(host)
+    assert (await picture(process))[1] == "  example.com/serial:  2"
+    host.plug("ttyUSB1")
+    assert (await picture(process))[1] == "  example.com/serial:  4   (was 2)"
+    host.unplug("ttyUSB0")
+    assert await picture(process) == [
+        "Capacity:",
+        "  example.com/serial:  4",
+        "Allocatable:",
+        "  example.com/serial:  2   (was 4)",
+    ]
+    process.send_signal(signal.SIGINT)
+    code, out, _ = await finished(process)
+    assert code == 0
+    assert "example.com/serial: ttyUSB0: /dev/ttyUSB0 does not exist" in out
+
+
+async def test_more_than_there_is_says_what_the_kubelet_would(host: Host) -> None:
+    code, out, err = await finished(
+        await simulate(host, "--once", "--allocate=example.com/serial=3")
+    )
+    assert (code, out) == (1, "")
+    assert "requested number of devices unavailable for example.com/serial" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        pytest.param(CONFIG.replace("match", "matches"), "unknown key 'matches'", id="bad"),
+        pytest.param(CONFIG + "    prefer: auto\n", "not implemented yet: prefer at", id="unbuilt"),
+    ],
+)
+async def test_a_config_it_cannot_use_is_exit_code_2(host: Host, config: str, said: str) -> None:
+    (host.folder.parent / "config.yaml").write_text(config)
+    code, out, err = await finished(await simulate(host, "--once"))
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+async def test_a_root_without_a_machine_is_bad_usage(host: Host, tmp_path: Path) -> None:
+    code, _, err = await finished(await simulate(host, "--once", f"--root={tmp_path / 'no'}"))
+    assert code == 2
+    assert "has no folder dev (give --root a folder with dev/ and sys/ of a machine)" in err

@@ -1,0 +1,172 @@
+"""The daemon as a process: signals, exit codes, what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.simulator.kubelet import Kubelet
+from tests.world import Host
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+GOOD = """
+apiVersion: genericdp.io/v1alpha1
+kind: DevicePluginConfig
+resources:
+  - name: example.com/serial
+    match: [{path: "/dev/ttyUSB*"}]
+"""
+BAD = GOOD.replace("match", "matches")
+UNBUILT = GOOD + "    topology: auto\n"
+
+
+class Daemon:
+    """A running daemon, with the lines that it has logged so far."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[str] = []
+
+    async def says(self, text: str) -> str:
+        """Wait for a line that holds the text, from the first one on."""
+        for line in self.lines:
+            if text in line:
+                return line
+        assert self.process.stderr is not None
+        async with asyncio.timeout(10):
+            while line := (await self.process.stderr.readline()).decode():
+                self.lines.append(line)
+                if text in line:
+                    return line
+        raise AssertionError(f"{text!r} was never said:\n{''.join(self.lines)}")
+
+    async def ends(self) -> int:
+        """Wait for the end and give the exit code."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(10):
+            self.lines += (await self.process.stderr.read()).decode().splitlines(keepends=True)
+            return await self.process.wait()
+
+
+class Place:
+    """A host, a kubelet's folder and a config."""
+
+    def __init__(self, folder: Path) -> None:
+        self.host = Host(folder / "host")
+        self.host.plug("ttyUSB0")
+        self.kubelet_folder = folder / "k"
+        self.kubelet_folder.mkdir()
+        self.config = folder / "config.yaml"
+
+    @asynccontextmanager
+    async def daemon(self, *arguments: str) -> AsyncIterator[Daemon]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "genericdp",
+            "run",
+            f"--config={self.config}",
+            f"--kubelet-dir={self.kubelet_folder}",
+            f"--root={self.host.folder}",
+            *arguments,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONWARNINGS": "error"},
+        )
+        try:
+            yield Daemon(process)
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+            process._transport.close()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def place(short_folder: Path) -> Place:
+    return Place(short_folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_it_with_exit_code_0_and_no_socket(
+    place: Place, number: signal.Signals
+) -> None:
+    place.config.write_text(GOOD)
+    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
+        await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1, 10)
+        await daemon.says("registered")
+        daemon.process.send_signal(number)
+        assert await daemon.ends() == 0
+        assert number.name in daemon.lines[-1]
+        assert list(place.kubelet_folder.glob("genericdp-*")) == []
+    assert "Traceback" not in "".join(daemon.lines)
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        pytest.param(BAD, "unknown key 'matches' (did you mean 'match'?)", id="bad"),
+        pytest.param(UNBUILT, "not implemented yet: topology at", id="not-built-yet"),
+        pytest.param(None, "config.yaml:1:1: it does not exist", id="missing"),
+    ],
+)
+async def test_a_config_it_cannot_use_keeps_it_waiting_for_the_first_good_one(
+    place: Place, config: str | None, why: str
+) -> None:
+    """C10: it stays up, says why, serves nothing, and takes the first good one at SIGHUP.
+
+    Brought back by raising ConfigError in ``daemon._load``.
+    """
+    if config is not None:
+        place.config.write_text(config)
+    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
+        await daemon.says(why)
+        await daemon.says("nothing is served; correct it and send SIGHUP")
+        assert not kubelet.observed.registrations
+        place.config.write_text(GOOD)
+        daemon.process.send_signal(signal.SIGHUP)
+        await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1, 10)
+        daemon.process.send_signal(signal.SIGTERM)
+        assert await daemon.ends() == 0
+
+
+async def test_a_hangup_while_a_good_config_is_in_force_is_only_told(place: Place) -> None:
+    place.config.write_text(GOOD)
+    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
+        await daemon.says("registered")
+        place.config.write_text(BAD)
+        daemon.process.send_signal(signal.SIGHUP)
+        await daemon.says("a config is in force already")
+        assert kubelet.capacity("example.com/serial") == 1
+        assert kubelet.observed.registrations["example.com/serial"] == 1
+
+
+async def test_a_file_in_place_of_the_kubelets_folder_is_exit_code_2(place: Place) -> None:
+    place.config.write_text(GOOD)
+    place.kubelet_folder.rmdir()
+    place.kubelet_folder.write_text("")
+    async with place.daemon() as daemon:
+        assert await daemon.ends() == 2
+    assert daemon.lines[-1].startswith(f"genericdp: {place.kubelet_folder} is not a folder (give")
+
+
+async def test_log_lines_are_json_where_that_is_asked_for(place: Place) -> None:
+    place.config.write_text(GOOD)
+    async with Kubelet(place.kubelet_folder), place.daemon("--log-format=json") as daemon:
+        line = await daemon.says("registered")
+    assert '"resource": "example.com/serial"' in line
+
+
+async def test_a_config_that_is_a_pipe_does_not_hang_it(place: Place) -> None:
+    os.mkfifo(place.config)
+    async with place.daemon() as daemon:
+        await daemon.says("config.yaml:1:1: ")
+        await daemon.says("nothing is served")
