@@ -1,0 +1,72 @@
+"""``python -m bench``: measure everything and print a table."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench import allocate, events, growth, idle, memory, restarts, start
+from bench.lines import table
+from bench.sides import Bench, Progress, scratch_folder
+
+if TYPE_CHECKING:
+    from bench.lines import Line
+
+GROUPS = {
+    "start": start,
+    "memory": memory,
+    "allocate": allocate,
+    "events": events,
+    "restarts": restarts,
+    "idle": idle,
+    "growth": growth,
+}
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds: about a minute")
+    parser.add_argument(
+        "--only", metavar="GROUP", action="append", choices=tuple(GROUPS), help=", ".join(GROUPS)
+    )
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    arguments = parser.parse_args()
+    lines = asyncio.run(_measure(arguments.only or list(GROUPS), quick=arguments.quick))
+    if arguments.output == "json":
+        print(json.dumps({"machine": _machine(), "lines": [line.as_json() for line in lines]}))
+        return
+    print(", ".join(f"{key} {text}" for key, text in _machine().items()))
+    print(table(lines))
+
+
+async def _measure(groups: list[str], *, quick: bool) -> list[Line]:
+    lines = []
+    with scratch_folder() as scratch:
+        bench = Bench(scratch=Path(scratch), quick=quick, progress=Progress())
+        for name in groups:
+            async for line in GROUPS[name].measure(bench):
+                lines.append(line)  # noqa: PERF401
+        bench.progress.say("done")
+    return lines
+
+
+def _machine() -> dict[str, str]:
+    return {
+        "cores": str(len(os.sched_getaffinity(0))),
+        "load": f"{os.getloadavg()[0]:.1f}",
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "grpc": version("grpcio"),
+        "user": "root" if os.geteuid() == 0 else "not root",
+    }
+
+
+if __name__ == "__main__":
+    main()

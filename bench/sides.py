@@ -1,0 +1,169 @@
+"""The two that are compared, each as a process of its own beside the simulator in this one."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+import sys
+import tempfile
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.nodes import FOLDER
+from genericdp.simulator.kubelet import Kubelet
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import AsyncIterator, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+DAEMON = "daemon"
+BASELINE = "baseline"
+SIDES = (DAEMON, BASELINE)
+LIST_SECONDS = 60.0
+"""When a list that has not come by then is given up."""
+_REPOSITORY = Path(__file__).parent.parent
+_numbers = itertools.count()
+
+Globs = dict[str, str]
+"""The one glob of each resource, by its name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plugin:
+    """A running daemon or baseline with the kubelet that it registers with."""
+
+    side: str
+    kubelet: Kubelet
+    process: Process
+    resources: tuple[str, ...]
+    started: float
+    """When its process was asked for, on the monotonic clock."""
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self.process.pid
+
+    def received(self, since: float) -> float | None:
+        """Give when the first list after ``since`` had come for every resource, if all have."""
+        first: dict[str, float] = {}
+        wanted = set(self.resources)
+        for one in self.kubelet.observed.history:
+            if one.at >= since and one.resource in wanted:
+                first.setdefault(one.resource, one.at)
+        return max(first.values()) if len(first) == len(wanted) else None
+
+    async def listed(self, since: float) -> float:
+        """Wait until a list has come for every resource; give the seconds since then."""
+        await self.kubelet.wait_for(lambda: self.received(since) is not None, LIST_SECONDS)
+        at = self.received(since)
+        if at is None:
+            raise AssertionError
+        return at - since
+
+
+def things(count: int, *, prefix: str = "") -> Globs:
+    """Give so many resources of one node each."""
+    return {
+        f"bench.example.com/{prefix}thing-{i}": f"/dev/{FOLDER}/thing-{i}" for i in range(count)
+    }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bench:
+    """What every measurement is given."""
+
+    scratch: Path
+    quick: bool
+    progress: Progress
+
+    @asynccontextmanager
+    async def kubelet(self) -> AsyncIterator[Kubelet]:
+        """Run a simulated kubelet in a folder of its own."""
+        folder = self.scratch / f"k{next(_numbers)}"
+        folder.mkdir()
+        async with Kubelet(folder) as kubelet:
+            yield kubelet
+        shutil.rmtree(folder)
+
+    @asynccontextmanager
+    async def registered(
+        self, side: str, kubelet: Kubelet, globs: Mapping[str, str], *, root: Path
+    ) -> AsyncIterator[Plugin]:
+        """Run one side until the kubelet has a list of every resource, then let it go on."""
+        command = self._command(side, kubelet, globs, root)
+        log = self.scratch / f"{side}.log"
+        with log.open("ab") as errors:
+            started = time.monotonic()
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *command,
+                cwd=_REPOSITORY,
+                env=_environment(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=errors,
+            )
+        plugin = Plugin(
+            side=side,
+            kubelet=kubelet,
+            process=process,
+            resources=tuple(globs),
+            started=started,
+        )
+        try:
+            await plugin.listed(started)
+            yield plugin
+        except TimeoutError as error:
+            raise RuntimeError(f"the {side}: {error}\n{log.read_text()[-2000:]}") from error
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()
+
+    def _command(
+        self, side: str, kubelet: Kubelet, globs: Mapping[str, str], root: Path
+    ) -> tuple[str, ...]:
+        folder = os.fspath(kubelet.folder)
+        if side == BASELINE:
+            prefix = "" if root == Path("/") else os.fspath(root)
+            asked = (f"{name}={prefix}{glob}" for name, glob in globs.items())
+            return ("-m", "bench.baseline", folder, *asked)
+        config = self.scratch / f"config-{next(_numbers)}.yaml"
+        config.write_text("".join(_config(globs)), encoding="utf-8")
+        given = ("--config", os.fspath(config), "--kubelet-dir", folder, "--root", os.fspath(root))
+        return ("-m", "genericdp", "run", *given)
+
+
+def _config(globs: Mapping[str, str]) -> Iterator[str]:
+    yield "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
+    for name, glob in globs.items():
+        yield f"  - name: {name}\n    match:\n      - path: {glob}\n"
+
+
+def _environment() -> dict[str, str]:
+    return {key: text for key, text in os.environ.items() if not key.startswith("GENERICDP_")}
+
+
+@dataclass(slots=True)
+class Progress:
+    """Says on stderr what goes on, so that nobody thinks it hangs."""
+
+    begun: float = field(default_factory=time.monotonic)
+
+    def say(self, text: str) -> None:
+        """Tell of the next step."""
+        print(f"{time.monotonic() - self.begun:5.0f} s  {text}", file=sys.stderr, flush=True)
+
+
+def scratch_folder() -> AbstractContextManager[str]:
+    """Give a folder in memory if there is one: the disk is not what is measured."""
+    shared = Path("/dev/shm")
+    where = shared if os.access(shared, os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="gdp", dir=where)
