@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
+import textwrap
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from genericdp.simulator.pods import Given
-    from genericdp.simulator.simulation import Picture
+    from genericdp.simulator.simulation import Picture, Shown
 
 SUMMARY = "run the daemon against a stand-in for the kubelet and show what the node would offer"
 EXAMPLE = (
@@ -128,9 +129,17 @@ class _Screen:
         if self._shown is not None:
             yield ""
         yield f"{datetime.now().astimezone():%H:%M:%S}  the node shows:"
+        listed = [
+            name for name, one in picture.resources.items() if self._is_worth_a_line(name, one)
+        ]
         for title, part in (("Capacity", "capacity"), ("Allocatable", "allocatable")):
             yield f"{title}:"
-            yield from self._amounts(picture, part)
+            yield from self._amounts(picture, listed, part)
+        if without := [name for name in picture.resources if name not in listed]:
+            yield f"No devices (both 0) of {len(without)} resources:"
+            yield from textwrap.wrap(
+                ", ".join(without), 96, initial_indent="  ", subsequent_indent="  "
+            )
         unhealthy = [
             f"  {name}: {device_id}: {reason}"
             for name, one in picture.resources.items()
@@ -145,10 +154,14 @@ class _Screen:
         if self._shown is None and not self._once:
             yield "(Ctrl-C ends it; plug or unplug something and look)"
 
-    def _amounts(self, picture: Picture, part: str) -> Iterator[str]:
-        width = max(map(len, picture.resources), default=0) + 1
-        for name, one in picture.resources.items():
-            amount = getattr(one, part)
+    def _is_worth_a_line(self, name: str, one: Shown) -> bool:
+        before = self._shown and self._shown.resources.get(name)
+        return any((one.capacity, one.allocatable)) or (before is not None and before != one)
+
+    def _amounts(self, picture: Picture, listed: list[str], part: str) -> Iterator[str]:
+        width = max(map(len, listed), default=0) + 1
+        for name in listed:
+            amount = getattr(picture.resources[name], part)
             before = self._shown and self._shown.resources.get(name)
             was = getattr(before, part) if before else amount
             change = "" if was == amount else f"   (was {was})"
