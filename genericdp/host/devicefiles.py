@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+import unicodedata
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
 
 _DEVPTS = "/dev/pts"
+_MAGIC = re.compile(r"[*?[]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,55 +45,71 @@ class Looker:
 
     def __init__(self, root: Root) -> None:
         self._root = root
+        self._files: dict[str, FoundFile | None] = {}
         self._resolved: dict[str, str] = {}
+        self._entries: dict[str, list[str]] = {}
+        self._watched: dict[str, frozenset[str]] = {}
         self._filesystems: dict[str, int | None] = {}
 
     def look(self, pattern: str) -> Look:
         """Give everything that the glob finds, in natural order; raises nothing."""
         trail = _Trail()
-        self._expand("", pattern.strip("/").split("/"), trail)
+        self._expand("", [part for part in pattern.split("/") if part not in {"", "."}], trail)
         files = []
         for path in sorted(set(trail.paths), key=natural_key):
             found = self.examine(path)
             if found is not None:
                 files.append(found)
-                trail.folders.add(found.target.rpartition("/")[0] or "/")
+            if found is None or found.is_link:
+                # Its links may be turned elsewhere, and what they lead to may come and go.
+                trail.folders |= self._folders_on_the_way(path)
         return Look(files=tuple(files), folders=frozenset(trail.folders))
 
     def examine(self, path: str) -> FoundFile | None:
         """Give what a path leads to, or None if there is nothing."""
-        try:
-            target, links = self._resolve(path)
-            status = self._root.lstat(target)
-        except OSError:
-            return None
+        if path not in self._files:
+            try:
+                self._files[path] = self._examined(path)
+            except OSError:
+                self._files[path] = None
+        return self._files[path]
+
+    def _examined(self, path: str) -> FoundFile:
+        target, links, status = self._resolve(path)
         file_type, number = self._type_and_number(target, status)
         syspath = None if number is None else syspath_of(self._root, file_type, number)
-        identity = Identity(
-            inode=status.st_ino,
-            device_number=number,
-            syspath=syspath,
-            plugged=plugged_of(self._root, file_type, syspath),
-        )
-        trouble = _name_trouble(path)
+        trouble = _name_trouble(path) or _name_trouble(target)
         if number is not None:
-            trouble = trouble or self._trouble(target, status, links)
+            trouble = trouble or self._node_trouble(target, status, links)
+        elif links:
+            trouble = trouble or self._link_trouble(path, status)
         return FoundFile(
-            path=path, target=target, type=file_type, identity=identity, trouble=trouble
+            path=path,
+            target=target,
+            type=file_type,
+            identity=Identity(
+                inode=status.st_ino,
+                device_number=number,
+                syspath=syspath,
+                plugged=plugged_of(self._root, file_type, syspath),
+            ),
+            trouble=trouble,
         )
 
-    def _resolve(self, path: str) -> tuple[str, tuple[str, ...]]:
+    def _resolve(self, path: str) -> tuple[str, tuple[str, ...], os.stat_result]:
         # Most paths are plain entries of few folders: follow the folder's links once.
         folder, _, name = path.rpartition("/")
         if folder not in self._resolved:
             resolved, links = self._root.resolve(folder)
-            if links:
-                return self._root.resolve(path)
-            self._resolved[folder] = "" if resolved == "/" else resolved
-        plain = f"{self._resolved[folder]}/{name}"
-        if stat.S_ISLNK(self._root.lstat(plain).st_mode):
-            return self._root.resolve(path)
-        return plain, ()
+            if not links:
+                self._resolved[folder] = "" if resolved == "/" else resolved
+        if folder in self._resolved:
+            plain = f"{self._resolved[folder]}/{name}"
+            status = self._root.lstat(plain)
+            if not stat.S_ISLNK(status.st_mode):
+                return plain, (), status
+        target, links = self._root.resolve(path)
+        return target, links, self._root.lstat(target)
 
     def _expand(self, at: str, segments: list[str], trail: _Trail) -> None:
         for i, segment in enumerate(segments):
@@ -97,16 +117,12 @@ class Looker:
                 self._expand_wildcard(at, segment, segments[i + 1 :], trail)
                 return
             at = f"{at}/{globs.unescape(segment)}"
-        trail.folders.add(self._deepest_folder(at.rpartition("/")[0]))
+        trail.folders |= self._folders_on_the_way(at.rpartition("/")[0])
         trail.paths.append(at)
 
     def _expand_wildcard(self, at: str, segment: str, rest: list[str], trail: _Trail) -> None:
-        trail.folders.add(self._deepest_folder(at))
-        try:
-            names = self._root.entries(at)
-        except OSError:
-            return
-        for name in names:
+        trail.folders |= self._folders_on_the_way(at)
+        for name in self._names(at, segment):
             # As in a shell, a hidden file is only found by a pattern that begins with a dot.
             hidden = name.startswith(".") and not segment.startswith(".")
             if hidden or not globs.matches(segment, name):
@@ -118,23 +134,38 @@ class Looker:
             elif self._is_folder(path):
                 self._expand(path, rest, trail)
 
+    def _names(self, folder: str, segment: str) -> list[str]:
+        """Give the names in a folder that begin as the pattern does."""
+        if folder not in self._entries:
+            try:
+                self._entries[folder] = sorted(self._root.entries(folder))
+            except OSError:
+                self._entries[folder] = []
+        names = self._entries[folder]
+        # A hundred patterns over one folder of ten thousand must not be a million matches.
+        prefix = _MAGIC.split(segment, maxsplit=1)[0]
+        first = bisect_left(names, prefix)
+        return names[
+            first : bisect_right(names, prefix, lo=first, key=lambda name: name[: len(prefix)])
+        ]
+
     def _is_folder(self, path: str) -> bool:
         try:
             return stat.S_ISDIR(self._root.lstat(path).st_mode)
         except OSError:
             return False
 
-    def _deepest_folder(self, folder: str) -> str:
-        """Give the folder, or the deepest one above it that exists: there it will appear."""
-        while folder:
-            try:
-                resolved = self._root.resolve(folder)[0]
-                if stat.S_ISDIR(self._root.lstat(resolved).st_mode):
-                    return resolved
-            except OSError:
-                pass
-            folder = folder.rpartition("/")[0]
-        return "/"
+    def _folders_on_the_way(self, path: str) -> frozenset[str]:
+        """Give the folders in which a change could let the path lead elsewhere.
+
+        These are the folder itself, or the deepest one that exists: there the next will appear;
+        and those of all links.
+        """
+        if path not in self._watched:
+            walk = self._root.walk(path)
+            deepest = walk.at if self._is_folder(walk.at) else _parent(walk.at)
+            self._watched[path] = frozenset({deepest, *map(_parent, walk.links)})
+        return self._watched[path]
 
     def _type_and_number(
         self, target: str, status: os.stat_result
@@ -153,7 +184,7 @@ class Looker:
     def _nodes_of_copy(self) -> dict[str, tuple[FileType, tuple[int, int] | None]]:
         return dict(device_names(self._root))
 
-    def _trouble(self, target: str, status: os.stat_result, links: tuple[str, ...]) -> str:
+    def _node_trouble(self, target: str, status: os.stat_result, links: tuple[str, ...]) -> str:
         """Say why a node cannot be trusted: it, and every link to it, must lie on /dev itself.
 
         Anybody can write to /dev/shm; a link from there must not smuggle a device in.
@@ -166,6 +197,16 @@ class Looker:
                 return f"the link {link} is not on the filesystem mounted at /dev"
         return ""
 
+    def _link_trouble(self, path: str, status: os.stat_result) -> str:
+        """Say why a file or folder cannot be trusted.
+
+        Who may write a link on one filesystem must not choose what is mounted of another.
+        """
+        own = self._root.lstat(path)
+        if stat.S_ISLNK(own.st_mode) and own.st_dev != status.st_dev:
+            return "it is a link to another filesystem"
+        return ""
+
     def _filesystem(self, folder: str) -> int | None:
         if folder not in self._filesystems:
             try:
@@ -175,16 +216,24 @@ class Looker:
         return self._filesystems[folder]
 
 
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
 def _name_trouble(path: str) -> str:
     """Say why a name cannot be told to the kubelet: its messages are UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:
         return "its name is not valid UTF-8"
-    return "" if path.isprintable() else "its name holds a control character"
+    control = any(unicodedata.category(one) == "Cc" for one in path if not one.isprintable())
+    return "its name holds a control character" if control else ""
 
 
 def is_same(root: Root, path: str, identity: Identity) -> bool | None:
-    """Say whether a path still leads to this very device; None if it leads nowhere (D4, D5)."""
+    """Say whether a path still leads to this very device, as it may; None if it leads nowhere.
+
+    Asked at each allocation (D4, D5), because any link on the way may have been turned.
+    """
     found = Looker(root).examine(path)
-    return None if found is None else found.identity == identity
+    return None if found is None else found.identity == identity and not found.trouble

@@ -5,12 +5,25 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST_LINKS = 40
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Walk:
+    """Where a path leads."""
+
+    at: str
+    """The final path, or how far it could be followed."""
+    links: tuple[str, ...] = ()
+    """Each link met on the way."""
+    error: OSError | None = None
+    """What ended it early."""
 
 
 class Root:
@@ -38,32 +51,51 @@ class Root:
         return os.lstat(self.real(path))
 
     def entries(self, path: str) -> list[str]:
-        """Give the names in a folder."""
-        return os.listdir(self.real(path) or "/")
+        """Give the names in a folder; links on the way lead within the root."""
+        return os.listdir(self._followed(path) or "/")
 
     def read_text(self, path: str, *, limit: int = 65_536) -> str:
         """Give the start of a file's content; what is no UTF-8 is escaped."""
-        with open(self.real(path), "rb") as file:
+        with open(self._followed(path), "rb") as file:
             return file.read(limit).decode(errors="backslashreplace")
+
+    def read_link(self, path: str) -> str:
+        """Give what is written in a link."""
+        return os.readlink(self.real(path))
+
+    def _followed(self, path: str) -> str:
+        # The kernel would follow an absolute link of a copied tree to this machine.
+        return path if self.is_machine else self.real(self.resolve(path)[0])
 
     def resolve(self, path: str) -> tuple[str, tuple[str, ...]]:
         """Follow every link: give the final path, and each link met on the way."""
+        walk = self.walk(path)
+        if walk.error is not None:
+            raise walk.error
+        return walk.at, walk.links
+
+    def walk(self, path: str) -> Walk:
+        """Follow every link as far as there is something; raises nothing."""
         pending = [part for part in reversed(path.split("/")) if part]
         links: list[str] = []
         at = ""
-        while pending:
-            part = pending.pop()
-            if part in {".", ".."}:
-                at = at.rpartition("/")[0] if part == ".." else at
-                continue
-            step = f"{at}/{part}"
-            if not stat.S_ISLNK(self.lstat(step).st_mode):
-                at = step
-                continue
-            links.append(step)
-            if len(links) > _MOST_LINKS:
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-            target = os.readlink(self.real(step))
-            at = "" if target.startswith("/") else at
-            pending += [piece for piece in reversed(target.split("/")) if piece]
-        return at or "/", tuple(links)
+        try:
+            while pending:
+                part = pending.pop()
+                if part in {".", ".."}:
+                    at = at.rpartition("/")[0] if part == ".." else at
+                    continue
+                step = f"{at}/{part}"
+                if not stat.S_ISLNK(self.lstat(step).st_mode):
+                    at = step
+                    continue
+                links.append(step)
+                if len(links) > _MOST_LINKS:
+                    endless = OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                    return Walk(at=at or "/", links=tuple(links), error=endless)
+                target = self.read_link(step)
+                at = "" if target.startswith("/") else at
+                pending += [piece for piece in reversed(target.split("/")) if piece]
+        except OSError as error:
+            return Walk(at=at or "/", links=tuple(links), error=error)
+        return Walk(at=at or "/", links=tuple(links))

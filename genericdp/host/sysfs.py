@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING
 
 from genericdp.model import FileType
@@ -12,11 +13,14 @@ if TYPE_CHECKING:
 
 def syspath_of(root: Root, file_type: FileType, number: tuple[int, int]) -> str | None:
     """Give the sysfs folder of a device number, as ``/sys/devices/…``, if it has one."""
-    link = f"/sys/dev/{file_type}/{number[0]}:{number[1]}"
+    folder = f"/sys/dev/{file_type}"
     try:
-        return root.resolve(link)[0]
+        target = root.read_link(f"{folder}/{number[0]}:{number[1]}")
     except OSError:
         return None
+    # There are no links below /sys/devices, so this needs no look at each folder.
+    path = posixpath.normpath(posixpath.join(folder, target))
+    return path if path.startswith("/sys/devices/") else None
 
 
 def plugged_of(root: Root, file_type: FileType, syspath: str | None) -> str:
@@ -26,8 +30,11 @@ def plugged_of(root: Root, file_type: FileType, syspath: str | None) -> str:
     """
     if syspath is None:
         return ""
-    if file_type is FileType.BLOCK and (sequence := read_attribute(root, syspath, "diskseq")):
-        return f"diskseq {sequence}"
+    if file_type is FileType.BLOCK:
+        # A partition has none of its own: it lies in its disk's folder.
+        for folder in (syspath, syspath.rpartition("/")[0]):
+            if sequence := read_attribute(root, folder, "diskseq"):
+                return f"diskseq {sequence}"
     folder = syspath
     # Only what hangs on a USB bus is worth the look at each folder above.
     while "/usb" in folder:
@@ -62,8 +69,9 @@ def device_names(root: Root) -> dict[str, tuple[FileType, tuple[int, int]]]:
             if not (major.isdecimal() and minor.isdecimal()):
                 continue
             number = (int(major), int(minor))
-            syspath = syspath_of(root, file_type, number) or f"/sys/dev/{file_type}/{entry}"
-            for line in read_attribute(root, syspath, "uevent").splitlines():
+            for line in read_attribute(
+                root, f"/sys/dev/{file_type}/{entry}", "uevent"
+            ).splitlines():
                 key, _, value = line.partition("=")
                 if key == "DEVNAME" and value:
                     names[value.removeprefix("/dev/")] = (file_type, number)
