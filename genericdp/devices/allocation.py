@@ -117,7 +117,11 @@ def _container_path(template: Template, lookup: Lookup) -> str:
     path = expand(template, lookup, path=True)
     if not path.startswith("/"):
         raise UnusableValueError(f"'{template}' gives {path!r}, which is not an absolute path")
-    return posixpath.normpath(path)
+    # A second slash at the start would survive: POSIX lets it mean something else.
+    tidy = posixpath.normpath(f"/{path.lstrip('/')}")
+    if tidy == "/":
+        raise UnusableValueError(f"'{template}' gives {path!r}, the root of the container")
+    return tidy
 
 
 def _append_once(values: list[str], value: str) -> None:

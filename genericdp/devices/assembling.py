@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
+from genericdp import glob
 from genericdp.devices.device import Device, NotOffered
 from genericdp.devices.injecting import Draft, complete
+from genericdp.devices.matching import path_selector
 from genericdp.devices.offers import NOTHING, Offer, Offered, advance, within_limit
-from genericdp.natural import natural_key
+from genericdp.devices.settling import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.matching import Matches
-    from genericdp.model import Resource
+    from genericdp.model import Resource, Selector
 
 Offers = dict[str, Offer]
 """By resource name, in the order of the config."""
@@ -32,36 +35,66 @@ def assemble(
 ) -> Offers:
     """Give what each resource offers now, from what it offered before."""
     refused = list(matches.refused)
-    complete_devices: list[tuple[Resource, Device]] = []
-    for made in drafts:
+    made: list[tuple[Resource, Device]] = []
+    for one in drafts:
         device: Device | NotOffered
-        if isinstance(made, NotOffered):
-            device = made
-        else:
-            excluded = matches.excluded[made.resource.name]
-            device = complete(made, inventory, excluded=excluded)
+        if isinstance(one, NotOffered):
+            refused.append(one)
+            continue
+        device = complete(one, inventory, excluded=matches.excluded[one.resource.name])
         if isinstance(device, NotOffered):
             refused.append(device)
-        elif isinstance(made, Draft):
-            complete_devices.append((made.resource, device))
-    winners, losers = _settle(complete_devices, previous)
-    refused += losers
+        else:
+            made.append((one.resource, device))
+    winners, losers = settle(
+        made, _holding(resources, matches, made, inventory, previous), previous
+    )
     by_resource: dict[str, list[NotOffered]] = {resource.name: [] for resource in resources}
-    for one in refused:
-        by_resource[one.resource].append(one)
-    offers: Offers = {}
-    for resource in resources:
-        before = previous.get(resource.name, NOTHING).offered
-        own_refusals = tuple(by_resource[resource.name])
-        offers[resource.name] = _offer(
+    for refusal in (*refused, *losers):
+        by_resource[refusal.resource].append(refusal)
+    return {
+        resource.name: _offer(
             resource,
-            winners.get(resource.name, []),
-            own_refusals,
-            before,
-            why_gone=_why_gone(resource, own_refusals, inventory),
+            winners.get(resource.name, ()),
+            tuple(by_resource[resource.name]),
+            previous.get(resource.name, NOTHING).offered,
+            inventory,
             now=now,
         )
-    return offers
+        for resource in resources
+    }
+
+
+def _holding(
+    resources: Iterable[Resource],
+    matches: Matches,
+    made: Iterable[tuple[Resource, Device]],
+    inventory: Inventory,
+    previous: Mapping[str, Offer],
+) -> Iterator[tuple[Resource, Device]]:
+    """Give the devices on offer that cannot be had just now and keep what is theirs.
+
+    Their hardware and match are still there, or a folder that does not answer hides both.
+    """
+    here = {(resource.name, device.key) for resource, device in made}
+    for resource in resources:
+        offered = previous.get(resource.name, NOTHING).offered.values()
+        gone = [one.device for one in offered if (resource.name, one.device.key) not in here]
+        if not gone:
+            continue
+        matched = {candidate.key for candidate in matches.members[resource.name]}
+        for device in gone:
+            if device.key in matched or _hidden_by(resource, device, inventory):
+                yield resource, device
+
+
+def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
+    """Give the glob that hangs and so hides whether the device is still there."""
+    if not inventory.hanging:
+        return ""
+    found_by = (one for one in _globs(resource.match) if glob.matches(one, device.path))
+    excluding = _globs(resource.exclude)
+    return next((one for one in (*found_by, *excluding) if one in inventory.hanging), "")
 
 
 def _offer(
@@ -69,14 +102,14 @@ def _offer(
     devices: Iterable[Device],
     refused: tuple[NotOffered, ...],
     before: Mapping[str, Offered],
+    inventory: Inventory,
     *,
-    why_gone: Callable[[Device], str],
     now: float,
 ) -> Offer:
     offered = advance(
         before,
         devices,
-        why_gone=why_gone,
+        why_gone=_why_gone(resource, refused, inventory),
         now=now,
         forget_after_seconds=resource.forget_after_seconds,
     )
@@ -87,78 +120,29 @@ def _offer(
 def _why_gone(
     resource: Resource, refused: tuple[NotOffered, ...], inventory: Inventory
 ) -> Callable[[Device], str]:
-    reasons = {one.key: one.reason for one in refused}
-    globs = [pattern for entry in resource.match for pattern in _globs(entry.candidates)]
-    hanging = [pattern for pattern in globs if pattern in inventory.hanging]
-    present = {file.key for pattern in globs for file in inventory.found(pattern)}
+    @cache  # mostly nothing is gone, and nobody asks
+    def found() -> tuple[dict[str, str], set[str], set[str]]:
+        files = [file for one in _globs(resource.match) for file in inventory.found(one)]
+        reasons = {one.key: one.reason for one in refused}
+        return reasons, {file.key for file in files}, {file.path for file in files}
 
     def reason(device: Device) -> str:
+        reasons, keys, paths = found()
         if device.key in reasons:
             return f"{device.path}: {reasons[device.key]}"
-        if hanging:
-            return f"looking at {hanging[0]} does not end"
-        if device.key in present:
+        if hanging := _hidden_by(resource, device, inventory):
+            return f"looking at {hanging} does not end"
+        if device.key in keys:
             return f"{device.path} is no longer matched as this device"
+        if device.path in paths:
+            return f"{device.path} is something else now"
         return f"{device.path} does not exist"
 
     return reason
 
 
-def _globs(candidates: object) -> tuple[str, ...]:
-    return getattr(candidates, "globs", ())
-
-
-@dataclass(slots=True)
-class _Claims:
-    """Who has which id of a resource, and which node of the host."""
-
-    ids: dict[tuple[str, str], Device] = field(default_factory=dict)
-    nodes: dict[str, tuple[str, str]] = field(default_factory=dict)
-
-    def refusal(self, resource: Resource, device: Device) -> str:
-        if (other := self.ids.get((resource.name, device.id))) is not None:
-            return (
-                f"its id {device.id!r} is that of {other.path}"
-                " (add something to id that tells them apart)"
-            )
-        for node in device.nodes:
-            if node.exclusive and (owner := self.nodes.get(node.key)) is not None:
-                return (
-                    f"its node {node.host_path} belongs to device {owner[1]} of {owner[0]}"
-                    " (say shared: true if several devices may have it)"
-                )
-        return ""
-
-    def enter(self, resource: Resource, device: Device) -> None:
-        self.ids[resource.name, device.id] = device
-        for node in device.nodes:
-            if node.exclusive:
-                self.nodes[node.key] = (resource.name, device.id)
-
-
-def _settle(
-    devices: Sequence[tuple[Resource, Device]], previous: Mapping[str, Offer]
-) -> tuple[dict[str, list[Device]], list[NotOffered]]:
-    """Give each id and each exclusive node to one device: to the one on offer, else the first."""
-
-    def newcomer(entry: tuple[Resource, Device]) -> bool:
-        resource, device = entry
-        before = previous.get(resource.name, NOTHING).offered.get(device.id)
-        return before is None or before.device.key != device.key or before.gone_since is not None
-
-    in_order = sorted(devices, key=lambda entry: natural_key(entry[1].path))
-    claims = _Claims()
-    winners: dict[str, list[Device]] = {}
-    losers: list[NotOffered] = []
-    for resource, device in sorted(in_order, key=newcomer):
-        if reason := claims.refusal(resource, device):
-            losers.append(
-                NotOffered(resource=resource.name, path=device.path, key=device.key, reason=reason)
-            )
-        else:
-            claims.enter(resource, device)
-            winners.setdefault(resource.name, []).append(device)
-    return winners, losers
+def _globs(selectors: Iterable[Selector]) -> list[str]:
+    return [pattern for one in selectors for pattern in path_selector(one).globs]
 
 
 def shared_ids(offers: Mapping[str, Offer]) -> frozenset[str]:

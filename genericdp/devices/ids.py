@@ -18,11 +18,11 @@ def as_id(text: str) -> str:
     clean = _FOREIGN.sub("_", text).replace("::", "__")
     if len(clean) <= MAX_LENGTH:
         return clean
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
     return f"{clean[: MAX_LENGTH - len(digest) - 1]}-{digest}"
 
 
 def device_id_of(share: str) -> str:
     """Give the id of the device that a share belongs to."""
     head, mark, number = share.rpartition("::")
-    return head if mark and number.isdigit() else share
+    return head if mark and number.isdecimal() else share

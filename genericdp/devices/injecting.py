@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.allocation import AllocationConflictError, edits
-from genericdp.devices.device import Device, MountPoint, Node, NotOffered, Variable
+from genericdp.devices.device import (
+    ContainerEdits,
+    Device,
+    MountPoint,
+    Node,
+    NotOffered,
+    Variable,
+)
 from genericdp.devices.ids import as_id
-from genericdp.devices.inventory import NODE_TYPES
-from genericdp.devices.matching import not_offered
+from genericdp.devices.inventory import NODE_TYPES, printable
+from genericdp.devices.matching import NONE_EXCLUDED, not_offered
 from genericdp.template import Template, UnusableValueError, bind, expand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from genericdp.devices.inventory import FoundFile, Inventory
-    from genericdp.devices.matching import Candidate
+    from genericdp.devices.matching import Candidate, Excluded
     from genericdp.model import DeviceNodes, Resource
     from genericdp.template import Lookup
 
@@ -36,6 +41,8 @@ class Request:
     glob: str
     entry: DeviceNodes
     container_path: Template | None
+    own: bool
+    """Whether it is the candidate itself, which has been looked at."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +81,9 @@ def _draft(resource: Resource, candidate: Candidate, node_name: str) -> Draft:
         resource=resource,
         candidate=candidate,
         id=as_id(text),
-        requests=tuple(_request(entry, names.get_text) for entry in inject.devices or ()),
+        requests=tuple(
+            _request(entry, names.get_text, candidate) for entry in inject.devices or ()
+        ),
         mounts=tuple(
             MountPoint(
                 host_path=_absolute(mount.host_path, names.get_text),
@@ -89,49 +98,68 @@ def _draft(resource: Resource, candidate: Candidate, node_name: str) -> Draft:
 
 
 def complete(
-    draft: Draft, inventory: Inventory, *, excluded: frozenset[str] = frozenset()
+    draft: Draft, inventory: Inventory, *, excluded: Excluded = NONE_EXCLUDED
 ) -> Device | NotOffered:
     """Add the nodes that the globs found; what must be there and is not makes it Unhealthy."""
-    resource, candidate, inject = draft.resource, draft.candidate, draft.resource.inject
-    missing: list[str] = []
-    nodes: list[Node] = []
-    if inject.devices is None and candidate.file.type in NODE_TYPES:
-        nodes.append(_node(candidate.file, Template((candidate.path,)), "rw", exclusive=True))
-    for request in draft.requests:
-        found = _found(request, candidate, inventory)
-        usable = [file for file in found if not file.trouble and file.key not in excluded]
-        nodes += (_requested_node(request, file) for file in usable)
-        if not usable and not request.entry.optional:
-            missing.append(_why_missing(request, found, inventory))
-    try:
-        device = Device(
-            id=draft.id,
-            key=candidate.key,
-            path=candidate.path,
-            nodes=tuple(nodes),
-            mounts=draft.mounts,
-            env={
-                name: Variable(
-                    value=bind(variable.value, draft.lookup, later=_LATER),
-                    separator=variable.separator,
-                )
-                for name, variable in inject.env.items()
-            },
-            annotations={
-                key: bind(template, draft.lookup, later=_LATER)
-                for key, template in inject.annotations.items()
-            },
-            cdi=draft.cdi,
-            missing=tuple(missing),
-            identity=candidate.file.identity,
-            replicas=resource.replicas,
+    resource, candidate = draft.resource, draft.candidate
+    nodes, missing = _nodes(draft, inventory, excluded)
+    if draft.requests and not nodes and not missing:
+        return not_offered(
+            resource, candidate, "all nodes of inject.devices are optional and absent"
         )
-        nothing = not missing and edits([device]) == edits([])
+    try:
+        device = _device(draft, nodes, missing)
+        answer = edits([device])
     except (UnusableValueError, AllocationConflictError) as error:
         return not_offered(resource, candidate, str(error))
-    if nothing:
+    if not missing and answer == ContainerEdits():
         return not_offered(resource, candidate, "there is nothing to give to a container")
     return device
+
+
+def _nodes(
+    draft: Draft, inventory: Inventory, excluded: Excluded
+) -> tuple[tuple[Node, ...], tuple[str, ...]]:
+    """Give the nodes, and what is missing of them."""
+    file = draft.candidate.file
+    if draft.resource.inject.devices is None:
+        is_node = file.type in NODE_TYPES
+        return (_own_node(file),) if is_node else (), ()
+    nodes: list[Node] = []
+    missing: list[str] = []
+    for request in draft.requests:
+        found = _found(request, draft.candidate, inventory)
+        usable = [one for one in found if not _trouble(one, excluded)]
+        nodes += (_requested_node(request, one) for one in usable)
+        if not usable and not request.entry.optional:
+            missing.append(_why_missing(request, found, inventory, excluded))
+    return tuple(nodes), tuple(missing)
+
+
+def _device(draft: Draft, nodes: tuple[Node, ...], missing: tuple[str, ...]) -> Device:
+    inject = draft.resource.inject
+    return Device(
+        id=draft.id,
+        key=draft.candidate.key,
+        path=draft.candidate.path,
+        nodes=nodes,
+        mounts=draft.mounts,
+        env={
+            name: Variable(
+                value=bind(variable.value, draft.lookup, later=_LATER),
+                separator=variable.separator,
+            )
+            for name, variable in inject.env.items()
+        },
+        annotations={
+            key: bind(template, draft.lookup, later=_LATER)
+            for key, template in inject.annotations.items()
+        },
+        cdi=draft.cdi,
+        missing=missing,
+        identity=draft.candidate.file.identity,
+        replicas=draft.resource.replicas,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,14 +188,15 @@ def _names(candidate: Candidate, node_name: str) -> _Names:
     )
 
 
-def _request(entry: DeviceNodes, lookup: Lookup) -> Request:
+def _request(entry: DeviceNodes, lookup: Lookup, candidate: Candidate) -> Request:
     if entry.path is None:
         raise TypeError("subsystem")  # such a config is refused: genericdp.config.unbuilt
     pattern = _absolute(entry.path, lookup, pattern=True)
     container_path = entry.container_path
     if container_path is not None:
         container_path = bind(container_path, lookup, path=True, later=_LATER)
-    return Request(glob=pattern, entry=entry, container_path=container_path)
+    own = not glob.has_wildcard(pattern) and glob.unescape(pattern) == candidate.path
+    return Request(glob=pattern, entry=entry, container_path=container_path, own=own)
 
 
 def _absolute(template: Template, lookup: Lookup, *, pattern: bool = False) -> str:
@@ -185,7 +214,7 @@ def _cdi_name(template: Template, lookup: Lookup) -> str:
 
 
 def _found(request: Request, candidate: Candidate, inventory: Inventory) -> tuple[FoundFile, ...]:
-    if glob.unescape(request.glob) == candidate.path:
+    if request.own:
         return (candidate.file,)
     found = inventory.found(request.glob)
     if glob.has_wildcard(request.glob):
@@ -204,6 +233,10 @@ def _requested_node(request: Request, file: FoundFile) -> Node:
     return _node(file, container_path, entry.permissions, exclusive=exclusive)
 
 
+def _own_node(file: FoundFile) -> Node:
+    return _node(file, Template((file.path,)), "rw", exclusive=True)
+
+
 def _node(file: FoundFile, container_path: Template, permissions: str, *, exclusive: bool) -> Node:
     return Node(
         host_path=file.path,
@@ -215,18 +248,17 @@ def _node(file: FoundFile, container_path: Template, permissions: str, *, exclus
     )
 
 
-def _why_missing(request: Request, found: tuple[FoundFile, ...], inventory: Inventory) -> str:
-    path = glob.unescape(request.glob)
+def _why_missing(
+    request: Request, found: tuple[FoundFile, ...], inventory: Inventory, excluded: Excluded
+) -> str:
+    path = printable(glob.unescape(request.glob))
     if request.glob in inventory.hanging:
         return f"looking at {path} does not end"
-    return next(_troubles(found), f"{path} does not exist")
+    troubles = (f"{file.shown}: {_trouble(file, excluded)}" for file in found)
+    return next(troubles, f"{path} does not exist")
 
 
-def _troubles(found: tuple[FoundFile, ...]) -> Iterator[str]:
-    for file in found:
-        if file.trouble:
-            yield f"{file.path}: {file.trouble}"
-        elif file.type not in NODE_TYPES:
-            yield f"{file.path} is no device node (its type is {file.type})"
-        else:
-            yield f"{file.path} is excluded by the config"
+def _trouble(file: FoundFile, excluded: Excluded) -> str:
+    if file.type not in NODE_TYPES:
+        return f"no device node (its type is {file.type})"
+    return file.trouble or excluded.reason(file)

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
 NODE_TYPES = (FileType.CHAR, FileType.BLOCK)
 
 
+def printable(text: str) -> str:
+    """Escape what a line of a log or table cannot hold: names of files may be any bytes."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Identity:
     """What tells a device from another one that has taken its place."""
@@ -46,6 +55,11 @@ class FoundFile:
             return self.target
         major, minor = self.identity.device_number
         return f"{self.type}:{major}:{minor}"
+
+    @property
+    def shown(self) -> str:
+        """The path for people: what cannot be printed is escaped."""
+        return printable(self.path)
 
     @property
     def is_link(self) -> bool:

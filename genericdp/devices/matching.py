@@ -32,13 +32,42 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Excluded:
+    """What a resource must not take, nor bring along with something else."""
+
+    keys: frozenset[str] = frozenset()
+    syspaths: frozenset[str] = frozenset()
+    unknown: str = ""
+    """A glob of ``exclude`` that does not answer: nothing can be said then."""
+
+    def reason(self, file: FoundFile) -> str:
+        """Say why the file is out; empty if it is not."""
+        if file.key in self.keys or self._lies_below(file.identity.syspath):
+            return "excluded by the config"
+        if self.unknown:
+            return f"may be excluded, but looking at {self.unknown} does not end"
+        return ""
+
+    def _lies_below(self, syspath: str | None) -> bool:
+        # What sits on something excluded is excluded too: a partition with its disk.
+        while self.syspaths and syspath:
+            if syspath in self.syspaths:
+                return True
+            syspath = syspath.rpartition("/")[0]
+        return False
+
+
+NONE_EXCLUDED = Excluded()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Matches:
     """What each resource takes, by its name, and what it cannot take."""
 
     members: Mapping[str, tuple[Candidate, ...]]
     refused: tuple[NotOffered, ...] = ()
-    excluded: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Keys of what must not even be injected, by resource."""
+    excluded: Mapping[str, Excluded] = field(default_factory=dict)
+    """What must not even be injected, by resource."""
 
 
 def for_node(resources: Iterable[Resource], node_name: str) -> tuple[Resource, ...]:
@@ -56,7 +85,7 @@ def selector_globs(resources: Iterable[Resource]) -> frozenset[str]:
         pattern
         for resource in resources
         for selector in (*resource.match, *resource.exclude)
-        for pattern in _path_selector(selector).globs
+        for pattern in path_selector(selector).globs
     )
 
 
@@ -67,10 +96,10 @@ def match(resources: Sequence[Resource], inventory: Inventory) -> Matches:
     """
     owners: dict[str, str] = {}
     members: dict[str, tuple[Candidate, ...]] = {}
-    excluded: dict[str, frozenset[str]] = {}
+    excluded: dict[str, Excluded] = {}
     refused: list[NotOffered] = []
     for resource in resources:
-        out = frozenset(found.key for found in _matched(resource.exclude, inventory))
+        out = _excluded(resource.exclude, inventory)
         taken = []
         for candidate in _candidates(resource, inventory):
             reason = _refusal(candidate, out, owners.get(candidate.key, ""))
@@ -79,22 +108,36 @@ def match(resources: Sequence[Resource], inventory: Inventory) -> Matches:
             else:
                 owners[candidate.key] = resource.name
                 taken.append(candidate)
+            if out.unknown:
+                # It may be ours again in a moment: nobody else gets it meanwhile.
+                owners.setdefault(candidate.key, resource.name)
         members[resource.name] = tuple(taken)
         excluded[resource.name] = out
-        refused += _wrong_types(resource, inventory)
+        refused += _wrong_types(resource, taken, inventory)
     return Matches(members=members, refused=tuple(refused), excluded=excluded)
 
 
 def not_offered(resource: Resource, candidate: Candidate, reason: str) -> NotOffered:
     """Say why a candidate of the resource is not offered."""
-    return NotOffered(resource=resource.name, path=candidate.path, key=candidate.key, reason=reason)
+    path = candidate.file.shown
+    return NotOffered(resource=resource.name, path=path, key=candidate.key, reason=reason)
 
 
-def _refusal(candidate: Candidate, excluded: frozenset[str], owner: str) -> str:
-    if candidate.key in excluded:
-        return "excluded by the config"
-    if candidate.file.trouble:
-        return candidate.file.trouble
+def _excluded(selectors: Sequence[Selector], inventory: Inventory) -> Excluded:
+    if not selectors:
+        return NONE_EXCLUDED
+    found = list(_matched(selectors, inventory))
+    globs = [pattern for selector in selectors for pattern in path_selector(selector).globs]
+    return Excluded(
+        keys=frozenset(file.key for file in found),
+        syspaths=frozenset(file.identity.syspath for file in found if file.identity.syspath),
+        unknown=next((pattern for pattern in globs if pattern in inventory.hanging), ""),
+    )
+
+
+def _refusal(candidate: Candidate, excluded: Excluded, owner: str) -> str:
+    if reason := excluded.reason(candidate.file) or candidate.file.trouble:
+        return reason
     return f"belongs to resource {owner}, which comes first in the config" if owner else ""
 
 
@@ -116,30 +159,34 @@ def _under_one_name(files: list[FoundFile]) -> Candidate:
 
 def _matched(selectors: Iterable[Selector], inventory: Inventory) -> Iterator[FoundFile]:
     for selector in selectors:
-        paths = _path_selector(selector)
+        paths = path_selector(selector)
         for pattern in paths.globs:
             for found in inventory.found(pattern):
                 if found.type in paths.types:
                     yield found
 
 
-def _wrong_types(resource: Resource, inventory: Inventory) -> Iterator[NotOffered]:
+def _wrong_types(
+    resource: Resource, taken: Iterable[Candidate], inventory: Inventory
+) -> Iterator[NotOffered]:
+    keys = {candidate.key for candidate in taken}
     # Only for paths written out: `/dev/*` finds folders too, and nobody wants to read of them.
     for selector in resource.match:
-        paths = _path_selector(selector)
+        paths = path_selector(selector)
         for pattern in paths.globs:
-            for found in () if glob.is_glob(pattern) else inventory.found(pattern):
-                if found.type not in paths.types:
+            for found in () if glob.has_wildcard(pattern) else inventory.found(pattern):
+                if found.type not in paths.types and found.key not in keys:
                     wanted = " or ".join(paths.types)
                     yield NotOffered(
                         resource=resource.name,
-                        path=found.path,
+                        path=found.shown,
                         key=found.key,
                         reason=f"its type is {found.type}, wanted {wanted} (see the key type)",
                     )
 
 
-def _path_selector(selector: Selector) -> PathSelector:
+def path_selector(selector: Selector) -> PathSelector:
+    """Give what names the candidates: paths, until the other selectors are built."""
     if not isinstance(selector.candidates, PathSelector):
         # A config with other selectors is refused before it gets here: genericdp.config.unbuilt.
         raise TypeError(f"cannot match {type(selector.candidates).__name__}")

@@ -69,12 +69,12 @@ def next_to_forget(offered: Mapping[str, Offered], forget_after_seconds: float) 
 
 def listed_bytes(device: Device) -> int:
     """Give what a device with all its shares takes of a list at most, in bytes."""
-    # Unhealthy is the longer word (11 bytes with its tag); 8 bytes are for one NUMA node.
-    return sum(_entry_bytes(len(share) + 2 + 11 + 8) for share in device.shares)
-
-
-def _entry_bytes(body: int) -> int:
-    return 1 + (1 if body < 128 else 2) + body
+    # An id has at most 63 ASCII characters, so each length takes one byte: of the entry, of the
+    # id, of "Unhealthy", the longer word. 8 bytes are for one NUMA node.
+    entry = 2 + 2 + len(device.id) + 2 + len("Unhealthy") + 8
+    more = device.replicas - 1
+    digits: int = sum(more - 10**place + 1 for place in range(len(str(more))))
+    return entry * device.replicas + len("::") * more + digits
 
 
 def within_limit(
