@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.devices.assembling import Offers, assemble
@@ -77,14 +77,21 @@ def discover(
             (resource.name, pattern)
             for resource in resources
             for pattern in sorted(selector_globs([resource]))
-            if not inventory.found(pattern)
+            if views[pattern] is not None and not inventory.found(pattern)
         ),
     )
 
 
 def _requested(drafts: Iterable[object]) -> list[str]:
-    wanted = {one.glob for made in drafts if isinstance(made, Draft) for one in made.requests}
-    return sorted(wanted)
+    return sorted(
+        {
+            one.glob
+            for made in drafts
+            if isinstance(made, Draft)
+            for one in made.requests
+            if not one.own
+        }
+    )
 
 
 def _inventory(views: Mapping[str, Look | None]) -> Inventory:
@@ -101,17 +108,22 @@ class _Run:
     looker: Looker
     hanging: frozenset[str]
     now: Callable[[], float]
-    pattern: str = ""
-    since: float = field(default=float("inf"))
+    at: tuple[str, float] | None = None
+    """The glob, and since when it is being looked at."""
 
     def look(self, pattern: str) -> Look | None:
         if pattern in self.hanging:
             return None
-        self.pattern, self.since = pattern, self.now()
+        self.at = (pattern, self.now())
         try:
             return self.looker.look(pattern)
         finally:
-            self.since = float("inf")
+            self.at = None
+
+    def stuck(self, seconds: float) -> str:
+        """Give the glob whose look has lasted longer than that, if any."""
+        at = self.at  # read once: the thread goes on meanwhile
+        return at[0] if at is not None and self.now() - at[1] > seconds else ""
 
 
 class Discoverer:
@@ -152,14 +164,12 @@ class Discoverer:
                 )
 
             result = start_daemon_thread(work, name="discovery")
-            while not result.done() and not self._hangs(run):
+            stuck = ""
+            while not result.done() and not (stuck := run.stuck(self._look_seconds)):
                 await asyncio.wait([result], timeout=self._look_seconds / 4)
             if result.done():
                 return result.result()
-            self._give_up(run.pattern, result)
-
-    def _hangs(self, run: _Run) -> bool:
-        return self._now() - run.since > self._look_seconds
+            self._give_up(stuck, result)
 
     def _give_up(self, pattern: str, result: asyncio.Future[Discovery]) -> None:
         """Leave the thread alone until its look ends, if ever; then look again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -30,6 +31,9 @@ _MASK = (
 def open_inotify() -> INotify:
     """Open an instance of one's own; raises OSError where there are too many."""
     return INotify(nonblocking=True)
+
+
+_REMEDY = "; raise fs.inotify.max_user_instances and max_user_watches"
 
 
 class FolderWatch:
@@ -93,18 +97,21 @@ class FolderWatch:
     def _drain(self) -> None:
         if self._inotify is None:
             return
-        gone = {event.wd for event in self._inotify.read(timeout=0) if event.mask & flags.IGNORED}
+        events = list(self._inotify.read(timeout=0))
+        gone = {event.wd for event in events if event.mask & flags.IGNORED}
         # A number can be used again: what the kernel has dropped must count as new next time.
         self._watched = {folder: wd for folder, wd in self._watched.items() if wd not in gone}
-        self._changed()
+        # Our own rm_watch is told too; where the kernel drops a watch, it says why as well.
+        if any(not event.mask & flags.IGNORED for event in events):
+            self._changed()
 
     def _poll_instead(self, error: OSError) -> None:
         self.complete = False
         if not self._said:
             self._said = True
             log.warning(
-                "%s: inotify cannot be used (%s): polling instead;"
-                " raise fs.inotify.max_user_instances and max_user_watches",
+                "%s: inotify cannot be used (%s): polling instead%s",
                 self._what,
                 error.strerror,
+                _REMEDY if error.errno in {errno.EMFILE, errno.ENOSPC} else "",
             )
