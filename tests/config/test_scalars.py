@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import yaml
 from hypothesis import given
@@ -46,7 +48,8 @@ def test_what_is_the_same_in_every_yaml_has_its_value(source: str, value: object
 @given(st.text(alphabet="0123456789abefnoxyTZ:._+-<=~ ", max_size=12))
 def test_a_text_is_one_to_pyyaml_too(source: str) -> None:
     if isinstance(plain(source), str):
-        tag = yaml.SafeLoader("").resolve(yaml.ScalarNode, source, (True, False))
+        loader: Any = yaml.SafeLoader("")
+        tag = loader.resolve(yaml.ScalarNode, source, (True, False))
         assert tag == "tag:yaml.org,2002:str"
 
 

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from genericdp.cli import main
+
+ROOT = Path(__file__).parent.parent.parent
+INVALID = ROOT / "tests/configs/invalid"
+VALID = ROOT / "tests/configs/valid"
+SHORTEST = str(VALID / "shortest.yaml")
+Output = pytest.CaptureFixture[str]
+
+
+def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "genericdp", *arguments],
+        env={"PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=30,
+    )
+
+
+def test_a_good_config_is_counted_and_exits_0(capsys: Output) -> None:
+    assert main(["validate", SHORTEST]) == 0
+    assert capsys.readouterr().out == "1 file, 1 resource: valid\n"
+
+
+def test_several_good_configs_are_counted_together(capsys: Output) -> None:
+    assert main(["validate", SHORTEST, str(VALID / "node-names")]) == 0
+    assert capsys.readouterr().out == "3 files, 3 resources: valid\n"
+
+
+def test_a_bad_config_exits_2_with_every_problem() -> None:
+    """C10: exit 2 and all problems; ``return 0`` at the end of ``execute`` brings it back."""
+    done = _run("validate", str(INVALID / "many-problems.yaml"))
+    assert done.returncode == 2
+    assert len(done.stdout.splitlines()) == 6
+    assert done.stderr == ""
+
+
+def test_each_path_is_a_config_of_its_own(capsys: Output) -> None:
+    assert main(["validate", SHORTEST, str(VALID / "as-json.yaml")]) == 0
+    assert capsys.readouterr().out == "2 files, 2 resources: valid\n"
+
+
+def test_problems_of_several_configs_are_sorted_by_file(
+    capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(INVALID)
+    assert main(["validate", "tabs.yaml", "a-list.yaml"]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines[:2]] == ["a-list.yaml", "tabs.yaml"]
+    assert lines[2] == "2 problems in 2 files"
+
+
+def test_what_run_would_refuse_is_a_warning(capsys: Output) -> None:
+    assert main(["validate", str(VALID / "usb.yaml")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(
+        "usb.yaml:6:9: warning: not implemented yet, run refuses it: match[].usb"
+    )
+    assert lines[-1] == "1 file, 1 resource: valid"
+
+
+def test_json_says_the_same(capsys: Output) -> None:
+    assert main(["validate", "-o", "json", str(INVALID / "duplicate-key.yaml")]) == 2
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["valid"] is False
+    assert answer["problems"] == [
+        {
+            "file": str(INVALID / "duplicate-key.yaml"),
+            "line": 8,
+            "column": 5,
+            "path": ".resources[0].replicas",
+            "message": "the key 'replicas' is given twice, first in line 7",
+            "hint": "",
+        }
+    ]
+    assert main(["validate", "-o", "json", str(VALID / "all-of-it.yaml")]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["valid"], answer["files"], answer["resources"]) == (True, 1, 1)
+    assert answer["notImplementedYet"][0]["key"] == "match[].udev"
+    assert len(answer["warnings"]) == 1
+
+
+def test_what_cannot_be_read_is_one_line_and_never_a_hang(short_folder: Path) -> None:
+    os.mkfifo(short_folder / "fifo")
+    (short_folder / "empty").mkdir()
+    (short_folder / "binary").write_bytes(bytes(range(256)))
+    (short_folder / "bomb").write_text("a: &a [" + "x," * 99 + "]\nb: [" + "*a," * 999 + "]\n")
+    (short_folder / "deep").write_text("[" * 100_000)
+    names = ["fifo", "empty", "binary", "bomb", "deep", "nothing"]
+    done = _run("validate", *(str(short_folder / name) for name in names))
+    assert done.returncode == 2
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(names) + 1
+    for name in names:
+        assert any(f"/{name}:" in line for line in lines)
+
+
+def test_any_file_name_and_any_terminal_will_do(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"\xff\n\xc3\xa4.yaml")
+    path.write_text("resources: 'ä€'\n")
+    done = _run("validate", str(path), PYTHONIOENCODING="ascii")
+    assert done.returncode == 2
+    assert done.stderr == ""
+    assert "\\xff\\n\\xe4.yaml:1:1" in done.stdout
+    assert "not the text '\\xe4\\u20ac'" in done.stdout
+
+
+def test_only_variables_with_the_prefix_change_anything() -> None:
+    """C6: ``os.environ.get(flag.upper())`` in ``from_environment`` brings it back."""
+    plain = _run("validate", SHORTEST)
+    others = {"VERSION": "1", "OUTPUT": "json", "CONFIG": "/x", "ROOT": "/x", "HELP": "1"}
+    assert _run("validate", SHORTEST, **others).stdout == plain.stdout
+    assert json.loads(_run("validate", SHORTEST, GENERICDP_OUTPUT="json").stdout)["valid"]
+
+
+def test_no_path_is_a_matter_of_usage() -> None:
+    done = _run("validate")
+    assert done.returncode == 2
+    assert "PATH" in done.stderr

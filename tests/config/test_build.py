@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from genericdp import model
+from genericdp.config.build import build
+from genericdp.config.load import load
+from genericdp.model import Place
+from genericdp.template import parse
+
+VALID = Path(__file__).parent.parent / "configs/valid"
+PLACE = Place(file="f", line=1, column=1)
+
+
+def test_what_is_not_written_has_the_models_defaults() -> None:
+    (resource,) = build([{"name": "a/b", "match": [{"path": "/dev/a"}]}], [PLACE])
+    selector = model.Selector(candidates=model.PathSelector(globs=("/dev/a",)))
+    assert resource == model.Resource(name="a/b", place=PLACE, match=(selector,))
+
+
+def test_the_whole_language_becomes_the_model() -> None:
+    (resource,) = load([VALID / "all-of-it.yaml"]).resources
+    assert resource.node_names == ("edge-*",)
+    assert resource.match == (
+        model.Selector(
+            candidates=model.UdevSelector(subsystem=("tty",), name=("ttyUSB*", "ttyACM*")),
+            hardware=model.Hardware(
+                usb=model.UsbSelector(vendor=("0403",), product=("6001", "6015"))
+            ),
+        ),
+        model.Selector(
+            candidates=model.PathSelector(globs=("/dev/serial/by-id/usb-Silicon_Labs_*",))
+        ),
+        model.Selector(
+            candidates=model.PciSelector(function="virtual"), values={"pf": ("ens1f0np0",)}
+        ),
+    )
+    assert resource.exclude == (
+        model.Selector(candidates=model.PathSelector(globs=("/dev/ttyUSB7",))),
+    )
+    assert resource.values["slot"] == model.ValueSource(
+        kind=model.ValueKind.TEXT, source=parse("$(pci.address)"), regex=r"(.*)\.\d"
+    )
+    assert resource.values["pf"].kind is model.ValueKind.LINK
+    assert (resource.group_by, resource.group_needs) == (parse("$(value.slot)"), "each")
+    assert resource.id == parse("$(usb.serial)")
+    assert (resource.replicas, resource.forget_after_seconds) == (4, 300)
+    assert (resource.prefer, resource.topology) == (
+        model.Preference.SPREAD,
+        model.TopologyMode.AUTO,
+    )
+
+
+def test_what_is_injected_becomes_the_model() -> None:
+    (resource,) = load([VALID / "all-of-it.yaml"]).resources
+    inject = resource.inject
+    assert inject.devices == (
+        model.DeviceNodes(
+            path=parse("$(device.path)"), container_path=parse("/dev/serial$(allocation.index)")
+        ),
+        model.DeviceNodes(path=parse("/dev/nvidia-caps/*"), shared=True, optional=True),
+        model.DeviceNodes(subsystem="drm", name=("renderD*",)),
+        model.DeviceNodes(path=parse("/dev/kfd"), optional=True),
+    )
+    assert inject.mounts == (
+        model.Mount(host_path=parse("/opt/driver/lib"), container_path=parse("/usr/local/driver")),
+    )
+    assert inject.env == {
+        "SERIAL_DEVICE": model.EnvVar(value=parse("/dev/serial$(allocation.index)")),
+        "LD_LIBRARY_PATH": model.EnvVar(value=parse("/usr/local/driver"), separator=":"),
+    }
+    assert inject.annotations == {"example.com/serial": parse("$(usb.serial)")}
+    assert inject.cdi == (parse("vendor.com/class=$(device.id)"),)
+
+
+def test_probes_and_hooks_become_the_model() -> None:
+    (resource,) = load([VALID / "all-of-it.yaml"]).resources
+    command, file, opened, log = (probe.check for probe in resource.health)
+    assert command == model.Command(
+        argv=(parse("/usr/local/bin/check"), parse("$(device.path)")), env={"MODE": parse("quick")}
+    )
+    assert file == model.FileCheck(
+        path=parse("/sys/class/infiniband/$(device.name)/ports/1/state"), regex="ACTIVE"
+    )
+    assert opened == model.OpenCheck(mode="rw")
+    assert isinstance(log, model.KernelLogCheck)
+    assert log.where == {"address": parse("$(pci.address)")}
+    assert log.ignore == {"code": ("13", "31", "43", "45", "68", "109")}
+    assert resource.health[3].recover_after_seconds == 600
+    assert resource.hooks.allocate == model.Hook(
+        command=model.Command(argv=(parse("/usr/local/bin/init-qrng"), parse("$(device.path)"))),
+        timeout_seconds=4,
+    )
+    assert resource.hooks.pre_start is not None
+    assert resource.hooks.pre_start.timeout_seconds == 20
+
+
+def test_one_type_and_one_empty_list_of_devices_are_kept_as_written() -> None:
+    (resource,) = build(
+        [
+            {
+                "name": "a/b",
+                "match": [{"path": ["/a", "/b"], "type": "file"}],
+                "inject": {"devices": []},
+            }
+        ],
+        [PLACE],
+    )
+    assert resource.match[0].candidates == model.PathSelector(
+        globs=("/a", "/b"), types=(model.FileType.FILE,)
+    )
+    assert resource.inject.devices == ()
+
+
+def test_a_resource_knows_its_place() -> None:
+    (one, other) = load([VALID / "node-names"]).resources
+    assert str(one.place) == f"{VALID}/node-names/a.yaml:4:5"
+    assert str(other.place) == f"{VALID}/node-names/b.yml:4:5"

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from genericdp.config.child import load_in_child
+from genericdp.config.load import load
+
+CONFIGS = Path(__file__).parent.parent / "configs"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["valid/all-of-it.yaml", "valid/node-names", "valid/inject.yaml", "invalid/many-problems.yaml",
+     "invalid/equal-names-in-two-files", "nothing"],
+)  # fmt: skip
+async def test_a_child_gives_the_same_as_loading_here(name: str) -> None:
+    path = CONFIGS / name
+    assert await load_in_child([path]) == load([path])
+
+
+async def test_several_paths_are_one_config_in_a_child_too() -> None:
+    paths = [CONFIGS / "valid/shortest.yaml", CONFIGS / "valid/as-json.yaml"]
+    loaded = await load_in_child(paths)
+    assert loaded == load(paths)
+    assert "is already the name" in loaded.problems[0].message
+
+
+def test_the_parent_never_imports_a_parser() -> None:
+    code = (
+        "import asyncio, json, sys, pathlib\n"
+        "from genericdp.config.child import load_in_child\n"
+        "loaded = asyncio.run(load_in_child([pathlib.Path(sys.argv[1])]))\n"
+        "print(json.dumps([len(loaded.resources), sorted(sys.modules)]))"
+    )
+    package = CONFIGS.parent.parent
+    done = subprocess.run(
+        [sys.executable, "-c", code, CONFIGS / "valid/inject.yaml"],
+        env={"PYTHONPATH": str(package)},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    resources, modules = json.loads(done.stdout)
+    assert resources == 1
+    assert not {"yaml", "jsonschema", "re2", "genericdp.config.read"} & set(modules)
+    assert "genericdp.model" in modules
+
+
+async def test_a_child_that_takes_too_long_is_ended_and_told() -> None:
+    begin = time.monotonic()
+    loaded = await load_in_child([CONFIGS / "valid/shortest.yaml"], timeout_seconds=0.001)
+    (problem,) = loaded.problems
+    assert problem.message == "loading the config took longer than 0.001 s"
+    assert time.monotonic() - begin < 5
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+async def test_a_cancelled_load_leaves_no_child() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        loading = tasks.create_task(load_in_child([CONFIGS / "valid"]))
+        await asyncio.sleep(0)
+        loading.cancel()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("kill -SEGV $$", "its process ended by SIGSEGV"),
+        ("echo Traceback >&2; echo MemoryError >&2; exit 1", "failed with code 1: MemoryError"),
+        ("echo '{'", "it is too much"),
+        ("echo '{}'", "it is too much"),
+        ("exit 0", "it is too much"),
+    ],
+)
+async def test_a_child_that_breaks_is_a_problem(
+    script: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "python").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    (problem,) = (await load_in_child([Path("a.yaml")])).problems
+    assert problem.file == "a.yaml"
+    assert message in problem.message
+
+
+async def test_a_child_that_cannot_be_started_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    (problem,) = (await load_in_child([Path("a.yaml")])).problems
+    assert "could not be loaded: No such file" in problem.message
+
+
+async def test_a_child_finds_the_package_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "genericdp").mkdir()
+    (tmp_path / "genericdp/__init__.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(tmp_path)
+    loaded = await load_in_child([CONFIGS / "valid/shortest.yaml"])
+    assert loaded.problems == ()
+
+
+async def test_a_thousand_problems_are_enough(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("".join(f"key{i}: x\n" for i in range(2000)))
+    assert len((await load_in_child([tmp_path])).problems) == 1000

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from genericdp.config.load import load
+
+HEAD = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
+
+
+def _config(name: str) -> str:
+    return f"{HEAD}  - name: example.com/{name}\n    match: [{{path: /dev/{name}}}]\n"
+
+
+def test_resources_come_by_file_name_then_by_their_order(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text(_config("c"))
+    (tmp_path / "a.yaml").write_text(_config("z") + "---\n" + _config("y"))
+    loaded = load([tmp_path])
+    assert [resource.name for resource in loaded.resources] == [
+        "example.com/z",
+        "example.com/y",
+        "example.com/c",
+    ]
+    assert loaded.files == (tmp_path / "a.yaml", tmp_path / "b.yaml")
+
+
+def test_one_bad_file_does_not_hide_the_problems_of_the_others(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("[")
+    (tmp_path / "b.yaml").write_bytes(b"\xff")
+    (tmp_path / "c.yaml").write_text(_config("c").replace("match", "mtach"))
+    loaded = load([tmp_path, tmp_path / "missing.yaml"])
+    assert loaded.resources == ()
+    assert [Path(problem.file).name for problem in loaded.problems] == [
+        "a.yaml", "b.yaml", "c.yaml", "missing.yaml"
+    ]  # fmt: skip
+
+
+def test_the_digest_tells_whether_names_or_contents_differ(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(_config("a"))
+    first = load([path]).digest
+    assert load([path]).digest == first
+    path.write_text(_config("a") + "# more\n")
+    second = load([path]).digest
+    path.rename(tmp_path / "b.yaml")
+    assert len({first, second, load([tmp_path / "b.yaml"]).digest}) == 3
+
+
+def test_a_config_that_is_not_carried_out_yet_is_loaded_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(_config("a") + "    prefer: none\n")
+    loaded = load([tmp_path])
+    assert [use.key for use in loaded.unbuilt] == ["prefer"]
+    assert len(loaded.resources) == 1

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from genericdp import model
+from genericdp.config.schema import schema, schema_text
+from genericdp.config.unbuilt import DEVICE_NODES_KEYS, RESOURCE_KEYS, SELECTOR_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MARK = "Not carried out yet"
+CLASSES: dict[str, type] = {
+    "resource": model.Resource,
+    "deviceNodes": model.DeviceNodes,
+    "mount": model.Mount,
+    "envVar": model.EnvVar,
+    "inject": model.Inject,
+    "exec": model.Command,
+    "openCheck": model.OpenCheck,
+    "fileCheck": model.FileCheck,
+    "kernelLog": model.KernelLogCheck,
+    "probe": model.Probe,
+    "udev": model.UdevSelector,
+    "usb": model.UsbSelector,
+    "pci": model.PciSelector,
+    "net": model.NetSelector,
+    "hardware": model.Hardware,
+}
+OTHERWISE = {"command": "argv", "class": "device_class"}
+NOT_FIELDS = {"probe": {"exec", "file", "open", "kernelLog"}}
+
+
+def _mappings() -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "config", schema()
+    for name, definition in schema()["$defs"].items():
+        if "properties" in definition:
+            yield name, definition
+    for name, hook in schema()["$defs"]["hooks"]["properties"].items():
+        yield name, hook
+
+
+def _nested(part: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(part, dict):
+        yield part
+        for value in part.values():
+            yield from _nested(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _nested(value)
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(schema())
+    assert json.loads(schema_text()) == schema()
+
+
+def test_no_key_is_described_by_alternatives() -> None:
+    """A validator tells only one problem of several where alternatives fail."""
+    for part in _nested(schema()):
+        assert part.keys().isdisjoint({"oneOf", "anyOf", "allOf", "not", "if"})
+
+
+@pytest.mark.parametrize(("name", "mapping"), list(_mappings()), ids=lambda value: str(value)[:20])
+def test_every_key_is_described_and_no_other_is_taken(name: str, mapping: dict[str, Any]) -> None:
+    assert mapping["additionalProperties"] is False
+    assert mapping["description"]
+    for key, value in mapping["properties"].items():
+        assert value.get("description", "").endswith("."), f"{name}.{key}"
+    assert ("patternProperties" in mapping) is (name == "config")
+
+
+@pytest.mark.parametrize(
+    ("definition", "later"),
+    [("resource", RESOURCE_KEYS), ("selector", SELECTOR_KEYS), ("deviceNodes", DEVICE_NODES_KEYS)],
+)
+def test_what_is_not_carried_out_is_marked(definition: str, later: tuple[str, ...]) -> None:
+    properties = schema()["$defs"][definition]["properties"]
+    marked = {key for key, value in properties.items() if MARK in value["description"]}
+    assert marked == set(later)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_model_has_every_key_and_its_default(name: str) -> None:
+    """Defaults live in the dataclasses; the schema tells them, and tells the truth."""
+    fields = {field.name: field for field in dataclasses.fields(CLASSES[name])}
+    definition = schema()["$defs"][name]
+    for key, value in definition["properties"].items():
+        if key in NOT_FIELDS.get(name, ()):
+            continue
+        field = fields[OTHERWISE.get(key) or _snake(key)]
+        required = key in definition.get("required", ())
+        assert required is (field.default is _MISSING and field.default_factory is _MISSING), key
+        if "default" in value:
+            assert value["default"] == _default(field), key
+        elif not required:
+            assert not _default(field), f"{name}.{key} has a default that the schema lacks"
+
+
+_MISSING = dataclasses.MISSING
+
+
+def _snake(key: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in key)
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    made: Any = field.default_factory
+    value = field.default if made is _MISSING else made()
+    if isinstance(value, StrEnum):
+        return str(value)
+    if isinstance(value, tuple):
+        return [str(item) for item in value]
+    if isinstance(value, (model.Inject, model.Hooks, model.Hardware)):
+        return {} if value == type(value)() else value
+    return value
+
+
+def test_the_defaults_of_types_and_hooks_are_those_of_the_model() -> None:
+    types = schema()["$defs"]["selector"]["properties"]["type"]
+    assert types["default"] == list(model.PathSelector(globs=()).types)
+    assert types["items"]["enum"] == list(model.FileType)
+    default = {field.name: field.default for field in dataclasses.fields(model.Hook)}
+    for hook in schema()["$defs"]["hooks"]["properties"].values():
+        assert hook["properties"]["timeoutSeconds"]["default"] == default["timeout_seconds"]
+
+
+def test_the_words_of_closed_choices_are_those_of_the_model() -> None:
+    resource = schema()["$defs"]["resource"]["properties"]
+    assert resource["prefer"]["enum"] == list(model.Preference)
+    assert resource["topology"]["enum"] == list(model.TopologyMode)
+    sources = schema()["$defs"]["value"]["properties"].keys() - {"regex"}
+    assert sources == set(model.ValueKind)

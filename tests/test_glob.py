@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericdp.glob import (
+    escape,
+    is_glob,
+    matches,
+    matches_any,
+    path_problem,
+    pattern_problem,
+    unescape,
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matched"),
+    [
+        ("ttyUSB*", "ttyUSB0", True),
+        ("ttyUSB*", "ttyUSB", True),
+        ("ttyUSB*", "xttyUSB0", False),
+        ("ttyUSB?", "ttyUSB10", False),
+        ("a[0-2]", "a1", True),
+        ("a[!0-2]", "a1", False),
+        ("a[!0-2]", "a3", True),
+        ("a[]]", "a]", True),
+        ("a[*]", "a*", True),
+        ("a[*]", "ab", False),
+        ("a.b", "axb", False),
+        ("*", "a\nb", True),
+        ("(a|b)", "a", False),
+        ("A*", "ab", False),
+    ],
+)
+def test_a_glob_matches_the_whole_text(pattern: str, text: str, matched: bool) -> None:
+    assert matches(pattern, text) is matched
+
+
+def test_case_can_be_ignored_and_any_of_several_may_match() -> None:
+    assert matches("0BDA", "0bda", ignore_case=True)
+    assert matches_any(["x", "0B*"], "0bda", ignore_case=True)
+    assert not matches_any([], "0bda")
+
+
+@given(st.text(max_size=12))
+def test_an_escaped_text_matches_itself_alone(text: str) -> None:
+    assert matches(escape(text), text)
+    assert not matches(escape(text), text + "x")
+    assert pattern_problem(escape(text)) is None
+    assert unescape(escape(text)) == text
+
+
+@given(st.text(alphabet="*?[]!-az/", max_size=15), st.text(alphabet="[]!-az/", max_size=10))
+def test_any_text_is_a_pattern_or_says_why_not(pattern: str, text: str) -> None:
+    assert isinstance(matches(pattern, text), bool)
+    if pattern_problem(pattern) is None and not is_glob(pattern):
+        assert matches(pattern, pattern)
+
+
+def test_no_pattern_takes_long() -> None:
+    begin = time.monotonic()
+    assert not matches("*a" * 30 + "b", "a" * 2000)
+    assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("a[b", "the bracket at character 2 of 'a[b' is not closed"),
+        ("[]", "the bracket at character 1 of '[]' is not closed"),
+        ("[!]", "the bracket at character 1 of '[!]' is not closed"),
+        ("[a][b", "the bracket at character 4 of '[a][b' is not closed"),
+        ("[z-a]", "the range 'z-a' in '[z-a]' runs backwards and matches nothing"),
+        ("[!]]", None),
+        ("[a-z]*", None),
+        ("a]b", None),
+    ],
+)
+def test_a_broken_pattern_says_what_is_wrong(pattern: str, problem: str | None) -> None:
+    """C5: ``return None`` at the start of ``pattern_problem`` brings it back."""
+    assert pattern_problem(pattern) == problem
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("/dev/fuse", None),
+        ("/dev/*/x[0-9]", None),
+        ("/", None),
+        ("/dev/a..b", None),
+        ("dev/fuse", "not an absolute path"),
+        ("", "not an absolute path"),
+        ("/dev/../x", "'..'"),
+        ("/dev/..", "'..'"),
+        ("/dev/**/x", "'**'"),
+        ("/dev/a**", "'**'"),
+        ("/dev/", "ends in '/'"),
+        ("//dev", "'//'"),
+        ("/dev/./x", "'/./'"),
+        ("/dev/[", "not closed"),
+        ("/dev/a\0", "NUL"),
+    ],
+)
+def test_a_pattern_for_paths_is_absolute_and_stays_where_it_says(
+    pattern: str, problem: str | None
+) -> None:
+    found = path_problem(pattern)
+    assert found is None if problem is None else problem in (found or "")

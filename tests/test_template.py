@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericdp.glob import escape, matches
+from genericdp.template import (
+    Context,
+    Reference,
+    Template,
+    TemplateSyntaxError,
+    UnusableValueError,
+    bind,
+    complaints,
+    expand,
+    parse,
+)
+
+VALUES = {
+    ("device", "path"): "/dev/serial/by-id/a b",
+    ("device", "name"): "ttyUSB0",
+    ("usb", "serial"): "*",
+    ("property", "DEVLINK"): "/dev/x",
+    ("property", "EVIL"): "/dev/../etc",
+    ("property", "RELATIVE"): "a/b",
+    ("usb", "port"): "a/b",
+    ("usb", "product"): "line\nbreak",
+    ("usb", "vendor"): "",
+    ("value", "up"): "..",
+}
+
+
+def _lookup(scope: str, name: str) -> str | None:
+    return VALUES.get((scope, name))
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", ()),
+        ("plain $5 $", ("plain $5 $",)),
+        ("$(device.path)", (Reference(scope="device", name="path"),)),
+        ("a$(usb.port)b", ("a", Reference(scope="usb", name="port", offset=1), "b")),
+        ("$(usb.serial:-none)", (Reference(scope="usb", name="serial", default="none"),)),
+        ("$(usb.serial:-)", (Reference(scope="usb", name="serial", default=""),)),
+        ("$(property.A:-a:-b)", (Reference(scope="property", name="A", default="a:-b"),)),
+        ("$$(device.path)", ("$(device.path)",)),
+        ("$$$(x)", ("$$(x)",)),
+        ("$(device.name)$$(x", (Reference(scope="device", name="name"), "$(x")),
+        ("$(attribute.device/vendor)", (Reference(scope="attribute", name="device/vendor"),)),
+        ("$(a.b)$(c.d)",
+         (Reference(scope="a", name="b"), Reference(scope="c", name="d", offset=6))),
+    ],
+)  # fmt: skip
+def test_a_text_is_taken_apart(text: str, parts: tuple[str | Reference, ...]) -> None:
+    assert parse(text) == Template(parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "offset", "message"),
+    [
+        ("a$(device.path", 1, "not closed"),
+        ("$()", 0, "not of the form"),
+        ("$(device)", 0, "not of the form"),
+        ("$(.path)", 0, "not of the form"),
+        ("$(device.)", 0, "not of the form"),
+        ("$(device.a b)", 0, "not of the form"),
+        ("xy$(a.b:-$(c.d))", 2, "cannot hold another"),
+    ],
+)
+def test_what_is_no_template_says_where(text: str, offset: int, message: str) -> None:
+    with pytest.raises(TemplateSyntaxError, match=message) as caught:
+        parse(text)
+    assert caught.value.offset == offset
+
+
+@given(st.text(alphabet="$()ab.:-", max_size=30) | st.text(max_size=30))
+def test_any_text_is_a_template_or_says_why_not(text: str) -> None:
+    try:
+        template = parse(text)
+    except TemplateSyntaxError as error:
+        assert 0 <= error.offset < len(text)
+        return
+    if not template.references:
+        assert parse(str(template)) == template
+    for reference in template.references:
+        assert text.startswith(f"$({reference.scope}.{reference.name}", reference.offset)
+
+
+@given(st.text(max_size=20))
+def test_a_literal_survives_when_its_references_are_escaped(text: str) -> None:
+    if not text.endswith("$"):
+        assert expand(parse(text.replace("$(", "$$(")), _lookup) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("$(device.name).lock", "ttyUSB0.lock"),
+        ("$(net.name:-none)", "none"),
+        ("$(usb.vendor:-none)", ""),
+        ("$$(device.name)", "$(device.name)"),
+        ("$(usb.serial)", "*"),
+    ],
+)
+def test_references_are_replaced_by_what_the_device_has(text: str, expanded: str) -> None:
+    assert expand(parse(text), _lookup) == expanded
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "reason"),
+    [
+        ("$(net.name)", False, "it has no '$(net.name)'"),
+        ("$(usb.product)", False, "holds a newline or NUL"),
+        ("/dev/$(usb.port)", True, "cannot be part of a path"),
+        ("$(property.EVIL)", True, "cannot be part of a path"),
+        ("/x/$(property.RELATIVE)", True, "cannot be part of a path"),
+        ("/dev/$(value.up)/x", True, "holds '..'"),
+        ("/dev/$(net.name:-a/b)", True, "cannot be part of a path"),
+    ],
+)
+def test_what_cannot_be_inserted_says_why(text: str, path: bool, reason: str) -> None:
+    with pytest.raises(UnusableValueError) as caught:
+        expand(parse(text), _lookup, path=path)
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["$(device.path)", "$(property.DEVLINK)", "/x/$(device.name)"])
+def test_whole_paths_come_from_the_device_or_absolute_properties(text: str) -> None:
+    assert expand(parse(text), _lookup, path=True).startswith("/")
+
+
+@given(st.text(alphabet="*?[]!a-z", max_size=8), st.text(alphabet="*?[]!a-z", max_size=8))
+def test_inserted_text_is_never_a_pattern(serial: str, other: str) -> None:
+    pattern = expand(parse("/dev/$(usb.serial).*"), lambda _, __: serial, quote=escape)
+    assert matches(pattern, f"/dev/{serial}.x")
+    assert matches(pattern, f"/dev/{other}.x") is (serial == other)
+
+
+def test_what_is_known_later_stays_a_reference() -> None:
+    template = bind(
+        parse("a$(device.name)b$(allocation.index)c$$("), _lookup, later=("allocation",)
+    )
+    index = Reference(scope="allocation", name="index", offset=16)
+    assert template == Template(("attyUSB0b", index, "c$("))
+    assert expand(template, lambda _, __: "3") == "attyUSB0b3c$("
+
+
+INSIDE = Context(device_id=True, allocation=True, values=frozenset({"slot"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "context", "expected"),
+    [
+        ("$(device.path) $(node.name) $(property.ANY) $(attribute.a/b)", Context(), []),
+        ("$(device.id) $(allocation.index) $(value.slot)", INSIDE, []),
+        ("$(devcie.path)", Context(), ["did you mean 'device'?"]),
+        ("$(foo.path)", Context(), ["known: allocation, attribute, device, net, node, pci, "
+                                    "property, usb, value"]),
+        ("$(usb.serail)", Context(), ["did you mean 'serial'?"]),
+        ("$(node.zone)", Context(), ["known: name"]),
+        ("$(device.id)", Context(), ["only in inject, health and hooks"]),
+        ("$(allocation.index)", Context(), ["only in containerPath, env and annotations"]),
+        ("$(value.slot)", Context(), ["declare it under values"]),
+        ("$(value.slt)", INSIDE, ["did you mean 'slot'?"]),
+        ("$(attribute./etc/x) $(attribute.../x)", Context(),
+         ["name a file below its sysfs folder"] * 2),
+    ],
+)  # fmt: skip
+def test_names_that_cannot_exist_are_told_with_a_hint(
+    text: str, context: Context, expected: list[str]
+) -> None:
+    assert [hint for _, _, hint in complaints(parse(text), context)] == expected
