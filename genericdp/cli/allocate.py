@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from genericdp.cli.applying import discovered
+from genericdp.cli.applying import discovered, root_of
 from genericdp.cli.docker import docker_arguments
 from genericdp.cli.options import add_config, add_node_name, add_output, add_root, amounts_of
 from genericdp.devices.allocation import AllocationConflictError, edits
@@ -53,22 +53,30 @@ def execute(arguments: argparse.Namespace) -> int:
     """Choose devices as a kubelet might, and print what the answer would be."""
     amounts = amounts_of(arguments.amounts)
     offers = discovered(arguments).offers
-    _check_ids(arguments.ids, amounts, offers)
+    ids = tuple(dict.fromkeys(arguments.ids))
+    _check_amounts(amounts, offers)
+    _check_ids(ids, amounts, offers)
     answers = {
-        name: _answer(name, _chosen(name, count, offers, arguments.ids))
-        for name, count in amounts.items()
+        name: _answer(name, _chosen(name, count, offers, ids)) for name, count in amounts.items()
     }
     if arguments.output == "json":
         print(json.dumps({name: _as_json(answer) for name, answer in answers.items()}, indent=2))
     elif arguments.output == "docker":
-        print(docker_arguments(answers.values()))
+        print(docker_arguments(answers.values(), root_of(arguments)))
     else:
         print("\n".join(line for name, one in answers.items() for line in as_text(name, one)))
     return 0
 
 
+def _check_amounts(amounts: Mapping[str, int], offers: Mapping[str, Offer]) -> None:
+    for name in amounts:
+        if name not in offers:
+            known = ", ".join(offers) or "none"
+            raise UsageError(f"the config has no resource {name!r} for this node (it has: {known})")
+
+
 def _check_ids(ids: Sequence[str], amounts: Mapping[str, int], offers: Mapping[str, Offer]) -> None:
-    known = {share for name in amounts if name in offers for share in _shares(offers[name])}
+    known = {share for name in amounts for share in _shares(offers[name])}
     for device_id in ids:
         if device_id not in known:
             raise GenericdpError(f"no device {device_id!r} is on offer (see genericdp discover)")
@@ -84,11 +92,10 @@ def _shares(offer: Offer) -> dict[str, Device]:
 
 
 def _chosen(name: str, count: int, offers: Mapping[str, Offer], ids: Sequence[str]) -> list[Device]:
-    if name not in offers:
-        known = ", ".join(offers) or "none"
-        raise UsageError(f"the config has no resource {name!r} for this node (it has: {known})")
     free = _shares(offers[name])
     wanted = [share for share in ids if share in free]
+    if len(wanted) > count:
+        raise UsageError(f"{name}: {len(wanted)} devices named by --id, but {count} asked for")
     wanted += [share for share in free if share not in wanted]
     if count > len(free):
         raise GenericdpError(f"{name}: {count} wanted, {len(free)} healthy")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import shlex
 from typing import TYPE_CHECKING
 
@@ -14,31 +13,35 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
+    from genericdp.host.root import Root
 
 
-def docker_arguments(answers: Iterable[ContainerEdits]) -> str:
+def docker_arguments(answers: Iterable[ContainerEdits], root: Root) -> str:
     """Give the arguments, quoted for a shell; raises GenericdpError where they cannot say it."""
-    return shlex.join(argument for answer in answers for argument in _arguments(answer))
+    return shlex.join(argument for answer in answers for argument in _arguments(answer, root))
 
 
-def _arguments(answer: ContainerEdits) -> Iterator[str]:
-    yield from (_device(node) for node in answer.devices)
+def _arguments(answer: ContainerEdits, root: Root) -> Iterator[str]:
+    yield from (_device(node, root) for node in answer.devices)
     yield from (_mount(mount) for mount in answer.mounts)
     yield from (f"--env={name}={value}" for name, value in answer.env.items())
     yield from (f"--annotation={key}={value}" for key, value in answer.annotations.items())
     yield from (f"--device={name}" for name in answer.cdi)
 
 
-def _device(node: DeviceNode) -> str:
+def _device(node: DeviceNode, root: Root) -> str:
     host_path = node.host_path
     if ":" in host_path:
         # They split at colons. A link may have one (by-path has), its node hardly ever.
-        host_path = os.path.realpath(host_path)
-    for path in (host_path, node.container_path):
+        host_path = root.walk(host_path).at
+    for path, remedy in (
+        (host_path, ""),
+        (node.container_path, " (give it another containerPath)"),
+    ):
         if ":" in path:
             raise GenericdpError(
                 f"{path} holds a colon, which docker run and podman run do not take in --device"
-                " (give it another containerPath)"
+                f"{remedy}"
             )
     return f"--device={host_path}:{node.container_path}:{node.permissions}"
 

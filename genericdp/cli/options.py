@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+_COUNT = re.compile(r"0*[1-9][0-9]{0,8}")
 _FORMATS = ("text", "json")
 
 
@@ -78,7 +80,10 @@ def configs_of(arguments: argparse.Namespace) -> tuple[Path, ...]:
     if given:
         return tuple(given)
     listed: str = arguments.configs_from_environment
-    return tuple(Path(path) for path in listed.split(":") if path)
+    paths = tuple(Path(path) for path in listed.split(":") if path)
+    if not paths:
+        raise UsageError(f"{_variable('config')} is {listed!r}, which names no config")
+    return paths
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +124,7 @@ def amounts_of(texts: Sequence[str]) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for text in texts:
         name, equals, count = text.partition("=")
-        if not equals or not count.isdecimal() or int(count) < 1:
+        if not equals or not _COUNT.fullmatch(count):
             raise UsageError(f"{text!r} is not of the form RESOURCE=N, as in example.com/fuse=1")
         amounts[name] = amounts.get(name, 0) + int(count)
     return amounts
