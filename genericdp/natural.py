@@ -12,5 +12,6 @@ def natural_key(text: str) -> tuple[tuple[str | int, ...], str]:
 
     The text itself breaks ties (``a01`` and ``a1``), so that the order is total.
     """
-    parts = _DIGITS.split(text)
-    return tuple(int(part) if i % 2 else part for i, part in enumerate(parts)), text
+    parts: list[str | int] = list(_DIGITS.split(text))
+    parts[1::2] = map(int, parts[1::2])
+    return tuple(parts), text

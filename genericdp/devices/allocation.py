@@ -28,8 +28,8 @@ def edits(devices: Iterable[Device]) -> ContainerEdits:
     """
     distinct = {device.id: device for device in devices}
     answer = _Answer()
-    for index, device in enumerate(sorted(distinct.values(), key=lambda one: natural_key(one.id))):
-        answer.add(device, index)
+    for index, device_id in enumerate(sorted(distinct, key=natural_key)):
+        answer.add(distinct[device_id], index)
     return answer.edits()
 
 

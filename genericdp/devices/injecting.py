@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.device import (
-    ContainerEdits,
     Device,
     MountPoint,
     Node,
@@ -109,10 +108,11 @@ def complete(
         )
     try:
         device = _device(draft, nodes, missing)
-        answer = edits([device])
+        if draft.requests or draft.mounts:
+            edits([device])
     except (UnusableValueError, AllocationConflictError) as error:
         return not_offered(resource, candidate, str(error))
-    if not missing and answer == ContainerEdits():
+    if not (missing or nodes or device.mounts or device.env or device.annotations or device.cdi):
         return not_offered(resource, candidate, "there is nothing to give to a container")
     return device
 

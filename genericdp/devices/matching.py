@@ -150,6 +150,8 @@ def _candidates(resource: Resource, inventory: Inventory) -> list[Candidate]:
 
 
 def _under_one_name(files: list[FoundFile]) -> Candidate:
+    if len(files) == 1:
+        return Candidate(path=files[0].path, file=files[0])
     # A name that may be handed out counts before one that may not.
     best = min(
         files, key=lambda file: (bool(file.trouble), not file.is_link, natural_key(file.path))
