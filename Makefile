@@ -56,6 +56,7 @@ lock: $(VENV)/development.stamp
 
 generate: $(VENV)/development.stamp
 	@tools/generate_protobuf $(BIN)
+	@$(BIN)/python tools/generate_reference
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.config.child import load_in_child
-from genericdp.errors import GenericdpError
+from genericdp.errors import ungrouped
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from genericdp.config.loaded import Loaded
@@ -47,7 +46,7 @@ async def until_signalled(work: Callable[[asyncio.Event], Coroutine[None, None, 
     loop = asyncio.get_running_loop()
     reload = asyncio.Event()
     stopped_by: list[str] = []
-    async with _plain_errors(), asyncio.TaskGroup() as tasks:
+    async with ungrouped(), asyncio.TaskGroup() as tasks:
         working = tasks.create_task(work(reload), name="work")
 
         def stop(name: str) -> None:
@@ -71,7 +70,7 @@ async def serve(
 
     Raises GenericdpError for what a person must mend.
     """
-    async with _plain_errors(), asyncio.TaskGroup() as tasks:
+    async with ungrouped(), asyncio.TaskGroup() as tasks:
         # The child starts before gRPC is imported here: both take their time.
         loading = tasks.create_task(load_in_child(settings.configs), name="load config")
         await asyncio.sleep(0)
@@ -125,15 +124,3 @@ def _is_usable(loaded: Loaded) -> bool:
     for problem in (*loaded.problems, *loaded.unbuilt):
         log.error("%s", problem)
     return not loaded.problems and not loaded.unbuilt
-
-
-@asynccontextmanager
-async def _plain_errors() -> AsyncIterator[None]:
-    """Take an error out of its groups: one message is enough for a person."""
-    try:
-        yield
-    except* GenericdpError as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
@@ -67,3 +68,15 @@ class UnusableDeviceError(CallError):
 
 class OverdueCallError(CallError):
     """A call that could not be answered in time."""
+
+
+@asynccontextmanager
+async def ungrouped() -> AsyncIterator[None]:
+    """Take an error of ours out of a task group's group: one message is enough for a person."""
+    try:
+        yield
+    except* GenericdpError as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None

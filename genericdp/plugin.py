@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.errors import KubeletError
-from genericdp.kubelet.registration import Outcome, RegistrationError, check, register
+from genericdp.errors import KubeletError, ungrouped
+from genericdp.kubelet.registration import RegistrationError, check, register
 from genericdp.kubelet.server import Streams, listening
 from genericdp.logs import resource_name
 from genericdp.observed import Observed, until
@@ -28,13 +29,13 @@ log = logging.getLogger(__name__)
 class Timing:
     """How long a plugin waits, in seconds."""
 
-    register: float = 15.0
-    """Longer than the 10 s that a kubelet takes to dial back (REG-3)."""
+    register: float = 75.0
+    """Much longer than the 10 s that a kubelet takes to dial back: one that is stopped or stuck
+    completes the call when it goes on. Giving up earlier would leave a ghost registration with
+    older kubelets (REG-3) and end it with those from 1.36 on, without anybody telling us."""
     self_check: float = 5.0
     stream: float = 5.0
     """After a registration the stream comes within one second (REG-12)."""
-    late_stream: float = 60.0
-    """After one whose outcome is unknown: the kubelet may complete it later (REG-2, REG-9c)."""
     first_retry: float = 0.2
     last_retry: float = 5.0
     permanent_retry: float = 60.0
@@ -94,28 +95,18 @@ class Plugin:
         socket = self._kubelet.socket
         if socket.value is None:
             log.info("waiting for a kubelet: %s has no kubelet.sock", self._kubelet.path)
-        await until(lambda: socket.value is not None, socket)
-        if socket.value is None:
-            raise AssertionError
-        return socket.value
+        while (identity := socket.value) is None:
+            await until(lambda: socket.value is not None, socket)
+        return identity
 
     async def _serve(self, kubelet: SocketIdentity) -> None:
         """Go through one registration; always ends with an exception that says why it is over."""
-        timing = self._timing
         name = self._names.next_name(self.resource)
         path = self._kubelet.path / name
         async with listening(path, self._service) as streams:
-            await check(path, timeout_seconds=timing.self_check)
-            outcome = await register(
-                self._kubelet.path,
-                endpoint=name,
-                resource=self.resource,
-                timeout_seconds=timing.register,
-            )
-            wait = timing.stream if outcome is Outcome.DONE else timing.late_stream
-            if outcome is Outcome.UNKNOWN:
-                log.warning("no answer to the registration: waiting for the kubelet's stream")
-            await self._stream_opened(streams, kubelet, timeout_seconds=wait)
+            await check(path, timeout_seconds=self._timing.self_check)
+            await self._register(name, kubelet)
+            await self._stream_opened(streams, kubelet)
             log.info("registered")
             self.active.value = True
             try:
@@ -123,15 +114,35 @@ class Plugin:
             finally:
                 self.active.value = False
 
-    async def _stream_opened(
-        self, streams: Observed[Streams], kubelet: SocketIdentity, *, timeout_seconds: float
-    ) -> None:
-        socket = self._kubelet.socket
+    async def _register(self, endpoint: str, kubelet: SocketIdentity) -> None:
+        """Register; a kubelet that does not answer is given up when another one is there."""
+        call = register(
+            self._kubelet.path,
+            endpoint=endpoint,
+            resource=self.resource,
+            timeout_seconds=self._timing.register,
+        )
+        async with ungrouped(), asyncio.TaskGroup() as tasks:
+            registering = tasks.create_task(call)
+            replaced = tasks.create_task(self._until_replaced(kubelet))
+            await asyncio.wait((registering, replaced), return_when=asyncio.FIRST_COMPLETED)
+            replaced.cancel()
+            if not registering.done():
+                registering.cancel()
+                raise Ended("new kubelet")
+
+    async def _until_replaced(self, kubelet: SocketIdentity) -> None:
+        await until(lambda: self._is_replaced(kubelet), self._kubelet.socket)
+
+    def _is_replaced(self, kubelet: SocketIdentity) -> bool:
+        return self._kubelet.socket.value not in {None, kubelet}
+
+    async def _stream_opened(self, streams: Observed[Streams], kubelet: SocketIdentity) -> None:
         await until(
-            lambda: streams.value.opened > 0 or socket.value != kubelet,
+            lambda: streams.value.opened > 0 or self._is_replaced(kubelet),
             streams,
-            socket,
-            timeout_seconds=timeout_seconds,
+            self._kubelet.socket,
+            timeout_seconds=self._timing.stream,
         )
         if not streams.value.opened:
             raise Ended("the kubelet did not open its stream")
@@ -142,30 +153,25 @@ class Plugin:
         Each stream counts: a kubelet up to 1.36 drops the current connection when an older one
         ends (REG-9b). A queued event of the socket we registered with changes nothing (K5).
         """
-        socket = self._kubelet.socket
-
-        def new_kubelet() -> bool:
-            return socket.value is not None and socket.value != kubelet
-
-        await until(lambda: streams.value.ended > 0 or new_kubelet(), streams, socket)
+        await until(
+            lambda: streams.value.ended > 0 or self._is_replaced(kubelet),
+            streams,
+            self._kubelet.socket,
+        )
         raise Ended("the kubelet has ended the stream" if streams.value.ended else "new kubelet")
 
     async def _wait(
         self, kubelet: SocketIdentity, reason: str, retries: int, *, permanent: bool
     ) -> None:
         """Wait before the next attempt; a new kubelet.sock ends any wait."""
-        timing = self._timing
-        seconds = timing.permanent_retry if permanent else self._pause(retries)
-        socket = self._kubelet.socket
-        if socket.value is not None and socket.value != kubelet:
+        seconds = self._timing.permanent_retry if permanent else self._pause(retries)
+        if self._is_replaced(kubelet):
             log.info("%s: registering again", reason)
             return
         level = logging.ERROR if permanent else logging.WARNING
         log.log(level, "%s: registering again in %.1f s", reason, seconds)
         await until(
-            lambda: socket.value is not None and socket.value != kubelet,
-            socket,
-            timeout_seconds=seconds,
+            lambda: self._is_replaced(kubelet), self._kubelet.socket, timeout_seconds=seconds
         )
 
     def _pause(self, retries: int) -> float:

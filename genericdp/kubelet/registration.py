@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import asynccontextmanager
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import grpc
@@ -29,14 +28,6 @@ _CHANNEL_OPTIONS = (
 _PERMANENT = re.compile(r"not supported by kubelet|the ResourceName .* is invalid", re.DOTALL)
 
 
-class Outcome(StrEnum):
-    """How a registration ended."""
-
-    DONE = "done"
-    UNKNOWN = "unknown"
-    """It timed out: the kubelet may complete it later (REG-2)."""
-
-
 class RegistrationError(KubeletError):
     """The kubelet did not take a registration; a ``permanent`` refusal is about the config."""
 
@@ -45,9 +36,7 @@ class RegistrationError(KubeletError):
         self.permanent = permanent
 
 
-async def register(
-    folder: Path, *, endpoint: str, resource: str, timeout_seconds: float
-) -> Outcome:
+async def register(folder: Path, *, endpoint: str, resource: str, timeout_seconds: float) -> None:
     """Register the socket ``endpoint`` of the folder; raises RegistrationError.
 
     The kubelet calls the socket back before it answers (REG-1), for up to 10 s.
@@ -60,15 +49,12 @@ async def register(
         try:
             await call(request, timeout=timeout_seconds)
         except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                return Outcome.UNKNOWN
             # Every refusal comes as UNKNOWN with a text (REG-8).
             text = error.details() or error.code().name
             raise RegistrationError(
                 f"the kubelet did not take the registration: {text}",
                 permanent=_PERMANENT.search(text) is not None,
             ) from error
-    return Outcome.DONE
 
 
 async def check(socket: Path, *, timeout_seconds: float) -> None:

@@ -1,0 +1,51 @@
+"""What the documentation says, held against the project."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+def test_the_reference_is_that_of_the_schema() -> None:
+    """``make generate`` makes it so."""
+    ended = subprocess.run(
+        [sys.executable, ROOT / "tools/generate_reference", "--check"], check=False
+    )
+    assert ended.returncode == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text()
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
+    missing = [target for target in targets if not (page.parent / target).exists()]
+    assert missing == []
+
+
+def test_the_first_config_of_the_readme_is_the_example() -> None:
+    block = re.search(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert block is not None
+    example = (ROOT / "examples/configs/fuse.yaml").read_text()
+
+    def bare(text: str) -> list[str]:
+        lines = (line.partition("#")[0].rstrip() for line in text.splitlines())
+        return [line for line in lines if line]
+
+    assert bare(block[1]) == bare(example)
+
+
+def test_modules_stay_small() -> None:
+    """Two rooms in one otherwise."""
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in [*ROOT.glob("genericdp/**/*.py"), *ROOT.glob("bench/**/*.py")]
+        if "v1beta1" not in path.parts and (lines := path.read_text().count("\n")) > 300
+    }
+    assert long == {}
