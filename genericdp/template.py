@@ -27,6 +27,7 @@ SCOPES: dict[str, frozenset[str] | None] = {
 }
 """The names of each scope; None where the hardware or the config decides which exist."""
 
+_MAX_LISTED = 20
 _NAME = re.compile(r"[A-Za-z0-9_.:/@+,-]+")
 _MAY_HOLD_SLASHES = {("device", "path"), ("device", "syspath")}
 _MAY_HOLD_PATHS = {"property", "attribute"}
@@ -84,21 +85,21 @@ class Lookup(Protocol):
 def parse(text: str) -> Template:
     """Take a text apart; raises TemplateSyntaxError."""
     parts: list[str | Reference] = []
-    literal, at = "", 0
+    literal: list[str] = []
+    at = 0
     while (start := text.find("$(", at)) != -1:
         if start > at and text[start - 1] == "$":
-            literal, at = literal + text[at : start - 1] + "$(", start + 2
+            literal += (text[at : start - 1], "$(")
+            at = start + 2
             continue
-        literal += text[at:start]
+        literal.append(text[at:start])
         end = text.find(")", start)
         if end == -1:
             raise TemplateSyntaxError("'$(' is not closed", start)
-        if literal:
-            parts.append(literal)
-        parts.append(_reference(text[start + 2 : end], start))
-        literal, at = "", end + 1
-    literal += text[at:]
-    return Template((*parts, literal) if literal else tuple(parts))
+        parts += ("".join(literal), _reference(text[start + 2 : end], start))
+        literal, at = [], end + 1
+    literal.append(text[at:])
+    return Template(tuple(part for part in (*parts, "".join(literal)) if part != ""))
 
 
 def _reference(inner: str, offset: int) -> Reference:
@@ -152,7 +153,8 @@ def _complaint(reference: Reference, context: Context) -> tuple[str, str] | None
 def _did_you_mean(word: str, known: Collection[str]) -> str:
     if close := get_close_matches(word, sorted(known), n=1):
         return f"did you mean {close[0]!r}?"
-    return f"known: {', '.join(sorted(known))}"
+    more = ", …" if len(known) > _MAX_LISTED else ""
+    return f"known: {', '.join(sorted(known)[:_MAX_LISTED])}{more}"
 
 
 def bind(

@@ -30,25 +30,30 @@ def across(documents: Sequence[Document]) -> Iterator[tuple[Document, Finding]]:
 
 
 def _equal_names(placed: Sequence[Placed]) -> Iterator[tuple[Document, Finding]]:
-    named: dict[str, list[Placed]] = {}
-    for document, path, resource in placed:
+    first: dict[str, Placed] = {}
+    first_everywhere: dict[str, Placed] = {}
+    for placed_here in placed:
+        document, path, resource = placed_here
         if not isinstance(name := resource.get("name"), str):
             continue
         everywhere = "nodeNames" not in document.keys(path)
-        for other, other_path, _ in named.setdefault(name, []):
-            if everywhere or "nodeNames" not in other.keys(other_path):
-                mark = other.mark((*other_path, "name"))
-                yield (
-                    document,
-                    Finding(
-                        path=(*path, "name"),
-                        message=f"{shown(name)} is already the name of {shown_path(other_path)}"
-                        f" at {other.file}:{mark.line}:{mark.column}",
-                        hint="names may be equal only where both resources have nodeNames",
-                    ),
-                )
-                break
-        named[name].append((document, path, resource))
+        other = (first if everywhere else first_everywhere).get(name)
+        if other is not None:
+            yield document, _equal_name(name, path, other)
+        first.setdefault(name, placed_here)
+        if everywhere:
+            first_everywhere.setdefault(name, placed_here)
+
+
+def _equal_name(name: str, path: Path, other: Placed) -> Finding:
+    document, other_path, _ = other
+    mark = document.mark((*other_path, "name"))
+    return Finding(
+        path=(*path, "name"),
+        message=f"{shown(name)} is already the name of {shown_path(other_path)}"
+        f" at {document.file}:{mark.line}:{mark.column}",
+        hint="names may be equal only where both resources have nodeNames",
+    )
 
 
 def _lost_in_one_container(placed: Sequence[Placed]) -> Iterator[tuple[Document, Finding]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from genericdp.config.across import across
-from genericdp.config.finding import problem_of
+from genericdp.config.finding import Finding, problem_of
 from genericdp.config.messages import findings_of
 from genericdp.config.rules import resource_findings
 from genericdp.config.schema import schema
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
-    from genericdp.config.finding import Finding
     from genericdp.config.tree import Document, Node, Path, Plain
     from genericdp.errors import Problem
 
+MAX_ERRORS = 10_000
 _VALUE_IS_WRONG = {"type", "enum", "const", "minimum", "maximum", "minLength", "minItems"}
 
 
@@ -61,9 +62,14 @@ def _validator() -> Validator:
 def _by_schema(document: Document) -> tuple[list[Finding], Document]:
     """Give the schema's findings, and the document without the values that are wrong."""
     faulty = set(_faulty(document.root, ()))
+    found = list(islice(_validator().iter_errors(document.data), MAX_ERRORS + 1))
+    if len(found) > MAX_ERRORS:
+        # What is wrong is not known in full, so no rule can look at the rest.
+        message = f"the document has more than {MAX_ERRORS} problems"
+        return [Finding(path=(), message=message)], replace(document, data=None)
     errors = [
         error
-        for error in _validator().iter_errors(document.data)
+        for error in found
         if not any(
             tuple(error.absolute_path)[:length] in faulty
             for length in range(len(error.absolute_path) + 1)

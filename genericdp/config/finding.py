@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN = 80
 _MAX_GUESSED = 40
+_MAX_LISTED = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +53,10 @@ def guess(word: str, known: Iterable[str]) -> str:
     ordered = sorted(known)
     # Comparing is quadratic in the length: nobody mistypes by more than this.
     close = get_close_matches(word, ordered, n=1) if len(word) <= _MAX_GUESSED else []
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(ordered)}"
+    if close:
+        return f"did you mean {close[0]!r}?"
+    more = ", …" if len(ordered) > _MAX_LISTED else ""
+    return f"known: {', '.join(ordered[:_MAX_LISTED])}{more}"
 
 
 def exactly_one(

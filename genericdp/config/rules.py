@@ -102,13 +102,9 @@ def _values_findings(
 
 def _circles(at: Path, values: Mapping[str, Any]) -> Iterator[Finding]:
     uses = {name: _used(value) & values.keys() for name, value in values.items()}
-    told: set[str] = set()
-    for name in values:
-        circle = _way_back(name, uses)
-        if circle is not None and name not in told:
-            told |= set(circle)
-            message = f"the value {name!r} needs itself: {' -> '.join((*circle, name))}"
-            yield Finding(path=(*at, name), message=message, of_key=True)
+    for circle in _circles_of(uses):
+        message = f"the value {circle[0]!r} needs itself: {' -> '.join((*circle, circle[0]))}"
+        yield Finding(path=(*at, circle[0]), message=message, of_key=True)
 
 
 def _used(value: object) -> set[str]:
@@ -124,15 +120,19 @@ def _used(value: object) -> set[str]:
     return used
 
 
-def _way_back(start: str, uses: Mapping[str, set[str]]) -> tuple[str, ...] | None:
-    """Give the shortest way from a value to itself."""
-    ways: list[tuple[str, ...]] = [(start,)]
-    seen: set[str] = set()
-    for way in ways:
-        for following in sorted(uses[way[-1]]):
-            if following == start:
-                return way
-            if following not in seen:
-                seen.add(following)
-                ways.append((*way, following))
-    return None
+def _circles_of(uses: Mapping[str, set[str]]) -> Iterator[list[str]]:
+    """Walk depth first and give each way that comes back to where it was; no recursion."""
+    done: set[str] = set()
+    for start in uses:
+        way, open_ends = [start], [sorted(uses[start])]
+        while way:
+            if way[-1] in done or not open_ends[-1]:
+                done.add(way.pop())
+                open_ends.pop()
+                continue
+            following = open_ends[-1].pop(0)
+            if following in way:
+                yield way[way.index(following) :]
+            elif following not in done:
+                way.append(following)
+                open_ends.append(sorted(uses[following]))
