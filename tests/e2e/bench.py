@@ -88,6 +88,7 @@ class Bench:
         self, resource: str, wanted: Callable[[frozenset[str]], bool], what: str, seconds: float
     ) -> frozenset[str]:
         def in_the_checkpoint() -> frozenset[str]:
+            self.daemon.check_alive()
             return listing.registered().get(resource, frozenset())
 
         def allocatable() -> frozenset[str]:

@@ -58,14 +58,19 @@ class Daemon:
         """End it as a crash does."""
         self._end(signal.SIGKILL)
 
+    def check_alive(self) -> None:
+        """Fail if it has ended by itself."""
+        ended = self._process is not None and self._process.poll() is not None
+        assert not ended, f"the daemon ended by itself:\n{self.log()}"
+
     def log(self) -> str:
         """Give what it has logged since the test began."""
         return (self._folder / "daemon.log").read_text(errors="replace")
 
     def _end(self, number: signal.Signals) -> int:
+        self.check_alive()
         assert self._process is not None
         process, self._process = self._process, None
-        assert process.poll() is None, f"the daemon ended by itself:\n{self.log()}"
         process.send_signal(number)
         try:
             return process.wait(timeout=15)
