@@ -118,7 +118,7 @@ def test_any_file_name_and_any_terminal_will_do(tmp_path: Path) -> None:
 
 
 def test_only_variables_with_the_prefix_change_anything() -> None:
-    """C6: ``os.environ.get(flag.upper())`` in ``from_environment`` brings it back."""
+    """C6: ``_variable`` giving the flag's name without the prefix brings it back."""
     plain = _run("validate", SHORTEST)
     others = {"VERSION": "1", "OUTPUT": "json", "CONFIG": "/x", "ROOT": "/x", "HELP": "1"}
     assert _run("validate", SHORTEST, **others).stdout == plain.stdout

@@ -3,12 +3,16 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp.config import files
 from genericdp.config.files import MAX_BYTES, Source, content, shown, sources
 from genericdp.errors import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def _problem(path: Path) -> str:
@@ -97,12 +101,27 @@ def test_a_fifo_that_took_the_place_of_a_file_is_not_waited_for(tmp_path: Path) 
         files._read(source.path)  # what replaced the file after it was looked at
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_file_or_folder_is_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").touch(mode=0)
-    assert _problem(tmp_path / "a.yaml") == "it cannot be read: permission denied"
-    (tmp_path / "folder").mkdir(mode=0)
-    _, (problem,) = sources([tmp_path / "folder"])
+@pytest.fixture
+def as_nobody() -> Iterator[None]:
+    """Root may read everything, so be someone else where we are root."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    yield
+    os.seteuid(before)
+
+
+@pytest.fixture
+def locked(short_folder: Path) -> Path:
+    short_folder.chmod(0o755)
+    (short_folder / "a.yaml").touch(mode=0)
+    (short_folder / "folder").mkdir(mode=0)
+    return short_folder
+
+
+def test_an_unreadable_file_or_folder_is_a_problem(locked: Path, as_nobody: None) -> None:
+    assert _problem(locked / "a.yaml") == "it cannot be read: permission denied"
+    _, (problem,) = sources([locked / "folder"])
     assert problem.message == "it cannot be read: permission denied"
 
 
