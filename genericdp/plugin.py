@@ -93,8 +93,6 @@ class Plugin:
 
     async def _present_kubelet(self) -> SocketIdentity:
         socket = self._kubelet.socket
-        if socket.value is None:
-            log.info("waiting for a kubelet: %s has no kubelet.sock", self._kubelet.path)
         while (identity := socket.value) is None:
             await until(lambda: socket.value is not None, socket)
         return identity

@@ -6,12 +6,14 @@ import asyncio
 import logging
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.assembling import shared_ids
 from genericdp.devices.matching import for_node
 from genericdp.devices.offers import NOTHING, Offer
 from genericdp.discovery import Discoverer
+from genericdp.host.threads import in_daemon_thread
 from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.kubelet.sockets import SocketNames, remove_leftovers
 from genericdp.observed import Observed, until
@@ -129,6 +131,7 @@ class Supervisor:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._kubelet.watch(), name="kubelet folder")
             tasks.create_task(self._passes(tasks), name="passes")
+            tasks.create_task(self._remove_leftovers(), name="leftovers")
 
     async def _passes(self, tasks: asyncio.TaskGroup) -> None:
         await until(lambda: self.resources.value is not None, self.resources)
@@ -165,7 +168,6 @@ class Supervisor:
     async def _pass(self, tasks: asyncio.TaskGroup) -> Discovery:
         """Look at the host, then stop, update and start plugins, in this order."""
         wanted = self.wanted
-        remove_leftovers(self._kubelet.path)
         discovery = await self._discoverer.discover(tuple(wanted.values()), self.offers.value)
         # What lives counts, not what was asked for last: a task that died is started again.
         self._running = {n: one for n, one in self._running.items() if not one.task.done()}
@@ -182,6 +184,12 @@ class Supervisor:
         self._tell(discovery.offers)
         self.offers.value = discovery.offers
         return discovery
+
+    async def _remove_leftovers(self) -> None:
+        remove = partial(remove_leftovers, self._kubelet.path, instance=self._names.instance)
+        while True:
+            await in_daemon_thread(remove, name="leftovers")
+            await asyncio.sleep(self._pace.full_look)
 
     def _start(self, resource: Resource, offer: Offer, tasks: asyncio.TaskGroup) -> _Running:
         service = Service(resource.name, root=self._root, look_again=self.look_again)

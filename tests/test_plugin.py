@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -253,6 +254,18 @@ async def test_our_socket_may_vanish_while_the_stream_lives(world: World) -> Non
         assert world.kubelet.observed.registrations[SERIAL] == 1
         await world.kubelet.restart()
         await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
+
+
+async def test_a_folder_that_is_deleted_and_made_again_is_followed(world: World) -> None:
+    """KST-1: with its kubelet gone, somebody clears the folder away; a later kubelet makes it."""
+    world.host.plug("ttyUSB0")
+    async with world.serving(serial(), timing=PATIENT):
+        for _ in range(2):
+            async with world.kubelet:
+                await world.listed(SERIAL, "ttyUSB0")
+            while world.kubelet.folder.exists():  # we may be unlinking our own socket there
+                shutil.rmtree(world.kubelet.folder, ignore_errors=True)
+            world.kubelet.folder.mkdir()
 
 
 async def test_the_end_leaves_no_socket(world: World) -> None:

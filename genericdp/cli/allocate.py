@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from genericdp.cli.applying import discovered, root_of
+from genericdp.cli.applying import discovered
 from genericdp.cli.docker import docker_arguments
-from genericdp.cli.options import add_config, add_node_name, add_output, add_root, amounts_of
+from genericdp.cli.options import (
+    add_config,
+    add_node_name,
+    add_output,
+    add_root,
+    amounts_of,
+    root_of,
+)
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.template import UnusableValueError

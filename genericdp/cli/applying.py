@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from typing import TYPE_CHECKING
 
-from genericdp.cli.options import configs_of, node_name_of
+from genericdp.cli.options import configs_of, node_name_of, root_of
 from genericdp.config.load import load
 from genericdp.devices.matching import for_node
 from genericdp.discovery import Discovery, discover
-from genericdp.errors import ConfigError, UsageError
+from genericdp.errors import ConfigError
 from genericdp.host.devicefiles import Looker
-from genericdp.host.root import Root
 
 if TYPE_CHECKING:
     import argparse
@@ -30,16 +28,6 @@ def usable_resources(paths: tuple[Path, ...]) -> tuple[Resource, ...]:
     for warning in loaded.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return loaded.resources
-
-
-def root_of(arguments: argparse.Namespace) -> Root:
-    """Give the root; raises UsageError if there is no machine in that folder."""
-    folder: Path = arguments.root
-    if not os.path.isdir(folder / "dev"):  # noqa: PTH112  # False where it may not be looked at
-        raise UsageError(
-            f"{folder} has no folder dev (give --root a folder with dev/ and sys/ of a machine)"
-        )
-    return Root(folder)
 
 
 def discovered(arguments: argparse.Namespace) -> Discovery:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import logs
 from genericdp.errors import UsageError
+from genericdp.host.root import Root
 
 if TYPE_CHECKING:
     import argparse
@@ -95,6 +96,16 @@ def add_root(parser: argparse.ArgumentParser) -> None:
         default=Path(from_environment("root") or "/"),
         help="look at this folder, which holds dev/ and sys/ of some machine (default: /)",
     )
+
+
+def root_of(arguments: argparse.Namespace) -> Root:
+    """Give the root; raises UsageError if there is no machine in that folder."""
+    folder: Path = arguments.root
+    if not os.path.isdir(folder / "dev"):  # noqa: PTH112  # False where it may not be looked at
+        raise UsageError(
+            f"{folder} has no folder dev (give --root a folder with dev/ and sys/ of a machine)"
+        )
+    return Root(folder)
 
 
 def add_node_name(parser: argparse.ArgumentParser) -> None:

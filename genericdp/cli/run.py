@@ -14,6 +14,7 @@ from genericdp.cli.options import (
     configs_of,
     from_environment,
     node_name_of,
+    root_of,
 )
 from genericdp.daemon import KUBELET_FOLDER, Settings
 from genericdp.daemon import run as run_daemon
@@ -43,10 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
     logs.set_up(log_format=arguments.log_format, level=arguments.log_level)
+    root_of(arguments)
     run_daemon(
         Settings(
             configs=configs_of(arguments),
-            kubelet_folder=arguments.kubelet_dir,
+            kubelet_folder=arguments.kubelet_dir.absolute(),
             root=arguments.root,
             node_name=node_name_of(arguments),
         )

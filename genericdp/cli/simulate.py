@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp import logs
-from genericdp.cli.applying import root_of, usable_resources
+from genericdp.cli.applying import usable_resources
 from genericdp.cli.options import (
     add_config,
     add_logging,
@@ -21,6 +21,7 @@ from genericdp.cli.options import (
     amounts_of,
     configs_of,
     node_name_of,
+    root_of,
 )
 from genericdp.daemon import Settings, until_signalled
 from genericdp.simulator.settings import Generation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import stat
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from inotify_simple import INotify
+
+log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
 
@@ -45,6 +48,7 @@ class KubeletFolder:
         check_length(path)
         self.path = path
         self.socket: Observed[SocketIdentity | None] = Observed(None)
+        self._looked = False
         self._poll_seconds = poll_seconds
         self._open_inotify = open_inotify
 
@@ -76,11 +80,18 @@ class KubeletFolder:
 
     def look(self) -> None:
         """Look once; raises as ``watch`` does."""
+        found = self._look()
+        if found is None and (self.socket.value is not None or not self._looked):
+            # Here and not in each plugin: one line for all of them.
+            log.info("waiting for a kubelet: there is no %s", self.path / KUBELET_SOCKET)
+        self._looked = True
+        self.socket.value = found
+
+    def _look(self) -> SocketIdentity | None:
         try:
             status = self.path.stat()
         except (FileNotFoundError, NotADirectoryError):
-            self.socket.value = None
-            return
+            return None
         except PermissionError as error:
             raise UsageError(f"no permission to look into {self.path}: run as root") from error
         if not stat.S_ISDIR(status.st_mode):
@@ -94,7 +105,7 @@ class KubeletFolder:
             )
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise UsageError(f"no permission to make sockets in {self.path}: run as root")
-        self.socket.value = self._socket_identity()
+        return self._socket_identity()
 
     def _socket_identity(self) -> SocketIdentity | None:
         try:

@@ -30,13 +30,13 @@ class SocketNames:
 
     def __init__(self) -> None:
         # Not the process id: in a container that is 1 for each of two instances.
-        self._instance = secrets.token_hex(4)
+        self.instance = secrets.token_hex(4)
         self._count = itertools.count(1)
 
     def next_name(self, resource: str) -> str:
         """Give a file name that is short, however long the resource's is."""
         digest = hashlib.sha256(resource.encode()).hexdigest()[:12]
-        return f"{PREFIX}{digest}-{self._instance}-{next(self._count)}.sock"
+        return f"{PREFIX}{digest}-{self.instance}-{next(self._count)}.sock"
 
 
 def check_length(folder: Path) -> None:
@@ -49,11 +49,14 @@ def check_length(folder: Path) -> None:
         )
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove sockets of runs that crashed (K9): ours by name, a minute old, and nobody answers."""
+def remove_leftovers(folder: Path, *, instance: str) -> None:
+    """Remove sockets of runs that crashed (K9): ours by name, a minute old, and nobody answers.
+
+    Those of this ``instance`` are left alone. Connecting may take a second: not for the loop.
+    """
     with suppress(OSError):
         for path in folder.glob(f"{PREFIX}*.sock"):
-            if _is_leftover(path):
+            if f"-{instance}-" not in path.name and _is_leftover(path):
                 path.unlink(missing_ok=True)
                 log.info("removed %s, left by a run that crashed", path.name)
 

@@ -53,25 +53,28 @@ def test_only_old_dead_sockets_of_ours_are_removed(
 ) -> None:
     """K9: what crashed runs left is removed; what lives, is new, or is another's stays.
 
-    Brought back by dropping the call of ``remove_leftovers`` from the supervisor's pass.
+    Brought back by returning False from ``_is_leftover``.
     """
     dead, live = short_folder / "genericdp-a.sock", short_folder / "genericdp-b.sock"
     other, plain = short_folder / "nvidia.sock", short_folder / "genericdp-c.sock"
+    mine = short_folder / "genericdp-d-mine-1.sock"
+    bound(mine, listening=False).close()
     plain.write_text("no socket")
     bound(dead, listening=False).close()
     bound(other, listening=False).close()
     with bound(live, listening=True):
-        sockets.remove_leftovers(short_folder)
+        sockets.remove_leftovers(short_folder, instance="mine")
         assert dead.exists(), "younger than a minute: it may be about to listen"
         later(61)
-        sockets.remove_leftovers(short_folder)
+        sockets.remove_leftovers(short_folder, instance="mine")
         assert {path.name for path in short_folder.iterdir()} == {
             "genericdp-b.sock",
             "genericdp-c.sock",
+            "genericdp-d-mine-1.sock",
             "nvidia.sock",
         }
 
 
 def test_a_folder_that_is_missing_has_no_leftovers(tmp_path: Path) -> None:
-    sockets.remove_leftovers(tmp_path / "missing")
+    sockets.remove_leftovers(tmp_path / "missing", instance="mine")
     assert os.listdir(tmp_path) == []
