@@ -1,0 +1,156 @@
+"""Values for tests of deciding code: files, resources, and one pass over them without a host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp import glob
+from genericdp.devices.inventory import FoundFile, Identity
+from genericdp.discovery import discover
+from genericdp.host.devicefiles import Look
+from genericdp.model import (
+    DeviceNodes,
+    EnvVar,
+    FileType,
+    Inject,
+    Mount,
+    PathSelector,
+    Place,
+    Resource,
+    Selector,
+)
+from genericdp.natural import natural_key
+from genericdp.template import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from genericdp.devices.assembling import Offers
+    from genericdp.devices.offers import Offer
+
+PLACE = Place(file="test.yaml", line=1, column=1)
+
+
+def node(
+    path: str,
+    number: tuple[int, int],
+    *,
+    target: str = "",
+    inode: int = 1,
+    syspath: str | None = None,
+    plugged: str = "",
+    trouble: str = "",
+    block: bool = False,
+) -> FoundFile:
+    """A device node under one of its names."""
+    return FoundFile(
+        path=path,
+        target=target or path,
+        type=FileType.BLOCK if block else FileType.CHAR,
+        identity=Identity(inode=inode, device_number=number, syspath=syspath, plugged=plugged),
+        trouble=trouble,
+    )
+
+
+def plain(path: str, *, folder: bool = False, inode: int = 1) -> FoundFile:
+    """A file or folder."""
+    file_type = FileType.DIRECTORY if folder else FileType.FILE
+    return FoundFile(path=path, target=path, type=file_type, identity=Identity(inode=inode))
+
+
+def selector(*globs: str, types: Iterable[FileType] = ()) -> Selector:
+    """A path selector."""
+    if types:
+        return Selector(candidates=PathSelector(globs=globs, types=tuple(types)))
+    return Selector(candidates=PathSelector(globs=globs))
+
+
+def nodes(path: str, container_path: str | None = None, **keys: object) -> DeviceNodes:
+    """An entry of ``inject.devices``."""
+    inside = None if container_path is None else parse(container_path)
+    return DeviceNodes(path=parse(path), container_path=inside, **keys)  # type: ignore[arg-type]
+
+
+def inject(
+    *devices: DeviceNodes,
+    mounts: Iterable[tuple[str, str]] = (),
+    env: Mapping[str, str] | None = None,
+    separator: str = ",",
+    annotations: Mapping[str, str] | None = None,
+    cdi: Iterable[str] = (),
+) -> Inject:
+    """What a container gets; without devices: the candidates' own nodes."""
+    return Inject(
+        devices=devices or None,
+        mounts=tuple(Mount(host_path=parse(a), container_path=parse(b)) for a, b in mounts),
+        env={
+            name: EnvVar(value=parse(text), separator=separator)
+            for name, text in (env or {}).items()
+        },
+        annotations={key: parse(text) for key, text in (annotations or {}).items()},
+        cdi=tuple(map(parse, cdi)),
+    )
+
+
+def resource(
+    name: str,
+    *match: str | Selector,
+    exclude: Iterable[str] = (),
+    id: str | None = None,  # noqa: A002  # the key's name
+    given: Inject | None = None,
+    **keys: object,
+) -> Resource:
+    """A resource, ``example.com/NAME``, of path selectors."""
+    return Resource(
+        name=f"example.com/{name}",
+        place=PLACE,
+        match=tuple(one if isinstance(one, Selector) else selector(one) for one in match),
+        exclude=tuple(map(selector, exclude)),
+        id=None if id is None else parse(id),
+        inject=given or Inject(),
+        **keys,  # type: ignore[arg-type]
+    )
+
+
+def decide(
+    resources: Iterable[Resource],
+    files: Iterable[FoundFile],
+    previous: Mapping[str, Offer] | None = None,
+    *,
+    now: float = 0.0,
+    hanging: Iterable[str] = (),
+) -> Offers:
+    """Give what the resources offer if these are all the files of the host."""
+    present = sorted(files, key=lambda one: natural_key(one.path))
+    stuck = frozenset(hanging)
+
+    def look(pattern: str) -> Look | None:
+        if pattern in stuck:
+            return None
+        return Look(files=tuple(one for one in present if _finds(pattern, one.path)))
+
+    return discover(
+        tuple(resources), look, node_name="node-1", previous=previous or {}, now=now
+    ).offers
+
+
+def _finds(pattern: str, path: str) -> bool:
+    segments, parts = pattern.split("/"), path.split("/")
+    return len(segments) == len(parts) and all(map(glob.matches, segments, parts))
+
+
+def healthy(offers: Mapping[str, Offer], name: str) -> list[str]:
+    """The ids that are on offer and Healthy."""
+    offered = offers[f"example.com/{name}"].offered
+    return [device_id for device_id, one in offered.items() if not one.unhealthy]
+
+
+def unhealthy(offers: Mapping[str, Offer], name: str) -> dict[str, str]:
+    """The ids that are on offer and Unhealthy, with the reasons."""
+    offered = offers[f"example.com/{name}"].offered
+    return {device_id: one.unhealthy for device_id, one in offered.items() if one.unhealthy}
+
+
+def refusals(offers: Mapping[str, Offer], name: str) -> dict[str, str]:
+    """What was matched and is not offered, with the reasons."""
+    return {one.path: one.reason for one in offers[f"example.com/{name}"].not_offered}

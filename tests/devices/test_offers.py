@@ -1,0 +1,218 @@
+"""What stays on offer from one pass to the next, and how long the list may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericdp.devices.assembling import shared_ids, without_times
+from genericdp.devices.device import Device
+from genericdp.devices.inventory import Identity
+from genericdp.devices.offers import (
+    LIST_LIMIT_BYTES,
+    Offered,
+    listed_bytes,
+    next_to_forget,
+    within_limit,
+)
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from tests.devices.making import decide, healthy, inject, node, nodes, plain, resource, unhealthy
+
+if TYPE_CHECKING:
+    from genericdp.devices.inventory import FoundFile
+    from genericdp.devices.offers import Offer
+    from genericdp.model import Resource
+
+TTY0 = node("/dev/ttyUSB0", (188, 0))
+TTY1 = node("/dev/ttyUSB1", (188, 1))
+SERIAL = resource("x", "/dev/ttyUSB*", forget_after_seconds=300)
+
+
+def test_a_device_that_vanishes_is_unhealthy_at_once_and_one_that_comes_is_seen() -> None:
+    """D3: an unplugged device stays Healthy for ever, or a plugged one is never seen.
+
+    Brought back by keeping ``before`` as it was in ``advance``, or by looking only once.
+    """
+    before = decide([SERIAL], [TTY0])
+    offers = decide([SERIAL], [TTY1], before, now=1.0)
+    assert unhealthy(offers, "x") == {"ttyUSB0": "/dev/ttyUSB0 does not exist"}
+    assert healthy(offers, "x") == ["ttyUSB1"]
+
+
+def test_it_keeps_its_id_and_is_healthy_again_when_it_returns_in_time() -> None:
+    offers = decide([SERIAL], [TTY0])
+    for now, files, state in [
+        (1.0, [], "Unhealthy"),
+        (300.9, [], "Unhealthy"),
+        (300.95, [TTY0], "Healthy"),
+        (400.0, [], "Unhealthy"),
+        (699.9, [], "Unhealthy"),
+        (700.0, [], "forgotten"),
+        (701.0, [TTY0], "Healthy"),
+    ]:
+        offers = decide([SERIAL], files, offers, now=now)
+        found = {**dict.fromkeys(healthy(offers, "x"), "Healthy")}
+        found |= dict.fromkeys(unhealthy(offers, "x"), "Unhealthy")
+        assert found.get("ttyUSB0", "forgotten") == state, now
+
+
+def test_with_zero_seconds_it_is_forgotten_at_once() -> None:
+    one = resource("x", "/dev/ttyUSB*", forget_after_seconds=0)
+    offers = decide([one], [], decide([one], [TTY0]), now=1.0)
+    assert offers["example.com/x"].offered == {}
+
+
+def test_another_device_at_its_place_takes_its_id_at_once() -> None:
+    """D5: another stick on the same path; the offer has the new one's identity.
+
+    Brought back by preferring ``before`` over what is found in ``advance``.
+    """
+    other = node("/dev/ttyUSB0", (188, 0), inode=7, plugged="usb 1:9")
+    offers = decide([SERIAL], [other], decide([SERIAL], [TTY0]), now=1.0)
+    assert healthy(offers, "x") == ["ttyUSB0"]
+    device = offers["example.com/x"].offered["ttyUSB0"].device
+    assert device.identity == other.identity == device.nodes[0].identity
+
+
+@pytest.mark.parametrize(
+    ("resource_now", "files", "hanging", "reason"),
+    [
+        (SERIAL, [], [], "/dev/ttyUSB0 does not exist"),
+        (
+            resource("x", "/dev/ttyUSB*", exclude=["/dev/ttyUSB0"]),
+            [TTY0],
+            [],
+            "/dev/ttyUSB0: excluded by the config",
+        ),
+        (
+            resource("x", "/dev/ttyUSB*", id="new-$(device.name)"),
+            [TTY0],
+            [],
+            "/dev/ttyUSB0 is no longer matched as this device",
+        ),
+        (resource("x", "/dev/other*"), [TTY0], [], "/dev/ttyUSB0 does not exist"),
+        (SERIAL, [plain("/dev/ttyUSB0")], [], "/dev/ttyUSB0 is something else now"),
+        (
+            SERIAL,
+            [node("/dev/ttyUSB0", (188, 0), trouble="not to be trusted")],
+            [],
+            "/dev/ttyUSB0: not to be trusted",
+        ),
+        (SERIAL, [TTY0], ["/dev/ttyUSB*"], "looking at /dev/ttyUSB* does not end"),
+        (
+            resource("x", "/dev/ttyUSB*", "/mnt/slow/*"),
+            [],
+            ["/mnt/slow/*"],
+            "/dev/ttyUSB0 does not exist",
+        ),
+    ],
+)
+def test_the_reason_says_why_it_is_gone(
+    resource_now: Resource, files: list[FoundFile], hanging: list[str], reason: str
+) -> None:
+    before = decide([SERIAL], [TTY0])
+    offers = decide([resource_now], files, before, now=1.0, hanging=hanging)
+    assert unhealthy(offers, "x")["ttyUSB0"] == reason
+
+
+def test_a_device_whose_node_is_missing_is_unhealthy_until_the_node_comes() -> None:
+    one = resource("x", "/dev/ttyUSB*", given=inject(nodes("$(device.path)"), nodes("/dev/ctl")))
+    offers = decide([one], [TTY0])
+    assert unhealthy(offers, "x") == {"ttyUSB0": "/dev/ctl does not exist"}
+    offers = decide([one], [TTY0, node("/dev/ctl", (10, 1))], offers, now=1.0)
+    assert healthy(offers, "x") == ["ttyUSB0"]
+
+
+def test_the_list_is_in_natural_order_whoever_came_first() -> None:
+    files = [node(f"/dev/ttyUSB{i}", (188, i)) for i in (10, 2, 1)]
+    offers = decide([SERIAL], files[:1])
+    offers = decide([SERIAL], files, offers)
+    assert healthy(offers, "x") == ["ttyUSB1", "ttyUSB2", "ttyUSB10"]
+
+
+def test_the_next_moment_to_forget_is_that_of_the_device_gone_longest() -> None:
+    offers = decide([SERIAL], [TTY0, TTY1])
+    assert next_to_forget(offers["example.com/x"].offered, 300) is None
+    offers = decide([SERIAL], [TTY1], offers, now=5.0)
+    offers = decide([SERIAL], [], offers, now=9.0)
+    assert next_to_forget(offers["example.com/x"].offered, 300) == 305.0
+
+
+def test_since_when_a_device_is_gone_is_nothing_the_kubelet_sees() -> None:
+    offers = decide([SERIAL], [TTY0])
+    one = decide([SERIAL], [], offers, now=5.0)["example.com/x"]
+    other = decide([SERIAL], [], offers, now=6.0)["example.com/x"]
+    assert one != other
+    assert without_times(one) == without_times(other)
+
+
+def test_ids_in_two_resources_are_told_apart() -> None:
+    """LAW-4: kubelets up to 1.36 find a device's pod by its id alone."""
+    resources = [resource("x", "/dev/ttyUSB0", id="one"), resource("y", "/dev/ttyUSB1", id="one")]
+    assert shared_ids(decide(resources, [TTY0, TTY1])) == {"one"}
+    assert shared_ids(decide([SERIAL], [TTY0, TTY1])) == frozenset()
+
+
+def device(device_id: str, replicas: int = 1) -> Device:
+    return Device(
+        id=device_id, key=device_id, path=device_id, identity=Identity(inode=1), replicas=replicas
+    )
+
+
+def real_bytes(one: Device, *, numa: int | None) -> int:
+    topology = None if numa is None else api.TopologyInfo(nodes=[api.NUMANode(ID=numa)])
+    listed = [api.Device(ID=share, health="Unhealthy", topology=topology) for share in one.shares]
+    return api.ListAndWatchResponse(devices=listed).ByteSize()
+
+
+@given(st.text("ab:.", min_size=1, max_size=57), st.integers(1, 2000))
+def test_the_size_of_a_list_is_what_protobuf_says(device_id: str, replicas: int) -> None:
+    """LAW-6, K11: all Unhealthy, and each with a NUMA node of two digits or three."""
+    one = device(device_id, replicas)
+    size = listed_bytes(one)
+    assert size == real_bytes(one, numa=None) + 8 * replicas
+    assert real_bytes(one, numa=9) <= size
+    assert size - 1 * replicas <= real_bytes(one, numa=200) <= size
+
+
+@given(
+    st.dictionaries(st.text("abc", min_size=1, max_size=9), st.integers(1, 12), max_size=9),
+    st.integers(0, 900),
+    st.data(),
+)
+def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
+    replicas: dict[str, int], limit: int, data: st.DataObject
+) -> None:
+    """K11: a list that a kubelet does not take makes it reconnect for ever.
+
+    Brought back by giving back ``offered`` as it is in ``within_limit``.
+    """
+    offered = {one: Offered(device=device(one, count)) for one, count in replicas.items()}
+    listed = data.draw(st.sets(st.sampled_from(sorted(offered)))) if offered else set()
+    previous, _ = within_limit("x", {name: offered[name] for name in sorted(listed)}, {}, limit)
+    kept, refused = within_limit("x", offered, previous, limit)
+    assert sum(listed_bytes(one.device) for one in kept.values()) <= limit
+    assert previous.keys() <= kept.keys()
+    assert {*kept, *(one.path for one in refused)} == set(offered)
+    assert list(kept) == [name for name in offered if name in kept]
+    assert all(one.reason.startswith(f"list full: a kubelet takes {limit} ") for one in refused)
+
+
+def test_the_limit_is_met_to_the_byte_with_real_messages() -> None:
+    """K11: LAW-6 allows 4 MiB and not a byte more."""
+    one = resource("x", "/dev/d*", replicas=10_000)
+    files = [node(f"/dev/d{i}", (240, i)) for i in range(20)]
+    offer = decide([one], files)["example.com/x"]
+    size = sum(real_bytes(each.device, numa=200) for each in offer.offered.values())
+    assert 0 < len(offer.offered) < 20
+    assert len(offer.offered) + len(offer.not_offered) == 20
+    assert size <= LIST_LIMIT_BYTES == 4 * 1024 * 1024
+    assert size + real_bytes(files_device(offer), numa=200) > LIST_LIMIT_BYTES
+
+
+def files_device(offer: Offer) -> Device:
+    refused = offer.not_offered[0]
+    return device(refused.path.removeprefix("/dev/"), 10_000)
