@@ -75,8 +75,12 @@ async def ungrouped() -> AsyncIterator[None]:
     """Take an error of ours out of a task group's group: one message is enough for a person."""
     try:
         yield
-    except* GenericdpError as group:
-        error: BaseException = group
+    except BaseExceptionGroup as group:
+        own, others = group.split(GenericdpError)
+        if own is None or others is not None:
+            raise
+        error: BaseException = own
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
+        # Not within except*: what is raised there is put into a group again.
         raise error from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -156,6 +157,41 @@ async def test_a_file_in_place_of_the_kubelets_folder_is_exit_code_2(place: Plac
     async with place.daemon() as daemon:
         assert await daemon.ends() == 2
     assert daemon.lines[-1].startswith(f"genericdp: {place.kubelet_folder} is not a folder (give")
+
+
+NOBODY = ("setpriv", "--reuid=65534", "--clear-groups", sys.executable)
+
+
+def nobody_can_run_it() -> bool:
+    """Say whether we can become somebody else who may read this checkout."""
+    try:
+        return (
+            subprocess.run(
+                [*NOBODY, "-c", "import genericdp"], check=False, capture_output=True
+            ).returncode
+            == 0
+        )
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not nobody_can_run_it(), reason="needs root, and a checkout all may read")
+async def test_a_missing_permission_is_one_line_and_exit_code_2(place: Place) -> None:
+    place.config.write_text(GOOD)
+    process = await asyncio.create_subprocess_exec(
+        *NOBODY,
+        "-m",
+        "genericdp",
+        "run",
+        f"--config={place.config}",
+        "--kubelet-dir=/dev",
+        stderr=asyncio.subprocess.PIPE,
+    )
+    daemon = Daemon(process)
+    assert await daemon.ends() == 2
+    process._transport.close()  # type: ignore[attr-defined]
+    assert daemon.lines[-1] == "genericdp: no permission to make sockets in /dev: run as root\n"
+    assert "Traceback" not in "".join(daemon.lines)
 
 
 async def test_log_lines_are_json_where_that_is_asked_for(place: Place) -> None:

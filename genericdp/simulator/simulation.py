@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.daemon import serve
-from genericdp.errors import GenericdpError
+from genericdp.errors import GenericdpError, UsageError
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 
@@ -111,6 +111,12 @@ class Simulation:
         )
 
     async def _container(self) -> Given | None:
+        wanted = self._supervisor.wanted if self._supervisor else {}
+        for name in self._amounts:
+            if name not in wanted:
+                # No kubelet would refuse it: the scheduler keeps such a pod away.
+                known = ", ".join(wanted) or "none"
+                raise UsageError(f"the config has no resource {name!r} for this node ({known})")
         container = Container(name="container", limits=self._amounts)
         pod = Pod(uid="simulated", containers=(container,))
         admission = await self._kubelet.admit(pod)

@@ -122,6 +122,15 @@ async def test_more_than_there_is_says_what_the_kubelet_would(host: Host) -> Non
     assert "Traceback" not in err
 
 
+async def test_a_resource_that_the_config_lacks_is_bad_usage(host: Host) -> None:
+    code, out, err = await finished(await simulate(host, "--once", "--allocate=example.com/no=1"))
+    assert (code, out) == (2, "")
+    assert err == (
+        "genericdp: the config has no resource 'example.com/no' for this node"
+        " (example.com/serial)\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("config", "said"),
     [
