@@ -142,6 +142,7 @@ async def test_a_config_it_cannot_use_keeps_it_waiting_for_the_first_good_one(
 async def test_a_hangup_while_a_good_config_is_in_force_is_only_told(place: Place) -> None:
     place.config.write_text(GOOD)
     async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
+        await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1, 10)
         await daemon.says("registered")
         place.config.write_text(BAD)
         daemon.process.send_signal(signal.SIGHUP)

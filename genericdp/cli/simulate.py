@@ -136,7 +136,8 @@ class _Screen:
         for title, part in (("Capacity", "capacity"), ("Allocatable", "allocatable")):
             yield f"{title}:"
             yield from self._amounts(picture, listed, part)
-        if without := [name for name in picture.resources if name not in listed]:
+        without = [name for name in picture.resources if name not in listed]
+        if without and self._shown is None:
             yield f"No devices (both 0) of {len(without)} resources:"
             yield from textwrap.wrap(
                 ", ".join(without), 96, initial_indent="  ", subsequent_indent="  "
