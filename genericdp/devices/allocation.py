@@ -120,7 +120,7 @@ def _container_path(template: Template, lookup: Lookup) -> str:
     # A second slash at the start would survive: POSIX lets it mean something else.
     tidy = posixpath.normpath(f"/{path.lstrip('/')}")
     if tidy == "/":
-        raise UnusableValueError(f"'{template}' gives {path!r}, the root of the container")
+        raise UnusableValueError(f"a container path is {path!r}, the root of the container")
     return tidy
 
 

@@ -1,0 +1,272 @@
+"""Globs over device files, and which of these may be handed out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.devices.inventory import Identity
+from genericdp.host.devicefiles import Looker, is_same
+from genericdp.host.root import Root
+from genericdp.model import FileType
+from tests.fixtures.make_tree import Tree, add_adapter, laptop, serial_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MACHINE = Root(Path("/"))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return serial_node(tmp_path)
+
+
+def found(tree: Tree, pattern: str) -> list[str]:
+    return [file.path for file in Looker(tree.root).look(pattern).files]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "paths"),
+    [
+        ("/dev/ttyUSB*", ["/dev/ttyUSB0", "/dev/ttyUSB1"]),
+        ("/dev/ttyUSB[!0]", ["/dev/ttyUSB1"]),
+        ("/dev/[t]tyUSB0", ["/dev/ttyUSB0"]),
+        ("/dev/*USB1", ["/dev/ttyUSB1"]),
+        ("/dev/ttyUSB", []),
+        ("/dev/ttyUSB0", ["/dev/ttyUSB0"]),
+        ("/dev//./ttyUSB0", ["/dev/ttyUSB0"]),
+        ("/dev/ttyUSB0/", ["/dev/ttyUSB0"]),
+        ("/dev/ttyUSB0/x", []),
+        ("/dev/ttyUSB0/*", []),
+        ("/dev/input/event*", [f"/dev/input/event{i}" for i in (0, 1, 10)]),
+        ("/dev/*/event?", ["/dev/input/event0", "/dev/input/event1"]),
+        ("/*/*/event10", ["/dev/input/event10"]),
+        ("/dev/serial/*/usb-FTDI_A1*", ["/dev/serial/by-id/usb-FTDI_A10K5UHJ-if00-port0"]),
+        ("/dev/absent/*", []),
+        ("/absent/*/x", []),
+        ("/dev/snd", ["/dev/snd"]),
+    ],
+)
+def test_a_glob_finds_paths_in_natural_order(tree: Tree, pattern: str, paths: list[str]) -> None:
+    assert found(tree, pattern) == paths
+
+
+def test_hidden_files_are_found_only_by_a_pattern_with_a_dot(tree: Tree) -> None:
+    tree.write("dev/.tmp-x", "")
+    assert "/dev/.tmp-x" not in found(tree, "/dev/*")
+    assert found(tree, "/dev/.t*") == ["/dev/.tmp-x"]
+
+
+@pytest.mark.parametrize("name", ["a*b", "[x]", "a?", "[!a]", "x]", "[", "a b", "é"])
+def test_a_name_that_looks_like_a_pattern_is_found_when_escaped(tree: Tree, name: str) -> None:
+    from genericdp.glob import escape
+
+    tree.write(f"dev/q/{name}", "")
+    tree.write("dev/q/axxb", "")
+    assert found(tree, f"/dev/q/{escape(name)}") == [f"/dev/q/{name}"]
+
+
+def test_in_a_copy_a_plain_file_is_a_node_if_sysfs_names_it(tree: Tree) -> None:
+    tree.write("dev/log", "")
+    files = {file.path: file for file in Looker(tree.root).look("/dev/*").files}
+    assert files["/dev/ttyUSB1"].type is FileType.CHAR
+    assert files["/dev/ttyUSB1"].identity.device_number == (188, 1)
+    assert files["/dev/ttyUSB1"].kernel_name == "ttyUSB1"
+    assert files["/dev/log"].type is FileType.FILE
+    assert files["/dev/snd"].type is FileType.DIRECTORY
+    disk = Looker(laptop(tree.folder).root).examine("/dev/nvme0n1")
+    assert disk is not None
+    assert disk.type is FileType.BLOCK
+
+
+def test_a_link_and_its_target_have_one_key_and_one_identity(tree: Tree) -> None:
+    """D7, on files: brought back by a key made of ``self.path``."""
+    looker = Looker(tree.root)
+    names = [
+        *looker.look("/dev/ttyUSB0").files,
+        *looker.look("/dev/serial/by-id/*A10K5UHJ*").files,
+        *looker.look("/dev/serial/by-path/*:1").files,
+    ]
+    assert len({file.path for file in names}) == 3
+    assert {file.key for file in names} == {"char:188:0"}
+    assert len({file.identity for file in names}) == 1
+    assert [file.is_link for file in names] == [False, True, True]
+
+
+def test_a_wildcard_does_not_lead_through_a_link_to_a_folder(tree: Tree) -> None:
+    """D13: recursion follows /dev/fd and /dev/shm. Brought back by ``os.path.isdir``."""
+    tree.link("dev/all", "/dev/input")
+    tree.link("dev/here", ".")
+    assert found(tree, "/dev/*/event0") == ["/dev/input/event0"]
+    assert found(tree, "/dev/all/event0") == ["/dev/all/event0"], "written out it is meant"
+    assert found(tree, "/dev/all/event?") == ["/dev/all/event0", "/dev/all/event1"]
+
+
+def test_on_this_machine_wildcards_stay_out_of_fd() -> None:
+    """D13, on the real /dev. Brought back by ``os.path.isdir``."""
+    assert [file.path for file in Looker(MACHINE).look("/dev/f*/*").files] == []
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A folder on another filesystem than /dev itself."""
+    if not os.path.isdir("/dev/shm") or os.stat("/dev/shm").st_dev == os.stat("/dev").st_dev:
+        pytest.skip("/dev/shm is no filesystem of its own")
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="genericdp-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_link_from_another_filesystem_smuggles_no_node_in(elsewhere: Path) -> None:
+    """D13: anybody can write to /dev/shm.
+
+    Brought back by looking at the ``st_dev`` of the target alone in ``_node_trouble``.
+    """
+    (elsewhere / "innocent").symlink_to("/dev/null")
+    (elsewhere / "folder").symlink_to("/dev")
+    for name in ("innocent", "folder/null"):
+        file = Looker(MACHINE).examine(f"{elsewhere}/{name}")
+        assert file is not None
+        assert file.key == "char:1:3"
+        assert "is not on the filesystem mounted at /dev" in file.trouble
+        assert is_same(MACHINE, file.path, file.identity) is False, "nor at an allocation"
+    null = Looker(MACHINE).examine("/dev/null")
+    assert null is not None
+    assert (null.trouble, is_same(MACHINE, "/dev/null", null.identity)) == ("", True)
+
+
+def test_a_link_through_proc_is_not_trusted() -> None:
+    with open("/dev/null", "rb") as file:
+        one = Looker(MACHINE).examine(f"/dev/fd/{file.fileno()}")
+    assert one is None or "not on the filesystem mounted at /dev" in one.trouble
+
+
+def test_a_link_to_a_folder_of_another_filesystem_is_not_handed_out(
+    tmp_path: Path, elsewhere: Path
+) -> None:
+    if os.stat(tmp_path).st_dev == os.stat(elsewhere).st_dev:
+        pytest.skip("the temporary folder lies on the filesystem of /dev/shm")
+    (elsewhere / "etc").symlink_to(tmp_path)
+    (elsewhere / "own").mkdir()
+    (elsewhere / "near").symlink_to("own")
+    files = {file.path: file for file in Looker(MACHINE).look(f"{elsewhere}/*").files}
+    troubles = {path.rpartition("/")[2]: file.trouble for path, file in files.items()}
+    assert troubles == {"etc": "it is a link to another filesystem", "near": "", "own": ""}
+
+
+@pytest.mark.parametrize(
+    ("name", "trouble"),
+    [
+        (b"\xff", "its name is not valid UTF-8"),
+        (b"a\nb", "its name holds a control character"),
+        (b"\x1b[31m", "its name holds a control character"),
+        (b"\x7f", "its name holds a control character"),
+        ("caf\u00e9\u00a0\u200b".encode(), ""),
+    ],
+)
+def test_names_that_cannot_be_told_to_the_kubelet_are_refused(
+    tree: Tree, name: bytes, trouble: str
+) -> None:
+    os.mkdir(os.fsencode(tree.folder / "dev/odd"))
+    with open(os.fsencode(tree.folder / "dev/odd/") + b"/" + name, "wb"):
+        pass
+    tree.link("dev/odd-link", os.fsdecode(b"odd/" + name))
+    for pattern in ("/dev/odd/*", "/dev/odd-link"):
+        (file,) = Looker(tree.root).look(pattern).files
+        assert file.trouble == trouble
+        assert file.shown.isprintable()
+
+
+def folders(tree: Tree, pattern: str) -> set[str]:
+    return set(Looker(tree.root).look(pattern).folders)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("/dev/ttyUSB*", {"/dev"}),
+        ("/dev/ttyUSB0", {"/dev"}),
+        ("/dev/none", {"/dev"}),
+        ("/dev/none/by/id", {"/dev"}),
+        ("/dev/none/by/*", {"/dev"}),
+        ("/dev/ttyUSB0/below", {"/dev"}),
+        ("/none/of/this", {"/"}),
+        ("/dev/serial/by-id/*", {"/dev/serial/by-id", "/dev"}),
+        ("/dev/serial/*/none", {"/dev/serial", "/dev/serial/by-id", "/dev/serial/by-path"}),
+        ("/dev/dangling", {"/dev", "/dev/snd"}),
+        ("/dev/chain/ttyUSB0", {"/dev", "/dev/snd"}),
+        ("/dev/chain/tty*", {"/dev", "/dev/snd"}),
+    ],
+)
+def test_the_folders_to_watch_are_those_where_a_change_could_count(
+    tree: Tree, pattern: str, expected: set[str]
+) -> None:
+    tree.link("dev/dangling", "snd/not/yet")
+    tree.link("dev/chain", "/dev/snd/back")
+    tree.link("dev/snd/back", "/dev")
+    assert folders(tree, pattern) == expected
+
+
+def test_identity_tells_every_way_in_which_a_device_can_be_another_one() -> None:
+    """D5, as a pure function: a number alone does not tell a replug.
+
+    Brought back by leaving one of these fields out of Identity, or out of its comparison.
+    """
+    one = Identity(inode=1, device_number=(188, 0), syspath="/sys/devices/a", plugged="usb 1:5")
+    assert one == replace(one)
+    for other in (
+        replace(one, inode=2),
+        replace(one, device_number=(188, 1)),
+        replace(one, syspath="/sys/devices/b"),
+        replace(one, plugged="usb 1:6"),
+    ):
+        assert other != one
+
+
+@pytest.mark.parametrize("base", ["/dev/shm", None])
+def test_a_node_that_was_removed_or_made_again_is_told(base: str | None) -> None:
+    """D4, D5, on tmpfs (never reuses an inode) and where the temporary folder lies.
+
+    ext4 reuses an inode at once; there the USB number tells. Brought back by comparing the
+    device number alone in ``is_same``.
+    """
+    if base is not None and not os.path.isdir(base):
+        pytest.skip(f"no {base}")
+    with tempfile.TemporaryDirectory(dir=base) as folder:
+        tree = serial_node(Path(folder))
+        path = "/dev/serial/by-id/usb-FTDI_A10K5UHJ-if00-port0"
+        before = Looker(tree.root).examine(path)
+        assert before is not None
+        assert is_same(tree.root, path, before.identity) is True
+        tree.remove("dev/ttyUSB0")
+        assert is_same(tree.root, path, before.identity) is None
+        add_adapter(tree, 0, "A10K5UHJ", plugged="9")
+        assert is_same(tree.root, path, before.identity) is False
+        after = Looker(tree.root).examine(path)
+        assert after is not None
+        assert after.identity.device_number == before.identity.device_number
+        tree.link(path[1:], "../../ttyUSB1")
+        assert is_same(tree.root, path, after.identity) is False
+
+
+def test_the_committed_tree_is_what_its_maker_makes(tmp_path: Path) -> None:
+    committed = Path(__file__).parents[1] / "fixtures" / "laptop"
+    laptop(tmp_path)
+
+    def content(folder: Path) -> dict[str, str]:
+        return {
+            str(path.relative_to(folder)): os.readlink(path)
+            if path.is_symlink()
+            else path.read_text()
+            for path in sorted(folder.rglob("*"))
+            if path.is_symlink() or path.is_file()
+        }
+
+    assert content(committed) == content(tmp_path)

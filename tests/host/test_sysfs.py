@@ -1,0 +1,83 @@
+"""What sysfs says of a device number."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from genericdp.host.root import Root
+from genericdp.host.sysfs import device_names, plugged_of, syspath_of
+from genericdp.model import FileType
+from tests.fixtures.make_tree import Tree, laptop, serial_node
+
+CHAR, BLOCK = FileType.CHAR, FileType.BLOCK
+
+
+def test_a_number_leads_to_its_folder(tmp_path: Path) -> None:
+    root = laptop(tmp_path).root
+    assert syspath_of(root, CHAR, (1, 3)) == "/sys/devices/virtual/mem/null"
+    assert syspath_of(root, BLOCK, (1, 3)) is None
+    assert syspath_of(root, CHAR, (250, 0)) is None
+
+
+def test_a_copy_whose_links_became_folders_has_no_syspath(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.write("sys/dev/char/188:0/uevent", "DEVNAME=ttyUSB0\n")
+    assert syspath_of(tree.root, CHAR, (188, 0)) is None
+    assert device_names(tree.root) == {"ttyUSB0": (CHAR, (188, 0))}
+
+
+def test_links_that_do_not_lead_to_devices_give_no_syspath(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.link("sys/dev/char/1:1", "/etc")
+    tree.link("sys/dev/char/1:2", "../../../../../sys/devices/../../etc")
+    assert [syspath_of(tree.root, CHAR, (1, n)) for n in (1, 2)] == [None, None]
+
+
+def test_what_grows_with_each_replug(tmp_path: Path) -> None:
+    tree = laptop(tmp_path)
+    serial_node(tmp_path)
+
+    def plugged(kind: FileType, *number: int) -> str:
+        pair = (number[0], number[1])
+        return plugged_of(tree.root, kind, syspath_of(tree.root, kind, pair))
+
+    assert plugged(CHAR, 81, 1) == "usb 1:3"
+    assert plugged(CHAR, 188, 0) == "usb 1:5"
+    assert plugged(CHAR, 188, 1) == "usb 1:6"
+    assert plugged(BLOCK, 259, 0) == "diskseq 1"
+    assert plugged(BLOCK, 259, 1) == "diskseq 1", "a partition goes with its disk"
+    assert plugged(CHAR, 1, 3) == ""
+    assert plugged_of(tree.root, CHAR, None) == ""
+
+
+@pytest.mark.parametrize("junk", ["x:y", "1", "1:2:3", "0x1:2", "²:1"])
+def test_what_is_no_number_in_sysfs_is_passed_over(tmp_path: Path, junk: str) -> None:
+    tree = Tree(tmp_path)
+    tree.write(f"sys/dev/char/{junk}/uevent", "DEVNAME=junk\n")
+    tree.node("null", "1:3")
+    assert device_names(tree.root) == {"null": (CHAR, (1, 3))}
+
+
+def test_a_device_without_a_uevent_or_name_is_passed_over(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.write("sys/devices/x/y/dev", "1:3\n")
+    tree.link("sys/dev/char/1:3", "../../devices/x/y")
+    tree.write("sys/dev/char/1:4/uevent", "DEVNAME=\nnonsense\n")
+    tree.link("sys/dev/char/1:5", "../../devices/gone")
+    assert device_names(tree.root) == {}
+
+
+def test_a_folder_without_sys_names_nothing(tmp_path: Path) -> None:
+    assert device_names(Root(tmp_path)) == {}
+
+
+def test_this_machine_agrees_with_the_kernel() -> None:
+    root = Root(Path("/"))
+    for kind in (CHAR, BLOCK):
+        for entry in os.listdir(f"/sys/dev/{kind}"):
+            major, minor = map(int, entry.split(":"))
+            real = os.path.realpath(f"/sys/dev/{kind}/{entry}")
+            assert syspath_of(root, kind, (major, minor)) == real
