@@ -67,6 +67,17 @@ class Plugin:
             raise AssertionError
         return at - since
 
+    async def first_listed(self) -> None:
+        """Wait for the first list of every resource; raises RuntimeError if the process ends."""
+        async with asyncio.TaskGroup() as tasks:
+            listed = tasks.create_task(self.listed(self.started))
+            ended = tasks.create_task(self.process.wait())
+            await asyncio.wait((listed, ended), return_when=asyncio.FIRST_COMPLETED)
+            listed.cancel()
+            ended.cancel()
+        if self.process.returncode is not None:
+            raise RuntimeError(f"it ended with {self.process.returncode}")
+
 
 def things(count: int, *, prefix: str = "") -> Globs:
     """Give so many resources of one node each."""
@@ -118,10 +129,12 @@ class Bench:
             started=started,
         )
         try:
-            await plugin.listed(started)
+            try:
+                await plugin.first_listed()
+            except* (RuntimeError, TimeoutError) as error:
+                told = log.read_text(encoding="utf-8")[-2000:]
+                raise RuntimeError(f"the {side} does not serve:\n{told}") from error
             yield plugin
-        except TimeoutError as error:
-            raise RuntimeError(f"the {side}: {error}\n{log.read_text()[-2000:]}") from error
         finally:
             if process.returncode is None:
                 process.terminate()

@@ -102,8 +102,9 @@ class Plugin:
         name = self._names.next_name(self.resource)
         path = self._kubelet.path / name
         async with listening(path, self._service) as streams:
-            await check(path, timeout_seconds=self._timing.self_check)
-            await self._register(name, kubelet)
+            async with self._kubelet.turns.turn():
+                await check(path, timeout_seconds=self._timing.self_check)
+                await self._register(name, kubelet)
             await self._stream_opened(streams, kubelet)
             log.info("registered")
             self.active.value = True

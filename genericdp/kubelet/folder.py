@@ -13,6 +13,7 @@ from genericdp.errors import KubeletError, UsageError
 from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.kubelet.registration import KUBELET_SOCKET
 from genericdp.kubelet.sockets import check_length
+from genericdp.kubelet.turns import Turns
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class KubeletFolder:
         check_length(path)
         self.path = path
         self.socket: Observed[SocketIdentity | None] = Observed(None)
+        self.turns = Turns()
         self._looked = False
         self._poll_seconds = poll_seconds
         self._open_inotify = open_inotify
