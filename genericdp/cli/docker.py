@@ -33,7 +33,8 @@ def _device(node: DeviceNode, root: Root) -> str:
     host_path = node.host_path
     if ":" in host_path:
         # They split at colons. A link may have one (by-path has), its node hardly ever.
-        host_path = root.walk(host_path).at
+        walk = root.walk(host_path)
+        host_path = host_path if walk.error else walk.at
     for path, remedy in (
         (host_path, ""),
         (node.container_path, " (give it another containerPath)"),

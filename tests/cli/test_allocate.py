@@ -1,0 +1,260 @@
+"""``genericdp allocate``: what a container would get, as text, JSON and arguments of docker."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+from genericdp.cli import main
+from genericdp.cli.docker import docker_arguments
+from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
+from genericdp.errors import GenericdpError
+from genericdp.host.root import Root
+from tests.fixtures.make_tree import serial_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CONFIG = """\
+apiVersion: genericdp.io/v1alpha1
+kind: DevicePluginConfig
+resources:
+  - name: example.com/serial
+    match: [{path: /dev/ttyUSB*}]
+    replicas: 2
+    inject:
+      devices:
+        - {path: $(device.path), containerPath: /dev/serial$(allocation.index)}
+        - {path: /dev/video0, permissions: r, optional: true}
+      mounts: [{hostPath: /opt/driver, containerPath: /usr/lib/driver}]
+      env: {PORT: /dev/serial$(allocation.index)}
+      annotations: {example.com/serial: $(device.name)}
+      cdi: [vendor.com/serial=$(device.name)]
+  - name: example.com/fixed
+    match: [{path: /dev/input/*}]
+    inject: {devices: [{path: $(device.path), containerPath: /dev/event}]}
+  - name: example.com/by-path
+    match: [{path: "/dev/serial/by-path/*"}]
+"""
+
+
+@pytest.fixture
+def argv(tmp_path: Path) -> list[str]:
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG)
+    serial_node(tmp_path / "host")
+    return ["allocate", "--root", str(tmp_path / "host"), "--config", str(config)]
+
+
+def test_text_shows_everything_a_container_would_get(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*argv, "example.com/serial=3"]) == 0
+    assert (
+        capsys.readouterr().out
+        == """\
+example.com/serial:
+  device      /dev/serial0 (rw) from /dev/ttyUSB0
+  device      /dev/video0 (r) from /dev/video0
+  device      /dev/serial1 (rw) from /dev/ttyUSB1
+  mount       /usr/lib/driver (ro) from /opt/driver
+  env         PORT=/dev/serial0,/dev/serial1
+  annotation  example.com/serial=ttyUSB0,ttyUSB1
+  cdi         vendor.com/serial=ttyUSB0
+  cdi         vendor.com/serial=ttyUSB1
+"""
+    )
+
+
+def test_json_says_the_same(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*argv, "example.com/serial=1", "example.com/fixed=1", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "example.com/serial": {
+            "devices": [
+                {
+                    "hostPath": "/dev/ttyUSB0",
+                    "containerPath": "/dev/serial0",
+                    "permissions": "rw",
+                },
+                {"hostPath": "/dev/video0", "containerPath": "/dev/video0", "permissions": "r"},
+            ],
+            "mounts": [
+                {
+                    "hostPath": "/opt/driver",
+                    "containerPath": "/usr/lib/driver",
+                    "readOnly": True,
+                }
+            ],
+            "env": {"PORT": "/dev/serial0"},
+            "annotations": {"example.com/serial": "ttyUSB0"},
+            "cdi": ["vendor.com/serial=ttyUSB0"],
+        },
+        "example.com/fixed": {
+            "devices": [
+                {
+                    "hostPath": "/dev/input/event0",
+                    "containerPath": "/dev/event",
+                    "permissions": "rw",
+                }
+            ],
+            "mounts": [],
+            "env": {},
+            "annotations": {},
+            "cdi": [],
+        },
+    }
+
+
+def test_docker_gets_arguments(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*argv, "example.com/serial=1", "--id", "ttyUSB1::1", "-o", "docker"]) == 0
+    assert shlex.split(capsys.readouterr().out) == [
+        "--device=/dev/ttyUSB1:/dev/serial0:rw",
+        "--device=/dev/video0:/dev/video0:r",
+        "--mount=type=bind,source=/opt/driver,target=/usr/lib/driver,readonly",
+        "--env=PORT=/dev/serial0",
+        "--annotation=example.com/serial=ttyUSB1",
+        "--device=vendor.com/serial=ttyUSB1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (["example.com/none=1"], 2, "the config has no resource 'example.com/none' for this node"),
+        (["example.com/serial=5"], 1, "example.com/serial: 5 wanted, 4 healthy"),
+        (["example.com/serial=1", "--id", "x"], 1, "no device 'x' is on offer"),
+        (
+            ["example.com/serial=1", "--id", "ttyUSB0", "--id", "ttyUSB1"],
+            2,
+            "example.com/serial: 2 devices named by --id, but 1 asked for",
+        ),
+        (["example.com/fixed=2"], 1, "would both be '/dev/event' in the container"),
+        (["example.com/fixed"], 2, "'example.com/fixed' is not of the form RESOURCE=N"),
+        ([], 2, "the following arguments are required: RESOURCE=N"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    argv: list[str],
+    words: list[str],
+    code: int,
+    complaint: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """D9 among them: two devices at one path of the container."""
+    assert main([*argv, *words]) == code
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert complaint in printed.err
+
+
+def test_one_device_named_twice_is_meant_once(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["example.com/fixed=1", "--id", "event10", "--id", "event10", "-o", "json"]
+    assert main([*argv, *words]) == 0
+    (device,) = json.loads(capsys.readouterr().out)["example.com/fixed"]["devices"]
+    assert device["hostPath"] == "/dev/input/event10"
+
+
+def test_a_link_with_a_colon_becomes_the_node_of_the_same_root(
+    tmp_path: Path, argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.yaml"
+    head, tail = CONFIG.partition("  - name:")[0], CONFIG.rpartition("  - name:")[2]
+    text = f"{head}  - name:{tail}"
+    config.write_text(
+        text + '    inject: {devices: [{path: "$(device.path)", containerPath: /dev/tty}]}\n'
+    )
+    assert main([*argv, "example.com/by-path=1", "-o", "docker"]) == 0
+    assert capsys.readouterr().out == "--device=/dev/ttyUSB0:/dev/tty:rw\n"
+    config.write_text(text)
+    assert main([*argv, "example.com/by-path=1", "-o", "docker"]) == 1
+    assert capsys.readouterr().err == (
+        "genericdp: /dev/serial/by-path/pci-0000:00:14.0-usb-0:1 holds a colon, which docker run"
+        " and podman run do not take in --device (give it another containerPath)\n"
+    )
+
+
+def arguments(**edits: object) -> list[str]:
+    one = ContainerEdits(**edits)  # type: ignore[arg-type]
+    return shlex.split(docker_arguments([one], Root(Path("/"))))
+
+
+HARD = ["a b", "a,b", 'a"b', "a'b", "a;b", "$(x)", "a=b", "a\\b", "é"]
+
+
+@pytest.mark.parametrize("text", HARD)
+def test_hard_texts_reach_docker_as_they_are(text: str) -> None:
+    path = f"/x/{text}"
+    node = DeviceNode(host_path=path, container_path=path, permissions="rwm")
+    assert arguments(devices=(node,)) == [f"--device={path}:{path}:rwm"]
+    assert arguments(env={"A": text}) == [f"--env=A={text}"]
+    assert arguments(annotations={"a/b": text}) == [f"--annotation=a/b={text}"]
+
+
+def test_commas_and_quotes_in_mounts_are_quoted_as_csv() -> None:
+    mounts = (
+        BindMount(host_path="/a,b", container_path='/c"d', read_only=True),
+        BindMount(host_path="/a:b", container_path="/c d", read_only=False),
+    )
+    assert arguments(mounts=mounts) == [
+        '--mount=type=bind,"source=/a,b","target=/c""d",readonly',
+        "--mount=type=bind,source=/a:b,target=/c d",
+    ]
+
+
+def test_a_node_with_a_colon_of_its_own_cannot_be_said() -> None:
+    node = DeviceNode(host_path="/dev/a:b", container_path="/dev/ab", permissions="rw")
+    with pytest.raises(GenericdpError, match=r"^/dev/a:b holds a colon"):
+        arguments(devices=(node,))
+
+
+@pytest.fixture
+def create(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
+    """Makes containers with podman, which are never started, and gives what it understood."""
+    if shutil.which("podman") is None:
+        pytest.skip("no podman here")
+    (tmp_path / "rootfs").mkdir()
+    name = f"genericdp-{uuid4().hex}"
+
+    def podman(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["podman", *words], capture_output=True, text=True, timeout=60, check=False
+        )
+
+    def create(*words: str) -> dict[str, Any]:
+        rootfs = str(tmp_path / "rootfs")
+        plain = ["create", "--name", name, "--network=none"]
+        if podman(*plain, "--rootfs", rootfs, "/bin/true").returncode:
+            pytest.skip("podman can make no container here")
+        podman("rm", name)
+        made = podman(*plain, *words, "--rootfs", rootfs, "/bin/true")
+        assert made.returncode == 0, made.stderr
+        inspected: list[dict[str, Any]] = json.loads(podman("inspect", name).stdout)
+        return inspected[0]
+
+    yield create
+    podman("rm", "--force", name)
+
+
+def test_podman_understands_the_arguments(create: Callable[..., dict[str, Any]]) -> None:
+    node = DeviceNode(host_path="/dev/null", container_path="/dev/x y", permissions="r")
+    made = create(
+        *arguments(
+            devices=(node,),
+            mounts=(BindMount(host_path="/etc", container_path="/a,b", read_only=True),),
+            env={"A": "b,c d"},
+            annotations={"example.com/a": "b c"},
+        )
+    )
+    mounts = [(one["Source"], one["Destination"], one["RW"]) for one in made["Mounts"]]
+    assert ("/etc", "/a,b", False) in mounts
+    assert "A=b,c d" in made["Config"]["Env"]
+    assert made["Config"]["Annotations"]["example.com/a"] == "b c"
