@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.errors import InvalidCallError, OverdueCallError, UnusableDeviceError
 from genericdp.host.devicefiles import is_same
-from genericdp.host.threads import in_daemon_thread
+from genericdp.host.workers import in_worker
 from genericdp.kubelet import messages
 from genericdp.observed import Observed, until
 from genericdp.template import UnusableValueError
@@ -104,9 +104,7 @@ class Service:
         distinct = list({device.id: device for device in devices}.values())
         try:
             async with asyncio.timeout(self._check_seconds):
-                reason = await in_daemon_thread(
-                    lambda: self._check(self._root, distinct), name="allocate"
-                )
+                reason = await in_worker(lambda: self._check(self._root, distinct))
         except TimeoutError as error:
             names = ", ".join(device.id for device in distinct)
             raise OverdueCallError(

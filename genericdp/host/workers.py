@@ -1,0 +1,62 @@
+"""Threads for short looks at the host, used again: starting one costs more than such a look."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+MOST_IDLE = 4
+"""So many are kept; more come when more looks happen at once, or hang, and end after theirs."""
+
+_idle: list[SimpleQueue[Callable[[], None]]] = []
+
+
+async def in_worker(work: Callable[[], T]) -> T:
+    """Run ``work`` off the loop and give its result or raise its exception.
+
+    A thread that never comes back is left alone: it holds up neither others nor the exit.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def job() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001  # raised again where it is waited for
+            deliver: Callable[[], None] = partial(_settle, done, done.set_exception, error)
+        else:
+            deliver = partial(_settle, done, done.set_result, result)
+        with suppress(RuntimeError):  # the loop has been closed meanwhile: nobody waits
+            loop.call_soon_threadsafe(deliver)
+
+    try:
+        jobs = _idle.pop()
+    except IndexError:
+        jobs = SimpleQueue()
+        threading.Thread(target=_serve, args=(jobs,), name="worker", daemon=True).start()
+    jobs.put(job)
+    return await done
+
+
+def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        job = jobs.get()
+        job()
+        del job  # what it looked at must not live on in an idle thread
+        if len(_idle) >= MOST_IDLE:
+            return
+        _idle.append(jobs)
+
+
+def _settle(done: asyncio.Future[Any], settle: Callable[[Any], None], outcome: object) -> None:
+    if not done.done():
+        settle(outcome)

@@ -1,0 +1,62 @@
+"""Threads that are used again."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from genericdp.host.workers import MOST_IDLE, in_worker
+
+
+async def test_the_result_comes_from_another_thread() -> None:
+    assert await in_worker(threading.get_ident) != threading.get_ident()
+
+
+async def test_an_exception_is_raised_where_it_is_waited_for() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await in_worker(lambda: 1 // 0)
+
+
+async def test_one_look_after_the_other_does_not_start_a_thread_for_each() -> None:
+    seen = {await in_worker(threading.get_ident) for _ in range(100)}
+    assert len(seen) <= MOST_IDLE + 1
+
+
+async def test_one_that_hangs_does_not_hold_up_the_next() -> None:
+    release = threading.Event()
+    try:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await in_worker(release.wait)
+        async with asyncio.timeout(5):
+            assert await in_worker(lambda: "next") == "next"
+    finally:
+        release.set()
+
+
+async def test_many_at_once_all_run_and_few_threads_stay() -> None:
+    together = threading.Barrier(20)
+    async with asyncio.timeout(5):
+        await asyncio.gather(*(in_worker(together.wait) for _ in range(20)))
+        while sum(one.name == "worker" for one in threading.enumerate()) > MOST_IDLE + 1:
+            await asyncio.sleep(0.001)
+
+
+def test_a_loop_that_is_closed_meanwhile_is_no_trouble() -> None:
+    release, ran = threading.Event(), threading.Event()
+
+    def work() -> None:
+        release.wait()
+        ran.set()
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await in_worker(work)
+
+    asyncio.run(give_up())
+    release.set()
+    assert ran.wait(5)
+    assert asyncio.run(in_worker(lambda: 1)) == 1
