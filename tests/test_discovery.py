@@ -137,14 +137,16 @@ async def test_a_folder_that_hangs_concerns_its_devices_alone_until_it_answers(
 
     gate.open.clear()
     tree.remove("dev/ttyUSB1")
-    second = await discoverer.discover([SERIAL, INPUT], first.offers)
+    async with asyncio.timeout(5):
+        second = await discoverer.discover([SERIAL, INPUT], first.offers)
     reason = "looking at /dev/input/* does not end"
     names = ["event0", "event1", "event10"]
     assert unhealthy(second.offers, "input") == dict.fromkeys(names, reason)
     assert healthy(second.offers, "serial") == ["ttyUSB0"], "changes elsewhere are still seen"
 
     gate.looked.clear()
-    third = await discoverer.discover([SERIAL, INPUT], second.offers)
+    async with asyncio.timeout(5):
+        third = await discoverer.discover([SERIAL, INPUT], second.offers)
     assert gate.looked == ["/dev/ttyUSB*"], "one thread hangs there, not one more each pass"
     assert unhealthy(third.offers, "input") == dict.fromkeys(names, reason)
 

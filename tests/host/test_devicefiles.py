@@ -102,7 +102,7 @@ def test_a_link_and_its_target_have_one_key_and_one_identity(tree: Tree) -> None
 
 def test_a_wildcard_does_not_lead_through_a_link_to_a_folder(tree: Tree) -> None:
     """D13: recursion follows /dev/fd and /dev/shm. Brought back by ``os.path.isdir``."""
-    tree.link("dev/all", "/dev/input")
+    tree.link("dev/all", "input")
     tree.link("dev/here", ".")
     assert found(tree, "/dev/*/event0") == ["/dev/input/event0"]
     assert found(tree, "/dev/all/event0") == ["/dev/all/event0"], "written out it is meant"

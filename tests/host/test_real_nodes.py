@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from genericdp.discovery import Discovery
 
 ADD, REMOVE = 0x4C80, 0x4C81
-NUMBERS = range(70, 73)
+TRIPLES = (range(70, 73), range(73, 76), range(76, 79))
+"""One of them is free if another run of these tests has its devices just now."""
 MACHINE = Root(Path("/"))
 
 pytestmark = pytest.mark.skipif(
@@ -33,9 +34,11 @@ pytestmark = pytest.mark.skipif(
 
 
 class Loops:
-    """Loop devices of this test alone."""
+    """Three loop devices of this test alone, by number."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: range) -> None:
+        self.first, self.second, self.third = numbers
+        self.pattern = f"/dev/loop7[{numbers[0] % 10}-{numbers[-1] % 10}]"
         self._control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
 
     def add(self, number: int) -> str:
@@ -49,7 +52,7 @@ class Loops:
         fcntl.ioctl(self._control, REMOVE, number)
 
     def close(self) -> None:
-        for number in NUMBERS:
+        for number in (self.first, self.second, self.third):
             if os.path.exists(f"/dev/loop{number}"):
                 self.remove(number)
         os.close(self._control)
@@ -57,16 +60,21 @@ class Loops:
 
 @pytest.fixture
 def loops() -> Iterator[Loops]:
-    if any(os.path.exists(f"/dev/loop{number}") for number in NUMBERS):
-        pytest.skip("loop devices 70 to 72 belong to somebody else")
-    loops = Loops()
+    free = [
+        numbers
+        for numbers in TRIPLES
+        if not any(os.path.exists(f"/dev/loop{number}") for number in numbers)
+    ]
+    if not free:
+        pytest.skip("loop devices 70 to 78 belong to somebody else")
+    loops = Loops(free[0])
     yield loops
     loops.close()
 
 
-def look(previous: Discovery | None = None) -> Discovery:
+def look(loops: Loops, previous: Discovery | None = None) -> Discovery:
     return discover(
-        [resource("loop", "/dev/loop7[0-2]")],
+        [resource("loop", loops.pattern)],
         Looker(MACHINE).look,
         node_name="node-1",
         previous=previous.offers if previous else {},
@@ -76,37 +84,38 @@ def look(previous: Discovery | None = None) -> Discovery:
 
 def test_real_devices_come_and_go(loops: Loops) -> None:
     """D3, on real nodes: brought back by keeping what ``advance`` was given before."""
-    loops.add(70)
-    first = look()
-    assert healthy(first.offers, "loop") == ["loop70"]
+    path, other = loops.add(loops.first), f"loop{loops.third}"
+    name = path.removeprefix("/dev/")
+    first = look(loops)
+    assert healthy(first.offers, "loop") == [name]
     assert "/dev" in first.folders
-    loops.remove(70)
-    loops.add(72)
-    second = look(first)
-    assert healthy(second.offers, "loop") == ["loop72"]
-    assert unhealthy(second.offers, "loop") == {"loop70": "/dev/loop70 does not exist"}
+    loops.remove(loops.first)
+    loops.add(loops.third)
+    second = look(loops, first)
+    assert healthy(second.offers, "loop") == [other]
+    assert unhealthy(second.offers, "loop") == {name: f"{path} does not exist"}
 
 
 def test_a_device_that_was_removed_and_added_again_is_another_one(loops: Loops) -> None:
-    """D4, D5, on devtmpfs: the number 7:70 is the same.
+    """D4, D5, on devtmpfs: the number is the same.
 
     Brought back by comparing ``device_number`` alone in ``is_same``.
     """
-    path = loops.add(70)
+    path = loops.add(loops.first)
     before = Looker(MACHINE).examine(path)
     assert before is not None
     assert before.type is FileType.BLOCK
-    assert before.identity.device_number == (7, 70)
-    assert before.identity.syspath == "/sys/devices/virtual/block/loop70"
+    assert before.identity.device_number == (7, loops.first)
+    assert before.identity.syspath == f"/sys/devices/virtual/block/loop{loops.first}"
     assert is_same(MACHINE, path, before.identity) is True
-    loops.remove(70)
+    loops.remove(loops.first)
     assert is_same(MACHINE, path, before.identity) is None
-    loops.add(70)
+    loops.add(loops.first)
     after = Looker(MACHINE).examine(path)
     assert after is not None
     assert after.identity.device_number == before.identity.device_number
     assert is_same(MACHINE, path, before.identity) is False
-    if os.path.exists("/sys/devices/virtual/block/loop70/diskseq"):
+    if os.path.exists(f"{before.identity.syspath}/diskseq"):
         assert after.identity.plugged.startswith("diskseq ")
         assert after.identity.plugged != before.identity.plugged
 
@@ -118,7 +127,7 @@ async def test_the_kernel_tells_of_both(loops: Loops) -> None:
         assert watch.set_folders(["/dev"])
         for change in (loops.add, loops.remove):
             changed.clear()
-            change(71)
+            change(loops.second)
             async with asyncio.timeout(5):
                 await changed.wait()
     finally:
