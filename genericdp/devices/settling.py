@@ -80,8 +80,7 @@ def _by_right(devices: Sequence[Owned], previous: Mapping[str, Offer]) -> list[O
         for name, offer in previous.items()
     }
 
-    def standing(owned: Owned) -> int:
-        resource, device = owned
+    def standing(resource: Resource, device: Device) -> int:
         before = on_offer.get(resource.name, {}).get(device.key)
         return 2 if before is None else int(before != device.id)
 
@@ -89,6 +88,8 @@ def _by_right(devices: Sequence[Owned], previous: Mapping[str, Offer]) -> list[O
         device = owned[1]
         return natural_key(device.identity.syspath or device.path)
 
-    newcomers = [owned for owned in devices if standing(owned) == 2]
-    known = [owned for owned in devices if standing(owned) < 2]
-    return [*sorted(known, key=standing), *sorted(newcomers, key=place)]
+    ranks: tuple[list[Owned], ...] = ([], [], [])
+    for owned in devices:
+        ranks[standing(*owned)].append(owned)
+    same_id, other_id, newcomers = ranks
+    return [*same_id, *other_id, *sorted(newcomers, key=place)]

@@ -78,7 +78,7 @@ class Looker:
         target, links, status = self._resolve(path)
         file_type, number = self._type_and_number(target, status)
         syspath = None if number is None else syspath_of(self._root, file_type, number)
-        trouble = _name_trouble(path) or _name_trouble(target)
+        trouble = _name_trouble(path) or (_name_trouble(target) if target != path else "")
         if number is not None:
             trouble = trouble or self._node_trouble(target, status, links)
         elif links:
@@ -222,6 +222,8 @@ def _parent(path: str) -> str:
 
 def _name_trouble(path: str) -> str:
     """Say why a name cannot be told to the kubelet: its messages are UTF-8."""
+    if path.isascii() and path.isprintable():
+        return ""
     try:
         path.encode()
     except UnicodeEncodeError:
