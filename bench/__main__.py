@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import platform
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ GROUPS = {
 }
 
 
-def main() -> None:
+def main() -> int:
     """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds: about a minute")
@@ -38,23 +39,30 @@ def main() -> None:
     )
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     arguments = parser.parse_args()
-    lines = asyncio.run(_measure(arguments.only or list(GROUPS), quick=arguments.quick))
+    lines, failed = asyncio.run(_measure(arguments.only or list(GROUPS), quick=arguments.quick))
     if arguments.output == "json":
         print(json.dumps({"machine": _machine(), "lines": [line.as_json() for line in lines]}))
-        return
-    print(", ".join(f"{key} {text}" for key, text in _machine().items()))
-    print(table(lines))
+    else:
+        print(", ".join(f"{key} {text}" for key, text in _machine().items()))
+        print(table(lines))
+    return 1 if failed else 0
 
 
-async def _measure(groups: list[str], *, quick: bool) -> list[Line]:
-    lines = []
+async def _measure(groups: list[str], *, quick: bool) -> tuple[list[Line], list[str]]:
+    """Give the lines, and the groups that came to no end."""
+    lines, failed = [], []
     with scratch_folder() as scratch:
         bench = Bench(scratch=Path(scratch), quick=quick, progress=Progress())
         for name in groups:
-            async for line in GROUPS[name].measure(bench):
-                lines.append(line)  # noqa: PERF401
+            try:
+                async for line in GROUPS[name].measure(bench):
+                    lines.append(line)  # noqa: PERF401
+            except (RuntimeError, TimeoutError, ExceptionGroup) as error:
+                # The other groups' minutes need not be lost.
+                bench.progress.say(f"{name} FAILED: {error}")
+                failed.append(name)
         bench.progress.say("done")
-    return lines
+    return lines, failed
 
 
 def _machine() -> dict[str, str]:
@@ -69,4 +77,4 @@ def _machine() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench.nodes import Nodes
     from bench.sides import Bench, Globs, Plugin
 
-_APART_SECONDS = 0.3
+_APART_SECONDS = 0.2
 """Longer than the time within which changes go out together: each is a first one."""
 _MANY = 10_000
 _GOALS = ((0.50, "p50", 20.0), (0.99, "p99", 100.0))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from genericdp.simulator.kubelet import Kubelet
 
 _GOAL = 1.0
-_WARM_UP = 0.2
+_WARM_UP = 0.1
 """This share of the work is done once before, and does not count."""
 _SETTLE_SECONDS = 0.5
 

@@ -1,6 +1,7 @@
 """A device plugin with nothing in it: ``python -m bench.baseline FOLDER NAME=GLOB…``.
 
-It has no config, no checks and no retries; each resource lists what its glob finds, in one folder.
+It has no config, no checks and hardly any retries. Each resource lists what its glob finds, in
+one folder.
 """
 
 from __future__ import annotations
@@ -106,31 +107,37 @@ def _encode(name: str) -> bytes:
     return api.ListAndWatchResponse(devices=[device]).SerializeToString()
 
 
-async def _main(kubelet_folder: str, *wanted: str) -> None:
-    plugins = [Plugin(kubelet_folder, *one.split("=")) for one in wanted]
+def _watch(kubelet_folder: str, plugins: list[Plugin], new_kubelet: asyncio.Event) -> None:
     inotify = INotify(nonblocking=True)
     mask = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO
     kubelet = inotify.add_watch(kubelet_folder, mask)
     for folder in {plugin.folder for plugin in plugins}:
         inotify.add_watch(folder, mask)
-    new_kubelet = asyncio.Event()
-    new_kubelet.set()
 
     def drain() -> None:
-        for event in inotify.read(timeout=0):
-            if event.wd == kubelet:
-                if event.name == "kubelet.sock" and event.mask & flags.CREATE:
-                    new_kubelet.set()
-                continue
+        events = inotify.read(timeout=0)
+        ours = [event for event in events if event.wd == kubelet]
+        if any(one.name == "kubelet.sock" and one.mask & flags.CREATE for one in ours):
+            new_kubelet.set()
+        if len(ours) < len(events):
             for plugin in plugins:
                 plugin.look()
 
-    loop = asyncio.get_running_loop()
-    loop.add_reader(inotify.fileno(), drain)
+    asyncio.get_running_loop().add_reader(inotify.fileno(), drain)
+
+
+async def _main(kubelet_folder: str, *wanted: str) -> None:
+    plugins = [Plugin(kubelet_folder, *one.split("=")) for one in wanted]
+    new_kubelet = asyncio.Event()
+    _watch(kubelet_folder, plugins, new_kubelet)
+    new_kubelet.set()
     while True:
         await new_kubelet.wait()
         new_kubelet.clear()
-        await asyncio.gather(*(plugin.register() for plugin in plugins))
+        try:
+            await asyncio.gather(*(plugin.register() for plugin in plugins))
+        except grpc.aio.AioRpcError:  # a kubelet.sock that is not served yet
+            new_kubelet.set()
 
 
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
