@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 POOLED = ("anon_inode:[eventpoll]", "anon_inode:[eventfd]")
 """gRPC opens more of these when many things happen at once, and keeps them for the next time.
 A leaked event loop still shows: by its pair of sockets."""
+
+# No timed tests: the machine may be busy with something else.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 _warm = False
 

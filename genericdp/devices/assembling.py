@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -153,12 +152,3 @@ def shared_ids(offers: Mapping[str, Offer]) -> frozenset[str]:
         repeated |= seen & offer.offered.keys()
         seen |= offer.offered.keys()
     return frozenset(repeated)
-
-
-def without_times(offer: Offer) -> Offer:
-    """Give the offer as the kubelet sees it: since when a device is gone does not matter."""
-    offered = {
-        device_id: replace(one, gone_since=None) if one.gone_since is not None else one
-        for device_id, one in offer.offered.items()
-    }
-    return replace(offer, offered=offered)

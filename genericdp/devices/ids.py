@@ -20,9 +20,3 @@ def as_id(text: str) -> str:
         return clean
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
     return f"{clean[: MAX_LENGTH - len(digest) - 1]}-{digest}"
-
-
-def device_id_of(share: str) -> str:
-    """Give the id of the device that a share belongs to."""
-    head, mark, number = share.rpartition("::")
-    return head if mark and number.isdecimal() else share

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.assembling import shared_ids, without_times
+from genericdp.devices.assembling import shared_ids
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.devices.offers import (
@@ -139,14 +139,6 @@ def test_the_next_moment_to_forget_is_that_of_the_device_gone_longest() -> None:
     offers = decide([SERIAL], [TTY1], offers, now=5.0)
     offers = decide([SERIAL], [], offers, now=9.0)
     assert next_to_forget(offers["example.com/x"].offered, 300) == 305.0
-
-
-def test_since_when_a_device_is_gone_is_nothing_the_kubelet_sees() -> None:
-    offers = decide([SERIAL], [TTY0])
-    one = decide([SERIAL], [], offers, now=5.0)["example.com/x"]
-    other = decide([SERIAL], [], offers, now=6.0)["example.com/x"]
-    assert one != other
-    assert without_times(one) == without_times(other)
 
 
 def test_ids_in_two_resources_are_told_apart() -> None:
