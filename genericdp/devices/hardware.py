@@ -1,0 +1,176 @@
+"""The hardware that a device is or sits on: USB device, PCI function, platform device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp.natural import natural_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from genericdp.devices.sysdevice import Facts, SysDevice
+
+_LINK_TYPES = {
+    "1": "ether",
+    "32": "infiniband",
+    "65534": "none",
+    "280": "can",
+    "512": "ppp",
+    "768": "tunnel",
+    "769": "tunnel6",
+    "772": "loopback",
+    "776": "sit",
+    "778": "gre",
+    "801": "ieee80211",
+    "803": "ieee80211_radiotap",
+    "804": "ieee802154",
+    "824": "netlink",
+}
+"""ARPHRD numbers of <linux/if_arp.h> to the names that udev and iproute2 use."""
+
+
+def is_usb_device(device: SysDevice) -> bool:
+    """Say whether it is a USB device (not one of its interfaces)."""
+    return device.subsystem == "usb" and device.devtype == "usb_device"
+
+
+def is_usb_interface(device: SysDevice) -> bool:
+    """Say whether it is an interface of a USB device."""
+    return device.subsystem == "usb" and device.devtype == "usb_interface"
+
+
+def is_pci_function(device: SysDevice) -> bool:
+    """Say whether it is a PCI function."""
+    return device.subsystem == "pci"
+
+
+def is_net_interface(device: SysDevice) -> bool:
+    """Say whether it is a network interface."""
+    return device.subsystem == "net"
+
+
+def lineage(device: SysDevice, facts: Facts) -> Iterator[SysDevice]:
+    """Give the device itself, then what it sits on, the nearest first."""
+    yield device
+    yield from facts.ancestors(device)
+
+
+def nearest(
+    device: SysDevice, facts: Facts, wanted: Callable[[SysDevice], bool]
+) -> SysDevice | None:
+    """Give the nearest of the device and what it sits on that is as wanted."""
+    return next((one for one in lineage(device, facts) if wanted(one)), None)
+
+
+def driver_of(device: SysDevice, facts: Facts) -> str | None:
+    """Give its driver, or that of the nearest ancestor that has one."""
+    return next((one.driver for one in lineage(device, facts) if one.driver), None)
+
+
+def numa_node_of(device: SysDevice, facts: Facts) -> str | None:
+    """Give the NUMA node of the nearest that has one; -1 is none (LAW-8)."""
+    for one in lineage(device, facts):
+        node = facts.attribute(one.syspath, "numa_node")
+        if node is not None and node.isdecimal():
+            return node
+    return None
+
+
+def usb_text(usb: SysDevice, name: str, facts: Facts, *, sitting: SysDevice) -> str | None:
+    """Give what a ``usb`` selector or template names; ``sitting`` is what sits on the device."""
+    if name == "port":
+        return usb.name
+    if name == "interface":
+        interface = nearest(sitting, facts, is_usb_interface)
+        if interface is None:
+            return None
+        return facts.attribute(interface.syspath, "bInterfaceNumber")
+    attribute = {
+        "vendor": "idVendor",
+        "product": "idProduct",
+        "class": "bDeviceClass",
+        "bus": "busnum",
+        "number": "devnum",
+    }.get(name, name)
+    return facts.attribute(usb.syspath, attribute)
+
+
+def pci_text(pci: SysDevice, name: str, facts: Facts) -> str | None:
+    """Give what a ``pci`` selector or template names."""
+    if name == "address":
+        return pci.name
+    if name == "driver":
+        return pci.driver or None
+    if name == "function":
+        return "physical" if facts.link(f"{pci.syspath}/physfn") is None else "virtual"
+    if name == "iommuGroup":
+        return facts.link(f"{pci.syspath}/iommu_group")
+    attribute = {
+        "subsystemVendor": "subsystem_vendor",
+        "subsystemDevice": "subsystem_device",
+    }.get(name, name)
+    text = facts.attribute(pci.syspath, attribute)
+    return text and text.removeprefix("0x")
+
+
+def net_text(net: SysDevice, name: str, facts: Facts) -> str | None:
+    """Give what a ``net`` selector or template names."""
+    if name == "name":
+        return net.name
+    if name == "driver":
+        return driver_of(net, facts)
+    if name == "linkType":
+        number = facts.attribute(net.syspath, "type")
+        return number and _LINK_TYPES.get(number, number)
+    return facts.attribute(net.syspath, name)
+
+
+def _is_place(device: SysDevice) -> bool:
+    return device.subsystem == "platform" or is_pci_function(device) or device.subsystem == "usb"
+
+
+def place_of(device: SysDevice, facts: Facts) -> SysDevice | None:
+    """Give the USB interface (or device), PCI function or platform device that it sits on."""
+    return next((one for one in facts.ancestors(device) if _is_place(one)), None)
+
+
+def function_of(device: SysDevice, facts: Facts) -> SysDevice | None:
+    """Give the USB device, PCI function or platform device that it is or sits on."""
+
+    def wanted(one: SysDevice) -> bool:
+        return _is_place(one) and not is_usb_interface(one)
+
+    return nearest(device, facts, wanted)
+
+
+def place_name(device: SysDevice, facts: Facts) -> str | None:
+    """Give the default id of what sits on hardware: it stays while the hardware stays there.
+
+    A USB device or PCI function is called by its port or address. Others are called by the
+    interface, function or platform device they sit on and their subsystem; from the second of
+    that subsystem there on, with a rank. Only neighbours at the same place can shift it.
+    """
+    if is_usb_device(device) or is_pci_function(device):
+        return device.name
+    place = place_of(device, facts)
+    if place is None:
+        return None
+    name = f"{place.name}-{device.subsystem}"
+    rank = _neighbours(device, place, facts).index(device.syspath)
+    return f"{name}.{rank}" if rank else name
+
+
+def _neighbours(device: SysDevice, place: SysDevice, facts: Facts) -> list[str]:
+    has_node = device.number is not None
+    neighbours = [
+        one.syspath
+        for one in facts.members(device.subsystem)
+        if one.syspath.startswith(f"{place.syspath}/")
+        and (one.number is not None) == has_node
+        and (its := place_of(one, facts)) is not None
+        and its.syspath == place.syspath
+    ]
+    if device.syspath not in neighbours:
+        neighbours.append(device.syspath)
+    return sorted(neighbours, key=natural_key)

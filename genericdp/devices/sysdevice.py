@@ -1,0 +1,93 @@
+"""A device of sysfs as a value, with what udev has recorded of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from genericdp.model import FileType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SysDevice:
+    """One folder below ``/sys/devices`` that has a ``uevent``."""
+
+    syspath: str
+    subsystem: str = ""
+    devtype: str = ""
+    driver: str = ""
+    """Its own; empty if it has none."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Those of the kernel's ``uevent`` and of the udev database, as libudev gives them."""
+    tags: frozenset[str] = frozenset()
+    links: tuple[str, ...] = ()
+    """Links to its device file, as ``/dev/…``."""
+    recorded: bool = False
+    """Whether the udev database has a record of it."""
+
+    @property
+    def name(self) -> str:
+        """The kernel's name; a ``/`` in it is a ``!`` in sysfs."""
+        return self.syspath.rpartition("/")[2].replace("!", "/")
+
+    @property
+    def device_file(self) -> str:
+        """Its device file, as ``/dev/…``, if it has one."""
+        return self.properties.get("DEVNAME", "")
+
+    @property
+    def number(self) -> tuple[int, int] | None:
+        """Major and minor number of its device file, if it has one."""
+        major, minor = self.properties.get("MAJOR", ""), self.properties.get("MINOR", "")
+        if not (self.device_file and major.isdecimal() and minor.isdecimal()):
+            return None
+        return int(major), int(minor)
+
+    @property
+    def file_type(self) -> FileType:
+        """What kind of device file it has."""
+        return FileType.BLOCK if self.subsystem == "block" else FileType.CHAR
+
+    @property
+    def key(self) -> str:
+        """Equal for the device and all names of its file."""
+        if self.number is None:
+            return self.syspath
+        return f"{self.file_type}:{self.number[0]}:{self.number[1]}"
+
+
+class Facts(Protocol):
+    """What can be asked about the host in one pass; answers stay the same within it.
+
+    What cannot be read is lacking, with the reason in ``trouble``.
+    """
+
+    def device(self, syspath: str) -> SysDevice | None:
+        """Give the device of a folder, or None if there is none."""
+
+    def ancestors(self, device: SysDevice) -> Iterator[SysDevice]:
+        """Give the devices that it sits on, the nearest first."""
+
+    def members(self, subsystem: str) -> tuple[SysDevice, ...]:
+        """Give the devices of a subsystem, in natural order of their syspaths."""
+
+    def subsystems(self) -> tuple[str, ...]:
+        """Give the names of all subsystems."""
+
+    def attribute(self, syspath: str, name: str) -> str | None:
+        """Give the text of an attribute file below a device, stripped."""
+
+    def link(self, path: str) -> str | None:
+        """Give the last part of what a link leads to."""
+
+    def text(self, path: str) -> str | None:
+        """Give a file's content, stripped; at most 1 MiB."""
+
+    def paths(self, pattern: str) -> tuple[str, ...]:
+        """Give the paths that a glob finds, whatever they are."""
+
+    def trouble(self, path: str) -> str:
+        """Say why a file could not be read; empty if it is not there or was read."""

@@ -1,0 +1,162 @@
+"""Reads devices from sysfs and the udev database, each only when it is asked for, and once."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from genericdp.devices.sysdevice import SysDevice
+from genericdp.host import udevdb
+from genericdp.natural import natural_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from genericdp.host.root import Root
+
+_DEVICES = "/sys/devices/"
+
+
+class SysDevices:
+    """The devices of one root. It remembers what it has read until it is told to ``forget``."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._devices: dict[str, SysDevice | None] = {}
+        self._members: dict[str, tuple[str, ...]] = {}
+        self._subsystems: tuple[str, ...] | None = None
+        self._records: frozenset[str] | None = None
+
+    def get(self, syspath: str) -> SysDevice | None:
+        """Give the device of a folder below /sys/devices, or None if there is none."""
+        if syspath not in self._devices:
+            self._devices[syspath] = self._read(syspath)
+        return self._devices[syspath]
+
+    def ancestors(self, device: SysDevice) -> Iterator[SysDevice]:
+        """Give the devices whose folders the device's folder lies in, the nearest first."""
+        folder = device.syspath.rpartition("/")[0]
+        while len(folder) > len(_DEVICES):
+            above = self.get(folder)
+            if above is not None:
+                yield above
+            folder = folder.rpartition("/")[0]
+
+    def subsystems(self) -> tuple[str, ...]:
+        """Give the names of all buses and classes."""
+        if self._subsystems is None:
+            names = {*self._entries("/sys/bus"), *self._entries("/sys/class")}
+            self._subsystems = tuple(sorted(names))
+        return self._subsystems
+
+    def members(self, subsystem: str) -> tuple[SysDevice, ...]:
+        """Give the devices of a bus or class, in natural order of their syspaths."""
+        if subsystem not in self._members:
+            self._members[subsystem] = self._listed(subsystem)
+        found = (self.get(syspath) for syspath in self._members[subsystem])
+        return tuple(device for device in found if device is not None)
+
+    def forget(self, syspath: str) -> None:
+        """Read a device, and who belongs to its subsystem, again when asked the next time."""
+        device = self._devices.pop(syspath, None)
+        if device is not None:
+            self._members.pop(device.subsystem, None)
+        self._records = None
+
+    def forget_subsystem(self, subsystem: str) -> None:
+        """List a subsystem again when asked the next time."""
+        self._members.pop(subsystem, None)
+
+    def _listed(self, subsystem: str) -> tuple[str, ...]:
+        found: set[str] = set()
+        for folder in (f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}"):
+            for entry in self._entries(folder):
+                syspath = self._linked(folder, entry)
+                if syspath is not None:
+                    found.add(syspath)
+        return tuple(sorted(found, key=natural_key))
+
+    def _linked(self, folder: str, entry: str) -> str | None:
+        try:
+            target = self._root.read_link(f"{folder}/{entry}")
+        except OSError:
+            return None  # an attribute file of the class itself
+        # There are no links below /sys/devices, so this needs no look at each folder.
+        path = posixpath.normpath(posixpath.join(folder, target))
+        return path if path.startswith(_DEVICES) else None
+
+    def _entries(self, folder: str) -> list[str]:
+        try:
+            return self._root.entries(folder)
+        except OSError:
+            return []
+
+    def _read(self, syspath: str) -> SysDevice | None:
+        try:
+            text = self._root.read_text(f"{syspath}/uevent")
+        except PermissionError:
+            text = ""  # a few are write-only: the device is there all the same
+        except OSError:
+            return None
+        uevent = dict(
+            line.split("=", 1) for line in text.split("\n") if "=" in line and line[0] != "="
+        )
+        subsystem = self._last_part(f"{syspath}/subsystem")
+        record = self._record(syspath, subsystem, uevent)
+        return SysDevice(
+            syspath=syspath,
+            subsystem=subsystem,
+            devtype=uevent.get("DEVTYPE", ""),
+            driver=self._last_part(f"{syspath}/driver"),
+            properties=_properties(syspath, subsystem, uevent, record),
+            tags=frozenset() if record is None else record.tags,
+            links=() if record is None else tuple(f"/dev/{link}" for link in record.links),
+            recorded=record is not None,
+        )
+
+    def _record(self, syspath: str, subsystem: str, uevent: dict[str, str]) -> udevdb.Record | None:
+        number = (uevent["MAJOR"], uevent["MINOR"]) if {"MAJOR", "MINOR"} <= uevent.keys() else None
+        name = udevdb.record_name(
+            syspath=syspath,
+            subsystem=subsystem,
+            number=number,
+            interface_index=uevent.get("IFINDEX", ""),
+        )
+        if self._records is None:
+            # One listing instead of a failed open for each of the many devices without a record.
+            self._records = frozenset(self._entries(udevdb.FOLDER))
+        if name not in self._records:
+            return None
+        try:
+            return udevdb.parse(self._root.read_text(f"{udevdb.FOLDER}/{name}"))
+        except OSError:
+            return None
+
+    def _last_part(self, link: str) -> str:
+        try:
+            return self._root.read_link(link).rstrip("/").rpartition("/")[2]
+        except OSError:
+            return ""
+
+
+def _properties(
+    syspath: str, subsystem: str, uevent: dict[str, str], record: udevdb.Record | None
+) -> dict[str, str]:
+    """Give the properties as libudev does: the kernel's, the record's, and what it derives."""
+    properties = {"DEVPATH": syspath.removeprefix("/sys"), **uevent}
+    if subsystem:
+        properties["SUBSYSTEM"] = subsystem
+    if name := uevent.get("DEVNAME"):
+        properties["DEVNAME"] = name if name.startswith("/dev/") else f"/dev/{name}"
+    if record is None:
+        return properties
+    properties.update(record.properties)
+    if record.initialized_usec:
+        properties["USEC_INITIALIZED"] = record.initialized_usec
+    if record.links:
+        properties["DEVLINKS"] = " ".join(f"/dev/{link}" for link in record.links)
+    if record.tags:
+        properties["TAGS"] = f":{':'.join(sorted(record.tags))}:"
+    if record.current_tags:
+        properties["CURRENT_TAGS"] = f":{':'.join(sorted(record.current_tags))}:"
+    return properties
