@@ -111,6 +111,19 @@ async def test_a_signal_ends_it_with_exit_code_0_and_no_socket(
     assert "Traceback" not in "".join(daemon.lines)
 
 
+async def test_the_call_back_of_the_kubelet_is_answered_during_register(place: Place) -> None:
+    """K12: the kubelet calls us within Register: the loop that waits for it must answer.
+
+    Brought back by a call that blocks the loop in ``register``: ``grpc.insecure_channel(target)
+    .unary_unary(method)(request, timeout=timeout_seconds)``. The kubelet runs in another process
+    here, so only the daemon would stand still.
+    """
+    place.config.write_text(GOOD)
+    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
+        await daemon.says("registered")
+        assert kubelet.observed.registrations["example.com/serial"] == 1
+
+
 @pytest.mark.parametrize(
     ("config", "why"),
     [

@@ -246,8 +246,12 @@ class Follower:
 
 
 async def test_folders_that_come_and_go_are_followed_by_events_alone(tree: Tree) -> None:
-    """D3: a plugged device is never seen. Brought back by watching only folders that exist."""
-    follower = Follower(tree, resource("x", "/dev/new/by-id/*", "/dev/l"))
+    """D3: a plugged device is never seen.
+
+    Brought back by ``path`` instead of ``deepest`` in ``Looker._folders_on_the_way``: what does
+    not exist cannot be watched.
+    """
+    follower = Follower(tree, resource("x", "/dev/new/by-id/*"))
     dev = tree.folder / "dev"
     try:
         await follower.sees("x", [])
@@ -269,7 +273,10 @@ async def test_folders_that_come_and_go_are_followed_by_events_alone(tree: Tree)
 
 
 async def test_what_a_dangling_link_leads_to_is_seen_when_it_comes(tree: Tree) -> None:
-    """D3: udev may leave a link alone while its target goes and returns."""
+    """D3: udev may leave a link alone while its target goes and returns.
+
+    Brought back by leaving ``found is None`` out of ``Looker.look``.
+    """
     tree.link("dev/mine/modem", "../slot/ttyUSB9")
     follower = Follower(tree, resource("x", "/dev/mine/*"))
     try:
@@ -298,10 +305,15 @@ async def test_a_link_among_the_folders_that_is_turned_is_followed(tree: Tree) -
 
 
 def test_a_device_is_given_once_whichever_way_it_is_reached(tree: Tree) -> None:
-    """D7, D8, on files."""
+    """D7, D8, on files.
+
+    Brought back by a key made of ``self.path``, or without ``owners[candidate.key] = ...``.
+    """
     tree.link("dev/all", "input")
     resources = [resource("a", "/dev/all/event0"), resource("b", "/dev/input/*", "/dev/all/*")]
     found = look(tree, *resources)
     assert healthy(found.offers, "a") == ["all_event0"]
     assert healthy(found.offers, "b") == ["all_event1", "all_event10"]
-    assert list(refusals(found.offers, "b")) == ["/dev/all/event0"]
+    assert refusals(found.offers, "b") == {
+        "/dev/all/event0": "belongs to resource example.com/a, which comes first in the config"
+    }

@@ -45,7 +45,7 @@ async def test_devices_are_listed_and_allocated(world: World) -> None:
 async def test_a_change_after_a_restart_reaches_the_current_stream(world: World) -> None:
     """K1: the first change after a restart is not swallowed by the old stream.
 
-    Brought back by waiting in ``Service.lists`` on an event that all its streams share.
+    Brought back by ``@functools.cache`` on ``Service.lists``: one iterator for all streams.
     """
     world.host.plug("ttyUSB0")
     async with world.kubelet, world.serving(serial()):
@@ -95,7 +95,8 @@ async def test_a_broken_stream_is_answered_by_a_new_socket(world: World) -> None
 async def test_events_that_change_nothing_do_not_restart(world: World) -> None:
     """K5: an event of the socket that we registered with, and the checkpoint's noise.
 
-    Brought back by ``socket.value = ...`` on every event instead of on another identity.
+    Brought back by ``ctime_ns=time.time_ns()`` in ``KubeletFolder._socket_identity``: each event
+    a new kubelet.
     """
     world.host.plug("ttyUSB0")
     async with world.kubelet, world.serving(serial()) as supervisor:
@@ -128,17 +129,25 @@ async def test_a_resource_that_is_refused_does_not_touch_the_others(world: World
         assert world.kubelet.observed.registrations[SERIAL] == 1
 
 
-async def test_a_kubelet_that_comes_late_is_waited_for(world: World) -> None:
+async def test_a_kubelet_that_comes_late_is_waited_for(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     """K7: absent at start: no exit, no loop; registered as soon as it is there.
 
-    Brought back by ``return`` in ``Plugin._present_kubelet`` when there is no socket.
+    Brought back by ``raise KubeletError``, ``return`` or ``await asyncio.sleep(0)`` for the body
+    of the loop in ``Plugin._present_kubelet``.
     """
     world.host.plug("ttyUSB0")
     async with world.serving(serial(), timing=PATIENT) as supervisor:
         assert await until(lambda: SERIAL in supervisor.plugins, supervisor.offers)
+        world.host.plug("ttyUSB1")  # one more pass: whatever would have been tried is over by then
+        offers = supervisor.offers
+        assert await until(lambda: len(offers.value[SERIAL].offered) == 2, offers)
+        assert "registering again" not in caplog.text
+        assert supervisor._kubelet.socket._waiters, "it waits to be told"
         assert list(world.kubelet.folder.iterdir()) == []
         async with world.kubelet:
-            await world.listed(SERIAL, "ttyUSB0")
+            await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
 
 
 async def test_a_long_resource_name_has_a_short_socket(world: World) -> None:
@@ -170,11 +179,8 @@ async def test_the_end_of_an_old_instance_does_not_take_the_devices_along(world:
         await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1)
 
 
-async def test_the_call_back_of_the_kubelet_is_answered_during_register(world: World) -> None:
-    """K12: the kubelet dials us within Register: the loop that waits for it must answer.
-
-    Brought back by a blocking ``grpc.insecure_channel`` call in ``register``.
-    """
+async def test_many_resources_register_at_once_and_each_once(world: World) -> None:
+    """REG-2: the kubelet calls back within each Register."""
     world.host.plug("ttyUSB0")
     names = [f"example.com/r{i}" for i in range(20)]
     resources = [resource(name, f"/dev/ttyUSB{i}") for i, name in enumerate(names)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -218,6 +219,23 @@ async def test_the_same_ids_give_the_same_answer(host: Host) -> None:
     assert one == other
 
 
+async def test_each_container_of_a_request_gets_its_own_devices(host: Host) -> None:
+    """D15: all container responses hold the last device.
+
+    Brought back by ``[containers[-1]] * len(containers)`` at the end of ``Service.allocate``.
+    """
+    names = [f"ttyUSB{i}" for i in range(3)]
+    for name in names:
+        host.plug(name)
+    requests = [api.ContainerAllocateRequest(devices_ids=[name]) for name in names]
+    async with calling(host) as (_, client):
+        answer = await client.Allocate(api.AllocateRequest(container_requests=requests))
+    assert [one.envs["SERIAL"] for one in answer.container_responses] == names
+    assert [[node.host_path for node in one.devices] for one in answer.container_responses] == [
+        [f"/dev/{name}"] for name in names
+    ]
+
+
 async def test_the_other_calls_have_an_answer_though_nobody_needs_to_ask(host: Host) -> None:
     """PRF-4: an error of GetPreferredAllocation would reject the pod."""
     async with calling(host) as (_, client):
@@ -248,3 +266,26 @@ async def test_a_slow_peer_gets_only_the_latest_list(host: Host) -> None:
     service.set_offer(offer_of(host))
     assert await anext(lists) == first + messages.listed_device("ttyUSB1", healthy=True)
     await lists.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_stream_that_lives_on_takes_no_change_from_another(host: Host) -> None:
+    """K1: an old stream swallows the change, and the current one never hears of it.
+
+    Brought back by ``list(self._waiters)[:1]`` in ``Observed.value``, which wakes but one.
+    """
+    service = Service(NAME, root=host.root, look_again=lambda: None)
+    service.set_offer(offer_of(host))
+    old, new = service.lists(), service.lists()
+    assert await anext(old) == await anext(new) == messages.listed_device("ttyUSB0", healthy=True)
+
+    async def change() -> None:
+        host.plug("ttyUSB1")
+        service.set_offer(offer_of(host))
+
+    async with asyncio.timeout(5):
+        # Both wait by the time of the change, the old one first.
+        told = await asyncio.gather(anext(old), anext(new), change())
+    assert told[0] == told[1]
+    assert b"ttyUSB1" in told[0]
+    for lists in (old, new):
+        await lists.aclose()  # type: ignore[attr-defined]

@@ -4,11 +4,14 @@ import asyncio
 import errno
 import logging
 import os
+import socket
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.inotify import FolderWatch
 from genericdp.model import FileType, PathSelector, Selector
 from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
@@ -198,6 +201,30 @@ async def test_two_resources_with_one_id_are_warned_of(
         await world.listed("example.com/one", "same")
         await world.listed("example.com/two", "same")
     assert "ids used by several resources, which kubelets mix up: ['same']" in caplog.text
+
+
+async def test_sockets_of_crashed_runs_are_removed_at_the_start(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K9: sockets of crashed runs pile up.
+
+    Brought back by leaving ``_remove_leftovers`` out of ``Supervisor.run``.
+    """
+    dead = world.kubelet.folder / "genericdp-0-other-1.sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(dead))
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 61)  # younger ones may be about to listen
+    changed = asyncio.Event()
+    watch = FolderWatch(changed.set, what="test")
+    try:
+        watch.set_folders([str(dead.parent)])
+        async with asyncio.timeout(5), world.serving():
+            while dead.exists():
+                await changed.wait()
+                changed.clear()
+    finally:
+        watch.close()
 
 
 async def test_a_plugin_that_dies_of_our_mistake_is_started_again(world: World) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import genericdp
 from genericdp.config.loaded import Loaded
-from genericdp.config.wire import decode
 from genericdp.errors import Problem
 
 if TYPE_CHECKING:
@@ -88,6 +87,9 @@ async def _end(child: Process) -> None:
 
 def _loaded(paths: Sequence[Path], child: Process, output: bytes, complaint: bytes) -> Loaded:
     if child.returncode == 0:
+        # The model takes longer to import than the child to start: not before that.
+        from genericdp.config.wire import decode
+
         try:
             return decode(output)
         except (ValueError, KeyError, TypeError):

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
+_WATCHED_TIMES = 5
+"""So much longer are the pauses while inotify tells of nearly everything (KST-3): waking up each
+second cost as much as all else that is done when nothing happens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,8 +75,9 @@ class KubeletFolder:
                 # Watch before looking, so that nothing that comes in between is missed.
                 watch.set_folders({str(_deepest_folder(self.path))})
                 self.look()
+                times = _WATCHED_TIMES if watch.complete else 1
                 try:
-                    async with asyncio.timeout(self._poll_seconds):
+                    async with asyncio.timeout(self._poll_seconds * times):
                         await changed.wait()
                 except TimeoutError:
                     continue

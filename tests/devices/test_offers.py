@@ -162,7 +162,10 @@ def real_bytes(one: Device, *, numa: int | None) -> int:
 
 @given(st.text("ab:.", min_size=1, max_size=57), st.integers(1, 2000))
 def test_the_size_of_a_list_is_what_protobuf_says(device_id: str, replicas: int) -> None:
-    """LAW-6, K11: all Unhealthy, and each with a NUMA node of two digits or three."""
+    """LAW-6, K11: all Unhealthy, and each with a NUMA node of two digits or three.
+
+    Brought back by ``digits = 0`` in ``listed_bytes``.
+    """
     one = device(device_id, replicas)
     size = listed_bytes(one)
     assert size == real_bytes(one, numa=None) + 8 * replicas
@@ -194,7 +197,10 @@ def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
 
 
 def test_the_limit_is_met_to_the_byte_with_real_messages() -> None:
-    """K11: LAW-6 allows 4 MiB and not a byte more."""
+    """K11: LAW-6 allows 4 MiB and not a byte more.
+
+    Brought back by ``size <= room + 1_000_000`` in ``within_limit``.
+    """
     one = resource("x", "/dev/d*", replicas=10_000)
     files = [node(f"/dev/d{i}", (240, i)) for i in range(20)]
     offer = decide([one], files)["example.com/x"]

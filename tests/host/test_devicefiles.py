@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -140,6 +141,22 @@ def test_a_link_from_another_filesystem_smuggles_no_node_in(elsewhere: Path) -> 
     null = Looker(MACHINE).examine("/dev/null")
     assert null is not None
     assert (null.trouble, is_same(MACHINE, "/dev/null", null.identity)) == ("", True)
+
+
+def test_a_node_on_another_filesystem_is_not_handed_out(elsewhere: Path) -> None:
+    """D13: whoever may make nodes in /dev/shm does not choose what is offered.
+
+    Brought back by leaving ``status.st_dev`` unread in ``_node_trouble``.
+    """
+    node = elsewhere / "null"
+    try:
+        os.mknod(node, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("needs root to make a device node")
+    file = Looker(MACHINE).examine(str(node))
+    assert file is not None
+    assert file.key == "char:1:3"
+    assert file.trouble == f"{node} is not on the filesystem mounted at /dev"
 
 
 def test_a_link_through_proc_is_not_trusted() -> None:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def test_names_are_short_and_never_repeat() -> None:
-    """K8: whatever the resource is called."""
+    """K8: whatever the resource is called.
+
+    Brought back by ``resource`` in place of ``digest`` in ``SocketNames.next_name``.
+    """
     names, others = sockets.SocketNames(), sockets.SocketNames()
     made = [names.next_name("d" * 244 + "/" + "n" * 63) for _ in range(100)]
     made += [others.next_name("d" * 244 + "/" + "n" * 63) for _ in range(100)]
