@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.devices.assembling import Offers, assemble
-from genericdp.devices.injecting import Draft, draft
-from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import match, selector_globs
+from genericdp.devices.injecting import draft
+from genericdp.devices.inventory import Inventory, Look
+from genericdp.devices.matching import match, path_globs
 from genericdp.devices.offers import next_to_forget
-from genericdp.host.devicefiles import Look, Looker
+from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
+from genericdp.host.devicefiles import Looker
 from genericdp.host.threads import start_daemon_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from genericdp.devices.offers import Offer
     from genericdp.host.root import Root
@@ -46,6 +47,7 @@ def discover(
     resources: Sequence[Resource],
     look: Callable[[str], Look | None],
     *,
+    facts: Facts = NOTHING_KNOWN,
     node_name: str,
     previous: Mapping[str, Offer],
     now: float,
@@ -54,50 +56,25 @@ def discover(
 
     ``look`` gives None for a glob that hangs.
     """
-    views: dict[str, Look | None] = {}
-    for pattern in sorted(selector_globs(resources)):
-        views[pattern] = look(pattern)
-    matches = match(resources, _inventory(views))
+    inventory = Inventory(look, facts)
+    matches = match(resources, inventory, node_name)
     drafts = [
-        draft(resource, candidate, node_name)
+        draft(resource, candidate, inventory, node_name)
         for resource in resources
         for candidate in matches.members[resource.name]
     ]
-    for pattern in _requested(drafts):
-        if pattern not in views:
-            views[pattern] = look(pattern)
-    inventory = _inventory(views)
     offers = assemble(resources, matches, drafts, inventory, previous, now=now)
     due = (next_to_forget(offers[one.name].offered, one.forget_after_seconds) for one in resources)
     return Discovery(
         offers=offers,
-        folders=frozenset(folder for view in views.values() if view for folder in view.folders),
+        folders=inventory.folders,
         due=min((moment for moment in due if moment is not None), default=None),
         empty_globs=tuple(
             (resource.name, pattern)
             for resource in resources
-            for pattern in sorted(selector_globs([resource]))
-            if views[pattern] is not None and not inventory.found(pattern)
+            for pattern in sorted({*path_globs((*resource.match, *resource.exclude))})
+            if not inventory.found(pattern) and pattern not in inventory.hanging
         ),
-    )
-
-
-def _requested(drafts: Iterable[object]) -> list[str]:
-    return sorted(
-        {
-            one.glob
-            for made in drafts
-            if isinstance(made, Draft)
-            for one in made.requests
-            if not one.own
-        }
-    )
-
-
-def _inventory(views: Mapping[str, Look | None]) -> Inventory:
-    return Inventory(
-        files={pattern: view.files for pattern, view in views.items() if view is not None},
-        hanging=frozenset(pattern for pattern, view in views.items() if view is None),
     )
 
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
-
-import re2
+from typing import TYPE_CHECKING
 
 from genericdp import template
 from genericdp.config.finding import Finding, shown
 from genericdp.glob import path_problem, pattern_problem
+from genericdp.regex import PatternError, compiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from genericdp.config.tree import Path
+    from genericdp.regex import Pattern
     from genericdp.template import Context, Template
-
-    Compiled = Any  # re2 has no types
 
 _ABSOLUTE = {("device", "path"), ("device", "syspath")}
 _MAYBE_ABSOLUTE = {"property", "attribute"}
@@ -102,9 +99,9 @@ def each_text(path: Path, texts: object) -> Iterator[tuple[Path, str]]:
 
 def regex_findings(path: Path, pattern: str) -> Iterator[Finding]:
     """Say what is wrong with a regular expression."""
-    if isinstance(compiled := _compiled(pattern), str):
-        hint = "RE2 has neither look-around nor back-references" if _is_perl(compiled) else ""
-        message = f"{shown(pattern)} is no regular expression: {compiled}"
+    if isinstance(problem := _compiled(pattern), str):
+        hint = "RE2 has neither look-around nor back-references" if _is_perl(problem) else ""
+        message = f"{shown(pattern)} is no regular expression: {problem}"
         yield Finding(path=path, message=message, hint=hint)
 
 
@@ -114,18 +111,13 @@ def _is_perl(problem: str) -> bool:
 
 def named_groups(pattern: str) -> frozenset[str] | None:
     """Give the named groups of a regular expression, or None if it is none."""
-    compiled = _compiled(pattern)
-    return None if isinstance(compiled, str) else frozenset(compiled.groupindex)
+    regex = _compiled(pattern)
+    return None if isinstance(regex, str) else frozenset(regex.groupindex)
 
 
-@cache
-def _compiled(pattern: str) -> Compiled | str:
+def _compiled(pattern: str) -> Pattern | str:
     """Give the compiled pattern, or what is wrong with it."""
-    options = re2.Options()
-    # RE2 would write to stderr by itself.
-    options.log_errors = False
     try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        detail = error.args[0] if error.args else "it is broken"
-        return detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
+        return compiled(pattern)
+    except PatternError as error:
+        return str(error)

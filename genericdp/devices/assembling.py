@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.device import Device, NotOffered
 from genericdp.devices.injecting import Draft, complete
-from genericdp.devices.matching import path_selector
+from genericdp.devices.matching import path_globs
 from genericdp.devices.offers import NOTHING, Offer, Offered, advance, within_limit
 from genericdp.devices.settling import settle
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.matching import Matches
-    from genericdp.model import Resource, Selector
+    from genericdp.model import Resource
 
 Offers = dict[str, Offer]
 """By resource name, in the order of the config."""
@@ -91,8 +91,8 @@ def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
     """Give the glob that hangs and so hides whether the device is still there."""
     if not inventory.hanging:
         return ""
-    found_by = (one for one in _globs(resource.match) if glob.matches(one, device.path))
-    excluding = _globs(resource.exclude)
+    found_by = (one for one in path_globs(resource.match) if glob.matches(one, device.path))
+    excluding = path_globs(resource.exclude)
     return next((one for one in (*found_by, *excluding) if one in inventory.hanging), "")
 
 
@@ -121,7 +121,7 @@ def _why_gone(
 ) -> Callable[[Device], str]:
     @cache  # mostly nothing is gone, and nobody asks
     def found() -> tuple[dict[str, str], set[str], set[str]]:
-        files = [file for one in _globs(resource.match) for file in inventory.found(one)]
+        files = [file for one in path_globs(resource.match) for file in inventory.found(one)]
         reasons = {one.key: one.reason for one in refused}
         return reasons, {file.key for file in files}, {file.path for file in files}
 
@@ -138,10 +138,6 @@ def _why_gone(
         return f"{device.path} does not exist"
 
     return reason
-
-
-def _globs(selectors: Iterable[Selector]) -> list[str]:
-    return [pattern for one in selectors for pattern in path_selector(one).globs]
 
 
 def shared_ids(offers: Mapping[str, Offer]) -> frozenset[str]:

@@ -15,14 +15,18 @@ from genericdp.devices.device import (
     NotOffered,
     Variable,
 )
+from genericdp.devices.hardware import function_of, place_name
 from genericdp.devices.ids import as_id
 from genericdp.devices.inventory import NODE_TYPES, printable
+from genericdp.devices.lookup import Names
 from genericdp.devices.matching import NONE_EXCLUDED, not_offered
+from genericdp.natural import natural_key
 from genericdp.template import Template, UnusableValueError, bind, expand
 
 if TYPE_CHECKING:
+    from genericdp.devices.candidates import Candidate
     from genericdp.devices.inventory import FoundFile, Inventory
-    from genericdp.devices.matching import Candidate, Excluded
+    from genericdp.devices.matching import Excluded
     from genericdp.model import DeviceNodes, Resource
     from genericdp.template import Lookup
 
@@ -57,23 +61,27 @@ class Draft:
     lookup: Lookup
 
 
-def draft(resource: Resource, candidate: Candidate, node_name: str) -> Draft | NotOffered:
+def draft(
+    resource: Resource, candidate: Candidate, inventory: Inventory, node_name: str
+) -> Draft | NotOffered:
     """Expand all templates of the resource for one candidate."""
     try:
-        return _draft(resource, candidate, node_name)
+        return _draft(resource, candidate, inventory, node_name)
     except UnusableValueError as error:
         return not_offered(resource, candidate, str(error))
 
 
-def _draft(resource: Resource, candidate: Candidate, node_name: str) -> Draft:
-    names = _names(candidate, node_name)
-    default = candidate.path.removeprefix("/dev/")
-    if candidate.file.identity.syspath and candidate.path == candidate.file.target:
-        default = candidate.file.kernel_name
-    text = default if resource.id is None else expand(resource.id, names.get_text)
+def _draft(resource: Resource, candidate: Candidate, inventory: Inventory, node_name: str) -> Draft:
+    if candidate.needs_node and not candidate.has_node and resource.inject.devices is None:
+        raise UnusableValueError("it has no device node (name what to give with inject.devices)")
+    names = Names(candidate, resource=resource, inventory=inventory, node_name=node_name)
+    if resource.id is None:
+        text = _default_id(candidate, inventory)
+    else:
+        text = expand(resource.id, names.get_text)
     if not text:
         raise UnusableValueError(f"its id '{resource.id}' is an empty text")
-    names.device["id"] = as_id(text)
+    names.device_id = as_id(text)
     inject = resource.inject
     cdi = tuple(_cdi_name(template, names.get_text) for template in inject.cdi)
     return Draft(
@@ -94,6 +102,16 @@ def _draft(resource: Resource, candidate: Candidate, node_name: str) -> Draft:
         cdi=cdi,
         lookup=names.get_text,
     )
+
+
+def _default_id(candidate: Candidate, inventory: Inventory) -> str:
+    """Give what stays while the hardware stays where it is, else how it was found."""
+    device, file = candidate.device, candidate.file
+    if device is not None and (place := place_name(device, inventory.facts)) is not None:
+        return place
+    if file.identity.syspath and not file.is_link:
+        return device.name if device is not None else file.kernel_name
+    return candidate.path.removeprefix("/dev/")
 
 
 def complete(
@@ -162,36 +180,8 @@ def _device(draft: Draft, nodes: tuple[Node, ...], missing: tuple[str, ...]) -> 
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Names:
-    """The texts of the templates for one candidate."""
-
-    device: dict[str, str | None]
-    node_name: str
-
-    def get_text(self, scope: str, name: str) -> str | None:
-        if scope == "device":
-            return self.device.get(name)
-        return self.node_name if (scope, name) == ("node", "name") else None
-
-
-def _names(candidate: Candidate, node_name: str) -> _Names:
-    number = candidate.file.identity.device_number
-    return _Names(
-        device={
-            "path": candidate.path,
-            "name": candidate.file.kernel_name,
-            "major": None if number is None else str(number[0]),
-            "minor": None if number is None else str(number[1]),
-        },
-        node_name=node_name,
-    )
-
-
 def _request(entry: DeviceNodes, lookup: Lookup, candidate: Candidate) -> Request:
-    if entry.path is None:
-        raise TypeError("subsystem")  # such a config is refused: genericdp.config.unbuilt
-    pattern = _absolute(entry.path, lookup, pattern=True)
+    pattern = "" if entry.path is None else _absolute(entry.path, lookup, pattern=True)
     container_path = entry.container_path
     if container_path is not None:
         container_path = bind(container_path, lookup, path=True, later=_LATER)
@@ -216,10 +206,33 @@ def _cdi_name(template: Template, lookup: Lookup) -> str:
 def _found(request: Request, candidate: Candidate, inventory: Inventory) -> tuple[FoundFile, ...]:
     if request.own:
         return (candidate.file,)
+    if request.entry.subsystem is not None:
+        return _nearby(request.entry, candidate, inventory)
     found = inventory.found(request.glob)
     if glob.has_wildcard(request.glob):
         return tuple(file for file in found if file.type in NODE_TYPES)
     return found
+
+
+def _nearby(
+    entry: DeviceNodes, candidate: Candidate, inventory: Inventory
+) -> tuple[FoundFile, ...]:
+    """Give the nodes of a subsystem on the same USB device, PCI function or platform device."""
+    facts, device = inventory.facts, candidate.device
+    function = None if device is None else function_of(device, facts)
+    if function is None or entry.subsystem is None:
+        return ()
+    files = []
+    for one in facts.members(entry.subsystem):
+        if not one.syspath.startswith(f"{function.syspath}/") or one.number is None:
+            continue
+        if entry.name and not glob.matches_any(entry.name, one.name):
+            continue
+        its = function_of(one, facts)
+        if its is not None and its.syspath == function.syspath:
+            file = inventory.file(one.device_file)
+            files += [] if file is None else [file]
+    return tuple(sorted(files, key=lambda file: natural_key(file.path)))
 
 
 def _requested_node(request: Request, file: FoundFile) -> Node:
@@ -251,6 +264,9 @@ def _node(file: FoundFile, container_path: Template, permissions: str, *, exclus
 def _why_missing(
     request: Request, found: tuple[FoundFile, ...], inventory: Inventory, excluded: Excluded
 ) -> str:
+    if request.entry.subsystem is not None:
+        names = f" called {' or '.join(request.entry.name)}" if request.entry.name else ""
+        return f"there is no {request.entry.subsystem} node{names} on the same hardware"
     path = printable(glob.unescape(request.glob))
     if request.glob in inventory.hanging:
         return f"looking at {path} does not end"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
+from genericdp.glob import escape
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
 NODE_TYPES = (FileType.CHAR, FileType.BLOCK)
 
@@ -73,13 +75,40 @@ class FoundFile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Inventory:
-    """The answers to all the globs of one pass."""
+class Look:
+    """What one glob found, and the folders in which a change could change that."""
 
-    files: Mapping[str, tuple[FoundFile, ...]] = field(default_factory=dict)
-    hanging: frozenset[str] = frozenset()
-    """Globs whose folders do not answer."""
+    files: tuple[FoundFile, ...] = ()
+    folders: frozenset[str] = frozenset()
+
+
+class Inventory:
+    """The host in one pass: each glob is looked at when it is first asked for, and once."""
+
+    def __init__(self, look: Callable[[str], Look | None], facts: Facts = NOTHING_KNOWN) -> None:
+        self.facts = facts
+        """What sysfs and udev know."""
+        self._look = look
+        self._looks: dict[str, Look | None] = {}
 
     def found(self, glob: str) -> tuple[FoundFile, ...]:
-        """Give what the glob found, in natural order of the paths."""
-        return self.files.get(glob, ())
+        """Give what the glob finds, in natural order of the paths; nothing if it hangs."""
+        if glob not in self._looks:
+            self._looks[glob] = self._look(glob)
+        look = self._looks[glob]
+        return () if look is None else look.files
+
+    def file(self, path: str) -> FoundFile | None:
+        """Give what one path leads to, or None if there is nothing."""
+        return next(iter(self.found(escape(path))), None)
+
+    @property
+    def hanging(self) -> frozenset[str]:
+        """The globs that were asked for and whose folders do not answer."""
+        return frozenset(glob for glob, look in self._looks.items() if look is None)
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """Where a change calls for another pass."""
+        looks = (look for look in self._looks.values() if look is not None)
+        return frozenset(folder for look in looks for folder in look.folders)

@@ -6,29 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
+from genericdp.devices.candidates import Candidate, taken
 from genericdp.devices.device import NotOffered
 from genericdp.model import PathSelector
-from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.inventory import FoundFile, Inventory
     from genericdp.model import Resource, Selector
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
-    """One thing of the host under all the names that the selectors found it by."""
-
-    path: str
-    """The first link in natural order if there is one, else the first name."""
-    file: FoundFile
-
-    @property
-    def key(self) -> str:
-        """Equal for all names of one thing."""
-        return self.file.key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,17 +65,13 @@ def for_node(resources: Iterable[Resource], node_name: str) -> tuple[Resource, .
     return tuple(fitting.values())
 
 
-def selector_globs(resources: Iterable[Resource]) -> frozenset[str]:
-    """Give every glob that must be looked at to match these resources."""
-    return frozenset(
-        pattern
-        for resource in resources
-        for selector in (*resource.match, *resource.exclude)
-        for pattern in path_selector(selector).globs
-    )
+def path_globs(selectors: Iterable[Selector]) -> tuple[str, ...]:
+    """Give the globs of the selectors that go by path."""
+    paths = (one.candidates for one in selectors if isinstance(one.candidates, PathSelector))
+    return tuple(pattern for one in paths for pattern in one.globs)
 
 
-def match(resources: Sequence[Resource], inventory: Inventory) -> Matches:
+def match(resources: Sequence[Resource], inventory: Inventory, node_name: str) -> Matches:
     """Give every candidate to the first resource whose selectors take it.
 
     The order of the resources is that of the config; a candidate has one owner (D8).
@@ -99,21 +81,21 @@ def match(resources: Sequence[Resource], inventory: Inventory) -> Matches:
     excluded: dict[str, Excluded] = {}
     refused: list[NotOffered] = []
     for resource in resources:
-        out = _excluded(resource.exclude, inventory)
-        taken = []
-        for candidate in _candidates(resource, inventory):
+        out = _excluded(resource, inventory, node_name)
+        own = []
+        for candidate in taken(resource.match, resource, inventory, node_name):
             reason = _refusal(candidate, out, owners.get(candidate.key, ""))
             if reason:
                 refused.append(not_offered(resource, candidate, reason))
             else:
                 owners[candidate.key] = resource.name
-                taken.append(candidate)
+                own.append(candidate)
             if out.unknown:
                 # It may be ours again in a moment: nobody else gets it meanwhile.
                 owners.setdefault(candidate.key, resource.name)
-        members[resource.name] = tuple(taken)
+        members[resource.name] = tuple(own)
         excluded[resource.name] = out
-        refused += _wrong_types(resource, taken, inventory)
+        refused += _wrong_types(resource, own, inventory)
     return Matches(members=members, refused=tuple(refused), excluded=excluded)
 
 
@@ -123,14 +105,15 @@ def not_offered(resource: Resource, candidate: Candidate, reason: str) -> NotOff
     return NotOffered(resource=resource.name, path=path, key=candidate.key, reason=reason)
 
 
-def _excluded(selectors: Sequence[Selector], inventory: Inventory) -> Excluded:
-    if not selectors:
+def _excluded(resource: Resource, inventory: Inventory, node_name: str) -> Excluded:
+    if not resource.exclude:
         return NONE_EXCLUDED
-    found = list(_matched(selectors, inventory))
-    globs = [pattern for selector in selectors for pattern in path_selector(selector).globs]
+    found = taken(resource.exclude, resource, inventory, node_name)
+    globs = path_globs(resource.exclude)
+    syspaths = (candidate.file.identity.syspath for candidate in found)
     return Excluded(
-        keys=frozenset(file.key for file in found),
-        syspaths=frozenset(file.identity.syspath for file in found if file.identity.syspath),
+        keys=frozenset(candidate.key for candidate in found),
+        syspaths=frozenset(syspath for syspath in syspaths if syspath),
         unknown=next((pattern for pattern in globs if pattern in inventory.hanging), ""),
     )
 
@@ -141,40 +124,15 @@ def _refusal(candidate: Candidate, excluded: Excluded, owner: str) -> str:
     return f"belongs to resource {owner}, which comes first in the config" if owner else ""
 
 
-def _candidates(resource: Resource, inventory: Inventory) -> list[Candidate]:
-    names: dict[str, list[FoundFile]] = {}
-    for found in _matched(resource.match, inventory):
-        names.setdefault(found.key, []).append(found)
-    candidates = [_under_one_name(files) for files in names.values()]
-    return sorted(candidates, key=lambda candidate: natural_key(candidate.path))
-
-
-def _under_one_name(files: list[FoundFile]) -> Candidate:
-    if len(files) == 1:
-        return Candidate(path=files[0].path, file=files[0])
-    # A name that may be handed out counts before one that may not.
-    best = min(
-        files, key=lambda file: (bool(file.trouble), not file.is_link, natural_key(file.path))
-    )
-    return Candidate(path=best.path, file=best)
-
-
-def _matched(selectors: Iterable[Selector], inventory: Inventory) -> Iterator[FoundFile]:
-    for selector in selectors:
-        paths = path_selector(selector)
-        for pattern in paths.globs:
-            for found in inventory.found(pattern):
-                if found.type in paths.types:
-                    yield found
-
-
 def _wrong_types(
-    resource: Resource, taken: Iterable[Candidate], inventory: Inventory
+    resource: Resource, own: Iterable[Candidate], inventory: Inventory
 ) -> Iterator[NotOffered]:
-    keys = {candidate.key for candidate in taken}
+    keys = {candidate.key for candidate in own}
     # Only for paths written out: `/dev/*` finds folders too, and nobody wants to read of them.
     for selector in resource.match:
-        paths = path_selector(selector)
+        paths = selector.candidates
+        if not isinstance(paths, PathSelector):
+            continue
         for pattern in paths.globs:
             for found in () if glob.has_wildcard(pattern) else inventory.found(pattern):
                 if found.type not in paths.types and found.key not in keys:
@@ -185,11 +143,3 @@ def _wrong_types(
                         key=found.key,
                         reason=f"its type is {found.type}, wanted {wanted} (see the key type)",
                     )
-
-
-def path_selector(selector: Selector) -> PathSelector:
-    """Give what names the candidates: paths, until the other selectors are built."""
-    if not isinstance(selector.candidates, PathSelector):
-        # A config with other selectors is refused before it gets here: genericdp.config.unbuilt.
-        raise TypeError(f"cannot match {type(selector.candidates).__name__}")
-    return selector.candidates

@@ -91,3 +91,50 @@ class Facts(Protocol):
 
     def trouble(self, path: str) -> str:
         """Say why a file could not be read; empty if it is not there or was read."""
+
+    def awaited(self, syspath: str) -> bool:
+        """Say whether udev has yet to record a device that has just appeared."""
+
+
+class _Nothing:
+    """A host without sysfs."""
+
+    def device(self, syspath: str) -> SysDevice | None:
+        del syspath
+        return None
+
+    def ancestors(self, device: SysDevice) -> Iterator[SysDevice]:
+        del device
+        yield from ()
+
+    def members(self, subsystem: str) -> tuple[SysDevice, ...]:
+        del subsystem
+        return ()
+
+    def subsystems(self) -> tuple[str, ...]:
+        return ()
+
+    def attribute(self, syspath: str, name: str) -> str | None:
+        return self.text(f"{syspath}/{name}")
+
+    def link(self, path: str) -> str | None:
+        return self.text(path)
+
+    def text(self, path: str) -> str | None:
+        del path
+        return None
+
+    def paths(self, pattern: str) -> tuple[str, ...]:
+        del pattern
+        return ()
+
+    def trouble(self, path: str) -> str:
+        del path
+        return ""
+
+    def awaited(self, syspath: str) -> bool:
+        del syspath
+        return False
+
+
+NOTHING_KNOWN: Facts = _Nothing()

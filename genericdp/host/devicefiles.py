@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from genericdp import glob as globs
-from genericdp.devices.inventory import FoundFile, Identity
+from genericdp.devices.inventory import FoundFile, Identity, Look
 from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType
 from genericdp.natural import natural_key
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 
 _DEVPTS = "/dev/pts"
 _MAGIC = re.compile(r"[*?[]")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
-    """What one glob found, and the folders in which a change could change that."""
-
-    files: tuple[FoundFile, ...] = ()
-    folders: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -77,7 +69,11 @@ class Looker:
     def _examined(self, path: str) -> FoundFile:
         target, links, status = self._resolve(path)
         file_type, number = self._type_and_number(target, status)
-        syspath = None if number is None else syspath_of(self._root, file_type, number)
+        if number is not None:
+            syspath = syspath_of(self._root, file_type, number)
+        else:
+            # A device without a file is known by its folder.
+            syspath = target if target.startswith("/sys/devices/") else None
         trouble = _name_trouble(path) or (_name_trouble(target) if target != path else "")
         if number is not None:
             trouble = trouble or self._node_trouble(target, status, links)

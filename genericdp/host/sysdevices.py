@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.sysdevice import SysDevice
 from genericdp.host import udevdb
+from genericdp.host.sysfs import syspath_of
+from genericdp.model import FileType
 from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
@@ -59,13 +61,28 @@ class SysDevices:
     def forget(self, syspath: str) -> None:
         """Read a device, and who belongs to its subsystem, again when asked the next time."""
         device = self._devices.pop(syspath, None)
-        if device is not None:
-            self._members.pop(device.subsystem, None)
+        # One that is new is not known yet, but whoever lists its subsystem must find it.
+        subsystem = device.subsystem if device else self._last_part(f"{syspath}/subsystem")
+        self._members.pop(subsystem, None)
+        self._subsystems = None
         self._records = None
 
-    def forget_subsystem(self, subsystem: str) -> None:
-        """List a subsystem again when asked the next time."""
-        self._members.pop(subsystem, None)
+    def syspaths_of_record(self, name: str) -> tuple[str, ...]:
+        """Give the devices that a file of the udev database is about."""
+        if name[:1] in {"b", "c"}:
+            file_type = FileType.BLOCK if name[0] == "b" else FileType.CHAR
+            major, _, minor = name[1:].partition(":")
+            if not (major.isdecimal() and minor.isdecimal()):
+                return ()
+            syspath = syspath_of(self._root, file_type, (int(major), int(minor)))
+            return () if syspath is None else (syspath,)
+        if name.startswith("n"):
+            # By the number of an interface, which only its uevent tells.
+            return tuple(device.syspath for device in self.members("net"))
+        subsystem, _, entry = name.removeprefix("+").partition(":")
+        folders = (f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}")
+        found = (self._linked(folder, entry) for folder in folders)
+        return tuple(syspath for syspath in found if syspath is not None)
 
     def _listed(self, subsystem: str) -> tuple[str, ...]:
         found: set[str] = set()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import for_node, match, path_selector, selector_globs
-from genericdp.model import FileType, Selector, UsbSelector
+from genericdp.devices.inventory import Inventory, Look
+from genericdp.devices.matching import for_node, match, path_globs
+from genericdp.model import FileType, Selector
 from tests.devices.making import decide, healthy, node, plain, refusals, resource, selector
 
 TTY0 = node("/dev/ttyUSB0", (188, 0))
@@ -51,7 +51,7 @@ def test_folders_and_files_are_taken_only_where_the_type_says_so(
     types: list[FileType], pattern: str, path: str
 ) -> None:
     one = resource("x", selector(pattern, types=types))
-    found = match([one], Inventory(files={pattern: HOST}))
+    found = match([one], Inventory(lambda _: Look(files=tuple(HOST))), "n")
     assert [candidate.path for candidate in found.members[one.name]] == [path]
 
 
@@ -173,7 +173,7 @@ def test_of_equal_names_the_first_that_fits_the_node_counts(name: str, taken: li
         resource("x", "/dev/all"),
     ]
     fitting = for_node(resources, name)
-    assert [pattern for one in fitting for pattern in selector_globs([one])] == [
+    assert [pattern for one in fitting for pattern in path_globs(one.match)] == [
         f"/dev/{one}" for one in taken
     ]
 
@@ -187,13 +187,3 @@ def test_a_resource_for_other_nodes_owns_nothing() -> None:
         "node-1",
     )
     assert healthy(decide(resources, [TTY0]), "second") == ["ttyUSB0"]
-
-
-def test_the_globs_to_look_at_are_those_of_match_and_exclude() -> None:
-    resources = [resource("x", "/a*", selector("/b", "/c"), exclude=["/d"]), resource("y", "/a*")]
-    assert selector_globs(resources) == {"/a*", "/b", "/c", "/d"}
-
-
-def test_a_selector_that_is_not_built_yet_is_never_ignored() -> None:
-    with pytest.raises(TypeError, match="UsbSelector"):
-        path_selector(Selector(candidates=UsbSelector(vendor=("0403",))))

@@ -1,0 +1,117 @@
+"""The texts that templates name, for one candidate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp.devices.hardware import (
+    driver_of,
+    is_net_interface,
+    is_pci_function,
+    is_usb_device,
+    nearest,
+    net_text,
+    numa_node_of,
+    pci_text,
+    usb_text,
+)
+from genericdp.devices.values import value_of
+from genericdp.template import UnusableValueError
+
+if TYPE_CHECKING:
+    from genericdp.devices.candidates import Candidate
+    from genericdp.devices.inventory import Inventory
+    from genericdp.devices.sysdevice import SysDevice
+    from genericdp.model import Resource
+
+
+class Names:
+    """Answers for one candidate; each text is found out when it is first asked for."""
+
+    def __init__(
+        self, candidate: Candidate, *, resource: Resource, inventory: Inventory, node_name: str
+    ) -> None:
+        self.device_id: str | None = None
+        """Known only once the id has been made."""
+        self._candidate = candidate
+        self._resource = resource
+        self._facts = inventory.facts
+        self._node_name = node_name
+        self._values: dict[str, str | None] = {}
+        self._computing: set[str] = set()
+
+    def get_text(self, scope: str, name: str) -> str | None:
+        """Give the text, or None if this candidate lacks it; as ``template.Lookup``."""
+        match scope:
+            case "device":
+                return self._of_device(name)
+            case "node":
+                return self._node_name
+            case "value":
+                return self._value(name)
+            case "property" | "attribute" | "usb" | "pci" | "net":
+                device = self._candidate.device
+                return None if device is None else self._of_sysfs(device, scope, name)
+            case _:
+                return None
+
+    def _of_device(self, name: str) -> str | None:
+        candidate, device = self._candidate, self._candidate.device
+        number = candidate.file.identity.device_number
+        match name:
+            case "id":
+                return self.device_id
+            case "path":
+                hidden = candidate.file.identity.syspath == candidate.path
+                return None if hidden else candidate.path
+            case "name":
+                return device.name if device else candidate.file.kernel_name
+            case "major" | "minor":
+                return None if number is None else str(number[name == "minor"])
+            case "syspath":
+                return candidate.file.identity.syspath
+            case _:
+                return None if device is None else self._of_known(device, name)
+
+    def _of_known(self, device: SysDevice, name: str) -> str | None:
+        match name:
+            case "subsystem":
+                return device.subsystem or None
+            case "devtype":
+                return device.devtype or None
+            case "driver":
+                return driver_of(device, self._facts)
+            case "numa":
+                return numa_node_of(device, self._facts)
+            case _:
+                return None
+
+    def _of_sysfs(self, device: SysDevice, scope: str, name: str) -> str | None:
+        facts = self._facts
+        match scope:
+            case "property":
+                return device.properties.get(name)
+            case "attribute":
+                return facts.attribute(device.syspath, name)
+            case "usb":
+                usb = nearest(device, facts, is_usb_device)
+                return None if usb is None else usb_text(usb, name, facts, sitting=device)
+            case "pci":
+                pci = nearest(device, facts, is_pci_function)
+                return None if pci is None else pci_text(pci, name, facts)
+            case _:
+                net = nearest(device, facts, is_net_interface)
+                return None if net is None else net_text(net, name, facts)
+
+    def _value(self, name: str) -> str | None:
+        source = self._resource.values.get(name)
+        if name in self._values or source is None:
+            return self._values.get(name)
+        if name in self._computing:
+            raise UnusableValueError(f"the value {name!r} needs itself")
+        self._computing.add(name)
+        try:
+            self._values[name] = value_of(name, source, self.get_text, self._facts)
+        finally:
+            self._computing.discard(name)
+        return self._values[name]

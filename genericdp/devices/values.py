@@ -1,0 +1,57 @@
+"""Values that a resource declares: from a text, a file or a link, then through an expression."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp import glob
+from genericdp.model import ValueKind
+from genericdp.regex import extract
+from genericdp.template import UnusableValueError, expand
+
+if TYPE_CHECKING:
+    from genericdp.devices.sysdevice import Facts
+    from genericdp.model import ValueSource
+    from genericdp.template import Lookup
+
+
+def value_of(name: str, source: ValueSource, lookup: Lookup, facts: Facts) -> str | None:
+    """Give a declared value for one candidate, or None if it has none.
+
+    Raises UnusableValueError with the reason where there is more to say than that.
+    """
+    text = _source_text(name, source, lookup, facts)
+    if text is None or source.regex is None:
+        return text
+    found = extract(source.regex, text)
+    if found is None:
+        raise UnusableValueError(
+            f"the value {name!r}: {source.regex!r} is not found in {_start(text)!r}"
+        )
+    return found
+
+
+def _source_text(name: str, source: ValueSource, lookup: Lookup, facts: Facts) -> str | None:
+    match source.kind:
+        case ValueKind.TEXT:
+            return expand(source.source, lookup)
+        case ValueKind.FILE:
+            path = expand(source.source, lookup, path=True)
+            text = facts.text(path)
+            if text is None:
+                why = facts.trouble(path) or "it does not exist"
+                raise UnusableValueError(f"the value {name!r}: {path}: {why}")
+            return text
+        case ValueKind.LINK:
+            pattern = expand(source.source, lookup, path=True, quote=glob.escape)
+            paths = facts.paths(pattern)
+            if len(paths) != 1:
+                count = "nothing" if not paths else f"{len(paths)} paths"
+                raise UnusableValueError(
+                    f"the value {name!r}: {glob.unescape(pattern)} finds {count}, wanted one"
+                )
+            return facts.link(paths[0])
+
+
+def _start(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:60]}…"

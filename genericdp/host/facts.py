@@ -1,0 +1,116 @@
+"""What can be asked about a host in one pass: devices of sysfs, attributes, files, links."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from genericdp.host.devicefiles import Looker
+from genericdp.host.sysdevices import SysDevices
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from genericdp.devices.sysdevice import SysDevice
+    from genericdp.host.root import Root
+
+MOST_BYTES = 1024 * 1024
+
+
+Guard = Callable[[str, Callable[[], str]], str]
+"""Runs a read of a path and gives its text; raises OSError, TimeoutError if it is known to hang."""
+
+
+class HostFacts:
+    """Answers from a root, and remembers them until it is told to forget."""
+
+    def __init__(self, root: Root) -> None:
+        self.guard: Guard = lambda _, read: read()
+        """Called for each read that may hang."""
+        self.awaiting: Collection[str] = ()
+        """Devices that have just appeared and that udev has yet to record."""
+        self._root = root
+        self._devices = SysDevices(root)
+        self._texts: dict[str, str | None] = {}
+        self._troubles: dict[str, str] = {}
+
+    def forget(self, syspath: str) -> None:
+        """Ask the host again about a device, and about all files outside sysfs."""
+        self._devices.forget(syspath)
+        stale = [
+            path
+            for path in self._texts
+            if path.startswith(f"{syspath}/") or not path.startswith("/sys/")
+        ]
+        for path in stale:
+            del self._texts[path]
+            self._troubles.pop(path, None)
+
+    def forget_record(self, name: str) -> None:
+        """Ask again about the devices that a file of the udev database is about."""
+        for syspath in self._devices.syspaths_of_record(name):
+            self.forget(syspath)
+
+    def awaited(self, syspath: str) -> bool:
+        """Say whether udev has yet to record a device that has just appeared."""
+        if syspath not in self.awaiting:
+            return False
+        device = self._devices.get(syspath)
+        return device is not None and not device.recorded
+
+    def device(self, syspath: str) -> SysDevice | None:
+        """Give the device of a folder, or None if there is none."""
+        return self._devices.get(syspath)
+
+    def ancestors(self, device: SysDevice) -> Iterator[SysDevice]:
+        """Give the devices that it sits on, the nearest first."""
+        return self._devices.ancestors(device)
+
+    def members(self, subsystem: str) -> tuple[SysDevice, ...]:
+        """Give the devices of a subsystem, in natural order of their syspaths."""
+        return self._devices.members(subsystem)
+
+    def subsystems(self) -> tuple[str, ...]:
+        """Give the names of all subsystems."""
+        return self._devices.subsystems()
+
+    def attribute(self, syspath: str, name: str) -> str | None:
+        """Give the text of an attribute file below a device, stripped."""
+        return self.text(f"{syspath}/{name}")
+
+    def text(self, path: str) -> str | None:
+        """Give a file's content, stripped; None if it cannot be read or has more than 1 MiB."""
+        if path not in self._texts:
+            self._texts[path] = self._read(path)
+        return self._texts[path]
+
+    def _read(self, path: str) -> str | None:
+        def read() -> str:
+            return self._root.read_text(path, limit=MOST_BYTES + 1)
+
+        try:
+            text = self.guard(path, read)
+        except OSError as error:
+            if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
+                self._troubles[path] = error.strerror or str(error)
+            return None
+        if len(text) > MOST_BYTES:
+            self._troubles[path] = "it has more than 1 MiB"
+            return None
+        return text.strip()
+
+    def link(self, path: str) -> str | None:
+        """Give the last part of what a path leads to when every link is followed."""
+        try:
+            return self._root.resolve(path)[0].rpartition("/")[2]
+        except OSError:
+            return None
+
+    def paths(self, pattern: str) -> tuple[str, ...]:
+        """Give the paths that a glob finds, whatever they are."""
+        return tuple(found.path for found in Looker(self._root).look(pattern).files)
+
+    def trouble(self, path: str) -> str:
+        """Say why a file could not be read; empty if it is not there or was read."""
+        return self._troubles.get(path, "")

@@ -1,0 +1,56 @@
+"""Regular expressions of a config: linear in the text, since hardware and drivers write that."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Match(Protocol):
+    """One hit."""
+
+    def group(self, which: int, /) -> str | None:
+        """Give the text of a group; 0: of the whole hit."""
+
+
+class Pattern(Protocol):
+    """A compiled expression."""
+
+    groups: int
+    groupindex: Mapping[str, int]
+
+    def search(self, text: str, /) -> Match | None:
+        """Give the first hit, if there is one."""
+
+
+class PatternError(ValueError):
+    """A text that is no expression of RE2, with what is wrong."""
+
+
+@cache
+def compiled(pattern: str) -> Pattern:
+    """Compile an expression; raises PatternError."""
+    import re2  # most configs have none, and it takes a megabyte
+
+    options = re2.Options()
+    # RE2 would write to stderr by itself.
+    options.log_errors = False
+    try:
+        found: Pattern = re2.compile(pattern, options)
+    except re2.error as error:
+        detail = error.args[0] if error.args else "it is broken"
+        text = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
+        raise PatternError(text) from error
+    return found
+
+
+def extract(pattern: str, text: str) -> str | None:
+    """Search the text: give group 1 of the first hit, else all of it; None without a hit."""
+    regex = compiled(pattern)
+    hit = regex.search(text)
+    if hit is None:
+        return None
+    return hit.group(1) if regex.groups else hit.group(0)
