@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_Entry = tuple[str, int, bool, int | None]
+"""What a device's part of the list depends on: id, replicas, healthy, NUMA node."""
+
 CHECK_SECONDS = 5.0
 """How long Allocate may look at nodes: the kubelet waits for ever, and all its pods with it."""
 
@@ -49,19 +52,23 @@ class Service:
         self._look_again = look_again
         self._check_seconds = check_seconds
         self._check = check or why_unusable
-        self._encoded: dict[tuple[str, int, bool], bytes] = {}
+        self._encoded: dict[_Entry, bytes] = {}
         self._owners: dict[str, Offered] = {}
         self._list = Observed(b"")
 
     def set_offer(self, offer: Offer) -> None:
         """Take the latest offer; streams get a new list if the kubelet would see a difference."""
-        encoded: dict[tuple[str, int, bool], bytes] = {}
+        encoded: dict[_Entry, bytes] = {}
         owners: dict[str, Offered] = {}
+        carried = not offer.without_numa_node
         for one in offer.offered.values():
             healthy = not one.unhealthy
-            key = (one.device.id, one.device.replicas, healthy)
+            numa_node = one.device.numa_node if carried else None
+            key = (one.device.id, one.device.replicas, healthy, numa_node)
             # Encoding 10,000 devices takes 15 ms, joining what is encoded one.
-            encoded[key] = self._encoded.get(key) or _listed(one.device, healthy=healthy)
+            encoded[key] = self._encoded.get(key) or _listed(
+                one.device, healthy=healthy, numa_node=numa_node
+            )
             owners.update(dict.fromkeys(one.device.shares, one))
         self._encoded, self._owners = encoded, owners
         self._list.value = b"".join(encoded.values())
@@ -142,5 +149,8 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
     return ""
 
 
-def _listed(device: Device, *, healthy: bool) -> bytes:
-    return b"".join(messages.listed_device(share, healthy=healthy) for share in device.shares)
+def _listed(device: Device, *, healthy: bool, numa_node: int | None) -> bytes:
+    return b"".join(
+        messages.listed_device(share, healthy=healthy, numa_node=numa_node)
+        for share in device.shares
+    )

@@ -14,6 +14,8 @@ from genericdp.devices.matching import for_node
 from genericdp.devices.offers import NOTHING, Offer
 from genericdp.discovery import Discoverer
 from genericdp.host.threads import in_daemon_thread
+from genericdp.host.udevrecords import UdevRecords
+from genericdp.host.uevents import Uevents
 from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.kubelet.sockets import SocketNames, remove_leftovers
 from genericdp.observed import Observed, until
@@ -107,6 +109,8 @@ class Supervisor:
         self._names = SocketNames()
         self._running: dict[str, _Running] = {}
         self._look_again = Observed(0)
+        self._events_tell: Callable[[], bool] = lambda: False
+        """Whether events tell of every change, so that not all must be looked at each time."""
         self._warned_ids: frozenset[str] = frozenset()
         self._discoverer = Discoverer(
             root, node_name=node_name, look_again=self.look_again, now=now
@@ -131,16 +135,18 @@ class Supervisor:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._kubelet.watch(), name="kubelet folder")
             tasks.create_task(self._passes(tasks), name="passes")
+            tasks.create_task(self._watch_hardware(), name="hardware")
             tasks.create_task(self._remove_leftovers(), name="leftovers")
 
     async def _passes(self, tasks: asyncio.TaskGroup) -> None:
         await until(lambda: self.resources.value is not None, self.resources)
         watch = FolderWatch(self.look_again, what="device folders", open_inotify=self._open_inotify)
+        full = True
         try:
             while True:
                 asked, resources = self._look_again.value, self.resources.value
                 begun = self._now()
-                discovery = await self._pass(tasks)
+                discovery = await self._pass(tasks, full=full or not self._events_tell())
                 folders = {self._root.real(folder) or "/" for folder in discovery.folders}
                 if watch.set_folders(folders):
                     # Something may have come before the watch did: look once more.
@@ -150,7 +156,7 @@ class Supervisor:
                 def news(asked: int = asked, resources: object = resources) -> bool:
                     return self._look_again.value != asked or self.resources.value is not resources
 
-                await until(
+                full = not await until(
                     news,
                     self._look_again,
                     self.resources,
@@ -159,16 +165,34 @@ class Supervisor:
         finally:
             watch.close()
 
+    async def _watch_hardware(self) -> None:
+        """Have the kernel and udev tell of changes; not before the first lists are out."""
+        await until(lambda: bool(self.offers.value), self.offers)
+        records = UdevRecords(
+            self._discoverer.tell_of_record, self._root, open_inotify=self._open_inotify
+        )
+        uevents = Uevents(self._discoverer.tell_of_event)
+        try:
+            if self._root.is_machine:
+                await uevents.open()
+            self._events_tell = lambda: uevents.complete and records.complete
+            await asyncio.Event().wait()
+        finally:
+            uevents.close()
+            records.close()
+
     def _rest(self, discovery: Discovery, *, polling: bool) -> float:
         longest = self._pace.poll if polling else self._pace.full_look
         if discovery.due is None:
             return longest
         return min(longest, max(0.0, discovery.due - self._now()))
 
-    async def _pass(self, tasks: asyncio.TaskGroup) -> Discovery:
+    async def _pass(self, tasks: asyncio.TaskGroup, *, full: bool) -> Discovery:
         """Look at the host, then stop, update and start plugins, in this order."""
         wanted = self.wanted
-        discovery = await self._discoverer.discover(tuple(wanted.values()), self.offers.value)
+        discovery = await self._discoverer.discover(
+            tuple(wanted.values()), self.offers.value, full=full
+        )
         # What lives counts, not what was asked for last: a task that died is started again.
         self._running = {n: one for n, one in self._running.items() if not one.task.done()}
         todo = plan(wanted, {name: one.resource for name, one in self._running.items()})
@@ -229,6 +253,9 @@ def _tell_changes(name: str, before: Offer, offer: Offer) -> None:
     about = {"resource": name}
     if before is _NEVER or _counts(before) != _counts(offer):
         log.info("%d of %d devices healthy", *_counts(offer), extra=about)
+    spoiler = offer.without_numa_node
+    if spoiler and spoiler != before.without_numa_node:
+        log.info("no device carries its NUMA node, since %s has none", spoiler, extra=about)
     for device_id, one in offer.offered.items():
         old = before.offered.get(device_id)
         if one.unhealthy and (old is None or old.unhealthy != one.unhealthy):

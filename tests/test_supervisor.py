@@ -146,6 +146,7 @@ async def test_where_inotify_cannot_be_had_it_polls_and_says_so_once(
     assert [record.args[0] for record in told if isinstance(record.args, tuple)] == [
         f"the kubelet's folder {world.kubelet.folder}",
         "device folders",
+        "/run/udev/data",
     ]
 
 

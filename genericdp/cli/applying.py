@@ -12,6 +12,7 @@ from genericdp.devices.matching import for_node
 from genericdp.discovery import Discovery, discover
 from genericdp.errors import ConfigError
 from genericdp.host.devicefiles import Looker
+from genericdp.host.facts import HostFacts
 
 if TYPE_CHECKING:
     import argparse
@@ -33,9 +34,11 @@ def usable_resources(paths: tuple[Path, ...]) -> tuple[Resource, ...]:
 def discovered(arguments: argparse.Namespace) -> Discovery:
     """Apply the config of the command line to the host of the command line, once."""
     resources = for_node(usable_resources(configs_of(arguments)), node_name_of(arguments))
+    root = root_of(arguments)
     return discover(
         resources,
-        Looker(root_of(arguments)).look,
+        Looker(root).look,
+        facts=HostFacts(root),
         node_name=node_name_of(arguments),
         previous={},
         now=time.monotonic(),

@@ -47,8 +47,9 @@ def _as_text(discovery: Discovery) -> Iterator[str]:
         for device_id, one in offer.offered.items():
             replicas = one.device.replicas
             shares = f" ({replicas} shares)" if replicas > 1 else ""
-            # NUMA nodes come with the selectors that know the hardware.
-            rows.append((name, f"{device_id}{shares}", _state(one), " ".join(_nodes(one)), ""))
+            numa = "" if one.device.numa_node is None else str(one.device.numa_node)
+            nodes = " ".join(_nodes(one))
+            rows.append((name, f"{device_id}{shares}", _state(one), nodes, numa))
     yield from table(rows)
     left_out = [one for offer in discovery.offers.values() for one in offer.not_offered]
     if left_out:
@@ -81,6 +82,7 @@ def _as_json(discovery: Discovery) -> dict[str, object]:
                         "reason": one.unhealthy,
                         "shares": list(one.device.shares),
                         "nodes": _nodes(one),
+                        "numaNode": one.device.numa_node,
                     }
                     for device_id, one in offer.offered.items()
                 ],

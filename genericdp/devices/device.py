@@ -61,6 +61,8 @@ class Device:
     """What it needs and the host lacks, as sentences: it is Unhealthy."""
     identity: Identity
     replicas: int = 1
+    numa_node: int | None = None
+    """The NUMA node of its hardware, if that has one that is online."""
 
     @property
     def shares(self) -> tuple[str, ...]:

@@ -30,6 +30,9 @@ _LINK_TYPES = {
 """ARPHRD numbers of <linux/if_arp.h> to the names that udev and iproute2 use."""
 
 
+_MOST_NODES = 1024
+
+
 def is_usb_device(device: SysDevice) -> bool:
     """Say whether it is a USB device (not one of its interfaces)."""
     return device.subsystem == "usb" and device.devtype == "usb_device"
@@ -68,13 +71,23 @@ def driver_of(device: SysDevice, facts: Facts) -> str | None:
     return next((one.driver for one in lineage(device, facts) if one.driver), None)
 
 
-def numa_node_of(device: SysDevice, facts: Facts) -> str | None:
-    """Give the NUMA node of the nearest that has one; -1 is none (LAW-8)."""
+def numa_node_of(device: SysDevice, facts: Facts) -> int | None:
+    """Give the NUMA node of the nearest that has one, if it is online; -1 is none (LAW-8)."""
     for one in lineage(device, facts):
         node = facts.attribute(one.syspath, "numa_node")
         if node is not None and node.isdecimal():
-            return node
+            return int(node) if int(node) in _online_nodes(facts) else None
     return None
+
+
+def _online_nodes(facts: Facts) -> frozenset[int]:
+    """Take the kernel's list of nodes apart: ``0-1,4``."""
+    nodes: set[int] = set()
+    for part in (facts.text("/sys/devices/system/node/online") or "").split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            nodes.update(range(int(first), min(int(last or first), _MOST_NODES) + 1))
+    return frozenset(nodes)
 
 
 def usb_text(usb: SysDevice, name: str, facts: Facts, *, sitting: SysDevice) -> str | None:

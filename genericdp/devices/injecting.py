@@ -15,7 +15,7 @@ from genericdp.devices.device import (
     NotOffered,
     Variable,
 )
-from genericdp.devices.hardware import function_of, place_name
+from genericdp.devices.hardware import function_of, numa_node_of, place_name
 from genericdp.devices.ids import as_id
 from genericdp.devices.inventory import NODE_TYPES, printable
 from genericdp.devices.lookup import Names
@@ -125,7 +125,7 @@ def complete(
             resource, candidate, "all nodes of inject.devices are optional and absent"
         )
     try:
-        device = _device(draft, nodes, missing)
+        device = _device(draft, nodes, missing, inventory)
         if draft.requests or draft.mounts:
             edits([device])
     except (UnusableValueError, AllocationConflictError) as error:
@@ -154,8 +154,10 @@ def _nodes(
     return tuple(nodes), tuple(missing)
 
 
-def _device(draft: Draft, nodes: tuple[Node, ...], missing: tuple[str, ...]) -> Device:
-    inject = draft.resource.inject
+def _device(
+    draft: Draft, nodes: tuple[Node, ...], missing: tuple[str, ...], inventory: Inventory
+) -> Device:
+    inject, known = draft.resource.inject, draft.candidate.device
     return Device(
         id=draft.id,
         key=draft.candidate.key,
@@ -177,6 +179,7 @@ def _device(draft: Draft, nodes: tuple[Node, ...], missing: tuple[str, ...]) -> 
         missing=missing,
         identity=draft.candidate.file.identity,
         replicas=draft.resource.replicas,
+        numa_node=None if known is None else numa_node_of(known, inventory.facts),
     )
 
 

@@ -82,7 +82,8 @@ class Names:
             case "driver":
                 return driver_of(device, self._facts)
             case "numa":
-                return numa_node_of(device, self._facts)
+                numa = numa_node_of(device, self._facts)
+                return None if numa is None else str(numa)
             case _:
                 return None
 

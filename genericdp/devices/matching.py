@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.candidates import Candidate, taken
 from genericdp.devices.device import NotOffered
 from genericdp.model import PathSelector
+from genericdp.template import Template
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from genericdp.devices.inventory import FoundFile, Inventory
     from genericdp.model import Resource, Selector
@@ -69,6 +71,34 @@ def path_globs(selectors: Iterable[Selector]) -> tuple[str, ...]:
     """Give the globs of the selectors that go by path."""
     paths = (one.candidates for one in selectors if isinstance(one.candidates, PathSelector))
     return tuple(pattern for one in paths for pattern in one.globs)
+
+
+def reads_properties(resource: Resource) -> bool:
+    """Say whether the resource asks for what udev records, not only for what the kernel says."""
+    selectors = (*resource.match, *resource.exclude)
+    asking = ((one.candidates, one.hardware.udev) for one in selectors)
+    if any(getattr(part, "properties", None) for pair in asking for part in pair):
+        return True
+    return any(
+        reference.scope == "property"
+        for template in _templates(resource)
+        for reference in template.references
+    )
+
+
+def _templates(value: object) -> Iterator[Template]:
+    """Give every template of a value of the model, however deep."""
+    if isinstance(value, Template):
+        yield value
+    elif isinstance(value, tuple):
+        for entry in value:
+            yield from _templates(entry)
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from _templates(entry)
+    elif is_dataclass(value):
+        for part in fields(value):
+            yield from _templates(getattr(value, part.name))
 
 
 def match(resources: Sequence[Resource], inventory: Inventory, node_name: str) -> Matches:

@@ -33,6 +33,16 @@ class Offer:
     offered: Mapping[str, Offered]
     not_offered: tuple[NotOffered, ...] = ()
 
+    @property
+    def without_numa_node(self) -> str:
+        """Give a device that has no NUMA node while another has one; empty if there is none.
+
+        With topology on some devices only, a kubelet refuses pods although devices are free
+        (LAW-8): then none carries it.
+        """
+        lacking = [name for name, one in self.offered.items() if one.device.numa_node is None]
+        return lacking[0] if lacking and len(lacking) < len(self.offered) else ""
+
 
 NOTHING = Offer(offered={})
 

@@ -21,9 +21,13 @@ UNHEALTHY = "Unhealthy"
 _DEVICES_TAG = b"\x0a"  # field 1 of ListAndWatchResponse, length-delimited
 
 
-def listed_device(share: str, *, healthy: bool) -> bytes:
+def listed_device(share: str, *, healthy: bool, numa_node: int | None = None) -> bytes:
     """Give one device as it stands in a list; a list is nothing but these, joined."""
-    body = api.Device(ID=share, health=HEALTHY if healthy else UNHEALTHY).SerializeToString()
+    topology = None
+    if numa_node is not None:
+        topology = api.TopologyInfo(nodes=[api.NUMANode(ID=numa_node)])
+    health = HEALTHY if healthy else UNHEALTHY
+    body = api.Device(ID=share, health=health, topology=topology).SerializeToString()
     return _DEVICES_TAG + _varint(len(body)) + body
 
 
