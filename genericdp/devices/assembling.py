@@ -120,22 +120,20 @@ def _why_gone(
     resource: Resource, refused: tuple[NotOffered, ...], inventory: Inventory
 ) -> Callable[[Device], str]:
     @cache  # mostly nothing is gone, and nobody asks
-    def found() -> tuple[dict[str, str], set[str], set[str]]:
-        files = [file for one in path_globs(resource.match) for file in inventory.found(one)]
-        reasons = {one.key: one.reason for one in refused}
-        return reasons, {file.key for file in files}, {file.path for file in files}
+    def reasons() -> dict[str, str]:
+        return {one.key: one.reason for one in refused}
 
     def reason(device: Device) -> str:
-        reasons, keys, paths = found()
-        if device.key in reasons:
-            return f"{device.path}: {reasons[device.key]}"
+        if device.key in reasons():
+            return f"{device.path}: {reasons()[device.key]}"
         if hanging := _hidden_by(resource, device, inventory):
             return f"looking at {hanging} does not end"
-        if device.key in keys:
-            return f"{device.path} is no longer matched as this device"
-        if device.path in paths:
+        found = inventory.file(device.path)
+        if found is None:
+            return f"{device.path} does not exist"
+        if found.key != device.key:
             return f"{device.path} is something else now"
-        return f"{device.path} does not exist"
+        return f"{device.path} is no longer matched"
 
     return reason
 

@@ -91,9 +91,9 @@ def test_another_device_at_its_place_takes_its_id_at_once() -> None:
             resource("x", "/dev/ttyUSB*", id="new-$(device.name)"),
             [TTY0],
             [],
-            "/dev/ttyUSB0 is no longer matched as this device",
+            "/dev/ttyUSB0 is no longer matched",
         ),
-        (resource("x", "/dev/other*"), [TTY0], [], "/dev/ttyUSB0 does not exist"),
+        (resource("x", "/dev/other*"), [TTY0], [], "/dev/ttyUSB0 is no longer matched"),
         (SERIAL, [plain("/dev/ttyUSB0")], [], "/dev/ttyUSB0 is something else now"),
         (
             SERIAL,
