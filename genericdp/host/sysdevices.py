@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import posixpath
+import stat
+from bisect import bisect_left
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from genericdp.devices.sysdevice import SysDevice
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
 
 _DEVICES = "/sys/devices/"
+_MOST_BYTES = 65_536
 
 
 class SysDevices:
@@ -28,6 +34,8 @@ class SysDevices:
         self._members: dict[str, tuple[str, ...]] = {}
         self._subsystems: tuple[str, ...] | None = None
         self._records: frozenset[str] | None = None
+        self._forgotten: set[str] = set()
+        self._plain: dict[str, bool] = {"": True}
 
     def get(self, syspath: str) -> SysDevice | None:
         """Give the device of a folder below /sys/devices, or None if there is none."""
@@ -59,13 +67,28 @@ class SysDevices:
         return tuple(device for device in found if device is not None)
 
     def forget(self, syspath: str) -> None:
-        """Read a device, and who belongs to its subsystem, again when asked the next time."""
-        device = self._devices.pop(syspath, None)
-        # One that is new is not known yet, but whoever lists its subsystem must find it.
-        subsystem = device.subsystem if device else self._last_part(f"{syspath}/subsystem")
-        self._members.pop(subsystem, None)
-        self._subsystems = None
-        self._records = None
+        """Read one device again; of its subsystem only it may have come or gone."""
+        before = self._devices.pop(syspath, None)
+        self._forgotten.add(syspath)
+        self._plain = {"": True}
+        if before is not None:
+            self._leave(before.subsystem, syspath)
+        after = self.get(syspath)
+        if after is not None:
+            self._join(after.subsystem, syspath)
+
+    def _leave(self, subsystem: str, syspath: str) -> None:
+        members = self._members.get(subsystem, ())
+        self._members[subsystem] = tuple(one for one in members if one != syspath)
+
+    def _join(self, subsystem: str, syspath: str) -> None:
+        if subsystem not in self.subsystems():
+            self._subsystems = None  # the module of a new one may have been loaded
+        # Listing thousands of neighbours again would cost more than everything else.
+        if (members := self._members.get(subsystem)) is not None:
+            at = bisect_left(members, natural_key(syspath), key=natural_key)
+            if syspath not in members[at : at + 1]:
+                self._members[subsystem] = (*members[:at], syspath, *members[at:])
 
     def syspaths_of_record(self, name: str) -> tuple[str, ...]:
         """Give the devices that a file of the udev database is about."""
@@ -98,9 +121,7 @@ class SysDevices:
             target = self._root.read_link(f"{folder}/{entry}")
         except OSError:
             return None  # an attribute file of the class itself
-        # There are no links below /sys/devices, so this needs no look at each folder.
-        path = posixpath.normpath(posixpath.join(folder, target))
-        return path if path.startswith(_DEVICES) else None
+        return _led_to(folder, target)
 
     def _entries(self, folder: str) -> list[str]:
         try:
@@ -110,13 +131,13 @@ class SysDevices:
 
     def _read(self, syspath: str) -> SysDevice | None:
         try:
-            text = self._root.read_text(f"{syspath}/uevent")
+            text = self._text(syspath, "uevent")
         except PermissionError:
             text = ""  # a few are write-only: the device is there all the same
         except OSError:
             return None
         uevent = dict(
-            line.split("=", 1) for line in text.split("\n") if "=" in line and line[0] != "="
+            line.split("=", 1) for line in udevdb.lines(text) if "=" in line and line[0] != "="
         )
         subsystem = self._last_part(f"{syspath}/subsystem")
         record = self._record(syspath, subsystem, uevent)
@@ -127,11 +148,13 @@ class SysDevices:
             driver=self._last_part(f"{syspath}/driver"),
             properties=_properties(syspath, subsystem, uevent, record),
             tags=frozenset() if record is None else record.tags,
-            links=() if record is None else tuple(f"/dev/{link}" for link in record.links),
+            links=() if record is None else record.links,
             recorded=record is not None,
         )
 
     def _record(self, syspath: str, subsystem: str, uevent: dict[str, str]) -> udevdb.Record | None:
+        if not subsystem:
+            return None
         number = (uevent["MAJOR"], uevent["MINOR"]) if {"MAJOR", "MINOR"} <= uevent.keys() else None
         name = udevdb.record_name(
             syspath=syspath,
@@ -142,18 +165,57 @@ class SysDevices:
         if self._records is None:
             # One listing instead of a failed open for each of the many devices without a record.
             self._records = frozenset(self._entries(udevdb.FOLDER))
-        if name not in self._records:
+        if name not in self._records and syspath not in self._forgotten:
             return None
         try:
-            return udevdb.parse(self._root.read_text(f"{udevdb.FOLDER}/{name}"))
+            return udevdb.parse(self._text(udevdb.FOLDER, name))
         except OSError:
             return None
+
+    def _text(self, folder: str, name: str) -> str:
+        """Give the start of a file's content; what is no UTF-8 is escaped."""
+        path = f"{folder}/{name}"
+        if not (self._root.is_machine or self._is_plain(folder)):
+            return self._root.read_text(path, limit=_MOST_BYTES)
+        # Without blocking: in a damaged copy a pipe may lie here, which nobody writes to.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            descriptor = os.open(self._root.real(path), flags)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            return self._root.read_text(path, limit=_MOST_BYTES)
+        try:
+            return os.read(descriptor, _MOST_BYTES).decode(errors="backslashreplace")
+        finally:
+            os.close(descriptor)
+
+    def _is_plain(self, folder: str) -> bool:
+        """Say whether a folder and all above it are no links, so that a path below stays there."""
+        if folder not in self._plain:
+            self._plain[folder] = False
+            with suppress(OSError):
+                self._plain[folder] = self._is_plain(folder.rpartition("/")[0]) and stat.S_ISDIR(
+                    self._root.lstat(folder).st_mode
+                )
+        return self._plain[folder]
 
     def _last_part(self, link: str) -> str:
         try:
             return self._root.read_link(link).rstrip("/").rpartition("/")[2]
         except OSError:
             return ""
+
+
+def _led_to(folder: str, target: str) -> str | None:
+    # There are no links below /sys/devices, so this needs no look at each folder.
+    up, _, rest = target.partition("/devices/")
+    up_to_sys = "/".join([".."] * (folder.count("/") - 1))
+    if up == up_to_sys and not ("/." in f"/{rest}" or "//" in f"/{rest}/"):
+        path = f"{_DEVICES}{rest}"  # as the kernel writes them all
+    else:
+        path = posixpath.normpath(posixpath.join(folder, target))
+    return path if path.startswith(_DEVICES) else None
 
 
 def _properties(
@@ -165,15 +227,8 @@ def _properties(
         properties["SUBSYSTEM"] = subsystem
     if name := uevent.get("DEVNAME"):
         properties["DEVNAME"] = name if name.startswith("/dev/") else f"/dev/{name}"
-    if record is None:
-        return properties
-    properties.update(record.properties)
-    if record.initialized_usec:
-        properties["USEC_INITIALIZED"] = record.initialized_usec
-    if record.links:
-        properties["DEVLINKS"] = " ".join(f"/dev/{link}" for link in record.links)
-    if record.tags:
-        properties["TAGS"] = f":{':'.join(sorted(record.tags))}:"
-    if record.current_tags:
-        properties["CURRENT_TAGS"] = f":{':'.join(sorted(record.current_tags))}:"
+    if record is not None:
+        properties |= record.properties
+        for key in record.removed:
+            properties.pop(key, None)
     return properties

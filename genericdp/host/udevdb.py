@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 FOLDER = "/run/udev/data"
 CONTROL = "/run/udev/control"
@@ -18,11 +18,12 @@ class Record:
     """What one file of the database holds."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
+    """With those that libudev derives from the rest."""
+    removed: frozenset[str] = frozenset()
+    """Properties of the kernel that udev has emptied."""
     tags: frozenset[str] = frozenset()
-    current_tags: frozenset[str] = frozenset()
     links: tuple[str, ...] = ()
-    """Below /dev, without it."""
-    initialized_usec: str = ""
+    """As ``/dev/…``."""
 
 
 def record_name(
@@ -36,18 +37,43 @@ def record_name(
     return f"+{subsystem}:{syspath.rpartition('/')[2]}"
 
 
+def lines(text: str) -> list[str]:
+    """Take a file of udev or a ``uevent`` apart as libudev does.
+
+    A carriage return or NUL ends a line too, and what has no end is no line: it may be cut off.
+    """
+    if "\r" in text or "\0" in text:
+        text = text.replace("\r", "\n").replace("\0", "\n")
+    return text.split("\n")[:-1]
+
+
 def parse(text: str) -> Record:
     """Take a record apart; what cannot be understood is left out."""
     fields: dict[str, list[str]] = {}
-    for line in text.split("\n"):
+    for line in lines(text):
         kind, colon, rest = line.partition(":")
         if colon and rest:
             fields.setdefault(kind, []).append(rest)
     pairs = (pair.partition("=") for pair in fields.get("E", ()))
+    properties = {key: value for key, equals, value in pairs if key and equals}
+    current_tags = _tags(fields.get("Q", ()))
+    tags = current_tags | _tags(fields.get("G", ()))
+    links = tuple(f"/dev/{link}" for link in fields.get("S", ()))
+    initialized = [text for text in fields.get("I", ()) if text.isdecimal()]
+    derived = {
+        "USEC_INITIALIZED": initialized[-1] if initialized else "",
+        "DEVLINKS": " ".join(links),
+        "TAGS": f":{':'.join(sorted(tags))}:" if tags else "",
+        "CURRENT_TAGS": f":{':'.join(sorted(current_tags))}:" if current_tags else "",
+    }
+    properties |= {key: value for key, value in derived.items() if value}
     return Record(
-        properties={key: value for key, equals, value in pairs if key and equals},
-        tags=frozenset(fields.get("G", ())),
-        current_tags=frozenset(fields.get("Q", ())),
-        links=tuple(fields.get("S", ())),
-        initialized_usec=fields.get("I", [""])[-1],
+        properties={key: value for key, value in properties.items() if value},
+        removed=frozenset(key for key, value in properties.items() if not value),
+        tags=tags,
+        links=links,
     )
+
+
+def _tags(texts: Sequence[str]) -> frozenset[str]:
+    return frozenset(text for text in texts if ":" not in text and " " not in text)
