@@ -175,16 +175,18 @@ class SysDevices:
     def _text(self, folder: str, name: str) -> str:
         """Give the start of a file's content; what is no UTF-8 is escaped."""
         path = f"{folder}/{name}"
-        if not (self._root.is_machine or self._is_plain(folder)):
-            return self._root.read_text(path, limit=_MOST_BYTES)
+        if self._root.is_machine or self._is_plain(folder):
+            try:
+                return self._content(path)
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+        return self._content(self._root.resolve(path)[0])
+
+    def _content(self, path: str) -> str:
         # Without blocking: in a damaged copy a pipe may lie here, which nobody writes to.
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        try:
-            descriptor = os.open(self._root.real(path), flags)
-        except OSError as error:
-            if error.errno != errno.ELOOP:
-                raise
-            return self._root.read_text(path, limit=_MOST_BYTES)
+        descriptor = os.open(self._root.real(path), flags)
         try:
             return os.read(descriptor, _MOST_BYTES).decode(errors="backslashreplace")
         finally:

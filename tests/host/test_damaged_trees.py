@@ -1,0 +1,166 @@
+"""Whatever is left of a broken host, or of a broken copy of one, is read without a failure."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genericdp.host.root import Root
+from genericdp.host.sysdevices import SysDevices
+from genericdp.natural import natural_key
+from tests.fixtures.make_tree import Tree
+from tests.testbeds import loading
+from tests.testbeds.telling import Told, told_by_genericdp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CAN = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-3/1-3:1.0/net/can0"
+
+
+def _remove(path: Path) -> None:
+    """Remove what is there, unless a link of a damaged copy leads there: it may be anybody's."""
+    if path.parent.resolve() != path.parent:
+        return
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _replaced_by(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        _remove(path)
+        make(path)
+
+    return damage
+
+
+def _hide(path: Path) -> None:
+    with suppress(FileExistsError):
+        path.with_name(os.fsdecode(b"\xff\n")).symlink_to(path.name)
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "gone": _remove,
+    "a loop": _replaced_by(lambda path: path.symlink_to(path.name)),
+    "a link to nothing": _replaced_by(lambda path: path.symlink_to("../nothing")),
+    "a link to above": _replaced_by(lambda path: path.symlink_to("../..")),
+    "a link out of the copy": _replaced_by(lambda path: path.symlink_to("/sys/devices/virtual")),
+    "an empty folder": _replaced_by(Path.mkdir),
+    "binary": _replaced_by(lambda path: path.write_bytes(bytes(range(256)) * 2)),
+    "huge": _replaced_by(lambda path: path.write_bytes(b"A=\xff\n" * 50_000)),
+    "without an end of line": _replaced_by(lambda path: path.write_bytes(b"x" * 200_000)),
+    "a pipe": _replaced_by(os.mkfifo),
+    "an odd name beside": _hide,
+}
+
+
+def _damage(folder: Path, path: str, damage: str) -> None:
+    """Damage a copy, and nothing that only a link of it leads to."""
+    broken = folder / path[1:]
+    if broken.parent.is_dir() and broken.parent.resolve() == broken.parent:
+        DAMAGES[damage](broken)
+
+
+class _Failing(Root):
+    """A host where one path is lost, or may not be read, from some look on."""
+
+    def __init__(self, folder: Path, *, lost: str, after: int, forbidden: bool) -> None:
+        super().__init__(folder)
+        self._lost = lost
+        self._left = after
+        self._forbidden = forbidden
+
+    def real(self, path: str) -> str:
+        self._left -= 1
+        if self._left < 0 and self._forbidden and path.startswith(self._lost):
+            raise PermissionError(13, "Permission denied", path)
+        if self._left == 0 and not self._forbidden:
+            _remove(Path(super().real(self._lost)))
+        return super().real(path)
+
+
+def _everything_asked(root: Root) -> Told:
+    """Ask all that can be asked, twice for what was forgotten."""
+    devices = SysDevices(root)
+    for subsystem in devices.subsystems():
+        for device in devices.members(subsystem):
+            devices.forget(device.syspath)
+            assert [one.syspath for one in devices.members(subsystem)] == sorted(
+                {one.syspath for one in devices.members(subsystem)}, key=natural_key
+            )
+    for name in ("c189:0", "n7", "+pci:0000:00:14.0", "+net:can0", "b8:0", "", "c:", "+", "n"):
+        devices.syspaths_of_record(name)
+    return told_by_genericdp(root)
+
+
+def _paths(name: str) -> list[str]:
+    with TemporaryDirectory() as folder:
+        loading.build(loading.path_of(name), Path(folder))
+        return sorted(f"/{path.relative_to(folder)}" for path in Path(folder).rglob("*"))
+
+
+PATHS = _paths("can")
+SOME_PATH = st.sampled_from(PATHS)
+
+
+@given(
+    damages=st.lists(st.tuples(SOME_PATH, st.sampled_from(sorted(DAMAGES))), max_size=6),
+    lost=SOME_PATH,
+    after=st.integers(1, 400),
+    forbidden=st.booleans(),
+)
+@settings(max_examples=40)
+def test_whatever_is_damaged_or_vanishes_nothing_raises(
+    damages: list[tuple[str, str]], lost: str, after: int, forbidden: bool
+) -> None:
+    with TemporaryDirectory() as folder:
+        loading.build(loading.path_of("can"), Path(folder))
+        for path, damage in damages:
+            _damage(Path(folder), path, damage)
+        told = _everything_asked(
+            _Failing(Path(folder), lost=lost, after=after, forbidden=forbidden)
+        )
+    # Nor is anything of this machine taken for something of the copy.
+    assert told.keys() <= {path for path in PATHS if path.startswith("/sys/devices/")}
+
+
+def test_a_link_in_a_copy_does_not_lead_out_of_it(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("SECRET=1\n")
+    tree = Tree(tmp_path / "copy")
+    tree.node("null", "1:3", at="virtual/mem")
+    tree.link("sys/devices/virtual/mem/null/uevent", str(secret))
+    assert SysDevices(tree.root).get("/sys/devices/virtual/mem/null") is None
+    tree.link("sys/devices/virtual/out", str(tmp_path))
+    tree.write("../uevent", "SECRET=1\n")
+    assert SysDevices(tree.root).get("/sys/devices/virtual/out") is None
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    for folder in ("sys/devices/virtual/mem/null", "elsewhere"):
+        (tmp_path / folder).mkdir(parents=True)
+        os.mkfifo(tmp_path / folder / "uevent")
+    tree.link("sys/devices/virtual/mem/zero", "/elsewhere")
+    for name in ("null", "zero"):
+        device = SysDevices(tree.root).get(f"/sys/devices/virtual/mem/{name}")
+        assert device is not None
+        assert device.properties == {"DEVPATH": f"/devices/virtual/mem/{name}"}
+
+
+def test_an_unreadable_uevent_hides_properties_not_the_device(tmp_path: Path) -> None:
+    loading.build(loading.path_of("can"), tmp_path)
+    root = _Failing(tmp_path, lost=f"{CAN}/uevent", after=0, forbidden=True)
+    device = SysDevices(root).get(CAN)
+    assert device is not None
+    assert (device.subsystem, device.properties["DEVPATH"]) == ("net", CAN.removeprefix("/sys"))
+    assert "IFINDEX" not in device.properties

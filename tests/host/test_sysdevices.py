@@ -1,0 +1,180 @@
+"""Devices of sysfs, as libudev reads them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genericdp.host.root import Root
+from genericdp.host.sysdevices import SysDevices
+from tests.fixtures.make_tree import Tree
+from tests.testbeds import loading
+from tests.testbeds.telling import Told, told_by_genericdp
+
+if TYPE_CHECKING:
+    from random import Random
+
+TELLING = (sys.executable, "-m", "tests.testbeds.telling")
+BESIDE_UDEVD = str(loading.FOLDER / "beside_udevd")
+CAN = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-3/1-3:1.0/net/can0"
+
+
+def told(*command: str) -> dict[str, Any]:
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, cwd=loading.FOLDER.parents[1]
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def told_alike(*command: str) -> Told:
+    """Ask again if they differ: devices of a real machine may come and go in between."""
+    answer = told(*command)
+    for _ in range(4):
+        if answer["genericdp"] == answer["pyudev"]:
+            break
+        answer = told(*command)
+    assert answer["genericdp"] == answer["pyudev"]
+    alike: Told = answer["pyudev"]
+    return alike
+
+
+def why_no_udevd() -> str:
+    if os.geteuid() != 0:
+        return "a udevd can only be started as root"
+    if not os.access("/lib/systemd/systemd-udevd", os.X_OK):
+        return "systemd-udevd is not installed (Debian's udev)"
+    tried = subprocess.run(
+        ["unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "true"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return f"no namespaces can be had: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+def test_this_machine_is_read_as_libudev_reads_it() -> None:
+    assert told_alike(*TELLING)
+
+
+def test_this_machine_with_a_udevd_is_read_as_libudev_reads_it() -> None:
+    if reason := why_no_udevd():
+        pytest.skip(reason)
+    alike = told_alike(BESIDE_UDEVD, *TELLING)
+    assert any(one["recorded"] for one in alike.values())
+    assert any(one["tags"] for one in alike.values())
+
+
+@pytest.mark.parametrize("name", loading.NAMES)
+def test_a_testbed_and_its_copy_are_read_as_libudev_reads_it(name: str, tmp_path: Path) -> None:
+    if reason := loading.why_no_umockdev():
+        pytest.skip(reason)
+    command = loading.umockdev_command(loading.path_of(name), tmp_path, *TELLING)
+    answer = told(*command)
+    entries = loading.parse(loading.path_of(name).read_text())
+    assert {f"/sys{entry.path}" for entry in entries} == answer["pyudev"].keys()
+    assert answer["genericdp"] == answer["pyudev"]
+    assert told(*TELLING, str(tmp_path / "tree"))["genericdp"] == answer["pyudev"]
+
+
+class _Shuffled(Root):
+    """A host whose folders list their entries in another order each time."""
+
+    def __init__(self, folder: Path, random: Random) -> None:
+        super().__init__(folder)
+        self._random = random
+
+    def entries(self, path: str) -> list[str]:
+        names = super().entries(path)
+        self._random.shuffle(names)
+        return names
+
+
+@pytest.fixture(scope="module")
+def webcam(tmp_path_factory: pytest.TempPathFactory) -> Root:
+    return loading.build(loading.path_of("webcam"), tmp_path_factory.mktemp("webcam"))
+
+
+@given(random=st.randoms(use_true_random=False))
+@settings(max_examples=20)
+def test_any_order_of_entries_gives_the_same(webcam: Root, random: Random) -> None:
+    def in_order(root: Root) -> list[tuple[str, str]]:
+        devices = SysDevices(root)
+        return [(s, one.syspath) for s in devices.subsystems() for one in devices.members(s)]
+
+    shuffled = _Shuffled(Path(webcam.real("/")), random)
+    assert in_order(shuffled) == in_order(webcam)
+    assert told_by_genericdp(shuffled) == told_by_genericdp(webcam)
+
+
+@pytest.fixture
+def adapters(tmp_path: Path) -> Root:
+    return loading.build(loading.path_of("serial-adapters"), tmp_path)
+
+
+def names(devices: SysDevices, subsystem: str) -> list[str]:
+    return [device.name for device in devices.members(subsystem)]
+
+
+def test_one_event_is_one_device_read_again(adapters: Root) -> None:
+    devices = SysDevices(adapters)
+    assert names(devices, "tty") == ["ttyUSB0", "ttyUSB1", "ttyUSB2", "ttyUSB3"]
+    gone = devices.members("tty")[1]
+    others = [one for one in devices.members("tty") if one is not gone]
+    away = Path(adapters.real("/away"))
+    folder = Path(adapters.real(gone.syspath))
+    folder.rename(away)
+    assert gone in devices.members("tty"), "it is remembered"
+    devices.forget(gone.syspath)
+    assert names(devices, "tty") == ["ttyUSB0", "ttyUSB2", "ttyUSB3"]
+    away.rename(folder)
+    devices.forget(gone.syspath)
+    assert names(devices, "tty") == ["ttyUSB0", "ttyUSB1", "ttyUSB2", "ttyUSB3"]
+    assert all(one in devices.members("tty") for one in others)
+    assert devices.members("tty") == SysDevices(adapters).members("tty")
+
+
+def test_a_record_that_is_written_later_is_found(adapters: Root) -> None:
+    record = Path(adapters.real("/run/udev/data/c188:2"))
+    text = record.read_bytes()
+    record.unlink()
+    devices = SysDevices(adapters)
+    device = devices.members("tty")[2]
+    assert not device.recorded
+    record.write_bytes(text)
+    devices.forget(device.syspath)
+    assert devices.members("tty")[2].properties["ID_SERIAL_SHORT"] == "DN05FSZ9"
+    record.unlink()
+    devices.forget(device.syspath)
+    assert not devices.members("tty")[2].recorded
+
+
+def test_a_subsystem_that_is_new_is_named(adapters: Root) -> None:
+    devices = SysDevices(adapters)
+    assert "misc" not in devices.subsystems()
+    tree = Tree(Path(adapters.real("/")))
+    node = "/sys/devices/virtual/misc/fuse"
+    tree.node("fuse", "10:229")
+    tree.link(f"{node[1:]}/subsystem", "../../../../class/misc")
+    tree.link("sys/class/misc/fuse", f"../../{node[5:]}")
+    devices.forget(node)
+    assert "misc" in devices.subsystems()
+    assert names(devices, "misc") == ["fuse"]
+
+
+def test_a_record_leads_to_its_device(tmp_path: Path) -> None:
+    can = SysDevices(loading.build(loading.path_of("can"), tmp_path / "can"))
+    nvme = SysDevices(loading.build(loading.path_of("nvme"), tmp_path / "nvme"))
+    assert CAN in can.syspaths_of_record("n7")
+    assert can.syspaths_of_record("+pci:0000:00:14.0") == ("/sys/devices/pci0000:00/0000:00:14.0",)
+    (disk,) = nvme.syspaths_of_record("b259:0")
+    assert disk.endswith("/nvme0n1")
+    assert nvme.syspaths_of_record("c259:0") == ()

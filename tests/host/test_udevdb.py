@@ -1,0 +1,109 @@
+"""Records of the udev database, as libudev reads them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericdp.host.udevdb import Record, lines, parse, record_name
+from tests.testbeds import loading
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DRM = "/sys/devices/pci0000:00/0000:00:02.0/drm/card0"
+
+
+@pytest.mark.parametrize(
+    ("syspath", "subsystem", "number", "index", "wanted"),
+    [
+        (DRM, "drm", ("226", "0"), "", "c226:0"),
+        ("/sys/devices/virtual/block/loop0", "block", ("7", "0"), "", "b7:0"),
+        ("/sys/devices/virtual/net/vcan0", "net", None, "8", "n8"),
+        ("/sys/devices/pci0000:00/0000:00:02.0", "pci", None, "", "+pci:0000:00:02.0"),
+        # Not translated: a file cannot have a slash in its name.
+        ("/sys/devices/x/cciss!c0", "cciss", None, "", "+cciss:cciss!c0"),
+    ],
+)
+def test_a_record_is_named_by_number_interface_or_kernel_name(
+    syspath: str, subsystem: str, number: tuple[str, str] | None, index: str, wanted: str
+) -> None:
+    assert wanted == record_name(
+        syspath=syspath, subsystem=subsystem, number=number, interface_index=index
+    )
+
+
+def test_a_record_holds_properties_tags_and_links() -> None:
+    record = parse("S:serial/by-id/a\nI:42\nE:ID_SERIAL=a=b\nG:seat\nG:old\nQ:seat\nV:1\n")
+    assert record == Record(
+        properties={
+            "ID_SERIAL": "a=b",
+            "USEC_INITIALIZED": "42",
+            "DEVLINKS": "/dev/serial/by-id/a",
+            "TAGS": ":old:seat:",
+            "CURRENT_TAGS": ":seat:",
+        },
+        tags=frozenset({"seat", "old"}),
+        links=("/dev/serial/by-id/a",),
+    )
+
+
+ODD = {
+    "nothing": b"",
+    "no end of the last line": b"E:A=1\nE:B=2",
+    "carriage returns and zeros": b"E:A=1\rE:B=2\0E:C=3\n",
+    "the last one counts": b"E:A=1\nE:A=2\nI:1\nI:2\nI:x\n",
+    "taken away again": b"E:A=1\nE:A=\nE:B=\n",
+    "a property of the kernel taken away": b"E:MODALIAS=\n",
+    "a property of the kernel replaced": b"E:MODALIAS=mine\n",
+    "derived ones written out": b"E:TAGS=:no:\nE:DEVLINKS=/dev/no\nE:USEC_INITIALIZED=9\n",
+    "derived ones twice": b"E:TAGS=:no:\nG:yes\nE:DEVLINKS=/dev/no\nS:yes\nI:1\n",
+    "tags that can be none": b"G:a:b\nG:c d\nG:e/f\nQ:g\nQ:\n",
+    "no key, no value": b"E:A\nE:B=x=y\nE:C =d\n",
+    "long keys": b"EE:A=1\nE:B=2\n",
+    "kinds we do not know": b"V:1\nW:4\nL:-10\nZ:x\nE:A=1\n",
+    "private ones": b"E:.A=1\n",
+    "links as they are": b"S:a//b\nS:a b\nS:/c\n",
+}
+
+
+def test_odd_records_are_read_as_libudev_reads_them(tmp_path: Path) -> None:
+    if reason := loading.why_no_umockdev():
+        pytest.skip(reason)
+    bed = tmp_path / "odd.umockdev"
+    bed.write_text(
+        "".join(
+            f"P: /devices/virtual/misc/odd{n}\nN: odd{n}\nE: DEVNAME=/dev/odd{n}\nE: MAJOR=240\n"
+            f"E: MINOR={n}\nE: MODALIAS=odd\nE: SUBSYSTEM=misc\nA: dev=240:{n}\\n\n\n"
+            for n in range(len(ODD))
+        )
+    )
+    telling = (sys.executable, "-m", "tests.testbeds.telling")
+    command = loading.umockdev_command(bed, tmp_path, *telling)
+    for n, record in enumerate(ODD.values()):
+        (tmp_path / f"tree/run/udev/data/c240:{n}").write_bytes(record)
+    told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    for n, what in enumerate(ODD):
+        syspath = f"/sys/devices/virtual/misc/odd{n}"
+        assert told["genericdp"][syspath] == told["pyudev"][syspath], what
+
+
+@given(st.text(st.sampled_from("ESGQIV:=\n\r\0 aé/1²"), max_size=60))
+def test_no_record_is_too_broken(text: str) -> None:
+    record = parse(text)
+    assert all(
+        key and value and not {"\n", "\r", "\0"} & {*key, *value}
+        for key, value in record.properties.items()
+    )
+    assert not record.removed & record.properties.keys()
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\n\r\0"))))
+def test_only_whole_lines_are_lines(texts: list[str]) -> None:
+    assert lines("".join(f"{text}\n" for text in texts) + "cut off") == texts

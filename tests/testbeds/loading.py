@@ -1,0 +1,208 @@
+"""Makes the machines of this folder: as a copied tree, or under umockdev.
+
+    python -m tests.testbeds.loading webcam FOLDER
+    umockdev-run -d tests/testbeds/webcam.umockdev -- COMMAND
+
+The files are umockdev's text: for each device ``P:`` its path, ``N:`` its node, ``S:`` the links
+to that, ``E:`` properties, ``A:`` and ``H:`` attributes (as text, in hex), ``L:`` links in sysfs.
+What udev would have found out is among the properties; both ways put it into records of the udev
+database, where it belongs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from genericdp.host.root import Root
+
+FOLDER = Path(__file__).parent
+NAMES = tuple(sorted(file.stem for file in FOLDER.glob("*.umockdev")))
+_BUSES = {"dfl", "hid", "media", "pci", "platform", "usb", "usb-serial"}
+_OF_UDEV = (
+    *("COLORD_", "ID_", "INTERFACE_OLD", "LIBINPUT_", "SOUND_", "SYSTEMD_"),
+    *("CURRENT_TAGS", "DEVLINKS", "TAGS", "USEC_INITIALIZED"),
+)
+_PRIVATE_RUN = 'mount --bind "$1" /run && shift && exec "$@"'
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One device of a testbed."""
+
+    path: str
+    """Below /sys."""
+    node: str = ""
+    content: bytes = b""
+    links: tuple[str, ...] = ()
+    """Those that lead to this device: others may claim them too."""
+    kernel: dict[str, str] = field(default_factory=dict)
+    udev: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, bytes] = field(default_factory=dict)
+    pointers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def subsystem(self) -> str:
+        """Its bus or class."""
+        return self.kernel["SUBSYSTEM"]
+
+    @property
+    def number(self) -> str:
+        """Major and minor number with a colon, if it has a node."""
+        return f"{self.kernel['MAJOR']}:{self.kernel['MINOR']}" if self.node else ""
+
+
+def path_of(name: str) -> Path:
+    """Give the file of a testbed."""
+    return FOLDER / f"{name}.umockdev"
+
+
+def parse(text: str) -> tuple[Entry, ...]:
+    """Take a testbed apart."""
+    return tuple(_entry(part.splitlines()) for part in text.split("\n\n") if part.strip())
+
+
+def _entry(lines: list[str]) -> Entry:
+    pairs = [(line[0], line[3:]) for line in lines]
+    properties = dict(text.split("=", 1) for kind, text in pairs if kind == "E")
+    node, _, content = next((text for kind, text in pairs if kind == "N"), "").partition("=")
+    attributes = dict(text.split("=", 1) for kind, text in pairs if kind == "A")
+    hexes = dict(text.split("=", 1) for kind, text in pairs if kind == "H")
+    return Entry(
+        path=next(text for kind, text in pairs if kind == "P"),
+        node=node,
+        content=bytes.fromhex(content),
+        links=tuple(text for kind, text in pairs if kind == "S"),
+        kernel={key: value for key, value in properties.items() if not key.startswith(_OF_UDEV)},
+        udev={key: value for key, value in properties.items() if key.startswith(_OF_UDEV)},
+        attributes={
+            **{key: _unescaped(value) for key, value in attributes.items()},
+            **{key: bytes.fromhex(value) for key, value in hexes.items()},
+        },
+        pointers=dict(text.split("=", 1) for kind, text in pairs if kind == "L"),
+    )
+
+
+def _unescaped(text: str) -> bytes:
+    """Undo umockdev's escapes: a backslash is doubled, a line's end is ``\\n``."""
+    return "\\".join(part.replace("\\n", "\n") for part in text.split("\\\\")).encode()
+
+
+def build(testbed: Path, folder: Path) -> Root:
+    """Make a copied tree of a testbed, as ``discover --root`` takes one."""
+    for path in ("dev", "run/udev/data", "sys/dev/char", "sys/dev/block"):
+        (folder / path).mkdir(parents=True, exist_ok=True)
+    entries = parse(testbed.read_text())
+    for entry in entries:
+        _add_device(folder, entry)
+        _add_node(folder, entry)
+        if entry.udev:
+            _write(folder / "run/udev/data" / _record_name(entry), _record(entry).encode())
+    for entry in entries:
+        for pointer, target in entry.pointers.items():
+            _point(folder / f"sys{entry.path}" / pointer, target)
+    return Root(folder)
+
+
+def _add_device(folder: Path, entry: Entry) -> None:
+    device = folder / f"sys{entry.path}"
+    kernel = {key: value for key, value in entry.kernel.items() if key != "SUBSYSTEM"}
+    if entry.node:
+        kernel["DEVNAME"] = entry.node
+    _write(device / "uevent", "".join(f"{k}={v}\n" for k, v in kernel.items()).encode())
+    for attribute, content in entry.attributes.items():
+        _write(device / attribute, content)
+    is_bus = entry.subsystem in _BUSES
+    of_subsystem = folder / f"sys/{'bus' if is_bus else 'class'}/{entry.subsystem}"
+    members = of_subsystem / "devices" if is_bus else of_subsystem
+    _link(members / device.name, device)
+    _link(device / "subsystem", of_subsystem)
+
+
+def _add_node(folder: Path, entry: Entry) -> None:
+    if not entry.node:
+        return
+    kind = "block" if entry.subsystem == "block" else "char"
+    _link(folder / f"sys/dev/{kind}/{entry.number}", folder / f"sys{entry.path}")
+    node = folder / "dev" / entry.node
+    _write(node, entry.content)
+    for link in entry.links:
+        _link(folder / "dev" / link, node)
+
+
+def _record_name(entry: Entry) -> str:
+    if entry.node:
+        return f"{'b' if entry.subsystem == 'block' else 'c'}{entry.number}"
+    if index := entry.kernel.get("IFINDEX"):
+        return f"n{index}"
+    return f"+{entry.subsystem}:{entry.path.rpartition('/')[2]}"
+
+
+def _record(entry: Entry) -> str:
+    """Write a record as udev does; what libudev derives from the rest is not in it as such."""
+    rest = dict(entry.udev)
+    links = [f"S:{link.removeprefix('/dev/')}" for link in rest.pop("DEVLINKS", "").split()]
+    initialized = [f"I:{rest.pop('USEC_INITIALIZED')}"]
+    tags = [f"G:{tag}" for tag in rest.pop("TAGS", "").split(":") if tag]
+    current = [f"Q:{tag}" for tag in rest.pop("CURRENT_TAGS", "").split(":") if tag]
+    properties = [f"E:{key}={value}" for key, value in rest.items()]
+    return "\n".join([*links, *initialized, *properties, *tags, *current, "V:1", ""])
+
+
+def _write(file: Path, content: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+
+
+def _link(link: Path, target: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(os.path.relpath(target, link.parent))
+
+
+def _point(link: Path, target: str) -> None:
+    """Add a link of sysfs, and the folder it leads to: of a driver, of an IOMMU group."""
+    link.symlink_to(target)
+    Path(os.path.normpath(link.parent / target)).mkdir(parents=True, exist_ok=True)
+
+
+def write_kernel_part(testbed: Path, file: Path) -> None:
+    """Write a testbed without what udev has found out, since umockdev has no udev database."""
+    lines = testbed.read_text().splitlines(keepends=True)
+    file.write_text(
+        "".join(line for line in lines if not line.startswith(tuple(f"E: {k}" for k in _OF_UDEV)))
+    )
+
+
+def umockdev_command(testbed: Path, folder: Path, *command: str) -> list[str]:
+    """Give what runs a command on a testbed, in a folder to work in.
+
+    umockdev shows its /dev and /sys to the command, but not its udev database: so /run is that of
+    the copied tree, in a mount namespace of the command's own.
+    """
+    build(testbed, folder / "tree")
+    write_kernel_part(testbed, folder / "kernel.umockdev")
+    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
+    return [
+        *("unshare", "--mount", "--propagation", "private", *as_root),
+        *("sh", "-c", _PRIVATE_RUN, "sh", str(folder / "tree/run")),
+        *("umockdev-run", "-d", str(folder / "kernel.umockdev"), "--", *command),
+    ]
+
+
+def why_no_umockdev() -> str:
+    """Say why testbeds cannot be run here; empty if they can."""
+    if shutil.which("umockdev-run") is None:
+        return "umockdev-run is not installed (Debian's umockdev)"
+    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
+    tried = subprocess.run(
+        ["unshare", "--mount", *as_root, "true"], check=False, capture_output=True, text=True
+    )
+    return f"no mount namespace can be had: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+if __name__ == "__main__":
+    build(path_of(sys.argv[1]), Path(sys.argv[2]))
