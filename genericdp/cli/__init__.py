@@ -29,7 +29,7 @@ if TYPE_CHECKING:
             """Do it; give the exit code."""
 
 
-COMMANDS = ("run", "validate", "discover", "allocate", "simulate", "schema", "version")
+COMMANDS = ("run", "validate", "discover", "explain", "allocate", "simulate", "schema", "version")
 """Name and module of each command, in the order in which a new user meets them."""
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from typing import TYPE_CHECKING
 
 from genericdp.cli.applying import discovered
-from genericdp.cli.options import add_config, add_node_name, add_output, add_root
+from genericdp.cli.catalogue import as_json, as_text
+from genericdp.cli.options import add_config, add_node_name, add_output, add_root, root_of
+from genericdp.cli.patience import patiently
 from genericdp.cli.tables import table
+from genericdp.devices.inventory import Inventory
+from genericdp.devices.suggesting import catalogue
 
 if TYPE_CHECKING:
     import argparse
@@ -19,13 +25,19 @@ if TYPE_CHECKING:
 SUMMARY = "show which devices a config offers on this machine, and why others are not offered"
 EXAMPLE = (
     "  genericdp discover --config examples/configs/this-machine.yaml\n"
-    "  genericdp discover --config serial.yaml --root snapshot/   # a copy of a node's dev and sys"
+    "  genericdp discover --config serial.yaml --root snapshot/   # a copy of a node\n"
+    "  genericdp discover --all        # what this machine has, with selectors to copy"
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    add_config(parser)
+    add_config(parser, required=False)
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="show all that a config could name, with a selector for each; needs no --config",
+    )
     add_root(parser)
     add_node_name(parser)
     add_output(parser)
@@ -33,12 +45,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Look once and print it."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # The host may have any names, and the terminal may not know their characters.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if arguments.all:
+        _print_all(arguments)
+        return 0
     discovery = discovered(arguments)
     if arguments.output == "json":
         print(json.dumps(_as_json(discovery), indent=2))
     else:
         print("\n".join(_as_text(discovery)))
     return 0
+
+
+def _print_all(arguments: argparse.Namespace) -> None:
+    groups = patiently(root_of(arguments), lambda look, facts: catalogue(Inventory(look, facts)))
+    if arguments.output == "json":
+        print(json.dumps(as_json(groups), indent=2))
+    else:
+        print("\n".join(as_text(groups)))
 
 
 def _as_text(discovery: Discovery) -> Iterator[str]:

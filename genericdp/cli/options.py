@@ -60,7 +60,7 @@ def add_output(parser: argparse.ArgumentParser, *more: str) -> None:
     add_choice(parser, "output", (*_FORMATS, *more), "text", about="how to print", short="-o")
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
+def add_config(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Declare ``--config``, which may be given several times."""
     listed = from_environment("config")
     parser.add_argument(
@@ -69,7 +69,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=Path,
         default=None,
-        required=listed is None,
+        required=required and listed is None,
         help="a config file, or a folder whose *.yaml and *.yml are read; may be repeated",
     )
     parser.set_defaults(configs_from_environment=listed)
@@ -80,7 +80,9 @@ def configs_of(arguments: argparse.Namespace) -> tuple[Path, ...]:
     given: list[Path] | None = arguments.config
     if given:
         return tuple(given)
-    listed: str = arguments.configs_from_environment
+    listed: str | None = arguments.configs_from_environment
+    if listed is None:
+        raise UsageError("the following arguments are required: --config")
     paths = tuple(Path(path) for path in listed.split(":") if path)
     if not paths:
         raise UsageError(f"{_variable('config')} is {listed!r}, which names no config")

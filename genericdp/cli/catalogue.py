@@ -1,0 +1,108 @@
+"""What ``genericdp discover --all`` prints: everything that a config could name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp.devices.cataloguing import listed
+from genericdp.devices.hardware import is_pci_function, is_usb_device
+from genericdp.devices.inventory import printable
+from genericdp.devices.suggesting import candidate_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from genericdp.devices.cataloguing import Entry
+    from genericdp.devices.suggesting import Group, Run
+
+_BUS_FACTS = {
+    "usb": ("vendor", "product", "serial", "class"),
+    "pci": ("vendor", "device", "class", "driver", "function", "iommuGroup"),
+}
+_NAMES = ("manufacturer", "product")
+
+
+def as_text(groups: Sequence[Group]) -> Iterator[str]:
+    """Give the lines: a block for each piece of hardware, then what has none, by subsystem."""
+    for group in groups:
+        yield _title(group)
+        if group.itself is not None:
+            yield from (f"    {line}" for line in _facts(group.itself.entries[0]))
+            yield f"    - {group.itself.selector}"
+        for run in group.members:
+            yield from _member(run)
+        yield ""
+    count = candidate_count(groups)
+    yield f"{count} candidate{'' if count == 1 else 's'}; each line that begins with '-' is an"
+    yield "entry for match. Facts of a device: genericdp explain, or -o json here."
+
+
+def _title(group: Group) -> str:
+    hardware = group.hardware
+    if hardware is None:
+        return (
+            f"Without hardware: {printable(group.subsystem)}" if group.subsystem else "Other files"
+        )
+    if group.itself is None:
+        kind = "Platform device" if hardware.subsystem == "platform" else "Hardware"
+        return f"{kind} {printable(hardware.name)}"
+    entry = group.itself.entries[0]
+    bus = "usb" if is_usb_device(hardware) else "pci" if is_pci_function(hardware) else ""
+    texts = entry.buses.get(bus, {})
+    kind = {"usb": "USB device", "pci": "PCI function"}.get(bus, "Device")
+    known = {key: texts[key] for key in _BUS_FACTS.get(bus, ()) if key in texts}
+    numa = "" if entry.numa_node is None else f", NUMA node {entry.numa_node}"
+    return f"{kind} {printable(hardware.name)}: {listed(known)}{numa}"
+
+
+def _member(run: Run) -> Iterator[str]:
+    first = run.entries[0]
+    device = first.device
+    names = _name(first)
+    if len(run.entries) > 1:
+        names = f"{names} … {_name(run.entries[-1])} ({len(run.entries)})"
+    elif device is not None and device.number is not None and not first.has_node:
+        names = f"{names} (no such file)"
+    kinds = [] if device is None else [device.subsystem, device.devtype]
+    driver = f"driver {first.driver}" if first.driver else ""
+    about = ", ".join([names, *(printable(one) for one in (*kinds, driver) if one)])
+    facts = list(_facts(first))
+    if first.place is None and not facts:
+        # Of the many that every machine has, one line is enough.
+        yield f"  - {run.selector}  # {about.removeprefix(f'{first.path}, ')}"
+        return
+    yield f"  {about}"
+    yield from (f"    {line}" for line in facts)
+    yield f"    - {run.selector}"
+
+
+def _name(entry: Entry) -> str:
+    device = entry.device
+    return printable(device.name if device and device.number is None else entry.path)
+
+
+def _facts(entry: Entry) -> Iterator[str]:
+    device = entry.device
+    if device is not None and entry.path != device.syspath and device.subsystem in {"usb", "pci"}:
+        yield f"file {printable(entry.path)}"
+    if "net" in entry.buses:
+        yield f"net {listed(entry.buses['net'])}"
+    if entry.links:
+        yield f"links {' '.join(map(printable, entry.links))}"
+    if entry.properties:
+        yield f"properties {listed(entry.properties)}"
+    if device is not None and device.tags:
+        yield f"tags {' '.join(map(printable, sorted(device.tags)))}"
+
+
+def as_json(groups: Sequence[Group]) -> dict[str, object]:
+    """Give every candidate with all of its facts."""
+    return {
+        "candidates": [
+            {**entry.as_json(), "selector": run.selector}
+            for group in groups
+            for run in (group.itself, *group.members)
+            if run is not None
+            for entry in run.entries
+        ]
+    }

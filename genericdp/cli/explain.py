@@ -1,0 +1,199 @@
+"""``genericdp explain``: why a device is offered, or why not, in words."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from genericdp.cli.applying import usable_resources
+from genericdp.cli.options import (
+    add_config,
+    add_node_name,
+    add_output,
+    add_root,
+    configs_of,
+    node_name_of,
+    root_of,
+)
+from genericdp.cli.patience import patiently
+from genericdp.devices.asked import Asked, find
+from genericdp.devices.cataloguing import entry_of
+from genericdp.devices.explaining import Outcome, explain
+from genericdp.devices.inventory import Inventory, printable
+from genericdp.devices.matching import for_node
+from genericdp.devices.wording import any_of, meaning, selector_text, shown, source
+from genericdp.discovery import discover
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from genericdp.cli.patience import Looking
+    from genericdp.devices.asked import Unknown
+    from genericdp.devices.cataloguing import Entry
+    from genericdp.devices.explaining import Explanation
+    from genericdp.devices.trying import Try
+    from genericdp.host.facts import HostFacts
+    from genericdp.model import Resource
+
+    Answer = tuple[Explanation, Entry] | Unknown
+
+SUMMARY = "say why a device is offered, or why not: what each resource of a config makes of it"
+EXAMPLE = (
+    "  genericdp explain --config examples/configs/this-machine.yaml /dev/fuse\n"
+    "  genericdp explain --config serial.yaml --root snapshot/ 1-1.4   # a USB port"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    add_config(parser)
+    parser.add_argument(
+        "device",
+        metavar="DEVICE",
+        help="a device file, a link to one, a folder of /sys, a PCI address (03:00.0), a USB port"
+        " (1-1.4), a network interface, or the kernel's name of a device",
+    )
+    add_root(parser)
+    add_node_name(parser)
+    add_output(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Look once and print what becomes of the device; 1 if there is no such device."""
+    resources = usable_resources(configs_of(arguments))
+    node_name, asked = node_name_of(arguments), arguments.device
+    answer = patiently(
+        root_of(arguments),
+        lambda look, facts: _answer(asked, resources, look, facts, node_name),
+    )
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # The host may have any names, and the terminal may not know their characters.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if isinstance(answer, tuple):
+        explanation, entry = answer
+        as_json, as_text = _as_json(explanation, entry), _as_text(explanation, entry)
+    else:
+        as_json, as_text = _unknown_as_json(answer), _unknown_as_text(answer)
+    print(json.dumps(as_json, indent=2) if arguments.output == "json" else "\n".join(as_text))
+    return 0 if isinstance(answer, tuple) else 1
+
+
+def _answer(
+    asked: str, resources: Sequence[Resource], look: Looking, facts: HostFacts, node_name: str
+) -> Answer:
+    inventory = Inventory(look, facts)
+    found = find(asked, inventory)
+    if not isinstance(found, Asked):
+        return found
+    discovery = discover(
+        for_node(resources, node_name),
+        look,
+        facts=facts,
+        node_name=node_name,
+        previous={},
+        now=time.monotonic(),
+    )
+    explanation = explain(found, resources, discovery.offers, inventory, node_name)
+    return explanation, entry_of(found.candidate, inventory)
+
+
+def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
+    yield explanation.headline
+    yield ""
+    yield f"{explanation.asked.shown} is {entry.what}"
+    yield from (f"  {name:<10}  {text}" for name, text in entry.lines())
+    for verdict in explanation.verdicts:
+        yield ""
+        place = verdict.resource.place
+        said = _SAID[verdict.outcome].format(id=verdict.device_id, reason=verdict.reason)
+        yield f"{verdict.resource.name} ({place.file}:{place.line}): {said}"
+        for attempt in verdict.tries:
+            yield from _tried(attempt)
+        if verdict.closest is not None and verdict.closest.about:
+            yield f"  {verdict.closest.about}, which sits on it:"
+            yield from _tried(verdict.closest)
+        if verdict.hint:
+            yield f"  hint: {verdict.hint}"
+
+
+_SAID = {
+    Outcome.OFFERED: "offers it as {id}",
+    Outcome.UNHEALTHY: "offers it as {id}, Unhealthy: {reason}",
+    Outcome.BROUGHT_ALONG: "gives it with {id} ({reason}), by inject.devices",
+    Outcome.REFUSED: "takes it, but does not offer it: {reason}",
+    Outcome.EXCLUDED: "does not offer it: {reason}",
+    Outcome.ABOVE: "offers what sits on it: {reason}",
+    Outcome.BELOW: "takes what it sits on: {reason}",
+    Outcome.NOT_TAKEN: "does not take it",
+    Outcome.OTHER_NODE: "{reason}",
+}
+
+
+def _tried(attempt: Try) -> Iterator[str]:
+    yield f"  {attempt.entry}  {selector_text(attempt.selector)}"
+    failed = attempt.failed
+    if failed is None:
+        yield f"    takes it as {attempt.path}"
+        return
+    what = meaning(failed)
+    yield f"    {attempt.words}{f' ({what})' if what else ''}"
+    if what and failed.where.startswith("/sys/"):
+        yield f"    read from {printable(source(failed))}"
+
+
+def _as_json(explanation: Explanation, entry: Entry) -> dict[str, object]:
+    return {
+        "asked": explanation.asked.shown,
+        "found": True,
+        "answer": explanation.headline,
+        "device": entry.as_json(),
+        "resources": [
+            {
+                "name": verdict.resource.name,
+                "place": str(verdict.resource.place),
+                "outcome": str(verdict.outcome),
+                "id": verdict.device_id,
+                "reason": verdict.reason,
+                "hint": verdict.hint,
+                "match": [_try_as_json(attempt) for attempt in verdict.tries],
+                "closest": verdict.closest and _try_as_json(verdict.closest),
+            }
+            for verdict in explanation.verdicts
+        ],
+    }
+
+
+def _try_as_json(attempt: Try) -> dict[str, object]:
+    failed = attempt.failed
+    return {
+        "entry": attempt.entry,
+        "selector": selector_text(attempt.selector),
+        "takes": failed is None,
+        "path": attempt.about or attempt.path,
+        "why": attempt.words,
+        "key": failed and failed.key,
+        "wanted": failed and [printable(one) for one in failed.wanted],
+        "found": None if failed is None or failed.found is None else printable(failed.found),
+        "readFrom": failed and printable(source(failed)),
+    }
+
+
+def _unknown_as_text(unknown: Unknown) -> Iterator[str]:
+    yield f"{shown(unknown.text)} is not offered: there is no such device on this host"
+    yield from (f"  {sentence}" for sentence in unknown.tried)
+    if unknown.near:
+        yield f"  near: {any_of(unknown.near)}"
+
+
+def _unknown_as_json(unknown: Unknown) -> dict[str, object]:
+    return {
+        "asked": printable(unknown.text),
+        "found": False,
+        "answer": next(_unknown_as_text(unknown)),
+        "tried": list(unknown.tried),
+        "near": list(unknown.near),
+    }

@@ -1,0 +1,139 @@
+"""From what a person calls a device to the device: a path, an address, a port or a name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from genericdp import glob
+from genericdp.devices.candidates import Candidate, of_device, of_file
+from genericdp.devices.inventory import NODE_TYPES, printable
+from genericdp.natural import natural_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from genericdp.devices.inventory import Inventory
+    from genericdp.devices.sysdevice import SysDevice
+
+_PCI_ADDRESS = re.compile(r"([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
+_DEVICES = "/sys/devices/"
+_MOST_NEAR = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """The device that somebody asks about."""
+
+    text: str
+    """As it was asked."""
+    candidate: Candidate
+
+    @property
+    def shown(self) -> str:
+        """The device as it was asked, for people."""
+        return printable(self.text)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unknown:
+    """What could not be found."""
+
+    text: str
+    tried: tuple[str, ...]
+    """What it could have been, as sentences."""
+    near: tuple[str, ...] = ()
+    """Names that are there and look like it."""
+
+
+def find(text: str, inventory: Inventory) -> Asked | Unknown:
+    """Give the device that a person means."""
+    tried: list[str] = []
+    ways = _by_path if text.startswith("/") else _by_name
+    for what, candidate in ways(text, inventory):
+        if candidate is not None:
+            return Asked(text=text, candidate=candidate)
+        tried.append(what)
+    return Unknown(text=text, tried=tuple(tried), near=_near(text, inventory))
+
+
+def _by_path(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate | None]]:
+    path = "/" + "/".join(part for part in text.split("/") if part not in {"", "."})
+    if ".." in path.split("/"):
+        yield f"{printable(text)} holds '..': write the path without", None
+        return
+    found = inventory.file(path)
+    device = None if found is None else _device_of_folder(found.target, inventory)
+    if device is not None:
+        yield f"{device.syspath} vanished while it was looked at", of_device(device, inventory)
+    elif found is not None:
+        yield "", of_file(found, inventory)
+    elif glob.escape(path) in inventory.hanging:
+        yield f"looking at {printable(path)} does not end", None
+    else:
+        yield f"there is no {printable(path)}, or it is a link that leads nowhere", None
+        # Its file may be missing only here, as in a container with a /dev of its own.
+        named = (one for one in every(inventory) if path in (one.device_file, *one.links))
+        yield "no device of sysfs has such a file", _first(named, inventory)
+
+
+def _device_of_folder(folder: str, inventory: Inventory) -> SysDevice | None:
+    """Give the device of a folder or attribute file of sysfs."""
+    while folder.startswith(_DEVICES):
+        if (device := inventory.facts.device(folder)) is not None:
+            return device
+        folder = folder.rpartition("/")[0]
+    return None
+
+
+def _by_name(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate | None]]:
+    name = printable(text)
+    if _PCI_ADDRESS.fullmatch(text):
+        address = text.lower() if text.count(":") == 2 else f"0000:{text.lower()}"
+        yield f"no PCI function has the address {address}", _named("pci", address, inventory)
+        return
+    yield f"no USB device is at a port {name}", _named("usb", text, inventory)
+    yield f"no network interface is called {name}", _named("net", text, inventory)
+    if "/" not in text.strip("/"):
+        file = inventory.file(f"/dev/{text}")
+        yield f"there is no /dev/{name}", None if file is None else of_file(file, inventory)
+    anything = (one for one in every(inventory) if one.name == text)
+    yield f"the kernel calls no device {name}", _first(anything, inventory)
+
+
+def _named(subsystem: str, name: str, inventory: Inventory) -> Candidate | None:
+    members = inventory.facts.members(subsystem)
+    return _first((one for one in members if one.name == name), inventory)
+
+
+def _first(devices: Iterable[SysDevice], inventory: Inventory) -> Candidate | None:
+    found = (of_device(device, inventory) for device in devices)
+    return next((one for one in found if one is not None), None)
+
+
+def every(inventory: Inventory) -> Iterator[SysDevice]:
+    """Give every device that belongs to a bus or class."""
+    for subsystem in inventory.facts.subsystems():
+        yield from inventory.facts.members(subsystem)
+
+
+def _near(text: str, inventory: Inventory) -> tuple[str, ...]:
+    if text.startswith("/"):
+        folder = text.rpartition("/")[0]
+        beside = inventory.found(f"{glob.escape(folder)}/*") if ".." not in folder else ()
+        names = {file.path for file in beside if file.type in NODE_TYPES}
+        if not names:
+            names = {one.device_file for one in every(inventory) if one.number is not None}
+    else:
+        facts = inventory.facts
+        names = {
+            one.name
+            for subsystem in ("usb", "pci", "net")
+            for one in facts.members(subsystem)
+            if ":" not in one.name or subsystem == "pci"
+        }
+        names |= {one.name for one in every(inventory) if one.number is not None}
+    close = get_close_matches(text, sorted(names, key=natural_key), n=_MOST_NEAR, cutoff=0.6)
+    return tuple(map(printable, close))

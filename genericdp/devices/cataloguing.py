@@ -1,0 +1,172 @@
+"""The facts of a device that a config could use, and a selector that takes it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from genericdp.devices.hardware import (
+    driver_of,
+    function_of,
+    is_net_interface,
+    is_pci_function,
+    is_usb_device,
+    nearest,
+    net_text,
+    numa_node_of,
+    pci_text,
+    usb_text,
+)
+from genericdp.devices.inventory import printable
+from genericdp.devices.trying import what_it_is
+from genericdp.devices.wording import shown
+from genericdp.model import FileType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from genericdp.devices.candidates import Candidate
+    from genericdp.devices.inventory import Inventory
+    from genericdp.devices.sysdevice import Facts, SysDevice
+
+_NEITHER = re.compile(r"_ENC$|_FROM_DATABASE$|_TAG$")
+_TYPES = {
+    FileType.CHAR: "character device",
+    FileType.BLOCK: "block device",
+    FileType.DIRECTORY: "folder",
+    FileType.FILE: "file, no device",
+}
+_USB_KEYS = ("vendor", "product", "serial", "port", "class", "interface", "bus", "number")
+_PCI_KEYS = (
+    *("address", "vendor", "device", "subsystemVendor", "subsystemDevice", "class"),
+    *("driver", "function", "iommuGroup"),
+)
+_NET_KEYS = ("name", "linkType", "driver", "address")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One device with what a config could ask for; lacking texts are empty."""
+
+    path: str
+    """Its device file, else its folder in sysfs."""
+    what: str
+    device: SysDevice | None = None
+    has_node: bool = False
+    links: tuple[str, ...] = ()
+    driver: str = ""
+    numa_node: int | None = None
+    buses: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The texts of ``usb``, ``pci`` and ``net``: of itself or what it sits on."""
+    place: SysDevice | None = None
+    """The USB device, PCI function or platform device that it is or sits on."""
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What udev found out about it; without the spellings of the same for machines."""
+        known = {} if self.device is None else self.device.properties
+        return {
+            key: text
+            for key, text in sorted(known.items())
+            if key.startswith("ID_") and not _NEITHER.search(key)
+        }
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Give names and texts for people."""
+        device = self.device
+        if self.links:
+            yield "links", " ".join(map(printable, self.links))
+        if device is None:
+            return
+        yield "sysfs", printable(device.syspath)
+        if self.driver:
+            yield "driver", printable(self.driver)
+        own = {"subsystem": device.subsystem, "devtype": device.devtype, "name": device.name}
+        yield "udev", listed({key: text for key, text in own.items() if text})
+        for bus, texts in self.buses.items():
+            yield bus, listed(texts)
+        if self.properties:
+            yield "properties", listed(self.properties)
+        if device.tags:
+            yield "tags", " ".join(map(printable, sorted(device.tags)))
+        if self.numa_node is not None:
+            yield "NUMA node", str(self.numa_node)
+
+    def as_json(self) -> dict[str, object]:
+        """Give the same as plain data."""
+        device = self.device
+        return {
+            "path": printable(self.path),
+            "deviceFile": self.has_node,
+            "links": list(map(printable, self.links)),
+            "syspath": device and printable(device.syspath),
+            "subsystem": device and printable(device.subsystem),
+            "devtype": device and printable(device.devtype),
+            "name": device and printable(device.name),
+            "driver": printable(self.driver),
+            **{bus: _plain(self.buses.get(bus)) for bus in ("usb", "pci", "net")},
+            "properties": _plain(self.properties),
+            "tags": sorted(map(printable, device.tags)) if device else [],
+            "numaNode": self.numa_node,
+        }
+
+
+def _plain(texts: Mapping[str, str] | None) -> dict[str, str] | None:
+    return None if texts is None else {key: printable(text) for key, text in texts.items()}
+
+
+def listed(texts: Mapping[str, str]) -> str:
+    """Give names and texts on one line."""
+    return ", ".join(f"{printable(key)} {shown(text)}" for key, text in texts.items())
+
+
+def entry_of(candidate: Candidate, inventory: Inventory, also_linked: Iterable[str] = ()) -> Entry:
+    """Collect the facts of a candidate; ``also_linked`` are links that udev did not record."""
+    device, facts = candidate.device, inventory.facts
+    file = candidate.file
+    known = _TYPES[file.type]
+    number = file.identity.device_number
+    if number is not None:
+        known = f"{known} {number[0]}:{number[1]}"
+    path = file.target if candidate.has_node else candidate.path
+    links = {*also_linked, *([file.path] if candidate.has_node and file.is_link else [])}
+    if device is None:
+        return Entry(
+            path=path,
+            what=f"a {known}",
+            has_node=candidate.has_node,
+            links=tuple(sorted(links)),
+        )
+    links |= {*device.links}
+    what = what_it_is(device)
+    if candidate.has_node:
+        what = f"{what} ({known})"
+    elif device.number is not None:
+        path = device.device_file
+        what = f"{what} (its device file {printable(path)} is not there)"
+    return Entry(
+        path=path,
+        what=what,
+        device=device,
+        has_node=candidate.has_node,
+        links=tuple(sorted(links)),
+        driver=driver_of(device, facts) or "",
+        numa_node=numa_node_of(device, facts),
+        buses=_buses(device, facts),
+        place=function_of(device, facts),
+    )
+
+
+def _buses(device: SysDevice, facts: Facts) -> dict[str, dict[str, str]]:
+    usb = nearest(device, facts, is_usb_device)
+    pci = nearest(device, facts, is_pci_function)
+    net = nearest(device, facts, is_net_interface)
+    found: dict[str, dict[str, str | None]] = {}
+    if usb is not None:
+        found["usb"] = {key: usb_text(usb, key, facts, sitting=device) for key in _USB_KEYS}
+    if pci is not None:
+        found["pci"] = {key: pci_text(pci, key, facts) for key in _PCI_KEYS}
+    if net is not None:
+        found["net"] = {key: net_text(net, key, facts) for key in _NET_KEYS}
+    return {bus: {key: text for key, text in texts.items() if text} for bus, texts in found.items()}

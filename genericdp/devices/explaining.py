@@ -1,0 +1,257 @@
+"""Why a device is offered or not: what each resource makes of it, and the cause in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from genericdp.devices.hardware import is_pci_function, is_usb_device, lineage, pci_text, usb_text
+from genericdp.devices.inventory import printable
+from genericdp.devices.matching import for_node, match
+from genericdp.devices.offers import NOTHING
+from genericdp.devices.trying import Pass, what_it_is
+from genericdp.devices.wording import any_of, selector_text, shown, yaml_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from genericdp.devices.asked import Asked
+    from genericdp.devices.candidates import Candidate
+    from genericdp.devices.inventory import Inventory
+    from genericdp.devices.offers import Offer
+    from genericdp.devices.trying import Try
+    from genericdp.model import Resource
+
+
+class Outcome(StrEnum):
+    """What a resource makes of a device; the first that some resource says is the answer."""
+
+    OFFERED = "offered"
+    UNHEALTHY = "unhealthy"
+    BROUGHT_ALONG = "given with another device"
+    REFUSED = "taken but not offered"
+    EXCLUDED = "excluded"
+    ABOVE = "what sits on it is offered"
+    BELOW = "what it sits on is taken"
+    NOT_TAKEN = "not taken"
+    OTHER_NODE = "for other nodes"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What one resource makes of the device."""
+
+    resource: Resource
+    outcome: Outcome
+    device_id: str = ""
+    """The device that it is, or is given with."""
+    reason: str = ""
+    """Why it is Unhealthy, refused, or not for this node; what is related; the exclude entry."""
+    tries: tuple[Try, ...] = ()
+    closest: Try | None = None
+    """Of all that did not take it, or something that sits on it, the one that came closest."""
+    hint: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explanation:
+    """The answer to: why is this device offered, or not?"""
+
+    asked: Asked
+    headline: str
+    verdicts: tuple[Verdict, ...]
+
+
+def explain(
+    asked: Asked,
+    resources: Sequence[Resource],
+    offers: Mapping[str, Offer],
+    inventory: Inventory,
+    node_name: str,
+) -> Explanation:
+    """Ask every resource of a config about the device; ``offers`` are those of this very pass."""
+    here = for_node(resources, node_name)
+    verdicts = tuple(
+        _verdict(asked, Pass(resource=one, inventory=inventory, node_name=node_name), offers)
+        if any(one is fitting for fitting in here)
+        else _elsewhere(one, node_name)
+        for one in resources
+    )
+    return Explanation(asked=asked, headline=_headline(asked, verdicts), verdicts=verdicts)
+
+
+def _elsewhere(resource: Resource, node_name: str) -> Verdict:
+    if resource.node_names:
+        reason = f"it is for nodes called {any_of(resource.node_names)}, this one is {node_name}"
+    else:
+        reason = "an earlier resource of that name is for this node"
+    return Verdict(resource=resource, outcome=Outcome.OTHER_NODE, reason=reason)
+
+
+def _verdict(asked: Asked, one: Pass, offers: Mapping[str, Offer]) -> Verdict:
+    resource, candidate = one.resource, asked.candidate
+    offer = offers.get(resource.name, NOTHING)
+    tries = one.tries(candidate)
+    verdict = Verdict(resource=resource, outcome=Outcome.NOT_TAKEN, tries=tries)
+    if all(attempt.failed is not None for attempt in tries):
+        return _brought_along(verdict, candidate, offer) or _related(verdict, asked, one, offer)
+    if entry := _exclude_entry(one, candidate):
+        return replace(verdict, outcome=Outcome.EXCLUDED, reason=entry)
+    for device_id, offered in offer.offered.items():
+        if offered.device.key == candidate.key:
+            outcome = Outcome.UNHEALTHY if offered.unhealthy else Outcome.OFFERED
+            return replace(verdict, outcome=outcome, device_id=device_id, reason=offered.unhealthy)
+    reasons = [left.reason for left in offer.not_offered if left.key == candidate.key]
+    reason = reasons[0] if reasons else "it has changed while it was looked at"
+    if missing := _missing_file(candidate):
+        reason = f"{reason}; {missing}"
+    return replace(verdict, outcome=Outcome.REFUSED, reason=reason)
+
+
+def _missing_file(candidate: Candidate) -> str:
+    device = candidate.device
+    if device is None or device.number is None or candidate.has_node:
+        return ""
+    return f"the kernel calls its device file {shown(device.device_file)}, which is not there"
+
+
+def _exclude_entry(one: Pass, candidate: Candidate) -> str:
+    """Give the entry of ``exclude`` that takes the candidate or what it sits on."""
+    resource = one.resource
+    for i, entry in enumerate(resource.exclude):
+        alone = replace(resource, match=(), exclude=(entry,))
+        excluded = match([alone], one.inventory, one.node_name).excluded[resource.name]
+        if reason := excluded.reason(candidate.file):
+            text = f"exclude[{i}] {selector_text(entry)}"
+            if candidate.key not in excluded.keys and not excluded.unknown:
+                return f"{text} takes what it sits on"
+            return text if not excluded.unknown else f"{text}: {reason}"
+    return ""
+
+
+def _brought_along(verdict: Verdict, candidate: Candidate, offer: Offer) -> Verdict | None:
+    for device_id, offered in offer.offered.items():
+        for node in offered.device.nodes:
+            if node.key == candidate.key:
+                reason = printable(offered.device.path)
+                return replace(
+                    verdict, outcome=Outcome.BROUGHT_ALONG, device_id=device_id, reason=reason
+                )
+    return None
+
+
+def _related(verdict: Verdict, asked: Asked, one: Pass, offer: Offer) -> Verdict:
+    """Look at what sits on the device and what it sits on, where it is not taken itself."""
+    above = one.above(asked.candidate)
+    keys = {candidate.key: candidate for candidate in above}
+    offered = {
+        device_id: _named(keys[listed.device.key])
+        for device_id, listed in offer.offered.items()
+        if listed.device.key in keys
+    }
+    if offered:
+        texts = [f"{what} as {device_id}" for device_id, what in offered.items()]
+        return replace(
+            verdict,
+            outcome=Outcome.ABOVE,
+            device_id=next(iter(offered)),
+            reason=", ".join(texts),
+            hint="ask about what sits on it, or match the device itself",
+        )
+    below = one.taken_below(asked.candidate)
+    if below is not None:
+        return replace(
+            verdict,
+            outcome=Outcome.BELOW,
+            reason=_named(below, with_kind=True),
+            hint=_instead(asked, below, one),
+        )
+    of_above = (
+        replace(attempt, about=this.file.shown) for this in above for attempt in one.tries(this)
+    )
+    tries = (*verdict.tries, *of_above)
+    failed = [attempt for attempt in tries if attempt.failed is not None]
+    # Of equals the first: the device itself, and the first entry.
+    closest = max(failed, key=lambda attempt: attempt.held, default=None)
+    return replace(verdict, closest=closest)
+
+
+def _named(candidate: Candidate, *, with_kind: bool = False) -> str:
+    """Name what is related, so that a person can go on asking."""
+    device = candidate.device
+    if device is None or (candidate.has_node and not with_kind):
+        return candidate.file.shown
+    what = "the " + what_it_is(device).partition(" ")[2]
+    file = f" ({candidate.file.shown})" if candidate.has_node else ""
+    return f"{what} {shown(device.name)}{file}"
+
+
+def _instead(asked: Asked, below: Candidate, one: Pass) -> str:
+    """Write the selector that takes what sits on the hardware, not the hardware (D14)."""
+    device = asked.candidate.device
+    if device is None or below.device is None:
+        return ""
+    facts = one.inventory.facts
+    hardware: dict[str, object] = {}
+    for this in lineage(below.device, facts):
+        if is_usb_device(this):
+            ids = {key: usb_text(this, key, facts, sitting=this) for key in ("vendor", "product")}
+            hardware = {"usb": {key: text for key, text in ids.items() if text}}
+        elif is_pci_function(this):
+            ids = {key: pci_text(this, key, facts) for key in ("vendor", "device")}
+            hardware = {"pci": {key: text for key, text in ids.items() if text}}
+        if hardware:
+            break
+    keys: dict[str, object] = {"udev": {"subsystem": device.subsystem}}
+    if hardware:
+        keys["hardware"] = hardware
+    return f"to offer {asked.shown} itself, match {{{yaml_mapping(keys)}}}"
+
+
+_RANK = list(Outcome)
+
+
+def _headline(asked: Asked, verdicts: Iterable[Verdict]) -> str:
+    best: Verdict | None = None
+    for verdict in verdicts:
+        if best is None or _rank(verdict) < _rank(best):
+            best = verdict
+    if best is None:
+        return f"{asked.shown} is not offered: the config names no resource"
+    return _sentence(asked.shown, best)
+
+
+def _rank(verdict: Verdict) -> tuple[int, int]:
+    held = 0 if verdict.closest is None else verdict.closest.held
+    return _RANK.index(verdict.outcome), -held
+
+
+_SENTENCES = {
+    Outcome.OFFERED: "{device} is offered: it is {id} of {name}",
+    Outcome.UNHEALTHY: "{device} is Unhealthy as {id} of {name}: {reason}",
+    Outcome.BROUGHT_ALONG: "{device} is given with {id} of {name} (inject.devices)",
+    Outcome.REFUSED: "{device} is not offered: {name} takes it, but {reason}",
+    Outcome.EXCLUDED: "{device} is not offered: {name} excludes it by {reason}",
+    Outcome.ABOVE: "{device} itself is not offered, but {name} offers what sits on it: {reason}",
+    Outcome.BELOW: "{device} is not offered: {name} takes {reason} that it sits on, not {device}",
+    Outcome.NOT_TAKEN: "{device} is not offered: {name} {closest}",
+    Outcome.OTHER_NODE: "{device} is not offered: {name} is not for this node ({reason})",
+}
+
+
+def _sentence(device: str, best: Verdict) -> str:
+    return _SENTENCES[best.outcome].format(
+        device=device,
+        id=best.device_id,
+        name=best.resource.name,
+        reason=best.reason,
+        closest=_closest(best.closest),
+    )
+
+
+def _closest(closest: Try | None) -> str:
+    if closest is None:
+        return "matches nothing"
+    about = f" (asked of {closest.about}, which sits on it)" if closest.about else ""
+    return f"{closest.words}{about}"

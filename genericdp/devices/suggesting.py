@@ -1,0 +1,201 @@
+"""A catalogue of the host: what a config could name, by hardware, with a selector for each."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genericdp import glob
+from genericdp.devices.asked import every
+from genericdp.devices.candidates import of_device, of_file
+from genericdp.devices.cataloguing import Entry, entry_of
+from genericdp.devices.hardware import is_net_interface, is_pci_function, is_usb_device
+from genericdp.devices.inventory import NODE_TYPES
+from genericdp.devices.wording import yaml_mapping
+from genericdp.natural import natural_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from genericdp.devices.inventory import FoundFile, Inventory
+    from genericdp.devices.sysdevice import SysDevice
+
+_DEV = ("/dev/*", "/dev/*/*", "/dev/*/*/*")
+_NOT_FOR_PODS = ("/dev/pts/", "/dev/char/", "/dev/block/")
+_DIGITS = re.compile(r"[0-9]+")
+_FEWEST_RUN = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """Entries that differ in their number only; mostly one."""
+
+    entries: tuple[Entry, ...]
+    selector: str
+    """A selector of YAML that takes them, on one line."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """What is at one piece of hardware, or belongs to one subsystem without hardware."""
+
+    hardware: SysDevice | None
+    itself: Run | None
+    """The hardware as a candidate of its own."""
+    members: tuple[Run, ...]
+    subsystem: str = ""
+
+
+def catalogue(inventory: Inventory) -> tuple[Group, ...]:
+    """Give every candidate of the host that a config could name, once."""
+    entries: dict[tuple[str, str], list[Entry]] = {}
+    for entry in _entries(inventory):
+        place = "" if entry.place is None else entry.place.syspath
+        # What has no hardware is put together by its kind.
+        kind = "" if place or entry.device is None else entry.device.subsystem or "?"
+        entries.setdefault((place, kind), []).append(entry)
+
+    def order(key: tuple[str, str]) -> tuple[object, ...]:
+        return not key[0], natural_key(key[0]), not key[1], natural_key(key[1])
+
+    return tuple(_group(entries[key], key[1]) for key in sorted(entries, key=order))
+
+
+def _entries(inventory: Inventory) -> Iterator[Entry]:
+    files = _device_files(inventory)
+    seen: set[str] = set()
+    for device in every(inventory):
+        if not _is_worth_naming(device) or device.key in seen:
+            continue
+        candidate = of_device(device, inventory)
+        if candidate is not None:
+            seen.add(device.key)
+            yield entry_of(candidate, inventory, _links(files.get(device.key, ())))
+    for key, found in files.items():
+        if key not in seen:
+            real = [file for file in found if not file.is_link]
+            candidate = of_file((real or found)[0], inventory)
+            yield entry_of(candidate, inventory, _links(found))
+
+
+def _is_worth_naming(device: SysDevice) -> bool:
+    its_kind = is_usb_device(device) or is_pci_function(device) or is_net_interface(device)
+    return its_kind or device.number is not None
+
+
+def _device_files(inventory: Inventory) -> dict[str, list[FoundFile]]:
+    files: dict[str, list[FoundFile]] = {}
+    for pattern in _DEV:
+        for file in inventory.found(pattern):
+            hidden = file.path.startswith(_NOT_FOR_PODS) or file.target.startswith(_NOT_FOR_PODS)
+            if file.type in NODE_TYPES and not hidden:
+                files.setdefault(file.key, []).append(file)
+    return files
+
+
+def _links(files: Iterable[FoundFile]) -> list[str]:
+    return [file.path for file in files if file.is_link]
+
+
+def _group(entries: list[Entry], subsystem: str) -> Group:
+    hardware = entries[0].place
+    own = [one for one in entries if hardware and one.device and one.device is hardware]
+    members = sorted((one for one in entries if one not in own), key=_member_order)
+    return Group(
+        hardware=hardware,
+        itself=_run(own, entries) if own else None,
+        members=tuple(_runs(members, entries)),
+        subsystem=subsystem,
+    )
+
+
+def _member_order(entry: Entry) -> tuple[object, ...]:
+    return "" if entry.device is None else entry.device.subsystem, natural_key(entry.path)
+
+
+def _runs(members: list[Entry], beside: list[Entry]) -> Iterator[Run]:
+    alike: dict[object, list[Entry]] = {}
+    for i, entry in enumerate(members):
+        plain = entry.device is not None and not entry.links and not entry.properties
+        alike.setdefault(_likeness(entry) if plain else i, []).append(entry)
+    for run in alike.values():
+        if len(run) >= _FEWEST_RUN:
+            yield _run(run, beside)
+        else:
+            yield from (_run([one], beside) for one in run)
+
+
+def _likeness(entry: Entry) -> tuple[str, ...]:
+    device = entry.device
+    kind = ("", "") if device is None else (device.subsystem, device.devtype)
+    return (*kind, entry.driver, _stem(entry.path), str(entry.has_node), str(entry.numa_node))
+
+
+def _stem(name: str) -> str:
+    """Give a glob for all names that differ in their numbers only."""
+    pieces = _DIGITS.split(name)
+    return "[0-9]*".join(map(_literal, pieces))
+
+
+def _literal(text: str) -> str:
+    # A name that is no UTF-8 cannot be written in a config.
+    escaped = glob.escape(text)
+    return "".join("?" if "\ud800" <= one <= "\udfff" else one for one in escaped)
+
+
+def _run(entries: list[Entry], beside: list[Entry]) -> Run:
+    keys = _selector(entries[0], beside, several=len(entries) > 1)
+    return Run(entries=tuple(entries), selector=f"{{{yaml_mapping(keys)}}}")
+
+
+def _selector(entry: Entry, beside: list[Entry], *, several: bool) -> dict[str, object]:
+    device = entry.device
+    hardware = _hardware(entry)
+    if device is not None and is_usb_device(device) and "usb" in hardware:
+        return hardware
+    if device is not None and is_pci_function(device):
+        return hardware or {"pci": {"address": _literal(device.name)}}
+    if device is not None and is_net_interface(device):
+        return _net(entry, hardware)
+    if device is None or not hardware or not device.subsystem:
+        return {"path": _stem(entry.path) if several else _literal(entry.path)}
+    udev = {"subsystem": _literal(device.subsystem), **_distinction(device, beside)}
+    return {"udev": udev, "hardware": hardware}
+
+
+def _hardware(entry: Entry) -> dict[str, object]:
+    """Give the ids of the nearest USB device or PCI function."""
+    for bus, keys in (("usb", ("vendor", "product")), ("pci", ("vendor", "device"))):
+        texts = entry.buses.get(bus, {})
+        if all(texts.get(key) for key in keys):
+            return {bus: {key: _literal(texts[key]) for key in keys}}
+    return {}
+
+
+def _net(entry: Entry, hardware: dict[str, object]) -> dict[str, object]:
+    texts = entry.buses.get("net", {})
+    if hardware and texts.get("linkType"):
+        return {"net": {"linkType": _literal(texts["linkType"])}, "hardware": hardware}
+    return {"net": {"name": _literal(texts.get("name", ""))}}
+
+
+def _distinction(device: SysDevice, beside: list[Entry]) -> dict[str, str]:
+    """Tell a device from others of its subsystem at the same place, if they are of other kinds."""
+    others = [
+        one.device for one in beside if one.device and one.device.subsystem == device.subsystem
+    ]
+    kinds = Counter((one.devtype, _stem(one.name)) for one in others)
+    if len(kinds) < 2:
+        return {}
+    more = {"name": _stem(device.name)}
+    if device.devtype:
+        more["devtype"] = _literal(device.devtype)
+    return more
+
+
+def candidate_count(groups: Iterable[Group]) -> int:
+    """Count the entries."""
+    runs = (run for group in groups for run in (group.itself, *group.members) if run)
+    return sum(len(run.entries) for run in runs)

@@ -1,0 +1,214 @@
+"""Selectors and their conditions in words, for people who read why something is not offered."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from genericdp.devices.inventory import printable
+from genericdp.model import NetSelector, PathSelector, PciSelector, UdevSelector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from genericdp.devices.conditions import Condition
+    from genericdp.devices.sysdevice import Facts
+    from genericdp.model import Candidates, Globs, Selector
+
+NOUNS = {
+    "usb": "USB device",
+    "pci": "PCI function",
+    "net": "network interface",
+    "udev": "device of sysfs",
+}
+MEANINGS = {
+    "usb.vendor": "the USB vendor id",
+    "usb.product": "the USB product id",
+    "usb.serial": "the serial number of the USB device",
+    "usb.port": "where the USB device is plugged in",
+    "usb.class": "the USB device class",
+    "usb.interface": "the number of the USB interface that it sits on",
+    "usb.bus": "the number of the USB bus",
+    "usb.number": "the number that the USB device got when it was plugged in",
+    "pci.address": "the PCI address",
+    "pci.vendor": "the PCI vendor id",
+    "pci.device": "the PCI device id",
+    "pci.subsystemVendor": "the vendor id of the card",
+    "pci.subsystemDevice": "the device id of the card",
+    "pci.class": "the PCI class",
+    "pci.driver": "the driver that the PCI function is bound to",
+    "pci.function": "whether it is a virtual function (SR-IOV)",
+    "pci.iommuGroup": "the IOMMU group",
+    "net.name": "the name of the network interface",
+    "net.linkType": "the kind of link",
+    "net.driver": "the driver of the network interface",
+    "net.address": "the hardware address",
+    "udev.subsystem": "the kind of device that the kernel takes it for",
+    "udev.devtype": "the finer kind that the kernel tells",
+    "udev.name": "the name that the kernel gave it",
+    "udev.driver": "the driver in charge",
+    "path": "the name of its file",
+    "type": "what the file is",
+}
+"""What a condition asks for; keys below ``hardware`` mean the same of what it sits on."""
+
+_FILES = {
+    "usb.vendor": "idVendor",
+    "usb.product": "idProduct",
+    "usb.serial": "serial",
+    "usb.class": "bDeviceClass",
+    "usb.bus": "busnum",
+    "usb.number": "devnum",
+    "pci.vendor": "vendor",
+    "pci.device": "device",
+    "pci.subsystemVendor": "subsystem_vendor",
+    "pci.subsystemDevice": "subsystem_device",
+    "pci.class": "class",
+    "pci.driver": "driver",
+    "pci.function": "physfn",
+    "pci.iommuGroup": "iommu_group",
+    "net.linkType": "type",
+    "net.address": "address",
+    "udev.subsystem": "subsystem",
+    "udev.devtype": "uevent",
+    "udev.driver": "driver",
+}
+_MOST_SHOWN = 80
+_HUMP = re.compile(r"_([a-z])")
+_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./*?-]*")
+_NO_TEXT = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+
+
+def shown(text: str) -> str:
+    """Give a text of the host on one line, cut where it is long."""
+    text = printable(text)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+def yaml_text(text: str) -> str:
+    """Give the YAML of a text: quoted unless every version reads it as one."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXT:
+        return text
+    return '"' + "".join(map(_yaml_character, text)) + '"'
+
+
+def _yaml_character(one: str) -> str:
+    if one in '"\\':
+        return f"\\{one}"
+    return one if one.isprintable() else f"\\U{ord(one):08X}"
+
+
+def yaml_mapping(keys: Mapping[str, object]) -> str:
+    """Give nested mappings of texts and lists of texts as YAML on one line, without the braces."""
+    return ", ".join(f"{yaml_text(key)}: {_yaml_value(value)}" for key, value in keys.items())
+
+
+def _yaml_value(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{{{yaml_mapping(value)}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_yaml_value, value))}]"
+    return yaml_text(str(value))
+
+
+def selector_text(selector: Selector) -> str:
+    """Give a selector as it could stand in a config, on one line."""
+    keys: dict[str, object] = {kind_of(selector.candidates): _keys_of(selector.candidates)}
+    if isinstance(selector.candidates, PathSelector):
+        keys = {"path": _one_or_list(selector.candidates.globs)}
+        if selector.candidates.types != PathSelector(globs=()).types:
+            keys["type"] = _one_or_list(tuple(map(str, selector.candidates.types)))
+    hardware = {
+        bus: _keys_of(wanted)
+        for bus in ("usb", "pci", "udev")
+        if (wanted := getattr(selector.hardware, bus)) is not None
+    }
+    if hardware:
+        keys["hardware"] = hardware
+    if selector.values:
+        keys["values"] = {name: _one_or_list(globs) for name, globs in selector.values.items()}
+    return yaml_mapping(keys)
+
+
+def kind_of(candidates: Candidates) -> str:
+    """Give the key that names the candidates."""
+    match candidates:
+        case PathSelector():
+            return "path"
+        case UdevSelector():
+            return "udev"
+        case PciSelector():
+            return "pci"
+        case NetSelector():
+            return "net"
+        case _:
+            return "usb"
+
+
+def _keys_of(candidates: Candidates) -> dict[str, object]:
+    keys: dict[str, object] = {}
+    for field in candidates.__dataclass_fields__:
+        value = getattr(candidates, field)
+        if not value:
+            continue
+        name = "class" if field == "device_class" else _HUMP.sub(lambda x: x[1].upper(), field)
+        if isinstance(value, (str, tuple)):
+            keys[name] = value if isinstance(value, str) else _one_or_list(value)
+        else:
+            keys[name] = {key: _one_or_list(globs) for key, globs in value.items()}
+    return keys
+
+
+def _one_or_list(globs: Globs) -> object:
+    return globs[0] if len(globs) == 1 else list(globs)
+
+
+def any_of(texts: Iterable[str]) -> str:
+    """Join texts of which any will do."""
+    return " or ".join(map(shown, texts))
+
+
+def meaning(condition: Condition) -> str:
+    """Say what a condition asks for; empty where its key says it."""
+    return MEANINGS.get(condition.key.removeprefix("hardware."), "")
+
+
+def source(condition: Condition) -> str:
+    """Say where the value was read."""
+    key = condition.key.removeprefix("hardware.")
+    if key.startswith("udev.properties."):
+        return f"the properties that udev and the kernel tell of {condition.where}"
+    if key.startswith("udev.attributes."):
+        return f"{condition.where}/{key.removeprefix('udev.attributes.')}"
+    if key in _FILES:
+        return f"{condition.where}/{_FILES[key]}"
+    return condition.where
+
+
+def complaint(condition: Condition, facts: Facts) -> str:
+    """Say what a selector wants that is not so: ``wants usb.vendor 0403, found 1a86``."""
+    key = condition.key
+    bus = key.removeprefix("hardware.")
+    if key == "hardware":
+        return "wants hardware, but sysfs knows nothing of it"
+    if key == "path":
+        return f"looks at {any_of(condition.wanted)}, which does not name it"
+    if bus in NOUNS:
+        return "".join(_about_kind(condition, bus))
+    wants = f"wants {key} {any_of(condition.wanted)}"
+    if condition.found is not None:
+        return f"{wants}, found {shown(condition.found) or 'an empty text'}"
+    where = source(condition)
+    if why := facts.trouble(where):
+        return f"{wants}, but {where} cannot be read: {why}"
+    return f"{wants}, but it has none"
+
+
+def _about_kind(condition: Condition, bus: str) -> Iterator[str]:
+    noun = NOUNS[bus]
+    if condition.key != bus:
+        yield f"wants {condition.key}, but it is no {noun} and does not sit on one"
+    elif condition.found is None:
+        yield f"takes {noun}s, but sysfs knows nothing of it"
+    else:
+        yield f"takes {noun}s, but it is {condition.found}"
