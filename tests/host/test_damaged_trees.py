@@ -142,7 +142,9 @@ def test_a_link_in_a_copy_does_not_lead_out_of_it(tmp_path: Path) -> None:
     assert SysDevices(tree.root).get("/sys/devices/virtual/mem/null") is None
     tree.link("sys/devices/virtual/out", str(tmp_path))
     tree.write("../uevent", "SECRET=1\n")
-    assert SysDevices(tree.root).get("/sys/devices/virtual/out") is None
+    tree.write("../folder/uevent", "SECRET=1\n")
+    for name in ("out", "out/folder"):
+        assert SysDevices(tree.root).get(f"/sys/devices/virtual/{name}") is None
 
 
 def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:

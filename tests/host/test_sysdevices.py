@@ -124,6 +124,19 @@ def names(devices: SysDevices, subsystem: str) -> list[str]:
     return [device.name for device in devices.members(subsystem)]
 
 
+def test_members_are_in_natural_order_also_after_an_event(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    for number in (10, 2, 1):
+        path = f"sys/devices/virtual/tty/ttyS{number}"
+        tree.write(f"{path}/uevent", "")
+        tree.link(f"{path}/subsystem", "../../../../class/tty")
+        tree.link(f"sys/class/tty/ttyS{number}", f"../../{path[4:]}")
+    devices = SysDevices(tree.root)
+    assert names(devices, "tty") == ["ttyS1", "ttyS2", "ttyS10"]
+    devices.forget("/sys/devices/virtual/tty/ttyS2")
+    assert names(devices, "tty") == ["ttyS1", "ttyS2", "ttyS10"]
+
+
 def test_one_event_is_one_device_read_again(adapters: Root) -> None:
     devices = SysDevices(adapters)
     assert names(devices, "tty") == ["ttyUSB0", "ttyUSB1", "ttyUSB2", "ttyUSB3"]

@@ -57,7 +57,8 @@ def test_a_record_holds_properties_tags_and_links() -> None:
 ODD = {
     "nothing": b"",
     "no end of the last line": b"E:A=1\nE:B=2",
-    "carriage returns and zeros": b"E:A=1\rE:B=2\0E:C=3\n",
+    "a carriage return": b"E:A=1\rE:B=2\n",
+    "a zero": b"E:A=1\0E:B=2\n",
     "the last one counts": b"E:A=1\nE:A=2\nI:1\nI:2\nI:x\n",
     "taken away again": b"E:A=1\nE:A=\nE:B=\n",
     "a property of the kernel taken away": b"E:MODALIAS=\n",
