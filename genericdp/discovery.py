@@ -18,8 +18,8 @@ from genericdp.devices.offers import next_to_forget
 from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
 from genericdp.host.devicefiles import Looker
 from genericdp.host.facts import HostFacts
-from genericdp.host.threads import start_daemon_thread
 from genericdp.host.udevrecords import udevd_runs
+from genericdp.host.workers import start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -187,7 +187,7 @@ class Discoverer:
             facts = self._facts
             facts.guard, facts.awaiting = run.read, frozenset(waiting)
             work = partial(self._pass, run, facts, stale, resources, previous)
-            result = start_daemon_thread(work, name="discovery")
+            result = start(work)
             stuck = ""
             while not result.done() and not (stuck := run.stuck(self._look_seconds)):
                 await asyncio.wait([result], timeout=self._look_seconds / 4)

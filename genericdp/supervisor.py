@@ -13,9 +13,9 @@ from genericdp.devices.assembling import shared_ids
 from genericdp.devices.matching import for_node
 from genericdp.devices.offers import NOTHING, Offer
 from genericdp.discovery import Discoverer
-from genericdp.host.threads import in_daemon_thread
 from genericdp.host.udevrecords import UdevRecords
 from genericdp.host.uevents import Uevents
+from genericdp.host.workers import in_worker
 from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.kubelet.sockets import SocketNames, remove_leftovers
 from genericdp.observed import Observed, until
@@ -212,7 +212,7 @@ class Supervisor:
     async def _remove_leftovers(self) -> None:
         remove = partial(remove_leftovers, self._kubelet.path, instance=self._names.instance)
         while True:
-            await in_daemon_thread(remove, name="leftovers")
+            await in_worker(remove)
             await asyncio.sleep(self._pace.full_look)
 
     def _start(self, resource: Resource, offer: Offer, tasks: asyncio.TaskGroup) -> _Running:

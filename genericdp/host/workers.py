@@ -1,4 +1,4 @@
-"""Threads for short looks at the host, used again: starting one costs more than such a look."""
+"""Threads for looks at the host, used again: starting one costs more than a short look."""
 
 from __future__ import annotations
 
@@ -23,8 +23,14 @@ _idle: list[SimpleQueue[Callable[[], None]]] = []
 async def in_worker(work: Callable[[], T]) -> T:
     """Run ``work`` off the loop and give its result or raise its exception.
 
-    A thread that never comes back is left alone: it holds up neither others nor the exit.
+    A thread that never comes back is left alone: it holds up neither others nor, unlike one of
+    ``asyncio.to_thread``, the exit.
     """
+    return await start(work)
+
+
+def start(work: Callable[[], T]) -> asyncio.Future[T]:
+    """Start ``work`` as ``in_worker`` does; gives a future of the running loop."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -44,7 +50,7 @@ async def in_worker(work: Callable[[], T]) -> T:
         jobs = SimpleQueue()
         threading.Thread(target=_serve, args=(jobs,), name="worker", daemon=True).start()
     jobs.put(job)
-    return await done
+    return done
 
 
 def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 
 import pytest
 
-from genericdp.host.workers import MOST_IDLE, in_worker
+from genericdp.host.workers import MOST_IDLE, in_worker, start
 
 
 async def test_the_result_comes_from_another_thread() -> None:
@@ -60,3 +62,36 @@ def test_a_loop_that_is_closed_meanwhile_is_no_trouble() -> None:
     release.set()
     assert ran.wait(5)
     assert asyncio.run(in_worker(lambda: 1)) == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_ends_after_nobody_waits_any_more_is_dropped(fails: bool) -> None:
+    gate, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        gate.wait()
+        threading.Thread(target=ended.set).start()
+        if fails:
+            raise ValueError
+
+    future = start(work)
+    future.cancel()
+    gate.set()
+    await in_worker(ended.wait)
+    await in_worker(lambda: None)  # its delivery comes behind the other
+    assert future.cancelled()
+
+
+def test_a_thread_that_never_ends_does_not_hold_up_the_exit() -> None:
+    program = (
+        "import asyncio, threading\n"
+        "from genericdp.host.workers import start\n"
+        "async def main():\n"
+        "    start(threading.Event().wait)\n"
+        "asyncio.run(main())\n"
+        "print('left')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
+    )
+    assert (done.stdout, done.stderr) == ("left\n", "")
