@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
 
@@ -17,6 +18,7 @@ class Observed(Generic[T]):
     def __init__(self, value: T) -> None:
         self._value = value
         self._waiters: set[asyncio.Future[None]] = set()
+        self._callbacks: list[Callable[[], None]] = []
 
     @property
     def value(self) -> T:
@@ -31,6 +33,18 @@ class Observed(Generic[T]):
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
+        for callback in tuple(self._callbacks):
+            callback()
+
+    @contextmanager
+    def calling(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Call back now and at each change, for as long as the context lasts."""
+        self._callbacks.append(callback)
+        try:
+            callback()
+            yield
+        finally:
+            self._callbacks.remove(callback)
 
 
 async def until(

@@ -9,14 +9,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.errors import KubeletError, ungrouped
+from genericdp.errors import KubeletError
 from genericdp.kubelet.registration import RegistrationError, check, register
 from genericdp.kubelet.server import Streams, listening
 from genericdp.logs import resource_name
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
     from genericdp.kubelet.sockets import SocketNames
@@ -59,6 +59,7 @@ class Plugin:
         names: SocketNames,
         timing: Timing | None = None,
         now: Callable[[], float] = time.monotonic,
+        call: Callable[..., Awaitable[None]] = register,
     ) -> None:
         self.resource = resource
         self.active = Observed(value=False)
@@ -68,6 +69,7 @@ class Plugin:
         self._names = names
         self._timing = timing or Timing()
         self._now = now
+        self._call = call
 
     async def run(self) -> None:
         """Serve and register for ever."""
@@ -115,23 +117,25 @@ class Plugin:
 
     async def _register(self, endpoint: str, kubelet: SocketIdentity) -> None:
         """Register; a kubelet that does not answer is given up when another one is there."""
-        call = register(
-            self._kubelet.path,
-            endpoint=endpoint,
-            resource=self.resource,
-            timeout_seconds=self._timing.register,
-        )
-        async with ungrouped(), asyncio.TaskGroup() as tasks:
-            registering = tasks.create_task(call)
-            replaced = tasks.create_task(self._until_replaced(kubelet))
-            await asyncio.wait((registering, replaced), return_when=asyncio.FIRST_COMPLETED)
-            replaced.cancel()
-            if not registering.done():
-                registering.cancel()
-                raise Ended("new kubelet")
+        loop = asyncio.get_running_loop()
+        try:
+            # Not a task group: up to Python 3.12 it loses a cancellation if a child fails in that
+            # very moment, and the plugin would live on for ever.
+            async with asyncio.timeout(None) as limit:
 
-    async def _until_replaced(self, kubelet: SocketIdentity) -> None:
-        await until(lambda: self._is_replaced(kubelet), self._kubelet.socket)
+                def give_up() -> None:
+                    if self._is_replaced(kubelet):
+                        limit.reschedule(loop.time())
+
+                with self._kubelet.socket.calling(give_up):
+                    await self._call(
+                        self._kubelet.path,
+                        endpoint=endpoint,
+                        resource=self.resource,
+                        timeout_seconds=self._timing.register,
+                    )
+        except TimeoutError as error:
+            raise Ended("new kubelet") from error
 
     def _is_replaced(self, kubelet: SocketIdentity) -> bool:
         return self._kubelet.socket.value not in {None, kubelet}

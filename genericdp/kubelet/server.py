@@ -76,11 +76,16 @@ async def listening(socket: Path, answers: Answers) -> AsyncIterator[Observed[St
         raise KubeletError(f"cannot make the socket {socket}: {_why(socket)}") from error
     finally:
         os.umask(mask)
-    await server.start()
     try:
+        await server.start()
         yield streams
     finally:
-        await asyncio.shield(server.stop(grace=None))
+        stopping = asyncio.get_running_loop().create_task(server.stop(grace=None))
+        try:
+            await asyncio.shield(stopping)
+        except asyncio.CancelledError:
+            await stopping  # a shield only keeps it alive: the socket has to be gone (REG-11)
+            raise
 
 
 def _why(socket: Path) -> str:

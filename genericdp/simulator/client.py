@@ -77,7 +77,9 @@ class PluginClient:
 
     async def lists(self) -> AsyncGenerator[pb.ListAndWatchResponse, None]:
         """Open a stream and give what arrives until it ends, for whatever reason (KST-7)."""
-        call = self.plugin.ListAndWatch(pb.Empty())
+        if self._stub is None:
+            return  # closed before it began
+        call = self._stub.ListAndWatch(pb.Empty())
         self._calls.add(call)
         self.streams += 1
         try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ADD, REMOVE = 0x4C80, 0x4C81
 TRIPLES = (range(70, 73), range(73, 76), range(76, 79))
-"""One of them is free if another run of these tests has its devices just now."""
+"""One of them is free even if a run that was killed has left some of its devices."""
 MACHINE = Root(Path("/"))
 
 pytestmark = pytest.mark.skipif(
@@ -36,10 +36,10 @@ pytestmark = pytest.mark.skipif(
 class Loops:
     """Three loop devices of this test alone, by number."""
 
-    def __init__(self, numbers: range) -> None:
+    def __init__(self, control: int, numbers: range) -> None:
         self.first, self.second, self.third = numbers
         self.pattern = f"/dev/loop7[{numbers[0] % 10}-{numbers[-1] % 10}]"
-        self._control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+        self._control = control
 
     def add(self, number: int) -> str:
         try:
@@ -55,11 +55,21 @@ class Loops:
         for number in (self.first, self.second, self.third):
             if os.path.exists(f"/dev/loop{number}"):
                 self.remove(number)
-        os.close(self._control)
 
 
 @pytest.fixture
-def loops() -> Iterator[Loops]:
+def control() -> Iterator[int]:
+    """What adds and removes loop devices, locked: another run of these tests has to wait."""
+    descriptor = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@pytest.fixture
+def loops(control: int) -> Iterator[Loops]:
     free = [
         numbers
         for numbers in TRIPLES
@@ -67,7 +77,7 @@ def loops() -> Iterator[Loops]:
     ]
     if not free:
         pytest.skip("loop devices 70 to 78 belong to somebody else")
-    loops = Loops(free[0])
+    loops = Loops(control, free[0])
     yield loops
     loops.close()
 
