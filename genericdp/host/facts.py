@@ -32,20 +32,16 @@ class HostFacts:
         """Devices that have just appeared and that udev has yet to record."""
         self._root = root
         self._devices = SysDevices(root)
-        self._texts: dict[str, str | None] = {}
+        self._texts: dict[str, dict[str, str | None]] = {}
+        """By the device whose attribute it is; empty: of no device."""
         self._troubles: dict[str, str] = {}
 
     def forget(self, syspath: str) -> None:
         """Ask the host again about a device, and about all files outside sysfs."""
         self._devices.forget(syspath)
-        stale = [
-            path
-            for path in self._texts
-            if path.startswith(f"{syspath}/") or not path.startswith("/sys/")
-        ]
-        for path in stale:
-            del self._texts[path]
-            self._troubles.pop(path, None)
+        for owner in (syspath, ""):
+            for path in self._texts.pop(owner, {}):
+                self._troubles.pop(path, None)
 
     def forget_record(self, name: str) -> None:
         """Ask again about the devices that a file of the udev database is about."""
@@ -77,13 +73,17 @@ class HostFacts:
 
     def attribute(self, syspath: str, name: str) -> str | None:
         """Give the text of an attribute file below a device, stripped."""
-        return self.text(f"{syspath}/{name}")
+        return self._remembered(syspath, f"{syspath}/{name}")
 
     def text(self, path: str) -> str | None:
         """Give a file's content, stripped; None if it cannot be read or has more than 1 MiB."""
-        if path not in self._texts:
-            self._texts[path] = self._read(path)
-        return self._texts[path]
+        return self._remembered("", path)
+
+    def _remembered(self, owner: str, path: str) -> str | None:
+        texts = self._texts.setdefault(owner, {})
+        if path not in texts:
+            texts[path] = self._read(path)
+        return texts[path]
 
     def _read(self, path: str) -> str | None:
         def read() -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.inventory import FoundFile, Identity
+from genericdp.devices.inventory import FoundFile, Identity, Look
 from genericdp.discovery import discover
-from genericdp.host.devicefiles import Look
 from genericdp.model import (
     DeviceNodes,
     EnvVar,
