@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.discovery import Discoverer, discover
-from genericdp.host.devicefiles import Look, Looker
+from genericdp.host.devicefiles import Looker
 from genericdp.inotify import FolderWatch
 from tests.devices.making import healthy, inject, nodes, refusals, resource, unhealthy
 from tests.fixtures.make_tree import Tree, add_adapter, serial_node
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from genericdp.devices.inventory import Look
     from genericdp.devices.offers import Offer
     from genericdp.discovery import Discovery
     from genericdp.host.root import Root

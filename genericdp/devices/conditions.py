@@ -85,11 +85,11 @@ def conditions(
         case UdevSelector():
             yield from _udev(selector, device, facts, f"{prefix}udev")
         case UsbSelector():
-            for name, globs in _named(selector, "device_class", "class"):
+            for name, globs in _named(selector):
                 found = usb_text(device, name, facts, sitting=sitting)
                 yield _condition(f"{prefix}usb.{name}", globs, found, device, hexadecimal=True)
         case PciSelector():
-            for name, globs in _named(selector, "device_class", "class"):
+            for name, globs in _named(selector):
                 found = pci_text(device, name, facts)
                 yield _condition(f"{prefix}pci.{name}", globs, found, device, hexadecimal=True)
         case NetSelector():
@@ -109,7 +109,7 @@ _TEXTS = {"serial", "port", "name", "driver"}
 """Of the others, hexadecimal ids compare without case."""
 
 
-def _named(selector: SysSelector, *_: str) -> Iterator[tuple[str, Globs]]:
+def _named(selector: SysSelector) -> Iterator[tuple[str, Globs]]:
     for field in selector.__dataclass_fields__:
         value = getattr(selector, field)
         globs = (value,) if isinstance(value, str) and value else value

@@ -1,0 +1,102 @@
+"""A host as values: devices of sysfs with their attributes and links, without files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from genericdp import glob
+from genericdp.devices.sysdevice import SysDevice
+from genericdp.natural import natural_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = "/sys/devices/pci0000:00"
+
+
+@dataclass(slots=True)
+class Known:
+    """Answers like ``HostFacts``, from what a test has put into it."""
+
+    devices: dict[str, SysDevice] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    troubles: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    """Each file that was read."""
+
+    def add(
+        self,
+        path: str,
+        subsystem: str,
+        devtype: str = "",
+        *,
+        driver: str = "",
+        number: tuple[int, int] | None = None,
+        properties: Mapping[str, str] | None = None,
+        links: Mapping[str, str] | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> SysDevice:
+        """Add a device below ``ROOT``, or anywhere."""
+        syspath = path if path.startswith("/") else f"{ROOT}/{path}"
+        node: dict[str, str] = {}
+        if number is not None:
+            name = f"/dev/{syspath.rpartition('/')[2]}"
+            node = {"DEVNAME": name, "MAJOR": str(number[0]), "MINOR": str(number[1])}
+        device = SysDevice(
+            syspath=syspath,
+            subsystem=subsystem,
+            devtype=devtype,
+            driver=driver,
+            properties={**(properties or {}), **node},
+        )
+        self.devices[syspath] = device
+        self.texts |= {f"{syspath}/{name}": text for name, text in (attributes or {}).items()}
+        self.links |= {f"{syspath}/{name}": text for name, text in (links or {}).items()}
+        return device
+
+    def usb(self, path: str, **attributes: str) -> SysDevice:
+        """Add a USB device."""
+        return self.add(path, "usb", "usb_device", driver="usb", attributes=attributes)
+
+    def interface(self, path: str, number: str = "00", *, driver: str = "") -> SysDevice:
+        """Add an interface of a USB device."""
+        return self.add(
+            path, "usb", "usb_interface", driver=driver, attributes={"bInterfaceNumber": number}
+        )
+
+    def device(self, syspath: str) -> SysDevice | None:
+        return self.devices.get(syspath)
+
+    def ancestors(self, device: SysDevice) -> Iterator[SysDevice]:
+        folder = device.syspath
+        while folder := folder.rpartition("/")[0]:
+            if folder in self.devices:
+                yield self.devices[folder]
+
+    def members(self, subsystem: str) -> tuple[SysDevice, ...]:
+        found = (one for one in self.devices.values() if one.subsystem == subsystem)
+        return tuple(sorted(found, key=lambda one: natural_key(one.syspath)))
+
+    def subsystems(self) -> tuple[str, ...]:
+        return tuple(sorted({one.subsystem for one in self.devices.values()}))
+
+    def attribute(self, syspath: str, name: str) -> str | None:
+        return self.text(f"{syspath}/{name}")
+
+    def link(self, path: str) -> str | None:
+        return self.links.get(path)
+
+    def text(self, path: str) -> str | None:
+        self.asked.append(path)
+        return self.texts.get(path)
+
+    def paths(self, pattern: str) -> tuple[str, ...]:
+        return tuple(path for path in sorted(self.links) if glob.matches(pattern, path))
+
+    def trouble(self, path: str) -> str:
+        return self.troubles.get(path, "")
+
+    def awaited(self, syspath: str) -> bool:
+        return False

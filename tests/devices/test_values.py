@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import pytest
+
+from genericdp.devices.values import value_of
+from genericdp.model import ValueKind, ValueSource
+from genericdp.template import UnusableValueError, parse
+from tests.devices.known import ROOT, Known
+
+GPU = f"{ROOT}/0000:0a:00.0"
+INFORMATION = "Model:  \t Some GPU\nBus Location: 0000:0a:00.0\nDevice Minor: \t 17\n"
+
+
+@pytest.fixture
+def known() -> Known:
+    known = Known()
+    known.add("0000:0a:00.0", "pci", attributes={"model": "Some GPU", "empty": ""})
+    known.texts["/proc/driver/gpus/0000:0a:00.0/information"] = INFORMATION
+    known.links |= {
+        f"{GPU}/physfn/net/ens1f0": "ens1f0",
+        f"{GPU}/twice/a": "a",
+        f"{GPU}/twice/b": "b",
+    }
+    return known
+
+
+def look_up(scope: str, name: str) -> str | None:
+    names = {
+        ("pci", "address"): "0000:0a:00.0",
+        ("device", "syspath"): GPU,
+        ("attribute", "star"): "*",
+        ("attribute", "up"): "..",
+        ("attribute", "below"): "a/b",
+        ("value", "other"): "slot-7",
+    }
+    return names.get((scope, name))
+
+
+def computed(known: Known, kind: str, source: str, regex: str | None = None) -> str | None:
+    wanted = ValueSource(kind=ValueKind(kind), source=parse(source), regex=regex)
+    return value_of("mine", wanted, look_up, known)
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "regex", "expected"),
+    [
+        pytest.param("text", "$(pci.address)", None, "0000:0a:00.0", id="a-text"),
+        pytest.param("text", "$(pci.address)", r"(.*)\.\d", "0000:0a:00", id="group-1-of-it"),
+        pytest.param("text", "$(pci.address)", r"\d+$", "0", id="the-hit-without-a-group"),
+        pytest.param("text", "$(value.other)", r"slot-(\d)", "7", id="of-another-value"),
+        pytest.param("text", "$(usb.serial:-none)", None, "none", id="a-default"),
+        pytest.param(
+            "file",
+            "/proc/driver/gpus/$(pci.address)/information",
+            r"Device Minor:\s+(\d+)",
+            "17",
+            id="a-line-of-a-file",
+        ),
+        pytest.param("file", "$(device.syspath)/model", None, "Some GPU", id="a-file"),
+        pytest.param("file", "$(device.syspath)/empty", None, "", id="an-empty-file"),
+        pytest.param("link", "$(device.syspath)/physfn/net/*", None, "ens1f0", id="a-link"),
+        pytest.param("link", "$(device.syspath)/physfn/net/*", r"^ens\d", "ens1", id="and-regex"),
+    ],
+)
+def test_values_come_from_a_text_a_file_or_a_link(
+    known: Known, kind: str, source: str, regex: str | None, expected: str | None
+) -> None:
+    assert computed(known, kind, source, regex) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "regex", "reason"),
+    [
+        ("text", "$(usb.serial)", None, "it has no '$(usb.serial)'"),
+        ("text", "$(pci.address)", "x", "the value 'mine': 'x' is not found in '0000:0a:00.0'"),
+        (
+            "text",
+            "$(pci.address)",
+            "(x)?0000",
+            "the value 'mine': '(x)?0000' is not found in '0000:0a:00.0'",
+        ),
+        ("file", "/etc/none", None, "the value 'mine': /etc/none: it does not exist"),
+        ("file", "/etc/secret", None, "the value 'mine': /etc/secret: Permission denied"),
+        (
+            "link",
+            "$(device.syspath)/none/*",
+            None,
+            f"the value 'mine': {GPU}/none/* finds nothing, wanted one",
+        ),
+        (
+            "link",
+            "$(device.syspath)/twice/*",
+            None,
+            f"the value 'mine': {GPU}/twice/* finds 2 paths, wanted one",
+        ),
+        # What hardware says is never a pattern, nor a way out of a folder.
+        (
+            "link",
+            "$(device.syspath)/twice/$(attribute.star)",
+            None,
+            f"the value 'mine': {GPU}/twice/* finds nothing, wanted one",
+        ),
+        (
+            "file",
+            "/etc/$(attribute.up)/passwd",
+            None,
+            "'/etc/$(attribute.up)/passwd' gives '/etc/../passwd', which holds '..'",
+        ),
+        (
+            "file",
+            "/etc/$(attribute.below)",
+            None,
+            "'$(attribute.below)' is 'a/b', which cannot be part of a path",
+        ),
+    ],
+)
+def test_what_a_candidate_lacks_is_said(
+    known: Known, kind: str, source: str, regex: str | None, reason: str
+) -> None:
+    known.troubles["/etc/secret"] = "Permission denied"
+    with pytest.raises(UnusableValueError) as caught:
+        computed(known, kind, source, regex)
+    assert str(caught.value) == reason
+
+
+def test_of_a_long_text_only_the_start_is_shown(known: Known) -> None:
+    known.texts["/log"] = "x" * 1000
+    with pytest.raises(UnusableValueError, match=f"'{'x' * 60}…'$"):
+        computed(known, "file", "/log", "y")

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericdp.regex import PatternError, compiled, extract
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        (r"\d+", "ab12cd34", "12"),
+        (r"b(\d)(\d)", "ab12", "1"),
+        (r"^a|b$", "xb", "b"),
+        (r"(?i)ACTIVE", "4: active", "active"),
+        (r"(?m)^Minor: (\d+)$", "Major: 1\nMinor: 2\n", "2"),
+        (r"(x)?y", "y", None),
+        (r"ü+", "xüü", "üü"),
+        ("", "abc", ""),
+        ("x", "", None),
+    ],
+)
+def test_group_1_else_the_whole_hit(pattern: str, text: str, expected: str | None) -> None:
+    assert extract(pattern, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("(", "missing )"),
+        ("[a", "missing ]"),
+        ("a**", "bad repetition operator"),
+        (r"(a)\1", "invalid escape sequence"),
+        ("(?=a)", "invalid perl operator"),
+    ],
+)
+def test_a_broken_pattern_says_why_and_writes_nowhere(
+    pattern: str, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(PatternError, match=f"(?i){said.replace(')', '[)]')}"):
+        compiled(pattern)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_time_is_linear_in_the_text() -> None:
+    """Python's own ``re`` takes minutes for this."""
+    begun = time.process_time()
+    assert extract("(a+)+b", "a" * 100_000) is None
+    assert time.process_time() - begun < 5
+
+
+@given(st.text(max_size=20), st.text(max_size=40))
+def test_any_pattern_is_refused_or_searched(pattern: str, text: str) -> None:
+    try:
+        found = extract(pattern, text)
+    except PatternError as error:
+        assert str(error)
+    else:
+        assert found is None or found in text
