@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp.devices.cataloguing import listed
-from genericdp.devices.hardware import is_pci_function, is_usb_device
+from genericdp.devices.hardware import is_usb_device
 from genericdp.devices.inventory import printable
 from genericdp.devices.suggesting import candidate_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from genericdp.devices.cataloguing import Entry
     from genericdp.devices.suggesting import Group, Run
@@ -19,7 +19,11 @@ _BUS_FACTS = {
     "usb": ("vendor", "product", "serial", "class"),
     "pci": ("vendor", "device", "class", "driver", "function", "iommuGroup"),
 }
-_NAMES = ("manufacturer", "product")
+_TOLD_OTHERWISE = (
+    *("ID_BUS", "ID_FOR_SEAT", "ID_MM_", "ID_MODEL_ID", "ID_NET_DRIVER", "ID_PATH", "ID_REVISION"),
+    *("ID_SERIAL_SHORT", "ID_TYPE", "ID_USB_", "ID_VENDOR_ID"),
+)
+"""Properties that a person gains nothing by: -o json has all."""
 
 
 def as_text(groups: Sequence[Group]) -> Iterator[str]:
@@ -27,10 +31,11 @@ def as_text(groups: Sequence[Group]) -> Iterator[str]:
     for group in groups:
         yield _title(group)
         if group.itself is not None:
-            yield from (f"    {line}" for line in _facts(group.itself.entries[0]))
+            yield from (f"    {line}" for line in _facts(group.itself.entries[0], {}))
             yield f"    - {group.itself.selector}"
+        known = {} if group.itself is None else group.itself.entries[0].properties
         for run in group.members:
-            yield from _member(run)
+            yield from _member(run, known)
         yield ""
     count = candidate_count(groups)
     yield f"{count} candidate{'' if count == 1 else 's'}; each line that begins with '-' is an"
@@ -47,15 +52,15 @@ def _title(group: Group) -> str:
         kind = "Platform device" if hardware.subsystem == "platform" else "Hardware"
         return f"{kind} {printable(hardware.name)}"
     entry = group.itself.entries[0]
-    bus = "usb" if is_usb_device(hardware) else "pci" if is_pci_function(hardware) else ""
+    bus = "usb" if is_usb_device(hardware) else "pci"
     texts = entry.buses.get(bus, {})
-    kind = {"usb": "USB device", "pci": "PCI function"}.get(bus, "Device")
-    known = {key: texts[key] for key in _BUS_FACTS.get(bus, ()) if key in texts}
+    kind = {"usb": "USB device", "pci": "PCI function"}[bus]
+    known = {key: texts[key] for key in _BUS_FACTS[bus] if key in texts}
     numa = "" if entry.numa_node is None else f", NUMA node {entry.numa_node}"
     return f"{kind} {printable(hardware.name)}: {listed(known)}{numa}"
 
 
-def _member(run: Run) -> Iterator[str]:
+def _member(run: Run, known: Mapping[str, str]) -> Iterator[str]:
     first = run.entries[0]
     device = first.device
     names = _name(first)
@@ -66,7 +71,7 @@ def _member(run: Run) -> Iterator[str]:
     kinds = [] if device is None else [device.subsystem, device.devtype]
     driver = f"driver {first.driver}" if first.driver else ""
     about = ", ".join([names, *(printable(one) for one in (*kinds, driver) if one)])
-    facts = list(_facts(first))
+    facts = list(_facts(first, known))
     if first.place is None and not facts:
         # Of the many that every machine has, one line is enough.
         yield f"  - {run.selector}  # {about.removeprefix(f'{first.path}, ')}"
@@ -81,18 +86,22 @@ def _name(entry: Entry) -> str:
     return printable(device.name if device and device.number is None else entry.path)
 
 
-def _facts(entry: Entry) -> Iterator[str]:
+def _facts(entry: Entry, known: Mapping[str, str]) -> Iterator[str]:
+    """Give what the title and ``known``, the properties of the hardware, do not tell."""
     device = entry.device
-    if device is not None and entry.path != device.syspath and device.subsystem in {"usb", "pci"}:
+    if device is not None and entry.has_node and device.subsystem in {"usb", "pci"}:
         yield f"file {printable(entry.path)}"
     if "net" in entry.buses:
         yield f"net {listed(entry.buses['net'])}"
     if entry.links:
         yield f"links {' '.join(map(printable, entry.links))}"
-    if entry.properties:
-        yield f"properties {listed(entry.properties)}"
-    if device is not None and device.tags:
-        yield f"tags {' '.join(map(printable, sorted(device.tags)))}"
+    properties = {
+        key: text
+        for key, text in entry.properties.items()
+        if not key.startswith(_TOLD_OTHERWISE) and known.get(key) != text
+    }
+    if properties:
+        yield f"properties {listed(properties)}"
 
 
 def as_json(groups: Sequence[Group]) -> dict[str, object]:

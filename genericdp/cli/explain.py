@@ -6,6 +6,7 @@ import io
 import json
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp.cli.applying import usable_resources
@@ -19,7 +20,7 @@ from genericdp.cli.options import (
     root_of,
 )
 from genericdp.cli.patience import patiently
-from genericdp.devices.asked import Asked, find
+from genericdp.devices.asked import Asked, awaited_by, find
 from genericdp.devices.cataloguing import entry_of
 from genericdp.devices.explaining import Outcome, explain
 from genericdp.devices.inventory import Inventory, printable
@@ -66,29 +67,31 @@ def execute(arguments: argparse.Namespace) -> int:
     """Look once and print what becomes of the device; 1 if there is no such device."""
     resources = usable_resources(configs_of(arguments))
     node_name, asked = node_name_of(arguments), arguments.device
-    answer = patiently(
+    said = patiently(
         root_of(arguments),
-        lambda look, facts: _answer(asked, resources, look, facts, node_name),
+        lambda look, facts: answer(asked, resources, look, facts, node_name),
     )
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The host may have any names, and the terminal may not know their characters.
         sys.stdout.reconfigure(errors="backslashreplace")
-    if isinstance(answer, tuple):
-        explanation, entry = answer
+    if isinstance(said, tuple):
+        explanation, entry = said
         as_json, as_text = _as_json(explanation, entry), _as_text(explanation, entry)
     else:
-        as_json, as_text = _unknown_as_json(answer), _unknown_as_text(answer)
+        as_json, as_text = _unknown_as_json(said), _unknown_as_text(said)
     print(json.dumps(as_json, indent=2) if arguments.output == "json" else "\n".join(as_text))
-    return 0 if isinstance(answer, tuple) else 1
+    return 0 if isinstance(said, tuple) else 1
 
 
-def _answer(
+def answer(
     asked: str, resources: Sequence[Resource], look: Looking, facts: HostFacts, node_name: str
 ) -> Answer:
+    """Find the device, decide what all resources offer, and explain the one by the other."""
     inventory = Inventory(look, facts)
     found = find(asked, inventory)
     if not isinstance(found, Asked):
-        return found
+        expected = awaited_by(asked, for_node(resources, node_name))
+        return replace(found, tried=(*found.tried, *expected))
     discovery = discover(
         for_node(resources, node_name),
         look,

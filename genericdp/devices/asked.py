@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.candidates import Candidate, of_device, of_file
 from genericdp.devices.inventory import NODE_TYPES, printable
+from genericdp.model import PathSelector
 from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.sysdevice import SysDevice
+    from genericdp.model import Resource
 
 _PCI_ADDRESS = re.compile(r"([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 _DEVICES = "/sys/devices/"
@@ -57,6 +59,22 @@ def find(text: str, inventory: Inventory) -> Asked | Unknown:
             return Asked(text=text, candidate=candidate)
         tried.append(what)
     return Unknown(text=text, tried=tuple(tried), near=_near(text, inventory))
+
+
+def awaited_by(text: str, resources: Iterable[Resource]) -> tuple[str, ...]:
+    """Say which selectors would look at a path if it were there."""
+    return tuple(
+        f"match[{i}] of {resource.name} looks at it as soon as it is there"
+        for resource in resources
+        for i, selector in enumerate(resource.match)
+        if isinstance(selector.candidates, PathSelector)
+        and any(_is_path_of(pattern, text) for pattern in selector.candidates.globs)
+    )
+
+
+def _is_path_of(pattern: str, path: str) -> bool:
+    segments, parts = pattern.split("/"), path.split("/")
+    return len(segments) == len(parts) and all(map(glob.matches, segments, parts))
 
 
 def _by_path(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate | None]]:

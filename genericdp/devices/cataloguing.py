@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from genericdp import glob
 from genericdp.devices.hardware import (
     driver_of,
     function_of,
@@ -153,12 +154,28 @@ def entry_of(candidate: Candidate, inventory: Inventory, also_linked: Iterable[s
         links=tuple(sorted(links)),
         driver=driver_of(device, facts) or "",
         numa_node=numa_node_of(device, facts),
-        buses=_buses(device, facts),
+        buses=buses_of(device, facts),
         place=function_of(device, facts),
     )
 
 
-def _buses(device: SysDevice, facts: Facts) -> dict[str, dict[str, str]]:
+def hardware_ids(buses: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
+    """Give the ids of the USB device, else the PCI function, as a value of ``hardware``."""
+    for bus, keys in (("usb", ("vendor", "product")), ("pci", ("vendor", "device"))):
+        texts = buses.get(bus, {})
+        if all(texts.get(key) for key in keys):
+            return {bus: {key: as_glob(texts[key]) for key in keys}}
+    return {}
+
+
+def as_glob(text: str) -> str:
+    """Give a glob for exactly this text; a byte that no config can hold may be any."""
+    escaped = glob.escape(text)
+    return "".join("?" if "\ud800" <= one <= "\udfff" else one for one in escaped)
+
+
+def buses_of(device: SysDevice, facts: Facts) -> dict[str, dict[str, str]]:
+    """Give what ``usb``, ``pci`` and ``net`` selectors could ask for, each of the nearest one."""
     usb = nearest(device, facts, is_usb_device)
     pci = nearest(device, facts, is_pci_function)
     net = nearest(device, facts, is_net_interface)

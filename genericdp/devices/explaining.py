@@ -6,7 +6,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from genericdp.devices.hardware import is_pci_function, is_usb_device, lineage, pci_text, usb_text
+from genericdp import glob
+from genericdp.devices.asked import every
+from genericdp.devices.cataloguing import buses_of, hardware_ids
+from genericdp.devices.hardware import function_of, is_usb_device
 from genericdp.devices.inventory import printable
 from genericdp.devices.matching import for_node, match
 from genericdp.devices.offers import NOTHING
@@ -18,8 +21,10 @@ if TYPE_CHECKING:
 
     from genericdp.devices.asked import Asked
     from genericdp.devices.candidates import Candidate
+    from genericdp.devices.device import Device
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.offers import Offer
+    from genericdp.devices.sysdevice import Facts, SysDevice
     from genericdp.devices.trying import Try
     from genericdp.model import Resource
 
@@ -34,8 +39,8 @@ class Outcome(StrEnum):
     EXCLUDED = "excluded"
     ABOVE = "what sits on it is offered"
     BELOW = "what it sits on is taken"
-    NOT_TAKEN = "not taken"
     OTHER_NODE = "for other nodes"
+    NOT_TAKEN = "not taken"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,21 +77,22 @@ def explain(
 ) -> Explanation:
     """Ask every resource of a config about the device; ``offers`` are those of this very pass."""
     here = for_node(resources, node_name)
-    verdicts = tuple(
-        _verdict(asked, Pass(resource=one, inventory=inventory, node_name=node_name), offers)
-        if any(one is fitting for fitting in here)
-        else _elsewhere(one, node_name)
-        for one in resources
-    )
-    return Explanation(asked=asked, headline=_headline(asked, verdicts), verdicts=verdicts)
+    verdicts = []
+    for resource in resources:
+        one = Pass(resource=resource, inventory=inventory, node_name=node_name)
+        fits = any(resource is fitting for fitting in here)
+        verdicts.append(_verdict(asked, one, offers) if fits else _elsewhere(asked, one))
+    return Explanation(asked=asked, headline=_headline(asked, verdicts), verdicts=tuple(verdicts))
 
 
-def _elsewhere(resource: Resource, node_name: str) -> Verdict:
-    if resource.node_names:
-        reason = f"it is for nodes called {any_of(resource.node_names)}, this one is {node_name}"
+def _elsewhere(asked: Asked, one: Pass) -> Verdict:
+    resource, names = one.resource, one.resource.node_names
+    if names and not glob.matches_any(names, one.node_name):
+        reason = f"it is for nodes called {any_of(names)}, this one is {shown(one.node_name)}"
     else:
         reason = "an earlier resource of that name is for this node"
-    return Verdict(resource=resource, outcome=Outcome.OTHER_NODE, reason=reason)
+    tries = one.tries(asked.candidate)
+    return Verdict(resource=resource, outcome=Outcome.OTHER_NODE, reason=reason, tries=tries)
 
 
 def _verdict(asked: Asked, one: Pass, offers: Mapping[str, Offer]) -> Verdict:
@@ -101,7 +107,13 @@ def _verdict(asked: Asked, one: Pass, offers: Mapping[str, Offer]) -> Verdict:
     for device_id, offered in offer.offered.items():
         if offered.device.key == candidate.key:
             outcome = Outcome.UNHEALTHY if offered.unhealthy else Outcome.OFFERED
-            return replace(verdict, outcome=outcome, device_id=device_id, reason=offered.unhealthy)
+            return replace(
+                verdict,
+                outcome=outcome,
+                device_id=device_id,
+                reason=offered.unhealthy,
+                hint=_also_there(candidate, one, offered.device),
+            )
     reasons = [left.reason for left in offer.not_offered if left.key == candidate.key]
     reason = reasons[0] if reasons else "it has changed while it was looked at"
     if missing := _missing_file(candidate):
@@ -125,7 +137,7 @@ def _exclude_entry(one: Pass, candidate: Candidate) -> str:
         if reason := excluded.reason(candidate.file):
             text = f"exclude[{i}] {selector_text(entry)}"
             if candidate.key not in excluded.keys and not excluded.unknown:
-                return f"{text} takes what it sits on"
+                return f"{text}, which takes what it sits on"
             return text if not excluded.unknown else f"{text}: {reason}"
     return ""
 
@@ -165,7 +177,7 @@ def _related(verdict: Verdict, asked: Asked, one: Pass, offer: Offer) -> Verdict
             verdict,
             outcome=Outcome.BELOW,
             reason=_named(below, with_kind=True),
-            hint=_instead(asked, below, one),
+            hint=_hint_for(asked, one),
         )
     of_above = (
         replace(attempt, about=this.file.shown) for this in above for attempt in one.tries(this)
@@ -187,26 +199,35 @@ def _named(candidate: Candidate, *, with_kind: bool = False) -> str:
     return f"{what} {shown(device.name)}{file}"
 
 
-def _instead(asked: Asked, below: Candidate, one: Pass) -> str:
-    """Write the selector that takes what sits on the hardware, not the hardware (D14)."""
-    device = asked.candidate.device
-    if device is None or below.device is None:
+def _also_there(candidate: Candidate, one: Pass, offered: Device) -> str:
+    """Name a device file on an offered USB device that a container does not get (D14)."""
+    device, facts = candidate.device, one.inventory.facts
+    if device is None or not is_usb_device(device):
         return ""
-    facts = one.inventory.facts
-    hardware: dict[str, object] = {}
-    for this in lineage(below.device, facts):
-        if is_usb_device(this):
-            ids = {key: usb_text(this, key, facts, sitting=this) for key in ("vendor", "product")}
-            hardware = {"usb": {key: text for key, text in ids.items() if text}}
-        elif is_pci_function(this):
-            ids = {key: pci_text(this, key, facts) for key in ("vendor", "device")}
-            hardware = {"pci": {key: text for key, text in ids.items() if text}}
-        if hardware:
-            break
+    given = {node.key for node in offered.nodes}
+    for other in every(one.inventory):
+        if other.number is None or other.key in given or other.syspath == device.syspath:
+            continue
+        function = function_of(other, facts)
+        if function is not None and function.syspath == device.syspath:
+            file = shown(other.device_file)
+            return f"it comes without {file}, which sits on it: for that {_match(other, facts)}"
+    return ""
+
+
+def _hint_for(asked: Asked, one: Pass) -> str:
+    device = asked.candidate.device
+    if device is None:
+        return ""
+    return f"to offer {asked.shown} itself {_match(device, one.inventory.facts)}"
+
+
+def _match(device: SysDevice, facts: Facts) -> str:
+    """Write the selector that takes what sits on hardware, not the hardware (D14)."""
     keys: dict[str, object] = {"udev": {"subsystem": device.subsystem}}
-    if hardware:
+    if hardware := hardware_ids(buses_of(device, facts)):
         keys["hardware"] = hardware
-    return f"to offer {asked.shown} itself, match {{{yaml_mapping(keys)}}}"
+    return f"match {{{yaml_mapping(keys)}}}"
 
 
 _RANK = list(Outcome)
@@ -224,6 +245,8 @@ def _headline(asked: Asked, verdicts: Iterable[Verdict]) -> str:
 
 def _rank(verdict: Verdict) -> tuple[int, int]:
     held = 0 if verdict.closest is None else verdict.closest.held
+    if verdict.outcome is Outcome.OTHER_NODE and all(one.failed for one in verdict.tries):
+        return len(_RANK), 0  # it would not be offered there either
     return _RANK.index(verdict.outcome), -held
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp import glob
 from genericdp.devices.asked import every
 from genericdp.devices.candidates import of_device, of_file
-from genericdp.devices.cataloguing import Entry, entry_of
+from genericdp.devices.cataloguing import Entry, as_glob, entry_of, hardware_ids
 from genericdp.devices.hardware import is_net_interface, is_pci_function, is_usb_device
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.wording import yaml_mapping
@@ -26,6 +24,10 @@ _DEV = ("/dev/*", "/dev/*/*", "/dev/*/*/*")
 _NOT_FOR_PODS = ("/dev/pts/", "/dev/char/", "/dev/block/")
 _DIGITS = re.compile(r"[0-9]+")
 _FEWEST_RUN = 3
+
+
+Kinds = dict[tuple[str, str], set[tuple[str, str]]]
+"""By hardware and subsystem, the kinds of devices: type and name without numbers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,16 +53,19 @@ class Group:
 def catalogue(inventory: Inventory) -> tuple[Group, ...]:
     """Give every candidate of the host that a config could name, once."""
     entries: dict[tuple[str, str], list[Entry]] = {}
+    kinds: Kinds = {}
     for entry in _entries(inventory):
         place = "" if entry.place is None else entry.place.syspath
-        # What has no hardware is put together by its kind.
-        kind = "" if place or entry.device is None else entry.device.subsystem or "?"
-        entries.setdefault((place, kind), []).append(entry)
+        # What has no hardware is put together by its subsystem.
+        subsystem = "" if place or entry.device is None else entry.device.subsystem or "?"
+        entries.setdefault((place, subsystem), []).append(entry)
+        if entry.device is not None:
+            kinds.setdefault(_surroundings(entry), set()).add(_kind(entry.device))
 
     def order(key: tuple[str, str]) -> tuple[object, ...]:
         return not key[0], natural_key(key[0]), not key[1], natural_key(key[1])
 
-    return tuple(_group(entries[key], key[1]) for key in sorted(entries, key=order))
+    return tuple(_group(entries[key], key[1], kinds) for key in sorted(entries, key=order))
 
 
 def _entries(inventory: Inventory) -> Iterator[Entry]:
@@ -99,32 +104,46 @@ def _links(files: Iterable[FoundFile]) -> list[str]:
     return [file.path for file in files if file.is_link]
 
 
-def _group(entries: list[Entry], subsystem: str) -> Group:
-    hardware = entries[0].place
-    own = [one for one in entries if hardware and one.device and one.device is hardware]
-    members = sorted((one for one in entries if one not in own), key=_member_order)
+def _group(entries: list[Entry], subsystem: str, kinds: Kinds) -> Group:
+    itself = next((one for one in entries if _is_place(one)), None)
+    members = sorted((one for one in entries if one is not itself), key=_member_order)
     return Group(
-        hardware=hardware,
-        itself=_run(own, entries) if own else None,
-        members=tuple(_runs(members, entries)),
+        hardware=entries[0].place,
+        itself=None if itself is None else _run([itself], kinds),
+        members=tuple(_runs(members, kinds)),
         subsystem=subsystem,
     )
+
+
+def _is_place(entry: Entry) -> bool:
+    device = entry.device
+    return device is not None and (is_usb_device(device) or is_pci_function(device))
+
+
+def _surroundings(entry: Entry) -> tuple[str, str]:
+    """Give what all have in common that one selector without a name would take."""
+    subsystem = "" if entry.device is None else entry.device.subsystem
+    return yaml_mapping(hardware_ids(entry.buses)), subsystem
+
+
+def _kind(device: SysDevice) -> tuple[str, str]:
+    return device.devtype, _stem(device.name)
 
 
 def _member_order(entry: Entry) -> tuple[object, ...]:
     return "" if entry.device is None else entry.device.subsystem, natural_key(entry.path)
 
 
-def _runs(members: list[Entry], beside: list[Entry]) -> Iterator[Run]:
+def _runs(members: list[Entry], kinds: Kinds) -> Iterator[Run]:
     alike: dict[object, list[Entry]] = {}
     for i, entry in enumerate(members):
         plain = entry.device is not None and not entry.links and not entry.properties
         alike.setdefault(_likeness(entry) if plain else i, []).append(entry)
     for run in alike.values():
         if len(run) >= _FEWEST_RUN:
-            yield _run(run, beside)
+            yield _run(run, kinds)
         else:
-            yield from (_run([one], beside) for one in run)
+            yield from (_run([one], kinds) for one in run)
 
 
 def _likeness(entry: Entry) -> tuple[str, ...]:
@@ -136,63 +155,37 @@ def _likeness(entry: Entry) -> tuple[str, ...]:
 def _stem(name: str) -> str:
     """Give a glob for all names that differ in their numbers only."""
     pieces = _DIGITS.split(name)
-    return "[0-9]*".join(map(_literal, pieces))
+    return "[0-9]*".join(map(as_glob, pieces))
 
 
-def _literal(text: str) -> str:
-    # A name that is no UTF-8 cannot be written in a config.
-    escaped = glob.escape(text)
-    return "".join("?" if "\ud800" <= one <= "\udfff" else one for one in escaped)
-
-
-def _run(entries: list[Entry], beside: list[Entry]) -> Run:
-    keys = _selector(entries[0], beside, several=len(entries) > 1)
+def _run(entries: list[Entry], kinds: Kinds) -> Run:
+    keys = _selector(entries[0], kinds, several=len(entries) > 1)
     return Run(entries=tuple(entries), selector=f"{{{yaml_mapping(keys)}}}")
 
 
-def _selector(entry: Entry, beside: list[Entry], *, several: bool) -> dict[str, object]:
+def _selector(entry: Entry, kinds: Kinds, *, several: bool) -> dict[str, object]:
     device = entry.device
-    hardware = _hardware(entry)
+    hardware = hardware_ids(entry.buses)
     if device is not None and is_usb_device(device) and "usb" in hardware:
         return hardware
     if device is not None and is_pci_function(device):
-        return hardware or {"pci": {"address": _literal(device.name)}}
+        return hardware or {"pci": {"address": as_glob(device.name)}}
     if device is not None and is_net_interface(device):
         return _net(entry, hardware)
     if device is None or not hardware or not device.subsystem:
-        return {"path": _stem(entry.path) if several else _literal(entry.path)}
-    udev = {"subsystem": _literal(device.subsystem), **_distinction(device, beside)}
+        return {"path": _stem(entry.path) if several else as_glob(entry.path)}
+    udev = {"subsystem": as_glob(device.subsystem)}
+    if len(kinds[_surroundings(entry)]) > 1:
+        udev |= {"name": _stem(device.name)}
+        udev |= {"devtype": as_glob(device.devtype)} if device.devtype else {}
     return {"udev": udev, "hardware": hardware}
-
-
-def _hardware(entry: Entry) -> dict[str, object]:
-    """Give the ids of the nearest USB device or PCI function."""
-    for bus, keys in (("usb", ("vendor", "product")), ("pci", ("vendor", "device"))):
-        texts = entry.buses.get(bus, {})
-        if all(texts.get(key) for key in keys):
-            return {bus: {key: _literal(texts[key]) for key in keys}}
-    return {}
 
 
 def _net(entry: Entry, hardware: dict[str, object]) -> dict[str, object]:
     texts = entry.buses.get("net", {})
     if hardware and texts.get("linkType"):
-        return {"net": {"linkType": _literal(texts["linkType"])}, "hardware": hardware}
-    return {"net": {"name": _literal(texts.get("name", ""))}}
-
-
-def _distinction(device: SysDevice, beside: list[Entry]) -> dict[str, str]:
-    """Tell a device from others of its subsystem at the same place, if they are of other kinds."""
-    others = [
-        one.device for one in beside if one.device and one.device.subsystem == device.subsystem
-    ]
-    kinds = Counter((one.devtype, _stem(one.name)) for one in others)
-    if len(kinds) < 2:
-        return {}
-    more = {"name": _stem(device.name)}
-    if device.devtype:
-        more["devtype"] = _literal(device.devtype)
-    return more
+        return {"net": {"linkType": as_glob(texts["linkType"])}, "hardware": hardware}
+    return {"net": {"name": as_glob(texts.get("name", ""))}}
 
 
 def candidate_count(groups: Iterable[Group]) -> int:

@@ -19,7 +19,7 @@ NOUNS = {
     "usb": "USB device",
     "pci": "PCI function",
     "net": "network interface",
-    "udev": "device of sysfs",
+    "udev": "sysfs device",
 }
 MEANINGS = {
     "usb.vendor": "the USB vendor id",

@@ -1,0 +1,254 @@
+"""Explaining agrees with offering, finds what a person means, and survives any host."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genericdp.config.load import load
+from genericdp.devices.asked import Asked, Unknown, every, find
+from genericdp.devices.cataloguing import entry_of
+from genericdp.devices.explaining import Outcome, explain
+from genericdp.devices.inventory import Inventory, Look
+from genericdp.devices.suggesting import catalogue
+from genericdp.devices.wording import selector_text, yaml_text
+from genericdp.discovery import discover
+from genericdp.host.devicefiles import Looker
+from genericdp.host.facts import HostFacts
+from genericdp.model import (
+    FileType,
+    Hardware,
+    PciSelector,
+    Resource,
+    Selector,
+    UdevSelector,
+    UsbSelector,
+)
+from tests.devices.making import inject, node, nodes, resource, selector
+from tests.testbeds import loading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from genericdp.devices.explaining import Explanation
+    from genericdp.host.root import Root
+
+TTY = UdevSelector(subsystem=("tty",))
+ALL_NODES = inject(nodes("$(device.path)"))
+RESOURCES = (
+    resource("video", "/dev/video0", "/dev/v4l/by-id/*index1", exclude=["/dev/video1"]),
+    resource(
+        "serial",
+        Selector(
+            candidates=TTY, hardware=Hardware(usb=UsbSelector(vendor=("0403",), product=("60*",)))
+        ),
+        id="$(usb.serial)",
+    ),
+    resource("usb", Selector(candidates=UsbSelector(device_class=("00", "ff")))),
+    resource("any", Selector(candidates=UdevSelector(name=("*0",)))),
+    resource("edge", "/dev/*", node_names=("edge-*",)),
+    resource("pci", Selector(candidates=PciSelector(vendor=("8086",))), given=ALL_NODES),
+    resource("rest", "/dev/*", "/dev/*/*"),
+)
+
+
+def inventory_of(root: Root) -> Inventory:
+    return Inventory(Looker(root).look, HostFacts(root))
+
+
+def explained(root: Root, resources: Sequence[Resource], asked: str) -> Explanation | Unknown:
+    looker, facts = Looker(root), HostFacts(root)
+    inventory = Inventory(looker.look, facts)
+    found = find(asked, inventory)
+    if isinstance(found, Unknown):
+        return found
+    fitting = [one for one in resources if not one.node_names]
+    offers = discover(fitting, looker.look, facts=facts, node_name="n", previous={}, now=0.0).offers
+    entry_of(found.candidate, inventory)
+    return explain(found, resources, offers, inventory, "n")
+
+
+@pytest.fixture(params=loading.NAMES)
+def testbed(request: pytest.FixtureRequest, tmp_path: Path) -> Root:
+    return loading.build(loading.path_of(request.param), tmp_path)
+
+
+def test_it_never_contradicts_what_is_offered(testbed: Root) -> None:
+    """Comes back if ``Pass._try`` leaves out ``failure``, or ``_verdict`` the exclusion."""
+    looker, facts = Looker(testbed), HostFacts(testbed)
+    inventory = Inventory(looker.look, facts)
+    fitting = [one for one in RESOURCES if not one.node_names]
+    offers = discover(fitting, looker.look, facts=facts, node_name="n", previous={}, now=0.0).offers
+    owner = {
+        one.device.key: (name, device_id)
+        for name, offer in offers.items()
+        for device_id, one in offer.offered.items()
+    }
+    refused = {(one.resource, one.key) for offer in offers.values() for one in offer.not_offered}
+    asked = 0
+    for device in every(inventory):
+        found = find(device.syspath, inventory)
+        assert isinstance(found, Asked)
+        explanation = explain(found, RESOURCES, offers, inventory, "n")
+        key = found.candidate.key
+        for verdict in explanation.verdicts:
+            name = verdict.resource.name
+            is_offered = verdict.outcome in {Outcome.OFFERED, Outcome.UNHEALTHY}
+            assert is_offered == (owner.get(key) == (name, verdict.device_id))
+            is_refused = verdict.outcome in {Outcome.REFUSED, Outcome.EXCLUDED}
+            assert is_refused == ((name, key) in refused)
+        asked += 1
+    assert asked
+
+
+def test_each_selector_of_the_catalogue_takes_what_it_stands_beside(
+    testbed: Root, tmp_path: Path
+) -> None:
+    """Comes back if ``as_glob`` does not escape, or ``yaml_text`` does not quote."""
+    config = tmp_path / "config.yaml"
+    inventory = inventory_of(testbed)
+    groups = catalogue(inventory)
+    runs = [run for group in groups for run in (group.itself, *group.members) if run]
+    assert runs
+    for run in runs:
+        config.write_text(
+            "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
+            f"  - name: example.com/it\n    match:\n      - {run.selector}\n"
+            "    inject: {env: {A: b}}\n"
+        )
+        loaded = load([config])
+        assert loaded.problems == ()
+        for entry in run.entries:
+            said = explained(testbed, loaded.resources, entry.path)
+            assert not isinstance(said, Unknown)
+            assert said.verdicts[0].outcome in {Outcome.OFFERED, Outcome.REFUSED}
+            assert said.verdicts[0].tries[0].failed is None, (entry.path, run.selector)
+
+
+def test_the_catalogue_names_every_device_file_and_each_thing_once(testbed: Root) -> None:
+    inventory = inventory_of(testbed)
+    entries = [
+        entry
+        for group in catalogue(inventory)
+        for run in (group.itself, *group.members)
+        if run
+        for entry in run.entries
+    ]
+    paths = [entry.path for entry in entries]
+    assert len(set(paths)) == len(paths)
+    files = {one.device_file for one in every(inventory) if one.number is not None}
+    assert files <= set(paths)
+
+
+def _damage(folder: Path, chance: random.Random) -> None:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+    for path in chance.sample(files, min(len(files), 30)):
+        kind = chance.randrange(4)
+        target = path.parent.resolve() / path.name
+        if not target.is_relative_to(folder.resolve()) or not target.parent.is_dir():
+            continue
+        target.unlink(missing_ok=True)
+        if kind == 1:
+            target.symlink_to(target.name)
+        elif kind == 2:
+            target.write_bytes(b"\xff\x00=\n\x1b" * 10)
+        elif kind == 3:
+            target.mkdir()
+
+
+@settings(max_examples=15)
+@given(name=st.sampled_from(loading.NAMES), seed=st.integers(0, 2**32))
+def test_a_damaged_host_is_explained_all_the_same(name: str, seed: int) -> None:
+    chance = random.Random(seed)
+    with TemporaryDirectory() as folder:
+        root = loading.build(loading.path_of(name), Path(folder))
+        known = [one.syspath for one in every(inventory_of(root))]
+        _damage(Path(folder), chance)
+        for syspath in chance.sample(known, min(len(known), 5)):
+            said = explained(root, RESOURCES, syspath)
+            assert isinstance(said, Unknown) or said.headline.isprintable()
+        for asked in ("/dev/ttyUSB0", "1-1.1", "0000:0a:00.0", "eth0", "/dev", "/", "", ".."):
+            explained(root, RESOURCES, asked)
+        for group in catalogue(inventory_of(root)):
+            for run in group.members:
+                assert run.selector.isprintable()
+                assert all(one.isprintable() for _, one in run.entries[0].lines())
+
+
+@settings(max_examples=100)
+@given(text=st.text(max_size=40))
+def test_whatever_is_asked_there_is_an_answer(text: str) -> None:
+    found = find(text.replace("\0", ""), Inventory(lambda _: None))
+    assert isinstance(found, Unknown)
+    assert found.tried
+
+
+@pytest.mark.parametrize(
+    ("text", "yaml"),
+    [
+        ("tty", "tty"),
+        ("0403", '"0403"'),
+        ("1e10", '"1e10"'),
+        ("e10", "e10"),
+        ("on", '"on"'),
+        ("No", '"No"'),
+        ("a: b", '"a: b"'),
+        ("ttyUSB*", "ttyUSB*"),
+        ("*", '"*"'),
+        ("", '""'),
+        ('a"\\', '"a\\"\\\\"'),
+        ("\x1b", '"\\U0000001B"'),
+        ("ü", '"ü"'),
+        ("[0-9]", '"[0-9]"'),
+    ],
+)
+def test_a_text_is_quoted_where_yaml_would_read_something_else(text: str, yaml: str) -> None:
+    assert yaml_text(text) == yaml
+
+
+@pytest.mark.parametrize(
+    ("one", "text"),
+    [
+        (selector("/dev/a", "/dev/b"), "path: [/dev/a, /dev/b]"),
+        (selector("/dev/a", types=[FileType.DIRECTORY]), "path: /dev/a, type: directory"),
+        (
+            Selector(
+                candidates=PciSelector(subsystem_vendor=("1af4",), function="virtual"),
+                values={"a": ("b",)},
+            ),
+            'pci: {subsystemVendor: "1af4", function: virtual}, values: {a: b}',
+        ),
+        (
+            Selector(
+                candidates=UdevSelector(properties={"ID_BUS": ("usb",)}),
+                hardware=Hardware(usb=UsbSelector(device_class=("ef",))),
+            ),
+            "udev: {properties: {ID_BUS: usb}}, hardware: {usb: {class: ef}}",
+        ),
+    ],
+)
+def test_a_selector_is_shown_as_it_stands_in_a_config(one: Selector, text: str) -> None:
+    assert selector_text(one) == text
+
+
+def test_a_file_that_sysfs_does_not_know_is_explained_by_its_path() -> None:
+    def look(pattern: str) -> Look:
+        return Look(files=(node("/dev/x", (240, 0)),) if pattern == "/dev/x" else ())
+
+    inventory = Inventory(look)
+    found = find("/dev/x", inventory)
+    assert isinstance(found, Asked)
+    resources = (resource("y", "/dev/y"), resource("z", "/srv/*"))
+    said = explain(found, resources, {}, inventory, "n")
+    assert said.headline == (
+        "/dev/x is not offered: example.com/y looks at /dev/y, which does not name it"
+    )
+    assert explain(found, (), {}, inventory, "n").headline == (
+        "/dev/x is not offered: the config names no resource"
+    )
