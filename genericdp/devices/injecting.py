@@ -73,7 +73,7 @@ def draft(
 
 def _draft(resource: Resource, candidate: Candidate, inventory: Inventory, node_name: str) -> Draft:
     if candidate.needs_node and not candidate.has_node and resource.inject.devices is None:
-        raise UnusableValueError("it has no device node (name what to give with inject.devices)")
+        raise UnusableValueError(_why_no_node(candidate))
     names = Names(candidate, resource=resource, inventory=inventory, node_name=node_name)
     if resource.id is None:
         text = _default_id(candidate, inventory)
@@ -102,6 +102,12 @@ def _draft(resource: Resource, candidate: Candidate, inventory: Inventory, node_
         cdi=cdi,
         lookup=names.get_text,
     )
+
+
+def _why_no_node(candidate: Candidate) -> str:
+    if candidate.device is not None and candidate.device.number is not None:
+        return f"its node {candidate.device.device_file} does not exist"
+    return "it has no device node (name what to give with inject.devices)"
 
 
 def _default_id(candidate: Candidate, inventory: Inventory) -> str:
