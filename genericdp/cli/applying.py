@@ -7,12 +7,11 @@ import time
 from typing import TYPE_CHECKING
 
 from genericdp.cli.options import configs_of, node_name_of, root_of
+from genericdp.cli.patience import patiently
 from genericdp.config.load import load
 from genericdp.devices.matching import for_node
 from genericdp.discovery import Discovery, discover
 from genericdp.errors import ConfigError
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
 
 if TYPE_CHECKING:
     import argparse
@@ -34,12 +33,14 @@ def usable_resources(paths: tuple[Path, ...]) -> tuple[Resource, ...]:
 def discovered(arguments: argparse.Namespace) -> Discovery:
     """Apply the config of the command line to the host of the command line, once."""
     resources = for_node(usable_resources(configs_of(arguments)), node_name_of(arguments))
-    root = root_of(arguments)
-    return discover(
-        resources,
-        Looker(root).look,
-        facts=HostFacts(root),
-        node_name=node_name_of(arguments),
-        previous={},
-        now=time.monotonic(),
+    return patiently(
+        root_of(arguments),
+        lambda look, facts: discover(
+            resources,
+            look,
+            facts=facts,
+            node_name=node_name_of(arguments),
+            previous={},
+            now=time.monotonic(),
+        ),
     )

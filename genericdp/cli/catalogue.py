@@ -66,15 +66,17 @@ def _member(run: Run, known: Mapping[str, str]) -> Iterator[str]:
     names = _name(first)
     if len(run.entries) > 1:
         names = f"{names} … {_name(run.entries[-1])} ({len(run.entries)})"
-    elif device is not None and device.number is not None and not first.has_node:
-        names = f"{names} (no such file)"
     kinds = [] if device is None else [device.subsystem, device.devtype]
-    driver = f"driver {first.driver}" if first.driver else ""
-    about = ", ".join([names, *(printable(one) for one in (*kinds, driver) if one)])
+    if device is not None and device.number is not None and not first.has_node:
+        kinds.append("no such file")
+    kinds += [f"driver {first.driver}"] if first.driver else []
+    kinds = [printable(one) for one in kinds if one]
+    about = ", ".join([names, *kinds])
     facts = list(_facts(first, known))
     if first.place is None and not facts:
         # Of the many that every machine has, one line is enough.
-        yield f"  - {run.selector}  # {about.removeprefix(f'{first.path}, ')}"
+        comment = about if len(run.entries) > 1 else ", ".join(kinds)
+        yield f"  - {run.selector}{f'  # {comment}' if comment else ''}"
         return
     yield f"  {about}"
     yield from (f"    {line}" for line in facts)

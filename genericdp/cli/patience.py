@@ -5,73 +5,106 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from genericdp.errors import GenericdpError
 from genericdp.host.devicefiles import Looker
 from genericdp.host.facts import HostFacts
+from genericdp.host.root import Root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import os
+    from collections.abc import Callable
 
     from genericdp.devices.inventory import Look
-    from genericdp.host.root import Root
 
     Looking = Callable[[str], Look | None]
 
 T = TypeVar("T")
 
 LOOK_SECONDS = 5.0
-"""How long one glob or file may take before it is left alone."""
-SILENT_SECONDS = 20.0
-"""How long nothing at all may be heard of, as when a folder of sysfs itself does not answer."""
+"""How long one call of the kernel may take before what it is about is left alone."""
 MOST_HANGING = 10
+
+
+class _WatchedRoot(Root):
+    """A root that tells which path it is waiting for, and leaves some alone."""
+
+    def __init__(self, root: Root, hanging: frozenset[str]) -> None:
+        super().__init__(Path(root.real("/")))
+        self.waiting: tuple[str, float, bool] | None = None
+        """The path, since when on the monotonic clock, and whether it is a file's content."""
+        self._hanging = hanging
+
+    def lstat(self, path: str) -> os.stat_result:
+        """Give the status of the path itself."""
+        return self._watched(path, super().lstat)
+
+    def entries(self, path: str) -> list[str]:
+        """Give the names in a folder."""
+        return self._watched(path, super().entries)
+
+    def read_text(self, path: str, *, limit: int = 65_536) -> str:
+        """Give the start of a file's content."""
+        return self._watched(path, partial(super().read_text, limit=limit), content=True)
+
+    def _watched(self, path: str, ask: Callable[[str], T], *, content: bool = False) -> T:
+        if path in self._hanging:
+            raise TimeoutError("reading it does not end")
+        outer, self.waiting = self.waiting, (path, time.monotonic(), content)
+        try:
+            return ask(path)
+        finally:
+            self.waiting = outer
 
 
 @dataclass(slots=True)
 class _Attempt(Generic[T]):
     """The work in a thread, and what it is looking at just now."""
 
-    root: Root
+    root: _WatchedRoot
     work: Callable[[Looking, HostFacts], T]
     hanging: frozenset[str]
+    glob: str = ""
+    """The glob that is being looked at."""
     done: threading.Event = field(default_factory=threading.Event)
-    at: tuple[str, float] = ("", 0.0)
     results: list[T] = field(default_factory=list)
     errors: list[BaseException] = field(default_factory=list)
 
     def run(self) -> None:
         """Do the work; the result or what it raised is kept."""
-        looker, facts = Looker(self.root), HostFacts(self.root)
+        looker = Looker(self.root)
 
         def look(pattern: str) -> Look | None:
+            # None, rather than nothing: what the glob would exclude is not known then.
             if pattern in self.hanging:
                 return None
-            with self._looking(pattern):
+            outer, self.glob = self.glob, pattern
+            try:
                 return looker.look(pattern)
+            finally:
+                self.glob = outer
 
-        def read(path: str, read: Callable[[], str]) -> str:
-            if path in self.hanging:
-                raise TimeoutError("reading it does not end")
-            with self._looking(path):
-                return read()
-
-        facts.guard = read
         try:
-            self.results.append(self.work(look, facts))
+            self.results.append(self.work(look, HostFacts(self.root)))
         except BaseException as error:  # noqa: BLE001  # raised again where it is waited for
             self.errors.append(error)
         self.done.set()
 
-    @contextmanager
-    def _looking(self, what: str) -> Iterator[None]:
-        outer, self.at = self.at, (what, time.monotonic())
-        try:
-            yield
-        finally:
-            self.at = outer[0], time.monotonic()
+    def wait(self, look_seconds: float) -> str:
+        """Wait for the end: give nothing, or what hangs."""
+        while not self.done.wait(look_seconds / 4):
+            waiting = self.root.waiting  # read once: the thread goes on meanwhile
+            if waiting is None:
+                continue
+            path, since, content = waiting
+            if time.monotonic() - since > look_seconds:
+                # A glob is given up where its folder hangs, not for an attribute of one device.
+                return path if content or not self.glob else self.glob
+        return ""
 
 
 def patiently(
@@ -79,37 +112,22 @@ def patiently(
     work: Callable[[Looking, HostFacts], T],
     *,
     look_seconds: float = LOOK_SECONDS,
-    silent_seconds: float = SILENT_SECONDS,
 ) -> T:
     """Run ``work`` with the means to ask the host; what does not answer is left out.
 
     ``work`` begins anew each time something hangs, and then does not ask for that any more.
-    Raises GenericdpError if it cannot go on.
+    Raises GenericdpError if there is no end of that.
     """
     hanging: frozenset[str] = frozenset()
-    while True:
-        attempt = _Attempt(root, work, hanging)
-        attempt.at = "", time.monotonic()
+    for _ in range(MOST_HANGING + 1):
+        attempt = _Attempt(_WatchedRoot(root, hanging), work, hanging)
         # A daemon thread: one that never comes back does not hold up the exit.
         threading.Thread(target=attempt.run, name="looking", daemon=True).start()
-        stuck = _wait(attempt, look_seconds, silent_seconds)
-        if stuck is None:
+        stuck = attempt.wait(look_seconds)
+        if not stuck:
             if attempt.errors:
                 raise attempt.errors[0]
             return attempt.results[0]
-        if not stuck:
-            raise GenericdpError("reading the devices of sysfs does not end")
-        if len(hanging) == MOST_HANGING:
-            raise GenericdpError(f"too much of the host does not answer: {stuck!r} is the next")
         print(f"looking at {stuck!r} does not end: going on without it", file=sys.stderr)
         hanging |= {stuck}
-
-
-def _wait(attempt: _Attempt[T], look_seconds: float, silent_seconds: float) -> str | None:
-    """Wait for the end: give None, or what hangs; empty if that is not known."""
-    while not attempt.done.wait(min(look_seconds, silent_seconds) / 4):
-        what, since = attempt.at
-        silent = time.monotonic() - since
-        if silent > (look_seconds if what else silent_seconds):
-            return what
-    return None
+    raise GenericdpError("too much of this host does not answer")

@@ -116,16 +116,7 @@ def _verdict(asked: Asked, one: Pass, offers: Mapping[str, Offer]) -> Verdict:
             )
     reasons = [left.reason for left in offer.not_offered if left.key == candidate.key]
     reason = reasons[0] if reasons else "it has changed while it was looked at"
-    if missing := _missing_file(candidate):
-        reason = f"{reason}; {missing}"
     return replace(verdict, outcome=Outcome.REFUSED, reason=reason)
-
-
-def _missing_file(candidate: Candidate) -> str:
-    device = candidate.device
-    if device is None or device.number is None or candidate.has_node:
-        return ""
-    return f"the kernel calls its device file {shown(device.device_file)}, which is not there"
 
 
 def _exclude_entry(one: Pass, candidate: Candidate) -> str:

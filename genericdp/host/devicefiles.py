@@ -8,7 +8,6 @@ import stat
 import unicodedata
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from genericdp import glob as globs
@@ -18,6 +17,8 @@ from genericdp.model import FileType
 from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from genericdp.host.root import Root
 
 _DEVPTS = "/dev/pts"
@@ -42,6 +43,7 @@ class Looker:
         self._entries: dict[str, list[str]] = {}
         self._watched: dict[str, frozenset[str]] = {}
         self._filesystems: dict[str, int | None] = {}
+        self._nodes_of_copy: Mapping[str, tuple[FileType, tuple[int, int] | None]] | None = None
 
     def look(self, pattern: str) -> Look:
         """Give everything that the glob finds, in natural order; raises nothing."""
@@ -173,12 +175,11 @@ class Looker:
             number = (os.major(status.st_rdev), os.minor(status.st_rdev))
             return FileType.CHAR if stat.S_ISCHR(mode) else FileType.BLOCK, number
         if not self._root.is_machine and target.startswith("/dev/"):
+            # Not a cached_property: those share one lock, and a look that hangs would hold it.
+            if self._nodes_of_copy is None:
+                self._nodes_of_copy = device_names(self._root)
             return self._nodes_of_copy.get(target.removeprefix("/dev/"), (FileType.FILE, None))
         return FileType.FILE, None
-
-    @cached_property
-    def _nodes_of_copy(self) -> dict[str, tuple[FileType, tuple[int, int] | None]]:
-        return dict(device_names(self._root))
 
     def _node_trouble(self, target: str, status: os.stat_result, links: tuple[str, ...]) -> str:
         """Say why a node cannot be trusted: it, and every link to it, must lie on /dev itself.

@@ -358,9 +358,8 @@ def test_a_device_whose_file_is_missing_is_found_by_it(
     root = testbed("serial-adapters")
     (root / "dev/ttyUSB0").unlink()
     assert first_line(capsys, tmp_path, root, FTDI, "/dev/ttyUSB0") == (
-        "/dev/ttyUSB0 is not offered: example.com/serial takes it, but it has no device node"
-        " (name what to give with inject.devices); the kernel calls its device file"
-        " /dev/ttyUSB0, which is not there"
+        "/dev/ttyUSB0 is not offered: example.com/serial takes it, but its node /dev/ttyUSB0"
+        " does not exist"
     )
 
 

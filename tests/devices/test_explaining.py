@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from genericdp.config.load import load
 from genericdp.devices.asked import Asked, Unknown, every, find
-from genericdp.devices.cataloguing import entry_of
+from genericdp.devices.cataloguing import as_glob, entry_of
 from genericdp.devices.explaining import Outcome, explain
 from genericdp.devices.inventory import Inventory, Look
 from genericdp.devices.suggesting import catalogue
@@ -110,7 +110,7 @@ def test_it_never_contradicts_what_is_offered(testbed: Root) -> None:
 def test_each_selector_of_the_catalogue_takes_what_it_stands_beside(
     testbed: Root, tmp_path: Path
 ) -> None:
-    """Comes back if ``as_glob`` does not escape, or ``yaml_text`` does not quote."""
+    """The mistake is back if ``yaml_text`` does not quote."""
     config = tmp_path / "config.yaml"
     inventory = inventory_of(testbed)
     groups = catalogue(inventory)
@@ -210,6 +210,12 @@ def test_whatever_is_asked_there_is_an_answer(text: str) -> None:
 )
 def test_a_text_is_quoted_where_yaml_would_read_something_else(text: str, yaml: str) -> None:
     assert yaml_text(text) == yaml
+
+
+def test_a_text_of_the_host_is_no_pattern() -> None:
+    """A stick's serial number may be ``*``. Back if ``as_glob`` does not escape."""
+    assert as_glob("a*[b]?") == "a[*][[]b][?]"
+    assert as_glob("a\udcff") == "a?"
 
 
 @pytest.mark.parametrize(
