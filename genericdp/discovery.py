@@ -247,6 +247,7 @@ class Discoverer:
                 result.exception()  # taken note of: what it found is out of date anyway
             log.info("looking at %s has ended", pattern)
             self._hanging.discard(pattern)
+            self._facts = HostFacts(self._root)  # these have been told that it hangs
             self._look_again()
 
         result.add_done_callback(ended)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.conditions import SysSelector
     from genericdp.devices.inventory import FoundFile, Inventory
-    from genericdp.devices.sysdevice import SysDevice
+    from genericdp.devices.sysdevice import Facts, SysDevice
     from genericdp.model import Resource, Selector
 
 
@@ -77,7 +77,7 @@ def _under_one_name(candidates: list[Candidate]) -> Candidate:
 
 
 def seen(selector: Selector, inventory: Inventory) -> Iterator[Candidate]:
-    """Give the candidates that a selector looks at, before its conditions."""
+    """Give the candidates that a selector looks at; those of sysfs fit it, but for values."""
     candidates = selector.candidates
     if isinstance(candidates, PathSelector):
         yield from _by_path(candidates, inventory)
@@ -85,10 +85,10 @@ def seen(selector: Selector, inventory: Inventory) -> Iterator[Candidate]:
     needs_node = isinstance(candidates, UdevSelector)
     for subsystem in _subsystems(subsystem_globs(candidates), inventory):
         for device in inventory.facts.members(subsystem):
-            # Its conditions first: a device file need not be looked at for nothing.
             if inventory.facts.awaited(device.syspath):
                 continue
-            if _may_be(candidates, device, inventory):
+            # What is known of it first: a device file need not be looked at for nothing.
+            if _may_be(selector, candidates, device, inventory.facts):
                 candidate = of_device(device, inventory)
                 if candidate is not None:
                     yield replace(candidate, needs_node=needs_node)
@@ -106,10 +106,15 @@ def _is_awaited(found: FoundFile, inventory: Inventory) -> bool:
     return syspath is not None and inventory.facts.awaited(syspath)
 
 
-def _may_be(selector: SysSelector, device: SysDevice, inventory: Inventory) -> bool:
-    if not is_candidate_of(selector, device):
-        return False
-    return first_failure(selector, device, inventory.facts, sitting=device) is None
+def _may_be(selector: Selector, what: SysSelector, device: SysDevice, facts: Facts) -> bool:
+    def decide() -> bool:
+        return (
+            is_candidate_of(what, device)
+            and first_failure(what, device, facts, sitting=device) is None
+            and hardware_failure(selector.hardware, device, facts) is None
+        )
+
+    return facts.decided(device.syspath, selector, decide)
 
 
 def _subsystems(wanted: tuple[str, ...], inventory: Inventory) -> list[str]:

@@ -178,9 +178,8 @@ def _neighbours(device: SysDevice, place: SysDevice, facts: Facts) -> list[str]:
     has_node = device.number is not None
     neighbours = [
         one.syspath
-        for one in facts.members(device.subsystem)
-        if one.syspath.startswith(f"{place.syspath}/")
-        and (one.number is not None) == has_node
+        for one in facts.below(place.syspath, device.subsystem)
+        if (one.number is not None) == has_node
         and (its := place_of(one, facts)) is not None
         and its.syspath == place.syspath
     ]

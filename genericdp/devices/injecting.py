@@ -232,8 +232,8 @@ def _nearby(
     if function is None or entry.subsystem is None:
         return ()
     files = []
-    for one in facts.members(entry.subsystem):
-        if not one.syspath.startswith(f"{function.syspath}/") or one.number is None:
+    for one in facts.below(function.syspath, entry.subsystem):
+        if one.number is None:
             continue
         if entry.name and not glob.matches_any(entry.name, one.name):
             continue

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +74,9 @@ class Facts(Protocol):
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
         """Give the devices of a subsystem, in natural order of their syspaths."""
 
+    def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
+        """Give those of them that lie below a folder."""
+
     def subsystems(self) -> tuple[str, ...]:
         """Give the names of all subsystems."""
 
@@ -92,6 +95,9 @@ class Facts(Protocol):
     def trouble(self, path: str) -> str:
         """Say why a file could not be read; empty if it is not there or was read."""
 
+    def decided(self, syspath: str, by: object, decide: Callable[[], bool]) -> bool:
+        """Give what was decided of a device by what it and its ancestors are."""
+
     def awaited(self, syspath: str) -> bool:
         """Say whether udev has yet to record a device that has just appeared."""
 
@@ -109,6 +115,10 @@ class _Nothing:
 
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
         del subsystem
+        return ()
+
+    def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
+        del folder, subsystem
         return ()
 
     def subsystems(self) -> tuple[str, ...]:
@@ -131,6 +141,10 @@ class _Nothing:
     def trouble(self, path: str) -> str:
         del path
         return ""
+
+    def decided(self, syspath: str, by: object, decide: Callable[[], bool]) -> bool:
+        del syspath, by
+        return decide()
 
     def awaited(self, syspath: str) -> bool:
         del syspath

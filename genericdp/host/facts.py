@@ -35,6 +35,7 @@ class HostFacts:
         self._texts: dict[str, dict[str, str | None]] = {}
         """By the device whose attribute it is; empty: of no device."""
         self._troubles: dict[str, str] = {}
+        self._decisions: dict[str, dict[int, tuple[object, bool]]] = {}
 
     def forget(self, syspath: str) -> None:
         """Ask the host again about a device, and about all files outside sysfs."""
@@ -42,11 +43,22 @@ class HostFacts:
         for owner in (syspath, ""):
             for path in self._texts.pop(owner, {}):
                 self._troubles.pop(path, None)
+        # What sits on it may be decided otherwise now.
+        for one in [one for one in self._decisions if f"{one}/".startswith(f"{syspath}/")]:
+            del self._decisions[one]
 
     def forget_record(self, name: str) -> None:
         """Ask again about the devices that a file of the udev database is about."""
         for syspath in self._devices.syspaths_of_record(name):
             self.forget(syspath)
+
+    def decided(self, syspath: str, by: object, decide: Callable[[], bool]) -> bool:
+        """Decide, unless that has been done since an event told of the device or its ancestors."""
+        decisions = self._decisions.setdefault(syspath, {})
+        # With what decided, so that its id is not given to another one meanwhile.
+        if id(by) not in decisions:
+            decisions[id(by)] = (by, decide())
+        return decisions[id(by)][1]
 
     def awaited(self, syspath: str) -> bool:
         """Say whether udev has yet to record a device that has just appeared."""
@@ -66,6 +78,10 @@ class HostFacts:
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
         """Give the devices of a subsystem, in natural order of their syspaths."""
         return self._devices.members(subsystem)
+
+    def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
+        """Give those of them that lie below a folder."""
+        return self._devices.below(folder, subsystem)
 
     def subsystems(self) -> tuple[str, ...]:
         """Give the names of all subsystems."""

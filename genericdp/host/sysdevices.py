@@ -6,7 +6,7 @@ import errno
 import os
 import posixpath
 import stat
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ class SysDevices:
         self._root = root
         self._devices: dict[str, SysDevice | None] = {}
         self._members: dict[str, tuple[str, ...]] = {}
+        self._sorted: dict[str, list[str]] = {}
         self._subsystems: tuple[str, ...] | None = None
         self._records: frozenset[str] | None = None
         self._forgotten: set[str] = set()
@@ -66,6 +67,16 @@ class SysDevices:
         found = (self.get(syspath) for syspath in self._members[subsystem])
         return tuple(device for device in found if device is not None)
 
+    def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
+        """Give those of them that lie below a folder; the others cost nothing."""
+        if subsystem not in self._sorted:
+            self._sorted[subsystem] = sorted(one.syspath for one in self.members(subsystem))
+        syspaths = self._sorted[subsystem]
+        # The character after a slash is a zero: what begins with the folder lies in between.
+        within = syspaths[bisect_left(syspaths, f"{folder}/") : bisect_left(syspaths, f"{folder}0")]
+        found = (self.get(syspath) for syspath in sorted(within, key=natural_key))
+        return tuple(device for device in found if device is not None)
+
     def forget(self, syspath: str) -> None:
         """Read one device again; of its subsystem only it may have come or gone."""
         before = self._devices.pop(syspath, None)
@@ -78,8 +89,11 @@ class SysDevices:
             self._join(after.subsystem, syspath)
 
     def _leave(self, subsystem: str, syspath: str) -> None:
-        members = self._members.get(subsystem, ())
-        self._members[subsystem] = tuple(one for one in members if one != syspath)
+        if (members := self._members.get(subsystem)) is not None:
+            self._members[subsystem] = tuple(one for one in members if one != syspath)
+        if (syspaths := self._sorted.get(subsystem)) is not None:
+            with suppress(ValueError):
+                syspaths.remove(syspath)
 
     def _join(self, subsystem: str, syspath: str) -> None:
         if subsystem not in self.subsystems():
@@ -89,6 +103,8 @@ class SysDevices:
             at = bisect_left(members, natural_key(syspath), key=natural_key)
             if syspath not in members[at : at + 1]:
                 self._members[subsystem] = (*members[:at], syspath, *members[at:])
+        if (syspaths := self._sorted.get(subsystem)) is not None:
+            insort(syspaths, syspath)
 
     def syspaths_of_record(self, name: str) -> tuple[str, ...]:
         """Give the devices that a file of the udev database is about."""

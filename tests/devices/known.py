@@ -10,7 +10,7 @@ from genericdp.devices.sysdevice import SysDevice
 from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 ROOT = "/sys/devices/pci0000:00"
 
@@ -79,6 +79,9 @@ class Known:
         found = (one for one in self.devices.values() if one.subsystem == subsystem)
         return tuple(sorted(found, key=lambda one: natural_key(one.syspath)))
 
+    def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
+        return tuple(one for one in self.members(subsystem) if one.syspath.startswith(f"{folder}/"))
+
     def subsystems(self) -> tuple[str, ...]:
         return tuple(sorted({one.subsystem for one in self.devices.values()}))
 
@@ -97,6 +100,9 @@ class Known:
 
     def trouble(self, path: str) -> str:
         return self.troubles.get(path, "")
+
+    def decided(self, syspath: str, by: object, decide: Callable[[], bool]) -> bool:
+        return decide()
 
     def awaited(self, syspath: str) -> bool:
         return False
