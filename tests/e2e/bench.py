@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FUSE = "example.com/fuse"
 LOOP = "example.com/loop"
+IMAGE = "example.com/image"
+"""Loop devices by the file behind them, which sysfs tells once they have one."""
 _CONFIG = """\
 apiVersion: genericdp.io/v1alpha1
 kind: DevicePluginConfig
@@ -53,6 +55,20 @@ resources:
         LOOP_DEVICES: $(device.path)
       annotations:
         example.com/loop: $(device.id)
+  - name: example.com/image
+    match:
+      - udev:
+          subsystem: block
+          devtype: disk
+          name: "loop5[0-9]"
+          attributes: {loop/backing_file: "*/for-pods-*"}
+    forgetAfterSeconds: 2
+    inject:
+      devices:
+        - path: $(device.path)
+          containerPath: /dev/image
+      env:
+        IMAGE_FILE: $(attribute.loop/backing_file)
 """
 
 

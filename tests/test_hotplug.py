@@ -1,0 +1,86 @@
+"""Devices of this machine that the kernel plugs and unplugs, up to the kubelet's list."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.host.root import Root
+from genericdp.model import Selector, UdevSelector
+from genericdp.simulator.kubelet import Kubelet
+from tests.devices.making import resource
+from tests.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+ZRAM = Path("/sys/class/zram-control")
+NAME = "example.com/zram"
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not ZRAM.exists(), reason="only root can plug a zram device, if at all"
+)
+
+
+@contextmanager
+def plugged() -> Iterator[str]:
+    """A zram device; gives its name."""
+    number = (ZRAM / "hot_add").read_text().strip()
+    try:
+        yield f"zram{number}"
+    finally:
+        (ZRAM / "hot_remove").write_text(number)
+
+
+def zram(name: str, **attributes: str) -> Selector:
+    """A zram device by its attributes."""
+    wanted = {key.replace("__", "/"): (text,) for key, text in attributes.items()}
+    return Selector(
+        candidates=UdevSelector(
+            subsystem=("block",), devtype=("disk",), name=(name,), attributes=wanted
+        )
+    )
+
+
+@pytest.fixture
+async def world(short_folder: Path) -> AsyncIterator[World]:
+    folder = short_folder / "k"
+    folder.mkdir()
+    async with Kubelet(folder) as kubelet:
+        world = World(short_folder, kubelet)
+        world.host.root = Root(Path("/"))
+        yield world
+
+
+async def test_devices_that_come_change_and_go_are_listed_at_once(world: World) -> None:
+    """D3. Without ``Uevents`` the next full look would be half a minute later.
+
+    What is written to an attribute is told by nobody; the kernel's change event is.
+    """
+    with plugged() as sure:
+        wanted = resource("zram", zram("zram*", initstate="0", queue__rotational="0"))
+        async with world.serving(wanted) as supervisor, asyncio.timeout(20):
+            await world.active(supervisor, NAME)
+            await world.kubelet.wait_for(lambda: sure in _healthy(world))
+            with plugged() as new:
+                await world.kubelet.wait_for(lambda: {sure, new} <= _healthy(world))
+                block = Path("/sys/block", new)
+                (block / "disksize").write_text("1048576")
+                (block / "uevent").write_text("change")
+                await world.kubelet.wait_for(lambda: new not in _healthy(world))
+                assert sure in _healthy(world)
+                (block / "reset").write_text("1")
+                (block / "uevent").write_text("change")
+                await world.kubelet.wait_for(lambda: new in _healthy(world))
+            await world.kubelet.wait_for(lambda: new not in _healthy(world))
+            reason = supervisor.offers.value[NAME].offered[new].unhealthy
+            assert reason == f"/dev/{new} does not exist"
+
+
+def _healthy(world: World) -> set[str]:
+    devices = world.kubelet.devices(NAME)
+    return {one for one, health in devices.items() if health == "Healthy"}
