@@ -68,7 +68,7 @@ def test_podman_takes_them_as_they_are(program: Path, tmp_path: Path) -> None:
     )
     print(arguments, ended.stdout, ended.stderr)
     lines = ended.stdout.splitlines()
-    assert lines[0].startswith("crw-------"), ended.stderr
+    assert lines[0].startswith("crw"), ended.stderr
     assert lines[0].endswith("/dev/my fuse")
     assert lines[1] == "from the host"
     assert (tmp_path / "file").read_text() == "from the host\n", "readOnly must mean it"
