@@ -8,8 +8,18 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from bench.lines import Line, percentile
-from bench.nodes import FOLDER, LOOPS, add_loop, has_loops, nodes, remove_loop, remove_loops
-from bench.sides import BASELINE, DAEMON, SIDES
+from bench.nodes import (
+    FOLDER,
+    LOOPS,
+    Zram,
+    add_loop,
+    has_loops,
+    has_zram,
+    nodes,
+    remove_loop,
+    remove_loops,
+)
+from bench.sides import BASELINE, DAEMON, POLLING, SIDES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -20,6 +30,8 @@ if TYPE_CHECKING:
 _APART_SECONDS = 0.2
 """Longer than the time within which changes go out together: each is a first one."""
 _MANY = 10_000
+_ZRAM_PLUGS, _ZRAM_POLLS = 50, 10
+_BY_ATTRIBUTE = '{subsystem: block, devtype: disk, name: "zram*", attributes: {initstate: "0"}}'
 _GOALS = ((0.50, "p50", 20.0), (0.99, "p99", 100.0))
 _GOAL_OF_MANY = 6.0
 
@@ -33,6 +45,10 @@ async def measure(bench: Bench) -> AsyncIterator[Line]:
     if has_loops():
         bench.progress.say(f"loop devices appear and vanish, {plugs} times each")
         async for line in _loops(bench, plugs):
+            yield line
+    if has_zram():
+        bench.progress.say(f"zram devices appear and vanish, {_ZRAM_PLUGS} times each")
+        async for line in _zram(bench):
             yield line
     bench.progress.say(f"nodes appear and vanish, {plugs} times each")
     async for line in _few(bench, plugs):
@@ -57,6 +73,25 @@ async def _loops(bench: Bench, plugs: int) -> AsyncIterator[Line]:
             remove_loops()
     note = "from before the kernel is asked to the list; part of it is the kernel's own work"
     for line in _quantiles("a loop device {} to list", took, note=note):
+        yield line
+
+
+async def _zram(bench: Bench) -> AsyncIterator[Line]:
+    """Found by an attribute, told by the kernel; beside a program that only polls."""
+    name, device = "bench.example.com/zram", Zram()
+    plugs = {DAEMON: _ZRAM_PLUGS // (5 if bench.quick else 1), POLLING: _ZRAM_POLLS}
+    asked = {DAEMON: {name: _BY_ATTRIBUTE}, POLLING: {name: "/dev/zram*"}}
+    took: Took = {}
+    with nodes(0, bench.scratch) as host:
+        for side, rounds in plugs.items():
+            try:
+                changes = (device.add, device.remove, list(range(rounds)))
+                took[side] = await _changes(bench, side, asked[side], host, changes)
+            finally:
+                device.remove()
+    note = "found by udev with attributes; beside it a program that looks every second"
+    took[BASELINE] = took.pop(POLLING)
+    for line in _quantiles("a zram device {} to list", took, note=note):
         yield line
 
 

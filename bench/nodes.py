@@ -26,6 +26,7 @@ _MAJOR = 241
 LOOPS = range(80, 100)
 _LOOP_ADD = 0x4C80  # of linux/loop.h
 _LOOP_REMOVE = 0x4C81
+_ZRAM = Path("/sys/class/zram-control")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,6 +126,28 @@ def remove_loops() -> None:
     for number in LOOPS:
         with suppress(OSError):
             _control(_LOOP_REMOVE, number)
+
+
+def has_zram() -> bool:
+    """Say whether zram devices can be plugged and unplugged here."""
+    return os.geteuid() == 0 and (_ZRAM / "hot_add").exists()
+
+
+class Zram:
+    """One zram device at a time; the kernel numbers it."""
+
+    def __init__(self) -> None:
+        self._number = ""
+
+    def add(self, _: int = 0) -> None:
+        """Plug it."""
+        self._number = (_ZRAM / "hot_add").read_text().strip()
+
+    def remove(self, _: int = 0) -> None:
+        """Unplug it, if it is there."""
+        if self._number:
+            (_ZRAM / "hot_remove").write_text(self._number)
+            self._number = ""
 
 
 def _control(request: int, number: int) -> None:

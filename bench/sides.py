@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 DAEMON = "daemon"
 BASELINE = "baseline"
 SIDES = (DAEMON, BASELINE)
+POLLING = "polling"
+"""The floor's program, which looks every second and listens to nothing."""
 LIST_SECONDS = 60.0
 """When a list that has not come by then is given up."""
 _REPOSITORY = Path(__file__).parent.parent
 _numbers = itertools.count()
 
 Globs = dict[str, str]
-"""The one glob of each resource, by its name."""
+"""The one glob of each resource, by its name; for the daemon a udev selector may stand there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,10 +146,11 @@ class Bench:
         self, side: str, kubelet: Kubelet, globs: Mapping[str, str], root: Path
     ) -> tuple[str, ...]:
         folder = os.fspath(kubelet.folder)
-        if side == BASELINE:
+        if side in {BASELINE, POLLING}:
             prefix = "" if root == Path("/") else os.fspath(root)
             asked = (f"{name}={prefix}{glob}" for name, glob in globs.items())
-            return ("-m", "bench.baseline", folder, *asked)
+            flags = ("--poll",) if side == POLLING else ()
+            return ("-m", "bench.baseline", *flags, folder, *asked)
         config = self.scratch / f"config-{next(_numbers)}.yaml"
         config.write_text("".join(_config(globs)), encoding="utf-8")
         given = ("--config", os.fspath(config), "--kubelet-dir", folder, "--root", os.fspath(root))
@@ -157,7 +160,8 @@ class Bench:
 def _config(globs: Mapping[str, str]) -> Iterator[str]:
     yield "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
     for name, glob in globs.items():
-        yield f"  - name: {name}\n    match:\n      - path: {glob}\n"
+        key = "udev" if glob.startswith("{") else "path"
+        yield f"  - name: {name}\n    match:\n      - {key}: {glob}\n"
 
 
 def _environment() -> dict[str, str]:

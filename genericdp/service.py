@@ -56,8 +56,11 @@ class Service:
         self._owners: dict[str, Offered] = {}
         self._list = Observed(b"")
 
-    def set_offer(self, offer: Offer) -> None:
-        """Take the latest offer; streams get a new list if the kubelet would see a difference."""
+    def set_offer(self, offer: Offer) -> bool:
+        """Take the latest offer; streams get a new list if the kubelet would see a difference.
+
+        Says whether they do.
+        """
         encoded: dict[_Entry, bytes] = {}
         owners: dict[str, Offered] = {}
         carried = not offer.without_numa_node
@@ -71,7 +74,8 @@ class Service:
             )
             owners.update(dict.fromkeys(one.device.shares, one))
         self._encoded, self._owners = encoded, owners
-        self._list.value = b"".join(encoded.values())
+        before, self._list.value = self._list.value, b"".join(encoded.values())
+        return self._list.value != before
 
     def options(self) -> bytes:
         """Answer GetDevicePluginOptions."""

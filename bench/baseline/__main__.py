@@ -1,7 +1,7 @@
 """A device plugin with nothing in it: ``python -m bench.baseline FOLDER NAME=GLOB…``.
 
 It has no config, no checks and hardly any retries. Each resource lists what its glob finds, in
-one folder.
+one folder. With ``--poll`` before all else it looks every second and listens to no events.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+_POLL_SECONDS = 1.0
 _SERVICE = "v1beta1.DevicePlugin"
 _CHANNEL = (("grpc.use_local_subchannel_pool", 1),)
 
@@ -107,11 +108,19 @@ def _encode(name: str) -> bytes:
     return api.ListAndWatchResponse(devices=[device]).SerializeToString()
 
 
-def _watch(kubelet_folder: str, plugins: list[Plugin], new_kubelet: asyncio.Event) -> None:
+def _poll(plugins: list[Plugin]) -> None:
+    for plugin in plugins:
+        plugin.look()
+    asyncio.get_running_loop().call_later(_POLL_SECONDS, _poll, plugins)
+
+
+def _watch(
+    kubelet_folder: str, plugins: list[Plugin], new_kubelet: asyncio.Event, *, polling: bool
+) -> None:
     inotify = INotify(nonblocking=True)
     mask = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO
     kubelet = inotify.add_watch(kubelet_folder, mask)
-    for folder in {plugin.folder for plugin in plugins}:
+    for folder in () if polling else {plugin.folder for plugin in plugins}:
         inotify.add_watch(folder, mask)
 
     def drain() -> None:
@@ -126,10 +135,14 @@ def _watch(kubelet_folder: str, plugins: list[Plugin], new_kubelet: asyncio.Even
     asyncio.get_running_loop().add_reader(inotify.fileno(), drain)
 
 
-async def _main(kubelet_folder: str, *wanted: str) -> None:
+async def _main(*arguments: str) -> None:
+    polling = arguments[0] == "--poll"
+    kubelet_folder, *wanted = arguments[1:] if polling else arguments
     plugins = [Plugin(kubelet_folder, *one.split("=")) for one in wanted]
     new_kubelet = asyncio.Event()
-    _watch(kubelet_folder, plugins, new_kubelet)
+    _watch(kubelet_folder, plugins, new_kubelet, polling=polling)
+    if polling:
+        _poll(plugins)
     new_kubelet.set()
     while True:
         await new_kubelet.wait()
