@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.host.facts import MOST_BYTES, HostFacts
+from tests.fixtures.make_tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from genericdp.devices.sysdevice import SysDevice
+
+GPU = "/sys/devices/pci0000:00/0000:0a:00.0"
+CARD = f"{GPU}/drm/card0"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    """A GPU with a card."""
+    tree = Tree(tmp_path)
+    tree.write(f"{GPU[1:]}/uevent", "DRIVER=amdgpu\n")
+    tree.write(f"{GPU[1:]}/vendor", "0x1002\n")
+    tree.link(f"{GPU[1:]}/subsystem", "../../../bus/pci")
+    tree.link(f"{GPU[1:]}/iommu_group", "../../../kernel/iommu_groups/20")
+    tree.link("sys/bus/pci/devices/0000:0a:00.0", f"../../../{GPU.removeprefix('/sys/')}")
+    tree.write("sys/kernel/iommu_groups/20/type", "DMA\n")
+    tree.node("dri/card0", "226:0", at=f"{GPU.removeprefix('/sys/devices/')}/drm")
+    tree.link(f"{CARD[1:]}/subsystem", "../../../../../class/drm")
+    tree.link("sys/class/drm/card0", f"../../{CARD.removeprefix('/sys/')}")
+    tree.write("proc/driver/information", "  Minor: 3\n\n")
+    return tree
+
+
+def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree: Tree) -> None:
+    facts = HostFacts(tree.root)
+    assert facts.attribute(GPU, "vendor") == "0x1002"
+    assert facts.text("/proc/driver/information") == "Minor: 3"
+    tree.write(f"{GPU[1:]}/vendor", "0x10de\n")
+    tree.write("proc/driver/information", "Minor: 4\n")
+    facts.forget(CARD)
+    assert facts.attribute(GPU, "vendor") == "0x1002", "its own event will tell"
+    assert facts.text("/proc/driver/information") == "Minor: 4", "of files no event tells"
+    facts.forget(GPU)
+    assert facts.attribute(GPU, "vendor") == "0x10de"
+
+
+@pytest.mark.parametrize(
+    ("make", "trouble"),
+    [
+        pytest.param(lambda path: None, "", id="not-there"),
+        pytest.param(lambda path: path.mkdir(), "Is a directory", id="a-folder"),
+        pytest.param(
+            lambda path: path.symlink_to(path.name), "Too many levels of symbolic links", id="loop"
+        ),
+        pytest.param(lambda path: path.write_text("x" * MOST_BYTES), None, id="1-mib"),
+        pytest.param(
+            lambda path: path.write_text("x" * MOST_BYTES + "x"),
+            "it has more than 1 MiB",
+            id="more-than-1-mib",
+        ),
+        pytest.param(lambda path: path.write_bytes(b"\xff\x00"), None, id="binary"),
+    ],
+)
+def test_what_cannot_be_read_is_lacking_with_the_reason(
+    tree: Tree, make: Callable[[Path], None], trouble: str | None
+) -> None:
+    make(tree.folder / GPU[1:] / "strange")
+    facts = HostFacts(tree.root)
+    assert (facts.attribute(GPU, "strange") is None) == (trouble is not None)
+    assert facts.trouble(f"{GPU}/strange") == (trouble or "")
+
+
+def test_a_read_that_is_known_to_hang_is_lacking_too(tree: Tree) -> None:
+    facts = HostFacts(tree.root)
+    asked: list[str] = []
+
+    def guard(path: str, read: Callable[[], str]) -> str:
+        asked.append(path)
+        if path.endswith("/serial"):
+            raise TimeoutError("reading it does not end")
+        return read()
+
+    facts.guard = guard
+    os.mkfifo(tree.folder / GPU[1:] / "serial")
+    assert facts.attribute(GPU, "serial") is None
+    assert facts.trouble(f"{GPU}/serial") == "reading it does not end"
+    assert facts.attribute(GPU, "vendor") == "0x1002"
+    assert asked == [f"{GPU}/serial", f"{GPU}/vendor"]
+
+
+def test_links_and_globs(tree: Tree) -> None:
+    facts = HostFacts(tree.root)
+    assert facts.link(f"{GPU}/iommu_group") == "20"
+    assert facts.link(f"{GPU}/physfn") is None
+    assert facts.paths("/sys/bus/pci/devices/*/drm/card[0-9]") == ()
+    assert facts.paths(f"{GPU}/drm/card*") == (CARD,)
+    assert facts.paths("/sys/kernel/iommu_groups/*/type") == ("/sys/kernel/iommu_groups/20/type",)
+
+
+def test_a_decision_holds_until_the_device_or_an_ancestor_is_told_of(tree: Tree) -> None:
+    facts = HostFacts(tree.root)
+    made: list[str] = []
+
+    def decide(syspath: str, by: object = "selector") -> bool:
+        def fits() -> bool:
+            made.append(syspath)
+            return True
+
+        return facts.decided(syspath, by, fits)
+
+    for _ in range(2):
+        assert decide(GPU)
+        assert decide(CARD)
+    assert made == [GPU, CARD]
+    facts.forget(CARD)
+    decide(GPU)
+    decide(CARD)
+    assert made == [GPU, CARD, CARD]
+    facts.forget(GPU)
+    decide(GPU)
+    decide(CARD)
+    assert made == [GPU, CARD, CARD, GPU, CARD]
+    decide(CARD, by="another selector")
+    assert made[-1] == CARD
+    assert len(made) == 6
+
+
+def test_devices_below_a_folder(tree: Tree) -> None:
+    tree.write(f"{GPU[1:]}0/drm/card1/uevent", "")
+    tree.link(f"{GPU[1:]}0/drm/card1/subsystem", "../../../../../class/drm")
+    tree.link("sys/class/drm/card1", f"../../{GPU.removeprefix('/sys/')}0/drm/card1")
+    facts = HostFacts(tree.root)
+
+    def names(found: tuple[SysDevice, ...]) -> list[str]:
+        return [one.name for one in found]
+
+    assert names(facts.below(GPU, "drm")) == ["card0"]
+    assert names(facts.below(GPU, "none")) == []
+    assert names(facts.below(f"{GPU}0", "drm")) == ["card1"]
+    assert names(facts.members("drm")) == ["card0", "card1"]
+
+
+def test_an_event_of_a_device_does_not_hide_others_of_its_subsystem(tree: Tree) -> None:
+    facts = HostFacts(tree.root)
+    card = facts.device(CARD)
+    assert card is not None
+    assert [one.syspath for one in facts.ancestors(card)] == [GPU]
+    tree.write("sys/devices/pci0000:00/0000:0b:00.0/uevent", "")
+    tree.link("sys/devices/pci0000:00/0000:0b:00.0/subsystem", "../../../bus/pci")
+    tree.link("sys/bus/pci/devices/0000:0b:00.0", "../../../devices/pci0000:00/0000:0b:00.0")
+    facts.forget(GPU)
+    assert [one.name for one in facts.members("pci")] == ["0000:0a:00.0", "0000:0b:00.0"]
+
+
+def test_only_a_new_device_without_a_record_is_awaited(tree: Tree) -> None:
+    facts = HostFacts(tree.root)
+    assert not facts.awaited(CARD)
+    facts.awaiting = {CARD}
+    waits = facts.awaited(CARD)
+    assert waits
+    tree.write("run/udev/data/c226:0", "E:ID_PATH=pci-0000:0a:00.0\n")
+    facts.forget_record("c226:0")
+    assert not facts.awaited(CARD)
+    device = facts.device(CARD)
+    assert device is not None
+    assert device.properties["ID_PATH"] == "pci-0000:0a:00.0"
