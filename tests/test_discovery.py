@@ -122,7 +122,7 @@ class Gate:
 
 def discoverer_of(tree: Tree, gate: Gate, look_again: Callable[[], None]) -> Discoverer:
     return Discoverer(
-        tree.root, node_name="n", look_again=look_again, look_seconds=0.05, looker=gate.looker
+        tree.root, node_name="n", look_again=look_again, look_seconds=0.5, looker=gate.looker
     )
 
 

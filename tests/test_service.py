@@ -16,7 +16,7 @@ from genericdp.kubelet.server import listening
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.model import DeviceNodes, Inject
-from genericdp.service import Service, why_unusable
+from genericdp.service import CHECK_SECONDS, Service, why_unusable
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.template import parse
 from tests.world import Host, World, resource, serial
@@ -59,9 +59,12 @@ async def calling(
     *,
     look_again: Callable[[], None] = lambda: None,
     check: Callable[[Root, Sequence[Device]], str] = why_unusable,
+    check_seconds: float = CHECK_SECONDS,
 ) -> AsyncIterator[tuple[Service, rpc.DevicePluginAsyncStub]]:
     """A service that has the host's offer of now, and a client of its socket."""
-    service = Service(NAME, root=host.root, look_again=look_again, check=check, check_seconds=0.1)
+    service = Service(
+        NAME, root=host.root, look_again=look_again, check=check, check_seconds=check_seconds
+    )
     service.set_offer(offer_of(host))
     socket = host.folder.parent / "own.sock"
     async with (
@@ -202,7 +205,7 @@ async def test_a_look_that_hangs_is_given_up(host: Host) -> None:
         released.wait(10)
         return ""
 
-    async with calling(host, check=hang) as (_, client):
+    async with calling(host, check=hang, check_seconds=0.1) as (_, client):
         assert await refusal(client, "ttyUSB0") == (
             grpc.StatusCode.DEADLINE_EXCEEDED,
             "example.com/serial: looking at the nodes of ttyUSB0 does not end",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from genericdp.simulator.pods import Given
 
 PLACE = Place(file="test.yaml", line=1, column=1)
-FAST = Timing(register=5.0, stream=0.5, first_retry=0.01, last_retry=0.05)
+FAST = Timing(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05)
 
 
 def resource(
