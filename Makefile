@@ -18,6 +18,8 @@ help:
 $(VENV)/runtime.stamp: requirements/runtime.txt pyproject.toml
 	@echo "==> $(VENV): a virtual environment for the daemon (once, about half a minute)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "genericdp needs Python 3.11 or newer; name one with make PYTHON=..." >&2; exit 1; }
+	@# A venv that was not made to its end has no pip: it is made again.
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || rm -rf $(VENV)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "no virtual environment could be made: apt-get install python3-venv" >&2; exit 1; }
 	@echo "==> installing the run-time dependencies"
 	@$(PIP) install --progress-bar off --require-hashes -r requirements/runtime.txt | sed -u -n 's/^Collecting \([^ ]*\).*/    \1/p; s/^\(Successfully\)/    \1/p'

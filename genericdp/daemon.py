@@ -41,8 +41,13 @@ def run(settings: Settings) -> None:
     asyncio.run(until_signalled(lambda reload: serve(settings, reload=reload)))
 
 
-async def until_signalled(work: Callable[[asyncio.Event], Coroutine[None, None, None]]) -> None:
-    """Run ``work`` until it ends, or cancel it at SIGTERM or SIGINT; SIGHUP sets its event."""
+async def until_signalled(
+    work: Callable[[asyncio.Event], Coroutine[None, None, None]], *, hangup_ends: bool = False
+) -> None:
+    """Run ``work`` until it ends, or cancel it at SIGTERM or SIGINT; SIGHUP sets its event.
+
+    Where a ``hangup_ends`` it, SIGHUP cancels too: what runs in a terminal goes with it.
+    """
     loop = asyncio.get_running_loop()
     reload = asyncio.Event()
     stopped_by: list[str] = []
@@ -55,7 +60,10 @@ async def until_signalled(work: Callable[[asyncio.Event], Coroutine[None, None, 
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop, number.name)
-        loop.add_signal_handler(signal.SIGHUP, reload.set)
+        if hangup_ends:
+            loop.add_signal_handler(signal.SIGHUP, stop, "SIGHUP")
+        else:
+            loop.add_signal_handler(signal.SIGHUP, reload.set)
     if stopped_by:
         log.info("%s: stopped", stopped_by[0])
 

@@ -204,7 +204,10 @@ async def test_a_missing_permission_is_one_line_and_exit_code_2(place: Place) ->
     daemon = Daemon(process)
     assert await daemon.ends() == 2
     process._transport.close()  # type: ignore[attr-defined]
-    assert daemon.lines[-1] == "genericdp: no permission to make sockets in /dev: run as root\n"
+    assert daemon.lines[-1] == (
+        "genericdp: no permission to make sockets in /dev:"
+        " run as root, on a mount that is not read-only\n"
+    )
     assert "Traceback" not in "".join(daemon.lines)
 
 

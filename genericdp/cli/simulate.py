@@ -87,7 +87,12 @@ def execute(arguments: argparse.Namespace) -> int:
             once=arguments.once,
             show=_show_json if arguments.output == "json" else _Screen(arguments.once).show,
         )
-        asyncio.run(until_signalled(simulation.run))
+        try:
+            asyncio.run(until_signalled(simulation.run, hangup_ends=True))
+        except BaseExceptionGroup as group:
+            if group.subgroup(BrokenPipeError) is None:
+                raise
+            raise BrokenPipeError from group  # the reader has gone (`| head`)
     return 0
 
 

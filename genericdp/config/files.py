@@ -87,7 +87,7 @@ def _read(path: Path) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         _refuse_unless_regular(os.fstat(descriptor).st_mode)
         # More is read than may be there: a file can grow after its size was asked.
-        text = file.read(MAX_BYTES + 1)
+        text = file.read(MAX_BYTES + 1) or b""  # None: it would have to be waited for
     if len(text) > MAX_BYTES:
         raise _UnusableError("it is larger than 1 MiB, the most that a config may have")
     return text

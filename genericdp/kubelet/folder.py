@@ -110,7 +110,10 @@ class KubeletFolder:
                 f"{self.path} was deleted below its mount and cannot come back: restarting helps"
             )
         if not os.access(self.path, os.W_OK | os.X_OK):
-            raise UsageError(f"no permission to make sockets in {self.path}: run as root")
+            raise UsageError(
+                f"no permission to make sockets in {self.path}:"
+                " run as root, on a mount that is not read-only"
+            )
         return self._socket_identity()
 
     def _socket_identity(self) -> SocketIdentity | None:

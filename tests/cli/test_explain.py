@@ -421,8 +421,9 @@ def pipe(tmp_path: Path, testbed: Callable[[str], Path]) -> Iterator[Path]:
     os.mkfifo(file)
     yield root
     while readers := [one for one in threading.enumerate() if one.name == "looking"]:
-        with file.open("w"):
-            pass
+        # Open at both ends, so that this does not wait itself; whoever reads gets a line.
+        with file.open("r+b", buffering=0) as both:
+            both.write(b"\n")
         readers[0].join(0.1)
 
 

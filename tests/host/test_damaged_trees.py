@@ -27,7 +27,7 @@ CAN = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-3/1-3:1.0/net/can0"
 
 def _remove(path: Path) -> None:
     """Remove what is there, unless a link of a damaged copy leads there: it may be anybody's."""
-    if path.parent.resolve() != path.parent:
+    if os.path.realpath(path.parent) != str(path.parent):
         return
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -66,7 +66,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 def _damage(folder: Path, path: str, damage: str) -> None:
     """Damage a copy, and nothing that only a link of it leads to."""
     broken = folder / path[1:]
-    if broken.parent.is_dir() and broken.parent.resolve() == broken.parent:
+    if broken.parent.is_dir() and os.path.realpath(broken.parent) == str(broken.parent):
         DAMAGES[damage](broken)
 
 
