@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from genericdp.devices.checks import NO_HOOKS, BoundHooks, BoundProbe
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -63,6 +65,8 @@ class Device:
     replicas: int = 1
     numa_node: int | None = None
     """The NUMA node of its hardware, if that has one that is online."""
+    probes: tuple[BoundProbe, ...] = ()
+    hooks: BoundHooks = NO_HOOKS
 
     @property
     def shares(self) -> tuple[str, ...]:
