@@ -1,0 +1,240 @@
+"""Runs the probes of all resources, each in its time, and tells which devices are not well."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from genericdp.health.kinds import run_probe
+from genericdp.health.outcome import Outcome
+from genericdp.health.schedule import Slots
+from genericdp.health.watched import Watched, asks_the_same, is_same_device, watched
+from genericdp.observed import Observed, until
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from genericdp.devices.checks import BoundProbe
+    from genericdp.devices.device import Device
+    from genericdp.host.root import Root
+
+log = logging.getLogger(__name__)
+
+FIRST_ROUND_SECONDS = 5.0
+"""How long a resource waits for its first results before it registers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProbeRun:
+    """One result, for whoever counts them."""
+
+    resource: str
+    device_id: str
+    probe: str
+    outcome: Outcome
+
+
+@dataclass(slots=True)
+class _Resource:
+    """The devices of one resource under probes."""
+
+    devices: dict[str, Watched] = field(default_factory=dict)
+    """By id."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Of those that are not well."""
+    unsettled: set[str] = field(default_factory=set)
+    """Those that lack a first result."""
+
+
+class Prober:
+    """Owns the running probes; ``watch`` says of which devices, ``run`` does the rest."""
+
+    def __init__(
+        self,
+        root: Root,
+        *,
+        changed: Callable[[str, Mapping[str, str]], None],
+        told: Callable[[ProbeRun], None] = lambda _: None,
+        now: Callable[[], float] = time.monotonic,
+        run_probe: Callable[[BoundProbe, Device, str, Root], Awaitable[Outcome]] = run_probe,
+    ) -> None:
+        self._root = root
+        self._changed = changed
+        """Called with a resource and the devices whose reason is another one now (by id; empty:
+        well)."""
+        self._told = told
+        self._now = now
+        self._run_probe = run_probe
+        self._resources: dict[str, _Resource] = {}
+        self._heap: list[tuple[float, int, Watched]] = []
+        self._entered = 0
+        self._slots: Slots[tuple[Watched, int]] = Slots()
+        self._busy: set[tuple[str, str]] = set()
+        """Resource and id of each device one of whose probes waits for its turn or runs."""
+        self._news = Observed(0)
+
+    def watch(self, resource: str, devices: Mapping[str, Device], *, delayed: bool = True) -> None:
+        """Probe these devices (by id) of a resource from now on, and no others of it.
+
+        A device that is new here is not well before its first results; without ``delayed`` they
+        are had at once, since it was there before. Results are kept while it is the same device.
+        """
+        known = self._resources.get(resource)
+        if known is None:
+            if not any(one.probes for one in devices.values()):
+                return
+            known = self._resources[resource] = _Resource()
+        kept = known.devices
+        known.devices = {}
+        for device_id, device in devices.items():
+            if device.probes:
+                old = kept.get(device_id)
+                # Mostly nothing has changed, of thousands.
+                same = old is not None and old.device is device
+                known.devices[device_id] = (
+                    old if old is not None and same else self._kept(old, resource, device, delayed)
+                )
+        for device_id in kept.keys() - known.devices.keys():
+            known.reasons.pop(device_id, None)
+            known.unsettled.discard(device_id)
+        self._news.value += 1
+
+    def forget(self, resource: str) -> None:
+        """Probe nothing of a resource any more."""
+        self._resources.pop(resource, None)
+        self._news.value += 1
+
+    def reasons(self, resource: str) -> Mapping[str, str]:
+        """Give the devices of a resource that are not well, by id, and why."""
+        known = self._resources.get(resource)
+        return {} if known is None else known.reasons
+
+    def results(self, resource: str) -> Mapping[str, Mapping[str, Outcome]]:
+        """Give the latest result of each probe by the device's id and the probe's name."""
+        known = self._resources.get(resource)
+        devices = {} if known is None else known.devices
+        return {
+            name: {str(one.device.probes[i].check): outcome for i, outcome in one.last.items()}
+            for name, one in devices.items()
+        }
+
+    async def first_round(
+        self, resource: str, *, timeout_seconds: float = FIRST_ROUND_SECONDS
+    ) -> bool:
+        """Wait until all devices of a resource have their first results; False: not in time."""
+
+        def settled() -> bool:
+            known = self._resources.get(resource)
+            return known is None or not known.unsettled
+
+        return await until(settled, self._news, timeout_seconds=timeout_seconds)
+
+    async def run(self) -> None:
+        """Run probes for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                seen = self._news.value
+                self._queue_due()
+                for one, index in self._slots.start():
+                    tasks.create_task(self._probe(one, index), name=f"probe {one.device.id}")
+                rest = self._heap[0][0] - self._now() if self._heap else None
+                if rest is None or rest > 0:
+                    await until(
+                        lambda seen=seen: self._news.value != seen,  # type: ignore[misc]
+                        self._news,
+                        timeout_seconds=rest,
+                    )
+
+    def _kept(
+        self,
+        old: Watched | None,
+        resource: str,
+        device: Device,
+        delayed: bool,  # noqa: FBT001
+    ) -> Watched:
+        if old is not None and is_same_device(old.device, device):
+            if asks_the_same(old.device, device):
+                old.device = device
+                return old
+            well = not old.reason()
+            made = watched(resource, device, self._now(), delayed=False, presumed_well=well)
+        else:
+            made = watched(resource, device, self._now(), delayed=delayed)
+        self._tell_reason(made)
+        self._plan(made)
+        return made
+
+    def _plan(self, one: Watched) -> None:
+        due = one.next_due
+        if due is not None:
+            self._entered += 1
+            heapq.heappush(self._heap, (due, self._entered, one))
+
+    def _current(self, one: Watched) -> Watched | None:
+        known = self._resources.get(one.resource)
+        return None if known is None else known.devices.get(one.device.id)
+
+    def _queue_due(self) -> None:
+        """Let what is due wait for its turn; probes of one device never overlap."""
+        now = self._now()
+        while self._heap and self._heap[0][0] <= now:
+            one = heapq.heappop(self._heap)[2]
+            name = (one.resource, one.device.id)
+            index = one.take_due(now)
+            if index is None or name in self._busy or self._current(one) is not one:
+                continue
+            self._busy.add(name)
+            self._slots.enter(one.resource, (one, index))
+
+    async def _probe(self, one: Watched, index: int) -> None:
+        try:
+            if self._current(one) is one:
+                outcome = await self._outcome(one, index)
+                if self._current(one) is one:
+                    self._enter(one, index, outcome)
+        finally:
+            self._busy.discard((one.resource, one.device.id))
+            self._slots.leave(one.resource)
+            current = self._current(one)
+            if current is not None:
+                self._plan(current)
+            self._news.value += 1
+
+    async def _outcome(self, one: Watched, index: int) -> Outcome:
+        bound = one.device.probes[index]
+        begun = self._now()
+        try:
+            return await self._run_probe(bound, one.device, one.resource, self._root)
+        except Exception as error:
+            # A mistake of ours in one probe must not end those of all other devices (K6).
+            log.exception("unexpected failure", extra={"resource": one.resource})
+            reason = f"unexpected failure: {error}"
+            return Outcome(ok=False, reason=reason, seconds=self._now() - begun)
+
+    def _enter(self, one: Watched, index: int, outcome: Outcome) -> None:
+        """Take a result; tell if it makes a difference to what a person or kubelet sees."""
+        name = str(one.device.probes[index].check)
+        before = self.reasons(one.resource).get(one.device.id, "")
+        one.enter(index, outcome, self._now())
+        reason = self._tell_reason(one)
+        self._told(
+            ProbeRun(resource=one.resource, device_id=one.device.id, probe=name, outcome=outcome)
+        )
+        if reason != before:
+            self._changed(one.resource, {one.device.id: reason})
+
+    def _tell_reason(self, one: Watched) -> str:
+        known, device_id, reason = self._resources[one.resource], one.device.id, one.reason()
+        if reason:
+            known.reasons[device_id] = reason
+        else:
+            known.reasons.pop(device_id, None)
+        if one.is_settled:
+            known.unsettled.discard(device_id)
+        else:
+            known.unsettled.add(device_id)
+        return reason
