@@ -1,0 +1,24 @@
+"""Devices under probes, for tests."""
+
+from __future__ import annotations
+
+from genericdp.devices.checks import BoundProbe, FileRead
+from genericdp.devices.device import Device
+from genericdp.devices.inventory import Identity
+from genericdp.model import FileCheck, Probe
+from genericdp.template import parse
+
+
+def probe(**settings: object) -> Probe:
+    """A probe as the config has it; times in seconds may be fractions."""
+    return Probe(check=FileCheck(path=parse("/x"), equals=parse("1")), **settings)  # type: ignore[arg-type]
+
+
+def device(name: str, *probes: Probe, inode: int = 1) -> Device:
+    """A device with probes; each reads a file of its own."""
+    bound = tuple(
+        BoundProbe(probe=one, check=FileRead(path=f"/{name}/{i}", equals="1"))
+        for i, one in enumerate(probes)
+    )
+    path = f"/dev/{name}"
+    return Device(id=name, key=path, path=path, identity=Identity(inode=inode), probes=bound)

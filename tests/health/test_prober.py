@@ -1,0 +1,236 @@
+"""genericdp.health.prober: which probe runs when, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from contextlib import asynccontextmanager
+
+from genericdp.health.outcome import Outcome
+from genericdp.health.prober import Prober
+from genericdp.health.thresholds import NOT_PROBED
+from genericdp.host.root import Root
+from genericdp.observed import Observed, until
+from tests.health.made import device, probe
+
+OK = Outcome(ok=True)
+R = "example.com/r"
+
+
+class Probes:
+    """Stands for what probes would find: an outcome for each file, or none for ever."""
+
+    def __init__(self):
+        self.outcomes = defaultdict(lambda: OK)
+        self.runs = Observed(())
+        self.running = Counter()
+        self.most = Counter()
+        self.changes = Observed(())
+
+    async def run(self, bound, one, resource, root):
+        path = bound.check.path
+        for name in (one.id, resource, "all"):
+            self.running[name] += 1
+            self.most[name] = max(self.most[name], self.running[name])
+        self.runs.value = (*self.runs.value, path)
+        try:
+            outcome = self.outcomes[path]
+            if outcome is None:
+                await asyncio.Event().wait()
+            if isinstance(outcome, Exception):
+                raise outcome
+            await asyncio.sleep(0)
+            return outcome
+        finally:
+            for name in (one.id, resource, "all"):
+                self.running[name] -= 1
+
+    def changed(self, resource, reasons):
+        self.changes.value = (*self.changes.value, *reasons.items())
+
+    async def after(self, count):
+        assert await until(lambda: len(self.runs.value) >= count, self.runs, timeout_seconds=5)
+
+
+@asynccontextmanager
+async def probing(probes, root, told=lambda _: None):
+    prober = Prober(Root(root), changed=probes.changed, told=told, run_probe=probes.run)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(prober.run())
+        try:
+            yield prober
+        finally:
+            running.cancel()
+
+
+def named(*devices):
+    return {one.id: one for one in devices}
+
+
+async def test_a_device_is_unhealthy_until_its_first_result(tmp_path):
+    probes = Probes()
+    async with probing(probes, tmp_path) as prober:
+        prober.watch(R, named(device("a", probe())))
+        assert prober.reasons(R) == {"a": f"file /a/0: {NOT_PROBED}"}
+        assert await prober.first_round(R)
+        assert prober.reasons(R) == {}
+    assert probes.changes.value == (("a", ""),)
+
+
+async def test_all_probes_must_pass_and_the_reason_names_the_one_that_does_not(tmp_path):
+    probes = Probes()
+    probes.outcomes["/a/1"] = Outcome(ok=False, reason="broken")
+    async with probing(probes, tmp_path) as prober:
+        prober.watch(R, named(device("a", probe(), probe())))
+        assert await prober.first_round(R)
+        assert prober.reasons(R) == {"a": "file /a/1: broken"}
+
+
+async def test_a_device_flips_after_its_threshold_and_recovers(tmp_path):
+    """D6: no device stays Unhealthy once its probe passes again."""
+    probes = Probes()
+    told = []
+    async with probing(probes, tmp_path, told.append) as prober:
+        prober.watch(R, named(device("a", probe(period_seconds=0.02, failure_threshold=2))))
+        await prober.first_round(R)
+        probes.outcomes["/a/0"] = Outcome(ok=False, reason="broken")
+        await until(lambda: bool(prober.reasons(R)), probes.changes, timeout_seconds=5)
+        failures = [one.outcome.reason for one in told]
+        assert failures[-2:] == ["broken", "broken"]
+        assert prober.reasons(R) == {"a": "file /a/0: broken"}
+        probes.outcomes["/a/0"] = OK
+        await until(lambda: not prober.reasons(R), probes.changes, timeout_seconds=5)
+    assert [text for _, text in probes.changes.value] == ["", "file /a/0: broken", ""]
+    assert prober.results(R)["a"]["file /a/0"] is OK
+
+
+async def test_a_state_that_did_not_change_is_not_told(tmp_path):
+    probes = Probes()
+    async with probing(probes, tmp_path) as prober:
+        prober.watch(R, named(device("a", probe(period_seconds=0.01))))
+        await probes.after(10)
+    assert probes.changes.value == (("a", ""),)
+
+
+async def test_probes_of_one_device_never_overlap_and_four_of_a_resource_run_at_once(tmp_path):
+    probes = Probes()
+    async with probing(probes, tmp_path) as prober:
+        often = probe(period_seconds=0.01)
+        prober.watch(R, named(*(device(f"d{i}", often, often) for i in range(20))))
+        await probes.after(200)
+    assert probes.most[R] == 4
+    assert {probes.most[f"d{i}"] for i in range(20)} == {1}
+
+
+async def test_forty_hanging_probes_of_one_resource_delay_no_other_one(tmp_path):
+    probes = Probes()
+    async with probing(probes, tmp_path) as prober:
+        hanging = [device(f"h{i}", probe()) for i in range(40)]
+        probes.outcomes |= {f"/h{i}/0": None for i in range(40)}
+        prober.watch("example.com/hanging", named(*hanging))
+        await probes.after(4)
+        prober.watch(R, named(device("a", probe(period_seconds=0.01))))
+        await probes.after(30)
+    assert Counter(path[:2] for path in probes.runs.value)["/h"] == 4
+
+
+async def test_the_initial_delay_counts_only_for_devices_that_appear_later(tmp_path):
+    probes = Probes()
+    async with probing(probes, tmp_path) as prober:
+        old, new = device("old", probe(initial_delay_seconds=60)), None
+        prober.watch(R, named(old), delayed=False)
+        assert await prober.first_round(R)
+        new = device("new", probe(initial_delay_seconds=0.1))
+        asked = asyncio.get_running_loop().time()
+        prober.watch(R, named(old, new))
+        await probes.after(2)
+        assert asyncio.get_running_loop().time() - asked >= 0.1
+    assert probes.runs.value == ("/old/0", "/new/0")
+
+
+async def test_a_device_that_was_replaced_has_to_prove_itself_anew(tmp_path):
+    probes = Probes()
+    async with probing(probes, tmp_path) as prober:
+        prober.watch(R, named(device("a", probe())))
+        await prober.first_round(R)
+        probes.outcomes["/a/0"] = None
+        prober.watch(R, named(device("a", probe(), inode=2)))
+        assert prober.reasons(R) == {"a": f"file /a/0: {NOT_PROBED}"}
+        await probes.after(2)
+
+
+async def test_a_device_that_vanishes_and_returns_has_to_prove_itself_anew(tmp_path):
+    probes = Probes()
+    async with probing(probes, tmp_path) as prober:
+        prober.watch(R, named(device("a", probe())))
+        await prober.first_round(R)
+        prober.watch(R, {})
+        assert prober.reasons(R) == {}
+        prober.watch(R, named(device("a", probe(initial_delay_seconds=5))))
+        assert prober.reasons(R) == {"a": f"file /a/0: {NOT_PROBED}"}
+
+
+async def test_a_reload_that_adds_a_probe_keeps_a_well_device_healthy(tmp_path):
+    probes = Probes()
+    async with probing(probes, tmp_path) as prober:
+        prober.watch(R, named(device("a", probe())))
+        await prober.first_round(R)
+        probes.outcomes["/a/1"] = Outcome(ok=False, reason="broken")
+        prober.watch(
+            R,
+            named(
+                device(
+                    "a",
+                    probe(period_seconds=60),
+                    probe(period_seconds=0.02, failure_threshold=2),
+                )
+            ),
+        )
+        assert prober.reasons(R) == {}
+        await until(lambda: bool(prober.reasons(R)), probes.changes, timeout_seconds=5)
+        assert probes.runs.value.count("/a/1") == 2
+
+
+async def test_the_same_devices_again_change_nothing(tmp_path):
+    probes = Probes()
+    async with probing(probes, tmp_path) as prober:
+        one = device("a", probe())
+        prober.watch(R, named(one))
+        await prober.first_round(R)
+        for _ in range(20):
+            prober.watch(R, named(one))
+            prober.watch(R, named(device("a", probe())))
+            await asyncio.sleep(0)
+        assert prober.reasons(R) == {}
+    assert probes.runs.value == ("/a/0",)
+
+
+async def test_a_resource_that_does_not_answer_waits_for_its_first_round_only_so_long(tmp_path):
+    probes = Probes()
+    probes.outcomes["/a/0"] = None
+    async with probing(probes, tmp_path) as prober:
+        prober.watch(R, named(device("a", probe())))
+        assert not await prober.first_round(R, timeout_seconds=0.05)
+        prober.forget(R)
+        assert await prober.first_round(R, timeout_seconds=0)
+        assert prober.reasons(R) == {}
+
+
+async def test_a_mistake_of_ours_in_one_probe_ends_no_other_one(tmp_path, caplog):
+    """K6: (change: ``_outcome`` does not catch)."""
+    probes = Probes()
+    probes.outcomes["/a/0"] = ValueError("oops")
+    async with probing(probes, tmp_path) as prober:
+        prober.watch(R, named(device("a", probe()), device("b", probe())))
+        assert await prober.first_round(R)
+        assert prober.reasons(R) == {"a": "file /a/0: unexpected failure: oops"}
+    assert "unexpected failure" in caplog.text
+
+
+async def test_resources_without_probes_cost_nothing(tmp_path):
+    probes = Probes()
+    async with probing(probes, tmp_path) as prober:
+        prober.watch(R, named(device("a")))
+        assert await prober.first_round(R, timeout_seconds=0)
+        assert prober.reasons(R) == {}
+        assert prober.results(R) == {}
