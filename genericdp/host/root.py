@@ -59,6 +59,10 @@ class Root:
         with open(self._followed(path), "rb") as file:
             return file.read(limit).decode(errors="backslashreplace")
 
+    def descriptor(self, path: str, flags: int) -> int:
+        """Open a path; links lead within the root. The caller closes the descriptor."""
+        return os.open(self._followed(path), flags | os.O_CLOEXEC)
+
     def read_link(self, path: str) -> str:
         """Give what is written in a link."""
         return os.readlink(self.real(path))

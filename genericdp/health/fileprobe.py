@@ -1,0 +1,126 @@
+"""Probes ``file``: what is read must be as expected."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from functools import partial
+from typing import TYPE_CHECKING
+
+from genericdp.devices.inventory import printable
+from genericdp.health.looks import Look, look_at_all
+from genericdp.regex import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from genericdp.devices.checks import FileRead
+    from genericdp.devices.device import Device
+    from genericdp.health.outcome import Outcome
+    from genericdp.host.root import Root
+
+MOST_BYTES = 1024 * 1024
+MOST_SHOWN = 60
+"""So many characters of a content are quoted."""
+
+# A FIFO without a writer, or a line without a carrier, must not hold up the thread.
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+_AT_ONCE = 65_536
+_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
+
+
+async def probe(
+    check: FileRead, device: Device, *, resource: str, root: Root, timeout_seconds: float
+) -> Outcome:
+    """Read the file and compare."""
+    del device, resource
+    return (await probe_many([check], root=root, timeout_seconds=timeout_seconds))[0]
+
+
+async def probe_many(
+    checks: Sequence[FileRead], *, root: Root, timeout_seconds: float
+) -> list[Outcome]:
+    """Do what ``probe`` does for many, at a quarter of the cost each; none waits for another's."""
+    looks = [Look(f"reading {printable(one.path)}", partial(look, one, root)) for one in checks]
+    return await look_at_all(looks, timeout_seconds=timeout_seconds)
+
+
+def look(check: FileRead, root: Root) -> str:
+    """Read the file and say what is not as expected; empty: nothing. It may hang."""
+    path = printable(check.path)
+    try:
+        data = _read(check.path, root)
+    except (FileNotFoundError, NotADirectoryError):
+        return f"{path} does not exist"
+    except BlockingIOError:
+        return f"{path} has nothing to read"
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror or error}"
+    except ValueError as error:  # a NUL in the path
+        return f"{path} cannot be read: {error}"
+    if len(data) > MOST_BYTES:
+        return f"{path} has more than 1 MiB"
+    return judged(check, data.decode(errors="backslashreplace"))
+
+
+def _read(path: str, root: Root) -> bytes:
+    descriptor = root.descriptor(path, _FLAGS)
+    try:
+        data = os.read(descriptor, _AT_ONCE)
+        # An attribute's file gives all of it at once; those of procfs may come in pieces.
+        while data and len(data) <= MOST_BYTES:
+            try:
+                more = os.read(descriptor, _AT_ONCE)
+            except BlockingIOError:
+                break
+            if not more:
+                break
+            data += more
+    finally:
+        os.close(descriptor)
+    return data
+
+
+def judged(check: FileRead, content: str) -> str:
+    """Say what is not as expected; empty: nothing. All that is given must hold."""
+    content = content.strip()
+    wrong = ""
+    if check.equals is not None and content != check.equals:
+        wrong = f"not {shown(check.equals)}"
+    elif check.regex is not None and compiled(check.regex).search(content) is None:
+        wrong = f"not matching {shown(check.regex)}"
+    elif check.min is not None or check.max is not None:
+        wrong = _out_of_range(check, content)
+    return f"{printable(check.path)} is {shown(content)}, {wrong}" if wrong else ""
+
+
+def _out_of_range(check: FileRead, content: str) -> str:
+    value = number(content)
+    if value is None:
+        return "which is no number"
+    if check.min is not None and value < check.min:
+        return f"less than {_plain(check.min)}"
+    if check.max is not None and value > check.max:
+        return f"more than {_plain(check.max)}"
+    return ""
+
+
+def number(text: str) -> float | None:
+    """Read a decimal or, after ``0x``, hexadecimal number; None: it is none, or not finite."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    if "x" in text or "X" in text:
+        return int(text, 16)
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def shown(text: str) -> str:
+    """Quote a text for people: what cannot be printed is escaped, what is long is cut."""
+    quoted = printable(text[: MOST_SHOWN + 1])
+    return f"'{quoted}'" if len(quoted) <= MOST_SHOWN else f"'{quoted[:MOST_SHOWN]}…'"
+
+
+def _plain(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else str(value)

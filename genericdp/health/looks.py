@@ -1,0 +1,136 @@
+"""Looks at the host that may hang: threads share a batch, and one that hangs is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from genericdp.health.outcome import Outcome
+from genericdp.host.workers import start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MOST_AT_ONCE = 4
+"""So many threads work on one batch, not counting those that are given up."""
+PATIENCE_SECONDS = 0.05
+"""When a look takes longer, another thread goes on with the rest of the batch."""
+
+
+@dataclass(slots=True)
+class Look:
+    """One look; handing it to a thread costs more than most looks, so they come in batches."""
+
+    what: str
+    """For people, as ``reading /sys/…``; while one of a name hangs, no other is begun."""
+    work: Callable[[], str]
+    """Runs in a thread, raises nothing, and gives why it failed; empty: it did not."""
+    began: float | None = None
+    ended: bool = False
+    outcome: Outcome | None = None
+
+    def run(self) -> None:
+        """Do it, in a thread."""
+        self.began = time.monotonic()
+        try:
+            reason = self.work()
+        finally:
+            self.ended = True
+        if self.outcome is None:
+            seconds = time.monotonic() - self.began
+            self.outcome = Outcome(ok=not reason, reason=reason, seconds=seconds)
+
+    def give_up(self, seconds: float = 0.0) -> None:
+        """Do without its end."""
+        self.outcome = Outcome(ok=False, reason=f"{self.what} does not end", seconds=seconds)
+
+
+_hanging: dict[str, Look] = {}
+"""Those given up whose threads are still at it: there is one thread for each, not one a period."""
+
+
+async def look_at_all(looks: Sequence[Look], *, timeout_seconds: float) -> list[Outcome]:
+    """Do all looks off the loop; each may take so long, whatever the others do."""
+    batch = _Batch(deque(one for one in looks if not _known_to_hang(one)), timeout_seconds)
+    try:
+        await batch.finish()
+    finally:
+        batch.pending.clear()  # if it was cancelled, the threads take no more
+    return [one.outcome for one in looks if one.outcome is not None]
+
+
+def _known_to_hang(look: Look) -> bool:
+    hanging = _hanging.get(look.what)
+    if hanging is None:
+        return False
+    if hanging.ended:
+        del _hanging[look.what]
+        return False
+    look.give_up()
+    return True
+
+
+@dataclass(slots=True)
+class _Batch:
+    pending: deque[Look]
+    timeout_seconds: float
+    running: dict[asyncio.Future[None], list[Look]] = field(default_factory=dict)
+    """What each thread is at: the last of its looks."""
+
+    async def finish(self) -> None:
+        self._add_thread()
+        while self.running:
+            done, _ = await asyncio.wait(
+                self.running, timeout=self._wait_seconds(), return_when=asyncio.FIRST_COMPLETED
+            )
+            for one in done:
+                del self.running[one]
+                one.result()
+            self._give_up_late_ones()
+            if not done or not self.running:
+                self._add_thread()
+
+    def _add_thread(self) -> None:
+        if not self.pending or len(self.running) >= MOST_AT_ONCE:
+            return
+        taken: list[Look] = []
+        try:
+            self.running[start(partial(self._serve, taken))] = taken
+        except RuntimeError as error:  # too many threads or processes
+            if self.running:
+                return
+            while self.pending:
+                look = self.pending.popleft()
+                look.outcome = Outcome(ok=False, reason=f"{look.what} cannot be begun: {error}")
+
+    def _serve(self, taken: list[Look]) -> None:
+        while self.pending:
+            try:
+                look = self.pending.popleft()
+            except IndexError:  # another thread was faster
+                return
+            taken[:] = [look]
+            look.run()
+
+    def _wait_seconds(self) -> float:
+        if self.pending and len(self.running) < MOST_AT_ONCE:
+            return PATIENCE_SECONDS
+        now = time.monotonic()
+        begun = [taken[0].began for taken in self.running.values() if taken]
+        first = min((one for one in begun if one is not None), default=now)
+        return max(first + self.timeout_seconds - now, 0.001)
+
+    def _give_up_late_ones(self) -> None:
+        now = time.monotonic()
+        for thread, taken in list(self.running.items()):
+            look = taken[0] if taken else None
+            if look is None or look.began is None or look.ended:
+                continue
+            if (seconds := now - look.began) >= self.timeout_seconds:
+                look.give_up(seconds)
+                _hanging[look.what] = look
+                del self.running[thread]

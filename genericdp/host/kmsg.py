@@ -1,0 +1,242 @@
+"""The kernel's log: replayed from its start, then followed."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+PATH = "/dev/kmsg"
+_DEVICE = os.makedev(1, 11)
+MOST_BYTES = 16_384
+"""More than any kernel makes of one record."""
+AT_ONCE = 500
+SLICE_SECONDS = 0.005
+"""After so many records, or so long, the loop gets its turn."""
+AGAIN_AFTER_SECONDS = 30.0
+"""When a log that cannot be read is tried again."""
+LOSSES_TOLD_EACH_SECONDS = 60.0
+
+_ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
+_LONGEST_NUMBER = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """One message of the log."""
+
+    priority: int
+    """Facility times 8, plus level."""
+    sequence: int
+    """Grows by one with each record since boot."""
+    seconds: float
+    """Since boot, on the kernel's own clock: close to CLOCK_MONOTONIC, but not steered by NTP."""
+    text: str
+
+    @property
+    def by_kernel(self) -> bool:
+        """Whether the kernel itself wrote it: user space can write any facility but this."""
+        return self.priority >> 3 == 0
+
+
+def parse(data: bytes) -> Record | None:
+    """Take ``PRIORITY,SEQUENCE,MICROSECONDS,FLAGS[,…];TEXT`` apart; None: it is something else.
+
+    What follows the first line are properties of the message. Raises nothing.
+    """
+    header, semicolon, rest = data.partition(b";")
+    numbers = header.split(b",", 3)[:3]
+    if not semicolon or len(numbers) < 3:
+        return None
+    if not all(one.isdigit() and len(one) <= _LONGEST_NUMBER for one in numbers):
+        return None
+    text = rest.partition(b"\n")[0]
+    if b"\\" in text:
+        text = _ESCAPE.sub(lambda hit: bytes.fromhex(hit[1].decode()), text)
+    priority, sequence, microseconds = map(int, numbers)
+    return Record(
+        priority=priority,
+        sequence=sequence,
+        seconds=microseconds / 1e6,
+        text=text.decode(errors="backslashreplace"),
+    )
+
+
+class Log(Protocol):
+    """Where records come from."""
+
+    def fileno(self) -> int:
+        """Give the descriptor that is readable when there is a record."""
+
+    def read(self) -> bytes:
+        """Give the next record; raises OSError, BlockingIOError if there is none yet."""
+
+    def close(self) -> None:
+        """Give it back."""
+
+
+class _Device:
+    def __init__(self, path: str) -> None:
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+        self._descriptor = os.open(path, flags)
+        # Some container runtimes make it a link to the console.
+        if os.fstat(self._descriptor).st_rdev != _DEVICE:
+            self.close()
+            raise OSError(errno.ENODEV, f"{path} is not the character device 1:11")
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def read(self) -> bytes:
+        return os.read(self._descriptor, MOST_BYTES)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def open_log(path: str = PATH) -> Log:
+    """Open the log at its start; raises OSError."""
+    return _Device(path)
+
+
+class KernelRecords:
+    """Calls ``told`` on the loop for each record, and ``paused`` after each few of them.
+
+    Where the log cannot be read, ``trouble`` says why (``paused`` is called then, too), and it is
+    tried again every half a minute.
+    """
+
+    def __init__(
+        self,
+        told: Callable[[Record], None],
+        paused: Callable[[], None],
+        *,
+        open_log: Callable[[], Log] = open_log,
+        again_after_seconds: float = AGAIN_AFTER_SECONDS,
+    ) -> None:
+        self.trouble = ""
+        self.caught_up = False
+        """Whether all that the log held has been told: what is told now happens now."""
+        self._told = told
+        self._paused = paused
+        self._open_log = open_log
+        self._again_after_seconds = again_after_seconds
+        self._log: Log | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._losses = _Losses()
+
+    def start(self) -> None:
+        """Begin at the start of the log, once more if it has been read already."""
+        self.stop()
+        loop = asyncio.get_running_loop()
+        try:
+            self._log = self._open_log()
+            loop.add_reader(self._log.fileno(), self._drain)
+        except OSError as error:
+            self._give_up(error)
+            return
+        self._losses = _Losses()
+
+    def stop(self) -> None:
+        """Tell no more."""
+        self.caught_up = False
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self._log is not None:
+            asyncio.get_running_loop().remove_reader(self._log.fileno())
+            self._log.close()
+            self._log = None
+
+    def _give_up(self, error: OSError) -> None:
+        self.stop()
+        trouble = _trouble_of(error)
+        if trouble != self.trouble:
+            log.warning("%s", trouble)
+        self.trouble = trouble
+        loop = asyncio.get_running_loop()
+        self._retry = loop.call_later(self._again_after_seconds, self.start)
+        self._paused()
+
+    def _drain(self) -> None:
+        until = time.perf_counter() + SLICE_SECONDS
+        for _ in range(AT_ONCE):
+            if self._log is None or time.perf_counter() > until:
+                break
+            try:
+                record = parse(_read(self._log))
+            except BlockingIOError:
+                self._reached_the_end()
+                break
+            except OSError as error:
+                if not self._losses.survives(error):
+                    self._give_up(error)
+                    return
+                continue
+            self._take(record)
+        self._paused()
+
+    def _take(self, record: Record | None) -> None:
+        if record is not None:
+            self._losses.saw(record.sequence)
+            if record.by_kernel:
+                self._told(record)
+
+    def _reached_the_end(self) -> None:
+        self.caught_up = True
+        if self.trouble:
+            log.info("the kernel's log can be read again")
+            self.trouble = ""
+
+
+def _read(source: Log) -> bytes:
+    data = source.read()
+    if not data:
+        raise OSError(errno.ENODATA, "it has ended")
+    return data
+
+
+def _trouble_of(error: OSError) -> str:
+    hint = ""
+    if error.errno in {errno.EPERM, errno.EACCES}:
+        hint = " (needs CAP_SYSLOG or kernel.dmesg_restrict=0, and a pod a device cgroup with it)"
+    elif error.errno == errno.ENOENT:
+        hint = f" ({error.filename})"
+    return f"the kernel's log cannot be read: {error.strerror or error}{hint}"
+
+
+class _Losses:
+    """Counts the records that were overwritten before they were read, or were too long."""
+
+    def __init__(self) -> None:
+        self._last: int | None = None
+        self._failures = 0
+        self._lost = 0
+        self._told_at = float("-inf")
+
+    def survives(self, error: OSError) -> bool:
+        """Say whether the next read may go well; the kernel has gone on to the next record."""
+        self._failures += 1
+        return error.errno in {errno.EPIPE, errno.EINVAL} and self._failures < AT_ONCE
+
+    def saw(self, sequence: int) -> None:
+        """Note a record that could be read, and tell of those lost before it."""
+        if self._failures:
+            self._failures = 0
+            self._lost += 1 if self._last is None else max(sequence - self._last - 1, 0)
+            now = time.monotonic()
+            # Whoever floods the kernel's log must not flood ours.
+            if self._lost and now - self._told_at >= LOSSES_TOLD_EACH_SECONDS:
+                log.warning("%d records of the kernel's log were lost: it is overrun", self._lost)
+                self._lost, self._told_at = 0, now
+        self._last = sequence
