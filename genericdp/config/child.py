@@ -6,11 +6,11 @@ import asyncio
 import os
 import signal
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import genericdp
+from genericdp import children
 from genericdp.config.loaded import Loaded
 from genericdp.errors import Problem
 
@@ -27,29 +27,22 @@ _CHUNK = 256 * 1024
 async def load_in_child(paths: Sequence[Path], *, timeout_seconds: float = 10.0) -> Loaded:
     """Give the same as ``load``, by a child process; whatever becomes of it is a problem."""
     try:
-        child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",
-            "-m",
-            "genericdp.config",
-            *map(os.fspath, paths),
-            stdin=asyncio.subprocess.DEVNULL,
+        child = await children.spawn(
+            [sys.executable, "-P", "-m", "genericdp.config", *map(os.fspath, paths)],
+            env=_environment(),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=_environment(),
-            # A Ctrl-C at the terminal is the daemon's to answer.
-            start_new_session=True,
         )
     except OSError as error:
         return _failed(paths, f"the config could not be loaded: {error.strerror or error}")
     try:
         async with asyncio.timeout(timeout_seconds):
-            output, complaint = await _outputs(child)
+            output, complaint = await _outputs(child.process)
     except TimeoutError:
         return _failed(paths, f"loading the config took longer than {timeout_seconds:g} s")
     finally:
-        await _end(child)
-    return _loaded(paths, child, output, complaint)
+        await children.end(child)
+    return _loaded(paths, child.process, output, complaint)
 
 
 def _environment() -> dict[str, str]:
@@ -76,13 +69,6 @@ async def _limited(stream: StreamReader, most: int) -> bytes:
         chunks.append(chunk[: max(0, most - size)])
         size += len(chunk)
     return b"".join(chunks)
-
-
-async def _end(child: Process) -> None:
-    if child.returncode is None:
-        with suppress(ProcessLookupError):
-            child.kill()
-        await child.wait()
 
 
 def _loaded(paths: Sequence[Path], child: Process, output: bytes, complaint: bytes) -> Loaded:

@@ -1,0 +1,138 @@
+"""What a command writes: kept in bounds, and made fit to be read."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+MOST_KEPT = 64 * 1024
+"""Bytes: so much of the start and of the end together."""
+_HALF = MOST_KEPT // 2
+_CHUNK = 64 * 1024
+_CHUNKS_AT_ONCE = 4
+_PAUSE = 0.001
+"""Seconds between reads of output that is not kept: 256 MB/s, at a few percent of the loop."""
+
+
+class Kept:
+    """The first and the last part of what was written."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        """Bytes that were written in all."""
+        self._first = bytearray()
+        self._last = bytearray()
+
+    def add(self, chunk: bytes) -> None:
+        """Take in the next bytes."""
+        self.size += len(chunk)
+        room = _HALF - len(self._first)
+        if room > 0:
+            self._first += chunk[:room]
+            chunk = chunk[room:]
+        self._last += chunk[-_HALF:]
+        if len(self._last) > _HALF:
+            del self._last[:-_HALF]
+
+    def text(self) -> str:
+        """Give it as text: what is no UTF-8 or cannot be printed is escaped."""
+        left_out = self.size - len(self._first) - len(self._last)
+        if not left_out:
+            return printable(self._first + self._last)
+        return f"{printable(self._first)}\n[{left_out} bytes left out]\n{printable(self._last)}"
+
+
+class Pipe:
+    """A pipe that a command writes to and the loop reads from while it runs."""
+
+    def __init__(self) -> None:
+        self.kept = Kept()
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        self._read_end, self.write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        self._loop.add_reader(self._read_end, self._read)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close_write_end()
+        self._loop.remove_reader(self._read_end)
+        if self._pause is not None:
+            self._pause.cancel()
+        os.close(self._read_end)
+
+    def close_write_end(self) -> None:
+        """Leave the write end to the command alone."""
+        if self.write_end >= 0:
+            os.close(self.write_end)
+            self.write_end = -1
+
+    def take_rest(self) -> None:
+        """Read what the command has written and nobody read yet; waits for nothing."""
+        self._take()
+
+    def _read(self) -> None:
+        """Read what is there; from one that writes on and on only now and then."""
+        ended = self._take()
+        if ended:
+            self._loop.remove_reader(self._read_end)
+        elif self.kept.size > MOST_KEPT:
+            if self._pause is None:
+                with suppress(OSError):  # the user has many big pipes
+                    fcntl.fcntl(self._read_end, fcntl.F_SETPIPE_SZ, _CHUNKS_AT_ONCE * _CHUNK)
+            self._loop.remove_reader(self._read_end)
+            self._pause = self._loop.call_later(_PAUSE, self._go_on)
+
+    def _go_on(self) -> None:
+        self._loop.add_reader(self._read_end, self._read)
+
+    def _take(self) -> bool:
+        """Read what is there, within bounds; gives whether that was the end."""
+        for _ in range(_CHUNKS_AT_ONCE):
+            try:
+                chunk = os.read(self._read_end, _CHUNK)
+            except BlockingIOError:
+                return False
+            if not chunk:
+                return True
+            self.kept.add(chunk)
+            if len(chunk) < _CHUNK:
+                return False
+        return False
+
+
+class _Escapes(dict[int, str]):
+    def __missing__(self, code: int) -> str:
+        # Not remembered: hostile output has a million of them.
+        char = chr(code)
+        return char if char.isprintable() else char.encode("unicode_escape").decode()
+
+
+_ESCAPES = _Escapes({code: _Escapes()[code] for code in range(256)})
+_ESCAPES.update({code: chr(code) for code in b"\t\n"})
+
+
+def printable(data: bytes | bytearray) -> str:
+    """Give bytes as text in which whatever no terminal should see is escaped."""
+    text = data.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else text.translate(_ESCAPES)
+
+
+def last_line(text: str, *, longest: int = 200) -> str:
+    """Give the last line that is not blank, cut to so many characters; empty if there is none."""
+    line = text.rstrip().rpartition("\n")[2].strip()
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"

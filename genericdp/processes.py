@@ -1,0 +1,135 @@
+"""Processes as the kernel shows them: whose they are, and signals to all that bear one mark.
+
+A mark is a number that all descendants of a process inherit, as their RLIMIT_LOCKS: Linux has not
+used that since 2.4.25, and no ``setsid``, double fork or scrubbed environment loses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+MARK = 10
+"""RLIMIT_LOCKS, which the module ``resource`` does not name."""
+UNMARKED, _most = resource.getrlimit(MARK)
+LARGEST_MARK = 2**31 if _most == resource.RLIM_INFINITY else max(_most, 1)
+NO_NEW_PRIVS = 38
+"""PR_SET_NO_NEW_PRIVS: exec grants nothing from now on; cannot be undone."""
+SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER: descendants whose parent dies become our children."""
+
+_PROCESSES_AT_ONCE = 256
+"""So many are looked at (under 1 ms) before the loop has its turn."""
+
+
+@contextmanager
+def marking(mark: int) -> Iterator[None]:
+    """Give this mark to what is forked meanwhile."""
+    resource.setrlimit(MARK, (mark, _most))
+    try:
+        yield
+    finally:
+        # Not to what it was: markings overlap.
+        resource.setrlimit(MARK, (UNMARKED, _most))
+
+
+def mark_of(pid: int) -> int | None:
+    """Give the mark of a process, a dead one too until it is reaped; None if there is none."""
+    try:
+        return resource.prlimit(pid, MARK)[0]
+    except OSError:
+        return None
+
+
+async def signal_marked(mark: int, number: int, *, but: Collection[int] = ()) -> set[int]:
+    """Send a signal to every process with a mark; gives their pids."""
+    reached = set()
+    with os.scandir("/proc") as entries:
+        for position, entry in enumerate(entries, 1):
+            if position % _PROCESSES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if not entry.name.isdigit():
+                continue
+            pid = int(entry.name)
+            # This process itself bears the mark of what it forks just now.
+            if pid not in but and mark_of(pid) == mark and pid != os.getpid():
+                with suppress(OSError):
+                    os.kill(pid, number)
+                reached.add(pid)
+    return reached
+
+
+def restrict(pid: int, limits: Mapping[int, int]) -> None:
+    """Set RLIMIT_… of a process, soft and hard, and let it be the first when memory is short.
+
+    By the kernel's own choice a thousand small processes would outlive one bigger daemon.
+    """
+    for what, limit in limits.items():
+        _, hard = resource.getrlimit(what)  # which it inherited
+        most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        with suppress(OSError):  # it has ended already
+            resource.prlimit(pid, what, (most, most))
+    with suppress(OSError):
+        file = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(file, b"1000")
+        finally:
+            os.close(file)
+
+
+def own_children() -> list[int]:
+    """Give the pids of our children, dead ones too; one that dies meanwhile can hide another."""
+    own = os.getpid()  # also the id of the thread that gets the orphans
+    try:
+        return [int(pid) for pid in Path(f"/proc/{own}/task/{own}/children").read_text().split()]
+    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+        return children_among_all()
+
+
+def children_among_all() -> list[int]:
+    """Give the same by a look at every process."""
+    everyone = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+    return [pid for pid in everyone if parent_of(pid) == os.getpid()]
+
+
+def parent_of(pid: int) -> int | None:
+    """Give the pid of the parent of a process; None if there is no such process."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    return int(status.rpartition(b")")[2].split()[1])
+
+
+def reap(pid: int) -> bool:
+    """Reap a child if it is dead; gives whether it is gone."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
+    except ChildProcessError:
+        return True
+
+
+def control(option: int, value: int) -> str:
+    """Call prctl; gives the error's text, empty if there is none."""
+    import ctypes  # only the daemon needs it
+
+    number = ctypes.c_ulong
+    libc = ctypes.CDLL(None, use_errno=True)
+    failed = libc.prctl(option, number(value), number(0), number(0), number(0))
+    return os.strerror(ctypes.get_errno()) if failed else ""
+
+
+def have_pidfds() -> bool:
+    """Tell whether processes can be waited for by descriptor (not before Linux 5.3)."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError:
+        return False
+    return True
