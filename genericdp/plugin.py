@@ -132,6 +132,7 @@ class Plugin:
                         self._kubelet.path,
                         endpoint=endpoint,
                         resource=self.resource,
+                        options=self._service.options(),
                         timeout_seconds=self._timing.register,
                     )
         except TimeoutError as error:

@@ -42,22 +42,19 @@ def _varint(number: int) -> bytes:
 
 def options(*, pre_start_required: bool = False, preferred_allocation: bool = False) -> bytes:
     """Give the answer to GetDevicePluginOptions."""
-    return _options(pre_start_required, preferred_allocation).SerializeToString()
-
-
-def _options(pre_start_required: bool, preferred: bool) -> api.DevicePluginOptions:  # noqa: FBT001
     return api.DevicePluginOptions(
-        pre_start_required=pre_start_required, get_preferred_allocation_available=preferred
-    )
+        pre_start_required=pre_start_required,
+        get_preferred_allocation_available=preferred_allocation,
+    ).SerializeToString()
 
 
-def registration(*, endpoint: str, resource: str) -> bytes:
+def registration(*, endpoint: str, resource: str, options: bytes) -> bytes:
     """Give the request that registers a socket; the options in it are for old kubelets (REG-7)."""
     return api.RegisterRequest(
         version=VERSION,
         endpoint=endpoint,
         resource_name=resource,
-        options=_options(False, False),  # noqa: FBT003
+        options=api.DevicePluginOptions.FromString(options),
     ).SerializeToString()
 
 
@@ -68,6 +65,14 @@ def requested_ids(request: bytes) -> tuple[tuple[str, ...], ...]:
     except DecodeError as error:
         raise InvalidCallError(f"the request is no AllocateRequest: {error}") from error
     return tuple(tuple(container.devices_ids) for container in parsed.container_requests)
+
+
+def started_ids(request: bytes) -> tuple[str, ...]:
+    """Take a PreStartContainerRequest apart: the container's ids; raises InvalidCallError."""
+    try:
+        return tuple(api.PreStartContainerRequest.FromString(request).devices_ids)
+    except DecodeError as error:
+        raise InvalidCallError(f"the request is no PreStartContainerRequest: {error}") from error
 
 
 def allocation(containers: Iterable[ContainerEdits]) -> bytes:

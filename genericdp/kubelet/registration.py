@@ -36,12 +36,16 @@ class RegistrationError(KubeletError):
         self.permanent = permanent
 
 
-async def register(folder: Path, *, endpoint: str, resource: str, timeout_seconds: float) -> None:
+async def register(
+    folder: Path, *, endpoint: str, resource: str, options: bytes, timeout_seconds: float
+) -> None:
     """Register the socket ``endpoint`` of the folder; raises RegistrationError.
+
+    ``options`` is what the socket answers to GetDevicePluginOptions.
 
     The kubelet calls the socket back before it answers (REG-1), for up to 10 s.
     """
-    request = messages.registration(endpoint=endpoint, resource=resource)
+    request = messages.registration(endpoint=endpoint, resource=resource, options=options)
     async with _channel(folder / KUBELET_SOCKET) as channel:
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
             "/v1beta1.Registration/Register"

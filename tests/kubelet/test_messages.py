@@ -62,10 +62,21 @@ def test_an_answer_has_an_entry_for_each_container() -> None:
     )
 
 
-def test_a_registration_names_version_endpoint_and_resource() -> None:
+def test_the_ids_of_a_container_that_starts_are_taken_out() -> None:
+    request = api.PreStartContainerRequest(devices_ids=["b", "a"])
+    assert messages.started_ids(request.SerializeToString()) == ("b", "a")
+    with pytest.raises(InvalidCallError, match="no PreStartContainerRequest"):
+        messages.started_ids(b"\xff\xff\xff")
+
+
+def test_a_registration_names_version_endpoint_resource_and_options() -> None:
+    """REG-7: the options are for old kubelets; the same as the socket answers."""
+    options = messages.options(pre_start_required=True)
     request = api.RegisterRequest.FromString(
-        messages.registration(endpoint="a.sock", resource="example.com/a")
+        messages.registration(endpoint="a.sock", resource="example.com/a", options=options)
     )
+    assert request.options.pre_start_required
+    assert not request.options.get_preferred_allocation_available
     assert (request.version, request.endpoint, request.resource_name) == (
         "v1beta1",
         "a.sock",
