@@ -1,0 +1,176 @@
+"""Probes of files: what is expected of a content, and files that are odd."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericdp.devices.checks import FileRead
+from genericdp.health.fileprobe import judged, number, probe, probe_many, shown
+from genericdp.host.root import Root
+from tests.health.made import device
+
+if TYPE_CHECKING:
+    from genericdp.health.outcome import Outcome
+
+MACHINE = Root(Path("/"))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected", "wrong"),
+    [
+        ("4: ACTIVE\n", {"regex": "ACTIVE"}, ""),
+        ("1: DOWN\n", {"regex": "ACTIVE"}, "'1: DOWN', not matching 'ACTIVE'"),
+        ("up\n", {"equals": "up"}, ""),
+        (" up \n", {"equals": "up"}, ""),
+        ("up2", {"equals": "up"}, "'up2', not 'up'"),
+        ("", {"equals": ""}, ""),
+        ("\n", {"equals": "up"}, "'', not 'up'"),
+        ("95\n", {"max": 90.0}, "'95', more than 90"),
+        ("90", {"min": 90.0, "max": 90.0}, ""),
+        ("-3", {"min": 0.5}, "'-3', less than 0.5"),
+        ("0x1F", {"min": 31.0, "max": 31.0}, ""),
+        ("1e3", {"min": 1000.0, "max": 1000.0}, ""),
+        ("abc", {"max": 90.0}, "'abc', which is no number"),
+        ("nan", {"max": 90.0}, "'nan', which is no number"),
+        ("inf", {"min": 90.0}, "'inf', which is no number"),
+        ("1e999", {"min": 90.0}, "'1e999', which is no number"),
+        ("95 %", {"max": 99.0}, "'95 %', which is no number"),
+        ("5", {"regex": "5", "max": 4.0}, "'5', more than 4"),
+        ("5", {"regex": "6", "max": 4.0}, "'5', not matching '6'"),
+        ("5", {"equals": "5", "regex": "^5$", "min": 5.0, "max": 5.0}, ""),
+        ("a\0b\x1b[2J", {"equals": "x"}, r"'a\x00b\x1b[2J', not 'x'"),
+        ("x" * 61, {"equals": "x"}, f"'{'x' * 60}…', not 'x'"),
+    ],
+)
+def test_a_content_is_judged(content: str, expected: dict[str, object], wrong: str) -> None:
+    check = FileRead(path="/sys/x", **expected)  # type: ignore[arg-type]
+    assert judged(check, content) == (f"/sys/x is {wrong}" if wrong else "")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1_000", "٣", "0x", "x1", "1.2.3", "--1", ".", "e5", "0b1", "1 2", "infinity"]
+)
+def test_what_looks_like_a_number_need_not_be_one(text: str) -> None:
+    assert number(text) is None
+
+
+@given(st.text() | st.from_regex(r"[+-]?[0-9xXa-fA-F.eE]*", fullmatch=True))
+def test_no_text_raises_and_numbers_are_finite(text: str) -> None:
+    value = number(text)
+    assert value is None or isinstance(value, int) or math.isfinite(value)
+    assert len(shown(text)) <= 63
+    assert shown(text).isprintable()
+
+
+@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False))
+def test_each_number_is_read(value: float) -> None:
+    assert number(str(value)) == pytest.approx(value)
+
+
+def test_a_number_of_a_million_digits_is_no_trouble() -> None:
+    assert number("9" * 1_000_000) is None
+    assert judged(FileRead(path="/x", max=1.0), f"0x{'f' * 1_000_000}").endswith("more than 1")
+
+
+async def outcome(path: Path | str, root: Root = MACHINE, **expected: object) -> Outcome:
+    check = FileRead(path=str(path), **(expected or {"equals": "1"}))  # type: ignore[arg-type]
+    return await probe(check, device("a"), resource="r", root=root, timeout_seconds=5)
+
+
+async def test_a_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    file.write_text("1\n")
+    found = await outcome(file)
+    assert (found.ok, found.reason) == (True, "")
+    file.write_text("0\n")
+    found = await outcome(file)
+    assert (found.ok, found.reason) == (False, f"{file} is '0', not '1'")
+
+
+async def test_attributes_of_sysfs_and_procfs_are_read() -> None:
+    for path in ("/proc/self/status", "/proc/sys/kernel/ostype", "/sys/kernel/mm"):
+        found = await outcome(path, regex="Name:|Linux")
+        directory = f"{path} cannot be read: Is a directory"
+        assert found.reason == ("" if path.startswith("/proc") else directory)
+
+
+async def test_files_that_are_odd_have_a_reason(tmp_path: Path) -> None:
+    fifo, waiting = tmp_path / "fifo", tmp_path / "waiting"
+    os.mkfifo(fifo)
+    os.mkfifo(waiting)
+    writer = os.open(waiting, os.O_RDWR | os.O_NONBLOCK)
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    try:
+        for path, reason in (
+            (tmp_path / "none", "does not exist"),
+            (tmp_path / "none" / "below", "does not exist"),
+            (fifo, "is '', not '1'"),
+            (waiting, "has nothing to read"),
+            (tmp_path, "cannot be read: Is a directory"),
+            (loop, "cannot be read: Too many levels of symbolic links"),
+            ("/dev/zero", "has more than 1 MiB"),
+            ("/a\0b", "cannot be read: embedded null byte"),
+        ):
+            assert (await outcome(path)).reason == f"{path} {reason}".replace("\0", r"\x00")
+    finally:
+        os.close(writer)
+
+
+async def test_a_file_that_may_not_be_read_has_a_reason(tmp_path: Path) -> None:
+    class Forbidden(Root):
+        def descriptor(self, path: str, flags: int) -> int:
+            raise PermissionError(13, "Permission denied", path)
+
+    found = await outcome("/sys/x", Forbidden(tmp_path))
+    assert found.reason == "/sys/x cannot be read: Permission denied"
+
+
+@pytest.mark.parametrize(("size", "ok"), [(1024 * 1024, True), (1024 * 1024 + 1, False)])
+async def test_a_mebibyte_is_read_and_no_more(tmp_path: Path, size: int, ok: bool) -> None:
+    file = tmp_path / "big"
+    file.write_bytes(b"x" * size)
+    assert (await outcome(file, regex="x$")).ok is ok
+
+
+async def test_wildcards_and_links_are_no_patterns(tmp_path: Path) -> None:
+    """As literal after expansion: a serial may be ``*``; a copied tree's links stay within it."""
+    (tmp_path / "a").write_text("0")
+    assert (await outcome(tmp_path / "*")).reason == f"{tmp_path}/* does not exist"
+    (tmp_path / "sys").mkdir()
+    (tmp_path / "sys" / "state").write_text("1")
+    (tmp_path / "link").symlink_to("/sys/state")
+    assert (await outcome("/link", Root(tmp_path))).ok
+
+
+async def test_bytes_that_are_no_text_are_shown_escaped(tmp_path: Path) -> None:
+    (tmp_path / "vpd").write_bytes(b"\x82\xff\0\x1b")
+    found = await outcome("/vpd", Root(tmp_path))
+    assert found.reason == r"/vpd is '\x82\xff\x00\x1b', not '1'"
+
+
+async def test_a_read_that_hangs_ends_at_its_timeout(tmp_path: Path) -> None:
+    """Brought back by reading on the loop, where nothing would end it."""
+    go = threading.Event()
+
+    class Hanging(Root):
+        def descriptor(self, path: str, flags: int) -> int:
+            if path.endswith("hangs"):
+                go.wait()
+            return super().descriptor(path, flags)
+
+    (tmp_path / "well").write_text("1")
+    checks = [FileRead(path=path, equals="1") for path in ("/hangs", "/well")]
+    try:
+        found = await probe_many(checks, root=Hanging(tmp_path), timeout_seconds=0.2)
+    finally:
+        go.set()
+    assert [one.reason for one in found] == ["reading /hangs does not end", ""]

@@ -1,0 +1,180 @@
+"""The kernel's own errors: a loop device whose file is cut off under it. Needs root."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import time
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.health.kernellog import KernelLog
+from genericdp.host.kmsg import PATH, open_log
+from tests.health.test_kernellog import watched
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+ADD, REMOVE, SET_FD, CLR_FD = 0x4C80, 0x4C81, 0x4C00, 0x4C01
+MEBIBYTE = 1024 * 1024
+
+
+def _why_not() -> str:
+    if os.geteuid() != 0 or not os.access("/dev/loop-control", os.R_OK | os.W_OK):
+        return "making loop devices needs root and /dev/loop-control"
+    try:
+        open_log().close()
+    except OSError as error:
+        return f"{PATH} cannot be read: {error}"
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(_why_not()), reason=_why_not())
+
+
+@contextmanager
+def loop_device(control: int, number: int, backing: Path) -> Iterator[None]:
+    """A loop device of a file of a mebibyte."""
+    backing.write_bytes(b"x" * MEBIBYTE)
+    try:
+        fcntl.ioctl(control, ADD, number)
+    except OSError as error:
+        pytest.skip(f"no loop device can be added here: {error}")
+    device = os.open(f"/dev/loop{number}", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        file = os.open(backing, os.O_RDWR | os.O_CLOEXEC)
+        fcntl.ioctl(device, SET_FD, file)
+        os.close(file)
+        yield
+    finally:
+        with suppress(OSError):  # it was never set
+            fcntl.ioctl(device, CLR_FD, 0)
+        os.close(device)
+        fcntl.ioctl(control, REMOVE, number)
+
+
+class Loops:
+    """Loop devices of one test."""
+
+    def __init__(self, folder: Path, numbers: range) -> None:
+        self.numbers = numbers
+        self.files = {number: folder / str(number) for number in numbers}
+        self.since = time.monotonic() - 0.2  # the kernel's clock may be a little behind
+
+    def cut_off(self, number: int) -> None:
+        """Let there be nothing left to read."""
+        os.truncate(self.files[number], 0)
+
+
+@pytest.fixture
+def loops(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Loops]:
+    """Each test has its own numbers: the log keeps what was said of the others."""
+    control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        # Another run of such tests has to wait.
+        fcntl.flock(control, fcntl.LOCK_EX)
+        loops = Loops(tmp_path, request.param)
+        with ExitStack() as devices:
+            for number, file in loops.files.items():
+                devices.enter_context(loop_device(control, number, file))
+            yield loops
+    finally:
+        os.close(control)
+
+
+def fails_to_read(number: int) -> bool:
+    """Read a sector from the disk, past the page cache's read-ahead."""
+    descriptor = os.open(f"/dev/loop{number}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.pread(descriptor, 4096, MEBIBYTE // 2)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+class Follower:
+    """A daemon's view of the loop devices of one test, which were there all its time."""
+
+    def __init__(self, numbers: range, since: float, recover_after_seconds: int | None) -> None:
+        self._moved = asyncio.Event()
+        self._ahead = 0.0
+        self.log = KernelLog(lambda _: self._moved.set(), now=self.now)
+        names = [f"loop{number}" for number in numbers]
+        devices = [watched(one, recover_after_seconds=recover_after_seconds) for one in names]
+        # Lines of former runs of this test are still in the log.
+        self.log.watch("r", devices, appeared=dict.fromkeys(names, since))
+
+    def now(self) -> float:
+        return time.monotonic() + self._ahead
+
+    def wait_until(self, when: float) -> None:
+        self._ahead = when - time.monotonic()
+
+    @property
+    def struck(self) -> list[str]:
+        return sorted(self.log.reasons("r"))
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not reached():
+                self._moved.clear()
+                await self._moved.wait()
+
+
+@asynccontextmanager
+async def following(
+    loops: Loops, *, recover_after_seconds: int | None = None
+) -> AsyncIterator[Follower]:
+    follower = Follower(loops.numbers, loops.since, recover_after_seconds)
+    try:
+        await follower.log.caught_up()
+        yield follower
+    finally:
+        follower.log.close()
+
+
+@pytest.mark.parametrize("loops", [range(80, 82)], indirect=True)
+async def test_an_error_of_the_kernel_strikes_exactly_its_device(loops: Loops) -> None:
+    """And stays over a restart, until it recovers as configured."""
+    first, second = loops.numbers
+    async with following(loops) as log:
+        assert log.struck == []
+        loops.cut_off(first)
+        assert fails_to_read(first)
+        assert not fails_to_read(second)
+        await log.until(lambda: bool(log.struck))
+        assert log.struck == [f"loop{first}"]
+        [reason] = log.log.reasons("r").values()
+        assert f"] I/O error, dev loop{first}, sector " in reason
+    async with following(loops) as log:
+        assert log.struck == [f"loop{first}"]
+    async with following(loops, recover_after_seconds=60) as log:
+        assert log.struck == [f"loop{first}"]
+        well_again = log.log.next_recovery(log.now())
+        assert well_again is not None
+        assert loops.since + 60 <= well_again <= time.monotonic() + 60
+        log.wait_until(well_again)
+        assert log.struck == []
+
+
+@pytest.mark.parametrize("loops", [range(82, 84)], indirect=True)
+async def test_a_line_that_user_space_wrote_is_ignored(loops: Loops) -> None:
+    """Brought back by leaving ``by_kernel`` out of ``_take``."""
+    first, second = loops.numbers
+    async with following(loops) as log:
+        for prefix in ("", "<0>", "<3>"):
+            writer = os.open(PATH, os.O_WRONLY | os.O_CLOEXEC)
+            line = f"{prefix}I/O error, dev loop{first}, sector 0 (a test of genericdp)\n"
+            os.write(writer, line.encode())
+            os.close(writer)
+        loops.cut_off(second)
+        assert fails_to_read(second)  # its line is behind the others
+        await log.until(lambda: bool(log.struck))
+        assert log.struck == [f"loop{second}"]

@@ -1,0 +1,153 @@
+"""Looks in batches: what hangs holds up nothing else, and costs one thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.health import looks
+from genericdp.health.looks import MOST_AT_ONCE, Look, look_at_all
+from genericdp.host.workers import in_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Stuck:
+    """Looks that hang until they are let go."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.go = threading.Event()
+        self.over = threading.Semaphore(0)
+
+    def look(self, what: str) -> Look:
+        return Look(what, self._work)
+
+    def _work(self) -> str:
+        self.begun += 1
+        self.go.wait()
+        self.over.release()
+        return ""
+
+
+@contextmanager
+def stuck() -> Iterator[Stuck]:
+    made = Stuck()
+    try:
+        yield made
+    finally:
+        made.go.set()
+
+
+def good(what: str) -> Look:
+    return Look(what, lambda: "")
+
+
+def noting(what: str, ended: list[str]) -> Look:
+    def work() -> str:
+        ended.append(what)
+        return ""
+
+    return Look(what, work)
+
+
+async def test_the_outcomes_come_in_the_order_of_the_looks() -> None:
+    batch = [Look(f"look {n}", lambda n=n: f"{n}" if n % 2 else "") for n in range(9)]  # type: ignore[misc]
+    outcomes = await look_at_all(batch, timeout_seconds=5)
+    assert [(one.ok, one.reason) for one in outcomes] == [
+        (n % 2 == 0, f"{n}" if n % 2 else "") for n in range(9)
+    ]
+    assert all(0 <= one.seconds < 5 for one in outcomes)
+
+
+async def test_nothing_to_look_at_is_nothing() -> None:
+    assert await look_at_all([], timeout_seconds=5) == []
+
+
+async def test_one_that_hangs_ends_at_its_timeout_and_the_others_before() -> None:
+    """Without another thread after ``PATIENCE_SECONDS`` the last look waits for the first."""
+    ended: list[str] = []
+    with stuck() as hanging:
+        batch = [
+            good("first"),
+            hanging.look("reading /hangs"),
+            noting("last", ended),
+        ]
+        whole = asyncio.gather(look_at_all(batch, timeout_seconds=0.5))
+        async with asyncio.timeout(0.4):
+            while not ended:
+                await asyncio.sleep(0.005)
+        [outcomes] = await whole
+    assert [one.reason for one in outcomes] == ["", "reading /hangs does not end", ""]
+    assert outcomes[1].seconds >= 0.5
+
+
+async def test_while_it_hangs_no_other_look_of_its_name_is_begun() -> None:
+    with stuck() as hanging:
+        for _ in range(3):
+            [outcome] = await look_at_all([hanging.look("reading /a")], timeout_seconds=0.02)
+            assert outcome.reason == "reading /a does not end"
+        assert hanging.begun == 1
+        hanging.go.set()
+        await in_worker(lambda: hanging.over.acquire(timeout=5))
+        async with asyncio.timeout(5):
+            while not (await look_at_all([good("reading /a")], timeout_seconds=5))[0].ok:
+                await asyncio.sleep(0.005)
+    assert "reading /a" not in looks._hanging
+
+
+async def test_so_many_threads_and_no_more_hang_in_one_batch_at_once() -> None:
+    with stuck() as hanging:
+        batch = [hanging.look(f"reading /many/{n}") for n in range(10)]
+        outcomes = await look_at_all([*batch, good("last")], timeout_seconds=0.3)
+        # Given up by four and four and two.
+        assert [one.ok for one in outcomes] == [False] * 10 + [True]
+        began = sorted(one.began for one in batch if one.began is not None)
+        assert began[MOST_AT_ONCE] - began[0] >= 0.25
+
+
+async def test_a_batch_that_is_cancelled_begins_no_more_looks() -> None:
+    begun: list[str] = []
+    with stuck() as hanging:
+        later = [noting("later", begun)]
+        batch = asyncio.gather(look_at_all([hanging.look("now"), *later], timeout_seconds=5))
+        async with asyncio.timeout(5):
+            while not hanging.begun:
+                await asyncio.sleep(0)
+        batch.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await batch
+    await in_worker(lambda: hanging.over.acquire(timeout=5))
+    assert begun == []
+
+
+async def test_where_no_thread_can_be_started_that_is_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    with stuck() as hanging:
+        idle = [hanging.look(f"keep {n}") for n in range(8)]
+        busy = [asyncio.gather(look_at_all([one], timeout_seconds=5)) for one in idle]
+        await asyncio.sleep(0.1)
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        outcomes = await look_at_all([good("reading /b"), good("reading /c")], timeout_seconds=5)
+        monkeypatch.undo()
+        hanging.go.set()
+        await asyncio.gather(*busy)
+    assert [one.reason for one in outcomes] == [
+        "reading /b cannot be begun: can't start new thread",
+        "reading /c cannot be begun: can't start new thread",
+    ]
+
+
+async def test_a_mistake_of_ours_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await look_at_all([Look("wrong", lambda: str(1 // 0))], timeout_seconds=5)
