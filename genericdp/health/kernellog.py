@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from genericdp.devices.device import Device
-    from genericdp.devices.inventory import Identity
     from genericdp.health.logmatch import Names, Rule, Stems
     from genericdp.host.kmsg import Log, Record
 
@@ -47,13 +46,56 @@ class _Watcher:
     recover_after_seconds: int | None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Entry:
+    """A device of a resource."""
+
+    device: Device
+    since: float
+    watchers: tuple[tuple[Rule, _Watcher], ...]
+
+
 @dataclass(slots=True)
 class _Watched:
     """What a resource watches."""
 
-    since: dict[str, tuple[Identity, float]] = field(default_factory=dict)
-    """From when lines about a device count, by key."""
-    index: dict[Rule, dict[Stems, list[_Watcher]]] = field(default_factory=dict)
+    entries: dict[str, _Entry] = field(default_factory=dict)
+    """By the device's key."""
+    index: dict[Rule, dict[Stems, dict[int, _Watcher]]] = field(default_factory=dict)
+    """The watchers by what a line must name, and then by identity."""
+
+    def set(self, devices: Iterable[Device], since: Callable[[Device], float]) -> None:
+        """Watch exactly these; ``since`` says from when lines count for one that is new here."""
+        kept, self.entries = self.entries, {}
+        rules: dict[int, Rule] = {}
+        for device in devices:
+            old = kept.pop(device.key, None)
+            if old is not None and old.device is device:  # mostly nothing changes, of thousands
+                self.entries[device.key] = old
+                continue
+            same = old is not None and old.device.identity == device.identity
+            entry = _entry(device, old.since if old and same else since(device), rules)
+            if old is not None:
+                self._leave(old)
+            if entry.watchers:
+                self._enter(entry)
+        for entry in kept.values():
+            self._leave(entry)
+
+    def _enter(self, entry: _Entry) -> None:
+        self.entries[entry.device.key] = entry
+        for rule, watcher in entry.watchers:
+            alike = self.index.setdefault(rule, {})
+            alike.setdefault(stems_of(watcher.names), {})[id(watcher)] = watcher
+
+    def _leave(self, entry: _Entry) -> None:
+        for rule, watcher in entry.watchers:
+            alike, stems = self.index[rule], stems_of(watcher.names)
+            del alike[stems][id(watcher)]
+            if not alike[stems]:
+                del alike[stems]
+            if not alike:
+                del self.index[rule]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,9 +147,10 @@ class KernelLog:
         when the resource is first watched, and those from now on for later ones, also if one
         has taken the place of another.
         """
-        before = self._resources.get(resource)
-        watched = _watched(devices, before, appeared, self._now())
-        self._resources[resource] = watched
+        first = resource not in self._resources
+        since = -math.inf if first else self._now()
+        watched = self._resources.setdefault(resource, _Watched())
+        watched.set(devices, lambda device: appeared.get(device.key, since))
         self._follow()
 
     def forget(self, resource: str) -> None:
@@ -125,7 +168,7 @@ class KernelLog:
         watched = self._resources.get(resource)
         if watched is None:
             return {}
-        reasons = dict.fromkeys(watched.since, self._trouble) if self._trouble else {}
+        reasons = dict.fromkeys(watched.entries, self._trouble) if self._trouble else {}
         struck = self._standing(watched, self._now())
         return reasons | {one.key: one.strike.reason for one in struck}
 
@@ -206,7 +249,7 @@ class KernelLog:
         for rule, index in watched.index.items():
             # From the lines to the devices: many devices have none.
             for stems, alike in self._strikes[rule].items():
-                for watcher in index.get(stems, ()):
+                for watcher in index.get(stems, {}).values():
                     if (one := _stands(watcher, alike, now)) is not None:
                         yield one
 
@@ -223,37 +266,21 @@ def _stands(watcher: _Watcher, alike: Mapping[Names, Strike], now: float) -> _St
     return _Standing(key=watcher.key, strike=last, until=until)
 
 
-def _watched(
-    devices: Iterable[Device],
-    before: _Watched | None,
-    appeared: Mapping[str, float],
-    now: float,
-) -> _Watched:
-    watched = _Watched()
-    since_else = -math.inf if before is None else now
-    known = {} if before is None else before.since
-    for device in devices:
-        watches = [
-            (bound.check, bound.probe.recover_after_seconds)
-            for bound in device.probes
-            if isinstance(bound.check, LogWatch)
-        ]
-        if not watches:
+def _entry(device: Device, since: float, rules: dict[int, Rule]) -> _Entry:
+    """Make an entry; ``rules`` remembers those of probes that devices have in common."""
+    watchers: list[tuple[Rule, _Watcher]] = []
+    for bound in device.probes:
+        if not isinstance(bound.check, LogWatch):
             continue
-        identity, since = known.get(device.key, (None, since_else))
-        if identity != device.identity:
-            since = appeared.get(device.key, since_else)
-        watched.since[device.key] = (device.identity, since)
-        for check, recover_after_seconds in watches:
-            watcher = _Watcher(
-                key=device.key,
-                names=names_of(check),
-                since=since,
-                recover_after_seconds=recover_after_seconds,
-            )
-            alike = watched.index.setdefault(rule_of(check), {})
-            alike.setdefault(stems_of(watcher.names), []).append(watcher)
-    return watched
+        rule = rules.get(id(bound.probe)) or rules.setdefault(id(bound.probe), rule_of(bound.check))
+        watcher = _Watcher(
+            key=device.key,
+            names=names_of(bound.check),
+            since=since,
+            recover_after_seconds=bound.probe.recover_after_seconds,
+        )
+        watchers.append((rule, watcher))
+    return _Entry(device=device, since=since, watchers=tuple(watchers))
 
 
 def _shortened(line: str) -> str:
