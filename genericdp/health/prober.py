@@ -9,23 +9,28 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from genericdp.health.kinds import run_probe
+from genericdp.devices.checks import FileRead
+from genericdp.health.kinds import run_probes
 from genericdp.health.outcome import Outcome
 from genericdp.health.schedule import Slots
 from genericdp.health.watched import Watched, asks_the_same, is_same_device, watched
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from genericdp.devices.checks import BoundProbe
     from genericdp.devices.device import Device
+    from genericdp.health.kinds import RunProbes
     from genericdp.host.root import Root
 
 log = logging.getLogger(__name__)
 
 FIRST_ROUND_SECONDS = 5.0
 """How long a resource waits for its first results before it registers."""
+
+
+Job = tuple[Watched, int]
+"""A device, and which of its probes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +65,7 @@ class Prober:
         changed: Callable[[str, Mapping[str, str]], None],
         told: Callable[[ProbeRun], None] = lambda _: None,
         now: Callable[[], float] = time.monotonic,
-        run_probe: Callable[[BoundProbe, Device, str, Root], Awaitable[Outcome]] = run_probe,
+        run_probes: RunProbes = run_probes,
     ) -> None:
         self._root = root
         self._changed = changed
@@ -68,11 +73,11 @@ class Prober:
         well)."""
         self._told = told
         self._now = now
-        self._run_probe = run_probe
+        self._run_probes = run_probes
         self._resources: dict[str, _Resource] = {}
         self._heap: list[tuple[float, int, Watched]] = []
         self._entered = 0
-        self._slots: Slots[tuple[Watched, int]] = Slots()
+        self._slots: Slots[Job] = Slots()
         self._busy: set[tuple[str, str]] = set()
         """Resource and id of each device one of whose probes waits for its turn or runs."""
         self._news = Observed(0)
@@ -138,9 +143,10 @@ class Prober:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 seen = self._news.value
-                self._queue_due()
-                for one, index in self._slots.start():
-                    tasks.create_task(self._probe(one, index), name=f"probe {one.device.id}")
+                for batch in self._queue_due():
+                    tasks.create_task(self._probe_many(batch), name="probes of files")
+                for job in self._slots.start():
+                    tasks.create_task(self._probe(job), name=f"probe {job[0].device.id}")
                 rest = self._heap[0][0] - self._now() if self._heap else None
                 if rest is None or rest > 0:
                     await until(
@@ -178,9 +184,13 @@ class Prober:
         known = self._resources.get(one.resource)
         return None if known is None else known.devices.get(one.device.id)
 
-    def _queue_due(self) -> None:
-        """Let what is due wait for its turn; probes of one device never overlap."""
+    def _queue_due(self) -> list[list[Job]]:
+        """Let what is due wait for its turn; probes of one device never overlap.
+
+        Gives the batches that need not wait: a look at a file is cheaper than a turn.
+        """
         now = self._now()
+        batches: dict[tuple[str, int], list[Job]] = {}
         while self._heap and self._heap[0][0] <= now:
             one = heapq.heappop(self._heap)[2]
             name = (one.resource, one.device.id)
@@ -188,35 +198,55 @@ class Prober:
             if index is None or name in self._busy or self._current(one) is not one:
                 continue
             self._busy.add(name)
-            self._slots.enter(one.resource, (one, index))
+            bound = one.device.probes[index]
+            if isinstance(bound.check, FileRead):
+                alike = (one.resource, bound.probe.timeout_seconds)
+                batches.setdefault(alike, []).append((one, index))
+            else:
+                self._slots.enter(one.resource, (one, index))
+        return list(batches.values())
 
-    async def _probe(self, one: Watched, index: int) -> None:
+    async def _probe(self, job: Job) -> None:
         try:
-            if self._current(one) is one:
-                outcome = await self._outcome(one, index)
-                if self._current(one) is one:
-                    self._enter(one, index, outcome)
+            if self._current(job[0]) is job[0]:
+                self._enter(job, (await self._outcomes([job]))[0])
         finally:
-            self._busy.discard((one.resource, one.device.id))
-            self._slots.leave(one.resource)
-            current = self._current(one)
-            if current is not None:
-                self._plan(current)
-            self._news.value += 1
+            self._slots.leave(job[0].resource)
+            self._end(job)
 
-    async def _outcome(self, one: Watched, index: int) -> Outcome:
-        bound = one.device.probes[index]
-        begun = self._now()
+    async def _probe_many(self, jobs: list[Job]) -> None:
         try:
-            return await self._run_probe(bound, one.device, one.resource, self._root)
+            for job, outcome in zip(jobs, await self._outcomes(jobs), strict=True):
+                self._enter(job, outcome)
+        finally:
+            for job in jobs:
+                self._end(job)
+
+    def _end(self, job: Job) -> None:
+        one = job[0]
+        self._busy.discard((one.resource, one.device.id))
+        current = self._current(one)
+        if current is not None:
+            self._plan(current)
+        self._news.value += 1
+
+    async def _outcomes(self, jobs: Sequence[Job]) -> Sequence[Outcome]:
+        begun = self._now()
+        resource = jobs[0][0].resource
+        runs = [(one.device.probes[index], one.device) for one, index in jobs]
+        try:
+            return await self._run_probes(runs, resource, self._root)
         except Exception as error:
             # A mistake of ours in one probe must not end those of all other devices (K6).
-            log.exception("unexpected failure", extra={"resource": one.resource})
+            log.exception("unexpected failure", extra={"resource": resource})
             reason = f"unexpected failure: {error}"
-            return Outcome(ok=False, reason=reason, seconds=self._now() - begun)
+            return [Outcome(ok=False, reason=reason, seconds=self._now() - begun)] * len(jobs)
 
-    def _enter(self, one: Watched, index: int, outcome: Outcome) -> None:
+    def _enter(self, job: Job, outcome: Outcome) -> None:
         """Take a result; tell if it makes a difference to what a person or kubelet sees."""
+        one, index = job
+        if self._current(one) is not one:
+            return
         name = str(one.device.probes[index].check)
         before = self.reasons(one.resource).get(one.device.id, "")
         one.enter(index, outcome, self._now())

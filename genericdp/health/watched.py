@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from genericdp.devices.checks import LogWatch
-from genericdp.health.schedule import next_run, second_run, share_of_period
+from genericdp.devices.checks import FileRead, LogWatch
+from genericdp.health.schedule import in_step, next_run, second_run, share_of_period
 from genericdp.health.thresholds import PRESUMED, UNPROBED, ProbeState, after, verdict
 
 if TYPE_CHECKING:
@@ -50,9 +50,11 @@ class Watched:
         begun = now if due is None else due
         if first:
             share = share_of_period(self.resource, self.device.id, str(index))
-            self.due[index] = second_run(now, probe.period_seconds, share)
+            due = second_run(now, probe.period_seconds, share)
         else:
-            self.due[index] = next_run(begun, now, probe.period_seconds)
+            due = next_run(begun, now, probe.period_seconds)
+        files = isinstance(self.device.probes[index].check, FileRead)
+        self.due[index] = in_step(due, probe.period_seconds) if files else due
 
     @property
     def is_settled(self) -> bool:

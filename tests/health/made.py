@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from genericdp.devices.checks import BoundProbe, FileRead
+from genericdp.devices.checks import BoundProbe, Check, CommandRun, FileRead
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.model import FileCheck, Probe
@@ -14,11 +14,14 @@ def probe(**settings: object) -> Probe:
     return Probe(check=FileCheck(path=parse("/x"), equals=parse("1")), **settings)  # type: ignore[arg-type]
 
 
-def device(name: str, *probes: Probe, inode: int = 1) -> Device:
-    """A device with probes; each reads a file of its own."""
+def device(name: str, *probes: Probe, inode: int = 1, file: bool = False) -> Device:
+    """A device with probes; each runs a program of its own, or reads a file of its own."""
+
+    def check(path: str) -> Check:
+        return FileRead(path=path, equals="1") if file else CommandRun(argv=(path,))
+
     bound = tuple(
-        BoundProbe(probe=one, check=FileRead(path=f"/{name}/{i}", equals="1"))
-        for i, one in enumerate(probes)
+        BoundProbe(probe=one, check=check(f"/{name}/{i}")) for i, one in enumerate(probes)
     )
     path = f"/dev/{name}"
     return Device(id=name, key=path, path=path, identity=Identity(inode=inode), probes=bound)

@@ -26,9 +26,14 @@ class Probes:
         self.running = Counter()
         self.most = Counter()
         self.changes = Observed(())
+        self.batches = []
 
-    async def run(self, bound, one, resource, root):
-        path = bound.check.path
+    async def run(self, runs, resource, root):
+        self.batches.append(len(runs))
+        return await asyncio.gather(*(self.run_one(*one, resource) for one in runs))
+
+    async def run_one(self, bound, one, resource):
+        path = str(bound.check).split()[1]
         for name in (one.id, resource, "all"):
             self.running[name] += 1
             self.most[name] = max(self.most[name], self.running[name])
@@ -54,7 +59,7 @@ class Probes:
 
 @asynccontextmanager
 async def probing(probes, root, told=lambda _: None):
-    prober = Prober(Root(root), changed=probes.changed, told=told, run_probe=probes.run)
+    prober = Prober(Root(root), changed=probes.changed, told=told, run_probes=probes.run)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(prober.run())
         try:
@@ -71,7 +76,7 @@ async def test_a_device_is_unhealthy_until_its_first_result(tmp_path):
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         prober.watch(R, named(device("a", probe())))
-        assert prober.reasons(R) == {"a": f"file /a/0: {NOT_PROBED}"}
+        assert prober.reasons(R) == {"a": f"exec /a/0: {NOT_PROBED}"}
         assert await prober.first_round(R)
         assert prober.reasons(R) == {}
     assert probes.changes.value == (("a", ""),)
@@ -83,7 +88,7 @@ async def test_all_probes_must_pass_and_the_reason_names_the_one_that_does_not(t
     async with probing(probes, tmp_path) as prober:
         prober.watch(R, named(device("a", probe(), probe())))
         assert await prober.first_round(R)
-        assert prober.reasons(R) == {"a": "file /a/1: broken"}
+        assert prober.reasons(R) == {"a": "exec /a/1: broken"}
 
 
 async def test_a_device_flips_after_its_threshold_and_recovers(tmp_path):
@@ -97,11 +102,11 @@ async def test_a_device_flips_after_its_threshold_and_recovers(tmp_path):
         await until(lambda: bool(prober.reasons(R)), probes.changes, timeout_seconds=5)
         failures = [one.outcome.reason for one in told]
         assert failures[-2:] == ["broken", "broken"]
-        assert prober.reasons(R) == {"a": "file /a/0: broken"}
+        assert prober.reasons(R) == {"a": "exec /a/0: broken"}
         probes.outcomes["/a/0"] = OK
         await until(lambda: not prober.reasons(R), probes.changes, timeout_seconds=5)
-    assert [text for _, text in probes.changes.value] == ["", "file /a/0: broken", ""]
-    assert prober.results(R)["a"]["file /a/0"] is OK
+    assert [text for _, text in probes.changes.value] == ["", "exec /a/0: broken", ""]
+    assert prober.results(R)["a"]["exec /a/0"] is OK
 
 
 async def test_a_state_that_did_not_change_is_not_told(tmp_path):
@@ -155,7 +160,7 @@ async def test_a_device_that_was_replaced_has_to_prove_itself_anew(tmp_path):
         await prober.first_round(R)
         probes.outcomes["/a/0"] = None
         prober.watch(R, named(device("a", probe(), inode=2)))
-        assert prober.reasons(R) == {"a": f"file /a/0: {NOT_PROBED}"}
+        assert prober.reasons(R) == {"a": f"exec /a/0: {NOT_PROBED}"}
         await probes.after(2)
 
 
@@ -167,7 +172,7 @@ async def test_a_device_that_vanishes_and_returns_has_to_prove_itself_anew(tmp_p
         prober.watch(R, {})
         assert prober.reasons(R) == {}
         prober.watch(R, named(device("a", probe(initial_delay_seconds=5))))
-        assert prober.reasons(R) == {"a": f"file /a/0: {NOT_PROBED}"}
+        assert prober.reasons(R) == {"a": f"exec /a/0: {NOT_PROBED}"}
 
 
 async def test_a_reload_that_adds_a_probe_keeps_a_well_device_healthy(tmp_path):
@@ -223,7 +228,7 @@ async def test_a_mistake_of_ours_in_one_probe_ends_no_other_one(tmp_path, caplog
     async with probing(probes, tmp_path) as prober:
         prober.watch(R, named(device("a", probe()), device("b", probe())))
         assert await prober.first_round(R)
-        assert prober.reasons(R) == {"a": "file /a/0: unexpected failure: oops"}
+        assert prober.reasons(R) == {"a": "exec /a/0: unexpected failure: oops"}
     assert "unexpected failure" in caplog.text
 
 
@@ -234,3 +239,16 @@ async def test_resources_without_probes_cost_nothing(tmp_path):
         assert await prober.first_round(R, timeout_seconds=0)
         assert prober.reasons(R) == {}
         assert prober.results(R) == {}
+
+
+async def test_files_are_looked_at_together_and_wait_for_no_turn(tmp_path):
+    probes = Probes()
+    probes.outcomes |= {f"/h{i}/0": None for i in range(40)}
+    async with probing(probes, tmp_path) as prober:
+        hanging = [device(f"h{i}", probe()) for i in range(40)]
+        files = [device(f"f{i}", probe(period_seconds=0.2), file=True) for i in range(200)]
+        prober.watch(R, named(*hanging, *files))
+        await probes.after(4 + 3 * 200)
+    # At once, then in 40 steps of each period.
+    assert max(probes.batches) == 200
+    assert sum(one > 1 for one in probes.batches) < 3 * 42
