@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -52,7 +53,8 @@ class Child:
     mark: int
 
 
-_marks = count(1)
+# From anywhere: another daemon, or what one before us left, must not have the same.
+_marks = count(int.from_bytes(os.urandom(7)))
 _running: dict[int, Child | None] = {}
 """What has not ended yet, by mark; None while it is being spawned: its pid is not known yet."""
 _contained = False
@@ -141,15 +143,17 @@ async def _exterminate(mark: int) -> bool:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE
     pause = 0.001
-    while stopped := await _stop(mark, deadline):
+    while True:
+        left = mark in _sweep()  # a dead one may have started another
+        stopped = await _stop(mark, deadline)
+        if not left and not stopped:
+            return True
         await signal_marked(mark, signal.SIGKILL)
-        _sweep()
         if loop.time() > deadline:
             log.warning("%d processes of a command cannot be killed", len(stopped))
             return False
         await asyncio.sleep(pause)
         pause = min(2 * pause, 0.1)
-    return True
 
 
 async def _stop(mark: int, deadline: float) -> set[int]:
@@ -162,12 +166,12 @@ async def _stop(mark: int, deadline: float) -> set[int]:
 
 
 def _sweep() -> set[int]:
-    """Reap dead strays, kill those whose command has ended; gives the marks of the living.
+    """Reap dead strays, kill those whose command has ended; gives the marks of all of them.
 
     A stray is what a command left to us when it died. What others left to us (we may be PID 1 of
     a container) is reaped only; children of our own session are somebody else's to wait for.
     """
-    living: set[int] = set()
+    found: set[int] = set()
     known = _running_pids()
     for pid in own_children() if _contained else ():
         mark = mark_of(pid)
@@ -175,12 +179,12 @@ def _sweep() -> set[int]:
             continue
         if mark == UNMARKED:
             _reap_foreign(pid)
-        elif not reap(pid):
-            living.add(mark)
-            if mark not in _running:
-                with suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
-    return living
+            continue
+        found.add(mark)
+        if not reap(pid) and mark not in _running:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+    return found
 
 
 def _running_pids() -> set[int]:
@@ -254,7 +258,9 @@ def _waited_for_by_pidfd(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     try:
         yield
     finally:
-        asyncio.set_child_watcher(asyncio.ThreadedChildWatcher())
+        with warnings.catch_warnings():  # of a child that hangs in the kernel
+            warnings.simplefilter("ignore", RuntimeWarning)
+            asyncio.set_child_watcher(asyncio.ThreadedChildWatcher())
 
 
 async def _to_its_end(work: Coroutine[None, None, T]) -> T:

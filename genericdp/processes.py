@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MARK = 10
 """RLIMIT_LOCKS, which the module ``resource`` does not name."""
 UNMARKED, _most = resource.getrlimit(MARK)
-LARGEST_MARK = 2**31 if _most == resource.RLIM_INFINITY else max(_most, 1)
+LARGEST_MARK = 2**62 if _most == resource.RLIM_INFINITY else max(_most, 1)
 NO_NEW_PRIVS = 38
 """PR_SET_NO_NEW_PRIVS: exec grants nothing from now on; cannot be undone."""
 SUBREAPER = 36
@@ -49,21 +49,31 @@ def mark_of(pid: int) -> int | None:
 
 
 async def signal_marked(mark: int, number: int, *, but: Collection[int] = ()) -> set[int]:
-    """Send a signal to every process with a mark; gives their pids."""
+    """Send a signal to every process with a mark that is not dead; gives their pids."""
     reached = set()
+    for position, pid in enumerate(await _newest_first(), 1):
+        if position % _PROCESSES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        # This process itself bears the mark of what it forks just now.
+        if pid in but or mark_of(pid) != mark or pid == os.getpid():
+            continue
+        if not _is_dead(pid):
+            with suppress(OSError):
+                os.kill(pid, number)
+            reached.add(pid)
+    return reached
+
+
+async def _newest_first() -> list[int]:
+    """Give all pids; first those that may be elsewhere in a moment, as a chain of forks is."""
+    pids = []
     with os.scandir("/proc") as entries:
         for position, entry in enumerate(entries, 1):
-            if position % _PROCESSES_AT_ONCE == 0:
+            if position % (8 * _PROCESSES_AT_ONCE) == 0:
                 await asyncio.sleep(0)
-            if not entry.name.isdigit():
-                continue
-            pid = int(entry.name)
-            # This process itself bears the mark of what it forks just now.
-            if pid not in but and mark_of(pid) == mark and pid != os.getpid():
-                with suppress(OSError):
-                    os.kill(pid, number)
-                reached.add(pid)
-    return reached
+            if entry.name.isdigit():
+                pids.append(int(entry.name))
+    return sorted(pids, reverse=True)
 
 
 def restrict(pid: int, limits: Mapping[int, int]) -> None:
@@ -101,11 +111,22 @@ def children_among_all() -> list[int]:
 
 def parent_of(pid: int) -> int | None:
     """Give the pid of the parent of a process; None if there is no such process."""
+    status = _status(pid)
+    return int(status[1]) if status else None
+
+
+def _is_dead(pid: int) -> bool:
+    """Tell whether a process is gone or a zombie all of whose threads have ended."""
+    status = _status(pid)
+    return not status or (status[0] in b"ZX" and int(status[17]) <= 1)
+
+
+def _status(pid: int) -> list[bytes]:
+    """Give what follows the name in ``/proc/PID/stat``: state, parent, … (see proc(5))."""
     try:
-        status = Path(f"/proc/{pid}/stat").read_bytes()
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
-        return None
-    return int(status.rpartition(b")")[2].split()[1])
+        return []
 
 
 def reap(pid: int) -> bool:

@@ -19,10 +19,6 @@ from genericdp.health.output import Pipe, last_line, printable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from genericdp.devices.device import Device
-
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 GIB = 1024**3
 
 LIMITS = {
@@ -39,19 +35,6 @@ _MOST_INTERPRETER = 256  # bytes of a #! line that the kernel reads
 _Key = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 _lingering: dict[_Key, children.Child] = {}
 """Commands that could not be killed: none of them is started a second time meanwhile."""
-
-
-def command_environment(
-    resource_name: str, device: Device, declared: Mapping[str, str]
-) -> dict[str, str]:
-    """Give all that a command finds in its environment."""
-    return {
-        "PATH": PATH,
-        **declared,
-        "GENERICDP_RESOURCE": resource_name,
-        "GENERICDP_DEVICE_ID": device.id,
-        "GENERICDP_DEVICE_PATHS": ":".join(node.host_path for node in device.nodes),
-    }
 
 
 async def run(argv: Sequence[str], env: Mapping[str, str], *, timeout_seconds: float) -> Outcome:

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.health.commands import command_environment, run
+from genericdp.health.commands import run
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from genericdp.devices.checks import CommandRun
     from genericdp.devices.device import Device
     from genericdp.health.outcome import Outcome
     from genericdp.host.root import Root
+
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def command_environment(
+    resource: str, device: Device, declared: Mapping[str, str]
+) -> dict[str, str]:
+    """Give all that a command finds in its environment."""
+    return {
+        "PATH": PATH,
+        **declared,
+        "GENERICDP_RESOURCE": resource,
+        "GENERICDP_DEVICE_ID": device.id,
+        "GENERICDP_DEVICE_PATHS": ":".join(node.host_path for node in device.nodes),
+    }
 
 
 async def probe(

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp import children, processes
+from genericdp.health.commands import run
+from tests.health.running import ENV, held, shell
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture(autouse=True)
+async def contained() -> AsyncIterator[None]:
+    with children.contain():
+        yield
+    assert processes.own_children() == []
+
+
+async def test_a_command_that_succeeds() -> None:
+    outcome = await shell("echo one; echo two >&2; sleep 0.1")
+    assert (outcome.ok, outcome.reason, outcome.output) == (True, "", "one\ntwo\n")
+    assert 0.1 <= outcome.seconds < 5
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("exit 3", "exited with 3"),
+        ("echo one; echo ' no carrier '; echo; exit 1", "exited with 1: no carrier"),
+        ("echo bad >&2; exit 255", "exited with 255: bad"),
+        ("kill -SEGV $$", "killed by SIGSEGV"),
+        ("echo dying; kill -KILL $$", "killed by SIGKILL: dying"),
+        ("kill -40 $$", "killed by signal 40"),
+        ("printf '\\033[31mred\\377'; exit 1", "exited with 1: \\x1b[31mred\\xff"),
+        ("read line; exit 4", "exited with 4"),
+        ("seq 100000; exit 1", "exited with 1: 100000"),
+        ("printf '%500s' x; exit 1", "exited with 1: x"),
+    ],
+)
+async def test_a_command_that_fails_is_told_with_its_last_line(script: str, reason: str) -> None:
+    outcome = await shell(script)
+    assert (outcome.ok, outcome.reason) == (False, reason)
+
+
+async def test_a_command_that_takes_too_long() -> None:
+    outcome = await shell("sleep 60", timeout_seconds=0.2)
+    assert (outcome.ok, outcome.reason) == (False, "took longer than 0.2 s")
+    assert 0.2 <= outcome.seconds < 5
+    outcome = await shell("echo waiting for the card; sleep 60", timeout_seconds=0.5)
+    assert outcome.reason == "took longer than 0.5 s: waiting for the card"
+
+
+def program(path: Path, content: str | bytes, mode: int = 0o755) -> str:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    path.chmod(mode)
+    return str(path)
+
+
+def loaderless(path: Path) -> str:
+    """A copy of a program whose ELF header names a loader that does not exist."""
+    content = Path("/bin/true").read_bytes()
+    start = content.find(b"/lib64/ld-linux")
+    if start < 0:
+        pytest.skip("/bin/true needs no /lib64/ld-linux")
+    return program(path, content[:start] + b"/lib63" + content[start + 6 :])
+
+
+async def test_a_command_that_cannot_be_started_is_told_why(tmp_path: Path) -> None:
+    no_file = "No such file or directory"
+    nul = [str(tmp_path), "\0"]
+    for argv, reason in [
+        ([str(tmp_path / "nothing")], no_file),
+        ([program(tmp_path / "plain", "#!/bin/sh\n", 0o644)], "it is not executable"),
+        ([str(tmp_path)], "it is a directory"),
+        ([program(tmp_path / "below", "") + "/a"], "Not a directory"),
+        ([program(tmp_path / "shell", "#! /no/sh -e\n")], "its interpreter does not exist: /no/sh"),
+        ([program(tmp_path / "cr", "#!/bin/sh\r\n")], "its interpreter does not exist: /bin/sh\\r"),
+        ([loaderless(tmp_path / "elf")], "the loader that it needs does not exist"),
+        (
+            [program(tmp_path / "text", "exit 0\n")],
+            "Exec format error (a script needs a first line with #!)",
+        ),
+        (["/bin/true", "x" * 3_000_000], "Argument list too long"),
+        (nul, "embedded null byte"),
+    ]:
+        outcome = await run(argv, ENV, timeout_seconds=5)
+        assert (outcome.ok, outcome.reason) == (False, f"cannot be started: {reason}")
+
+
+async def test_a_program_that_comes_back_is_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "check"
+    for mode, reason in [(0o755, ""), (0o644, "cannot be started: it is not executable")] * 2:
+        program(path, "#!/bin/sh\n", mode)
+        assert (await run([str(path)], ENV, timeout_seconds=5)).reason == reason
+
+
+async def test_a_command_finds_nothing_but_what_it_is_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SECRET", "1")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "open").touch()
+    code = (
+        "import os, resource as r, sys\n"
+        "print(dict(os.environ), os.getcwd(), sys.stdin.read() == '', os.getsid(0) == os.getpid())\n"
+        "print(sorted(os.listdir('/proc/self/fd'))[:-1], os.readlink('/proc/self/fd/0'))\n"
+        "print(*map(r.getrlimit, [r.RLIMIT_CORE, r.RLIMIT_NOFILE]), r.getrlimit(r.RLIMIT_AS)[0] > 0)"
+    )
+    leaky = os.open(tmp_path / "open", os.O_RDONLY)
+    os.set_inheritable(leaky, True)
+    try:
+        outcome = await run([sys.executable, "-ISc", code], {"A": "b"}, timeout_seconds=10)
+    finally:
+        os.close(leaky)
+    environment, descriptors, limits = outcome.output.splitlines()
+    # Python itself may set the locale.
+    assert environment.replace(", 'LC_CTYPE': 'C.UTF-8'", "") == "{'A': 'b'} / True True"
+    assert descriptors == "['0', '1', '2'] /dev/null"
+    assert limits == "(0, 0) (1024, 1024) True"
+
+
+async def test_the_exit_counts_whoever_still_holds_the_output() -> None:
+    outcome = await shell("setsid sleep 60 & echo done; exit 2")
+    assert outcome.reason == "exited with 2: done"
+    assert outcome.seconds < 5
+
+
+async def test_a_cancelled_run_ends_the_command_and_all_that_it_started(tmp_path: Path) -> None:
+    script = f"env -i setsid sleep 60 & setsid sleep 60 & touch {tmp_path}/on; sleep 60"
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(shell(script))
+        while not (tmp_path / "on").exists():
+            await asyncio.sleep(0.01)
+        assert len(processes.own_children()) == 1
+        running.cancel()
+    assert running.cancelled()
+    assert processes.own_children() == []
+
+
+async def test_commands_that_somebody_else_kills_are_told_so() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(shell("sleep 60")) for _ in range(5)]
+        while len(pids := processes.own_children()) < 5:
+            await asyncio.sleep(0.01)
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+    assert [task.result().reason for task in running] == ["killed by SIGTERM"] * 5
+
+
+async def test_many_at_once_leave_neither_descriptors_nor_threads() -> None:
+    await shell("exit 0")
+    before = held()
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(shell(f"echo {i}; exit {i % 2}")) for i in range(100)]
+    assert [task.result().output for task in running] == [f"{i}\n" for i in range(100)]
+    assert held() == before

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.devices.checks import CommandRun
+from genericdp.devices.device import Device, Node
+from genericdp.devices.inventory import Identity
+from genericdp.health.execprobe import PATH, command_environment, probe
+from genericdp.host.root import Root
+from genericdp.template import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def node(path: str) -> Node:
+    return Node(
+        host_path=path, container_path=parse(path), permissions="rw", key=path,
+        identity=Identity(inode=1), exclusive=True,
+    )  # fmt: skip
+
+
+DEVICE = Device(
+    id="tty-1",
+    key="k",
+    path="/dev/ttyUSB1",
+    nodes=(node("/dev/ttyUSB1"), node("/dev/input/event3")),
+    identity=Identity(inode=1),
+)
+
+
+@pytest.mark.parametrize(
+    ("declared", "path"), [({}, PATH), ({"MODE": "quick", "PATH": "/opt/bin"}, "/opt/bin")]
+)
+def test_a_command_knows_its_device_and_what_is_declared(
+    declared: Mapping[str, str], path: str
+) -> None:
+    assert command_environment("example.com/serial", DEVICE, declared) == {
+        **declared,
+        "PATH": path,
+        "GENERICDP_RESOURCE": "example.com/serial",
+        "GENERICDP_DEVICE_ID": "tty-1",
+        "GENERICDP_DEVICE_PATHS": "/dev/ttyUSB1:/dev/input/event3",
+    }
+
+
+def test_a_device_without_nodes_has_no_paths() -> None:
+    environment = command_environment("a.b/c", replace(DEVICE, nodes=()), {})
+    assert environment["GENERICDP_DEVICE_PATHS"] == ""
+
+
+def test_what_is_declared_hides_no_device() -> None:
+    environment = command_environment("a.b/c", DEVICE, {"GENERICDP_DEVICE_ID": "other"})
+    assert environment["GENERICDP_DEVICE_ID"] == "tty-1"
+
+
+@pytest.mark.parametrize(("wanted", "reason"), [("tty-1", ""), ("tty-2", "exited with 1: tty-1")])
+async def test_the_command_decides(wanted: str, reason: str) -> None:
+    script = 'echo "$GENERICDP_DEVICE_ID"; test "$GENERICDP_DEVICE_ID" = "$WANTED"'
+    check = CommandRun(argv=("/bin/sh", "-c", script), env={"WANTED": wanted})
+    outcome = await probe(
+        check, DEVICE, resource="example.com/serial", root=Root(Path("/")), timeout_seconds=5
+    )
+    assert (outcome.ok, outcome.reason, outcome.output) == (not reason, reason, "tty-1\n")
