@@ -65,6 +65,8 @@ class Device:
     replicas: int = 1
     numa_node: int | None = None
     """The NUMA node of its hardware, if that has one that is online."""
+    initialized_usec: int | None = None
+    """When udev first recorded it, on the monotonic clock: older news is about something else."""
     probes: tuple[BoundProbe, ...] = ()
     hooks: BoundHooks = NO_HOOKS
 

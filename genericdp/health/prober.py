@@ -39,7 +39,8 @@ class ProbeRun:
 
     resource: str
     device_id: str
-    probe: str
+    index: int
+    """Which probe of the resource, in the order of the config."""
     outcome: Outcome
 
 
@@ -118,12 +119,12 @@ class Prober:
         known = self._resources.get(resource)
         return {} if known is None else known.reasons
 
-    def results(self, resource: str) -> Mapping[str, Mapping[str, Outcome]]:
-        """Give the latest result of each probe by the device's id and the probe's name."""
+    def results(self, resource: str) -> Mapping[str, tuple[Outcome | None, ...]]:
+        """Give the latest result of each probe, in the order of the config, by the device's id."""
         known = self._resources.get(resource)
         devices = {} if known is None else known.devices
         return {
-            name: {str(one.device.probes[i].check): outcome for i, outcome in one.last.items()}
+            name: tuple(one.last.get(i) for i in range(len(one.device.probes)))
             for name, one in devices.items()
         }
 
@@ -166,7 +167,7 @@ class Prober:
             if asks_the_same(old.device, device):
                 old.device = device
                 return old
-            well = not old.reason()
+            well = not old.reason
             made = watched(resource, device, self._now(), delayed=False, presumed_well=well)
         else:
             made = watched(resource, device, self._now(), delayed=delayed)
@@ -247,18 +248,17 @@ class Prober:
         one, index = job
         if self._current(one) is not one:
             return
-        name = str(one.device.probes[index].check)
         before = self.reasons(one.resource).get(one.device.id, "")
         one.enter(index, outcome, self._now())
         reason = self._tell_reason(one)
         self._told(
-            ProbeRun(resource=one.resource, device_id=one.device.id, probe=name, outcome=outcome)
+            ProbeRun(resource=one.resource, device_id=one.device.id, index=index, outcome=outcome)
         )
         if reason != before:
             self._changed(one.resource, {one.device.id: reason})
 
     def _tell_reason(self, one: Watched) -> str:
-        known, device_id, reason = self._resources[one.resource], one.device.id, one.reason()
+        known, device_id, reason = self._resources[one.resource], one.device.id, one.reason
         if reason:
             known.reasons[device_id] = reason
         else:

@@ -61,4 +61,4 @@ def after(state: ProbeState, probe: Probe, outcome: Outcome) -> ProbeState:
 
 def verdict(reasons: Iterable[tuple[str, str]]) -> str:
     """Join the probes' names and reasons to the device's; empty: all of them pass."""
-    return "; ".join(f"{name}: {reason}" for name, reason in reasons if reason)
+    return "; ".join(f"{name}: {reason}" if name else reason for name, reason in reasons if reason)

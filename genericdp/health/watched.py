@@ -64,15 +64,15 @@ class Watched:
             for state, due in zip(self.states, self.due, strict=True)
         )
 
-    def reason(self, of_log: str = "") -> str:
-        """Say why the device is not well; empty: it is. ``of_log`` is what the kernel said."""
+    @property
+    def reason(self) -> str:
+        """Say why the device is not well by what has been run; empty: it is."""
         probes = self.device.probes
-        named = [
+        return verdict(
             (str(bound.check), state.reason(bound.probe))
             for bound, state, due in zip(probes, self.states, self.due, strict=True)
             if due is not None
-        ]
-        return verdict([*named, ("kernelLog", of_log)])
+        )
 
 
 def watched(

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter, defaultdict
 from contextlib import asynccontextmanager
 
+from genericdp.devices.checks import CommandRun
 from genericdp.health.outcome import Outcome
 from genericdp.health.prober import Prober
 from genericdp.health.thresholds import NOT_PROBED
@@ -33,7 +34,8 @@ class Probes:
         return await asyncio.gather(*(self.run_one(*one, resource) for one in runs))
 
     async def run_one(self, bound, one, resource):
-        path = str(bound.check).split()[1]
+        check = bound.check
+        path = check.argv[0] if isinstance(check, CommandRun) else check.path
         for name in (one.id, resource, "all"):
             self.running[name] += 1
             self.most[name] = max(self.most[name], self.running[name])
@@ -106,7 +108,7 @@ async def test_a_device_flips_after_its_threshold_and_recovers(tmp_path):
         probes.outcomes["/a/0"] = OK
         await until(lambda: not prober.reasons(R), probes.changes, timeout_seconds=5)
     assert [text for _, text in probes.changes.value] == ["", "exec /a/0: broken", ""]
-    assert prober.results(R)["a"]["exec /a/0"] is OK
+    assert prober.results(R) == {"a": (OK,)}
 
 
 async def test_a_state_that_did_not_change_is_not_told(tmp_path):
