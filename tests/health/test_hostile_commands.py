@@ -1,0 +1,174 @@
+"""Commands that do what no probe should, each with the daemon's own means to contain it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp import children, processes
+from genericdp.health.commands import run
+from tests.health.cgroups import cgroup, freezer
+from tests.health.running import ENV, held, resident, shell
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+MIB = 1024 * 1024
+PYTHON = [sys.executable, "-ISc"]
+
+FORKS_128 = "import os, time\nfor _ in range(7): os.fork()\ntime.sleep(60)"
+FORKS_128_SESSIONS = (
+    "import os, time\n"
+    "for _ in range(7):\n"
+    "    if os.fork() == 0: os.setsid()\n"
+    "os.execve('/bin/sleep', ['sleep', '60'], {})"
+)
+
+
+@pytest.fixture(autouse=True)
+async def unharmed() -> AsyncIterator[None]:
+    """Whatever a command does: memory, threads, descriptors and children stay as they were."""
+    with children.contain():
+        await shell("exit 0")  # opens what is kept open
+        before, memory = held(), resident()
+        yield
+        assert processes.own_children() == []
+        assert held() == before
+        assert resident() < memory + 8 * MIB
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("trap '' TERM INT HUP QUIT; while :; do sleep 60; done", "took longer than 0.5 s"),
+        ("yes", "took longer than 0.5 s: y"),
+        ("cat; exit 1", "exited with 1"),
+        ("exec 2>&1; cat /dev/tty; exit 1", "exited with 1: cat: /dev/tty: No such device or addr"),
+        ("head -c 300000 /dev/zero; exit 1", "exited with 1: \\x00\\x00"),
+        ("setsid sh -c 'while :; do echo again; done' & sleep 0.1; exit 1", "exited with 1: again"),
+        ("sh -c '(setsid sleep 60 &)'; exit 1", "exited with 1"),
+        ("env -i setsid -f sleep 60 >/dev/null 2>&1 </dev/null; exit 1", "exited with 1"),
+        ("ulimit -x 5; setsid -f sleep 60; exit 1", "exited with 1"),
+        ("kill -STOP $$", "took longer than 0.5 s"),
+        ("setsid -f sh -c 'kill -STOP $$'; exit 1", "exited with 1"),
+        ("kill -ABRT $$", "killed by SIGABRT"),
+    ],
+)
+async def test_a_command_that_misbehaves_is_contained(script: str, reason: str) -> None:
+    begin = time.monotonic()
+    outcome = await shell(script, timeout_seconds=0.5)
+    assert not outcome.ok
+    assert outcome.reason.startswith(reason)
+    assert len(outcome.reason) < 250
+    assert time.monotonic() - begin < 5
+
+
+async def test_of_a_gigabyte_of_output_the_ends_are_kept_and_the_loop_goes_on() -> None:
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.001)
+            turns += 1
+
+    script = "echo first; head -c 1G /dev/zero | tr '\\0' x; echo; echo last; exit 1"
+    async with asyncio.TaskGroup() as tasks:
+        turning = tasks.create_task(turn())
+        outcome = await shell(script, timeout_seconds=120)
+        turning.cancel()
+    assert outcome.reason == "exited with 1: last"
+    assert outcome.output.startswith("first\nxxx")
+    assert len(outcome.output) < 70_000
+    assert turns > 100 * outcome.seconds
+
+
+@pytest.mark.parametrize("script", [FORKS_128, FORKS_128_SESSIONS])
+async def test_a_hundred_processes_are_killed_at_the_timeout(script: str) -> None:
+    outcome = await run([*PYTHON, script], ENV, timeout_seconds=1)
+    assert outcome.reason == "took longer than 1 s"
+
+
+async def test_a_hundred_processes_are_killed_when_their_first_one_exits() -> None:
+    script = f"import os\nif os.fork(): os._exit(3)\n{FORKS_128_SESSIONS}"
+    outcome = await run([*PYTHON, script], ENV, timeout_seconds=10)
+    assert outcome.reason == "exited with 3"
+
+
+async def test_processes_that_start_another_and_exit_are_caught(tmp_path: Path) -> None:
+    chain = tmp_path / "chain"
+    chain.write_text('#!/bin/sh\nsetsid "$0" &\n')
+    chain.chmod(0o755)
+    assert (await run([str(chain)], ENV, timeout_seconds=10)).ok
+
+
+async def test_what_cannot_be_killed_is_not_started_again() -> None:
+    with freezer() as frozen:
+        script = f"echo $$ > {frozen}/cgroup.procs; echo FROZEN > {frozen}/freezer.state; sleep 60"
+        outcome = await shell(script, timeout_seconds=0.2)
+        assert outcome.reason == "took longer than 0.2 s"
+        outcome = await shell(script, timeout_seconds=0.2)
+        assert outcome.reason == "its last run still hangs in the kernel"
+        assert (await shell("exit 0")).ok
+        (frozen / "freezer.state").write_text("THAWED")
+        while processes.own_children():
+            await asyncio.sleep(0.01)
+        assert (await shell(script, timeout_seconds=0.2)).reason == "took longer than 0.2 s"
+        (frozen / "freezer.state").write_text("THAWED")
+        while processes.own_children():
+            await asyncio.sleep(0.01)
+
+
+BOMBED = """
+import asyncio, sys
+from genericdp import children, processes
+from genericdp.health.commands import run
+from tests.health.running import held, resident
+
+ENV = {"PATH": "/usr/bin:/bin"}
+BOMB = "import os, time\\nwhile True:\\n try: os.fork() or os.setsid()\\n except OSError: pass"
+OTHER = ["/bin/sh", "-c", "exit 0"]
+
+async def main():
+    with children.contain():
+        assert (await run(OTHER, ENV, timeout_seconds=9)).ok
+        before, memory = held(), resident()
+        reasons = set()
+        async with asyncio.TaskGroup() as tasks:
+            bomb = tasks.create_task(run([sys.executable, "-ISc", BOMB], ENV, timeout_seconds=2))
+            while not bomb.done():
+                reasons.add((await run(OTHER, ENV, timeout_seconds=9)).reason)
+                await asyncio.sleep(0.01)
+        assert bomb.result().reason == "took longer than 2 s", bomb.result()
+        assert processes.own_children() == []
+        full = "Resource temporarily unavailable (a limit on processes is reached)"
+        assert f"cannot be started: {full}" in reasons, reasons
+        assert (await run(OTHER, ENV, timeout_seconds=9)).ok
+        assert held() == before
+        assert resident() < memory + 8 * 1024 * 1024
+    print("done")
+
+asyncio.run(main())
+"""
+
+
+def test_a_fork_bomb_ends_at_its_timeout_and_no_more_processes_is_a_reason() -> None:
+    with cgroup(pids=300, memory=512 * MIB) as groups:
+
+        def join() -> None:
+            for group in groups:
+                group.write_text(str(os.getpid()))
+
+        done = subprocess.run(
+            [sys.executable, "-c", BOMBED],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)},
+            preexec_fn=join, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
