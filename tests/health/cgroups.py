@@ -48,7 +48,7 @@ def cgroup(**limits: int) -> Iterator[list[Path]]:
 
 @contextmanager
 def freezer() -> Iterator[Path]:
-    """Give a cgroup of version 1 that can freeze what is in it, so that not even SIGKILL ends it."""
+    """Give a cgroup of version 1 that can freeze what is in it: not even SIGKILL ends that."""
     folder = ROOT / f"freezer/genericdp-test-{os.getpid()}"
     try:
         folder.mkdir()

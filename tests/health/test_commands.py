@@ -110,9 +110,9 @@ async def test_a_command_finds_nothing_but_what_it_is_given(
     (tmp_path / "open").touch()
     code = (
         "import os, resource as r, sys\n"
-        "print(dict(os.environ), os.getcwd(), sys.stdin.read() == '', os.getsid(0) == os.getpid())\n"
+        "print(dict(os.environ), os.getcwd(), sys.stdin.read() == '')\n"
         "print(sorted(os.listdir('/proc/self/fd'))[:-1], os.readlink('/proc/self/fd/0'))\n"
-        "print(*map(r.getrlimit, [r.RLIMIT_CORE, r.RLIMIT_NOFILE]), r.getrlimit(r.RLIMIT_AS)[0] > 0)"
+        "print(*map(r.getrlimit, [r.RLIMIT_CORE, r.RLIMIT_NOFILE, r.RLIMIT_AS]))"
     )
     leaky = os.open(tmp_path / "open", os.O_RDONLY)
     os.set_inheritable(leaky, True)
@@ -122,9 +122,9 @@ async def test_a_command_finds_nothing_but_what_it_is_given(
         os.close(leaky)
     environment, descriptors, limits = outcome.output.splitlines()
     # Python itself may set the locale.
-    assert environment.replace(", 'LC_CTYPE': 'C.UTF-8'", "") == "{'A': 'b'} / True True"
+    assert environment.replace(", 'LC_CTYPE': 'C.UTF-8'", "") == "{'A': 'b'} / True"
     assert descriptors == "['0', '1', '2'] /dev/null"
-    assert limits == "(0, 0) (1024, 1024) True"
+    assert limits == f"(0, 0) (1024, 1024) {(2**42, 2**42)}"
 
 
 async def test_the_exit_counts_whoever_still_holds_the_output() -> None:
