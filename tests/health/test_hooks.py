@@ -1,0 +1,153 @@
+"""genericdp.health.hooks: which commands run for a container, and what their failure says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from genericdp import children
+from genericdp.devices.checks import BoundHook, BoundHooks, CommandRun
+from genericdp.devices.device import Device
+from genericdp.devices.inventory import Identity
+from genericdp.errors import UnusableDeviceError
+from genericdp.health.hooks import MOST_AT_ONCE, HookRunner
+from genericdp.health.outcome import Outcome
+
+R = "example.com/r"
+
+
+def device(name, *argv, env=None, which="allocate"):
+    hook = BoundHook(command=CommandRun(argv=argv, env=env or {}), timeout_seconds=4)
+    return Device(
+        id=name,
+        key=name,
+        path=f"/dev/{name}",
+        identity=Identity(inode=1),
+        hooks=replace(BoundHooks(), **{which: hook}),
+    )
+
+
+class Runs:
+    """Stands for commands: each waits until it is let go."""
+
+    def __init__(self):
+        self.running = Counter()
+        self.most = Counter()
+        self.count = 0
+        self.go = asyncio.Event()
+
+    async def __call__(self, argv, env, *, timeout_seconds):
+        name = env["GENERICDP_DEVICE_ID"]
+        self.count += 1
+        for one in (name, "all"):
+            self.running[one] += 1
+            self.most[one] = max(self.most[one], self.running[one])
+        try:
+            await self.go.wait()
+            await asyncio.sleep(0)
+        finally:
+            for one in (name, "all"):
+                self.running[one] -= 1
+        return Outcome(ok=True)
+
+
+async def test_the_hook_runs_once_for_each_device_in_parallel():
+    runs = Runs()
+    hooks = HookRunner(run=runs)
+    runs.go.set()
+    await hooks.allocate(R, [device("a", "/x"), device("b", "/x"), device("c", "/x")])
+    assert runs.count == 3
+    assert runs.most == {"a": 1, "b": 1, "c": 1, "all": 3}
+
+
+async def test_hooks_of_one_device_never_overlap_and_wait_for_no_other_device():
+    runs = Runs()
+    hooks = HookRunner(run=runs)
+    async with asyncio.TaskGroup() as tasks:
+        for name in "aab":
+            tasks.create_task(hooks.allocate(R, [device(name, "/x")]))
+        tasks.create_task(hooks.pre_start(R, [device("a", "/x", which="pre_start")]))
+        while runs.count < 2:
+            await asyncio.sleep(0)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert dict(runs.running) == {"a": 1, "b": 1, "all": 2}
+        runs.go.set()
+    assert runs.count == 4
+    assert runs.most["a"] == 1
+
+
+async def test_so_many_run_at_once_and_no_more():
+    runs = Runs()
+    hooks = HookRunner(run=runs)
+    async with asyncio.TaskGroup() as tasks:
+        many = [device(f"d{i}", "/x") for i in range(MOST_AT_ONCE + 8)]
+        tasks.create_task(hooks.allocate(R, many))
+        while runs.count < MOST_AT_ONCE:
+            await asyncio.sleep(0)
+        runs.go.set()
+    assert runs.most["all"] == MOST_AT_ONCE
+
+
+async def test_a_device_without_that_hook_costs_nothing():
+    runs = Runs()
+    hooks = HookRunner(run=runs)
+    await hooks.allocate(R, [device("a", "/x", which="pre_start")])
+    await hooks.pre_start(R, [device("a", "/x")])
+    assert runs.count == 0
+
+
+async def test_a_failure_names_device_and_hook_and_quotes_the_last_line_of_output():
+    told = []
+    with children.contain():
+        hooks = HookRunner(told=lambda *one: told.append(one))
+        bad = device("bad", "/bin/sh", "-c", "echo some; echo the card is locked; exit 3")
+        with pytest.raises(UnusableDeviceError) as raised:
+            await hooks.allocate(R, [bad, device("good", "/bin/true")])
+    assert str(raised.value) == (
+        f"{R}: device bad: its allocate hook /bin/sh exited with 3: the card is locked"
+    )
+    assert sorted((name, which, one.ok) for name, which, one in told) == [
+        (R, "allocate", False),
+        (R, "allocate", True),
+    ]
+
+
+async def test_the_command_finds_what_the_config_declares_and_whom_it_is_about(tmp_path):
+    out = tmp_path / "out"
+    with children.contain():
+        one = device("a", "/bin/sh", "-c", f"env > {out}", env={"MODE": "quick"})
+        await HookRunner().allocate(R, [one])
+    found = dict(line.split("=", 1) for line in out.read_text().splitlines())
+    assert found.pop("PWD", "/") == "/"  # the shell's own
+    assert found.pop("SHLVL", "0") == "0"
+    found.pop("_", None)
+    assert found.pop("PATH")
+    assert found == {
+        "MODE": "quick",
+        "GENERICDP_RESOURCE": R,
+        "GENERICDP_DEVICE_ID": "a",
+        "GENERICDP_DEVICE_PATHS": "",
+    }
+
+
+async def test_a_call_that_is_cancelled_ends_its_hooks(tmp_path):
+    """A shutdown during a hook."""
+    started = tmp_path / "started"
+    with children.contain():
+        one = device("a", "/bin/sh", "-c", f"echo $$ > {started}; exec sleep 60")
+        hooks = HookRunner()
+        async with asyncio.TaskGroup() as tasks:
+            call = tasks.create_task(hooks.allocate(R, [one]))
+            while not started.exists() or not started.read_text():
+                await asyncio.sleep(0.01)
+            call.cancel()
+        pid = int(started.read_text())
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        # Nobody waits for it any more.
+        await hooks.allocate(R, [device("a", "/bin/true")])
