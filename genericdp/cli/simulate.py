@@ -23,7 +23,9 @@ from genericdp.cli.options import (
     node_name_of,
     root_of,
 )
+from genericdp.cli.container import as_json, as_text
 from genericdp.daemon import Settings, until_signalled
+from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.simulator.settings import Generation
 from genericdp.simulator.simulation import Simulation
 
@@ -103,19 +105,7 @@ def _show_json(picture: Picture, given: Given | None) -> None:
         "unhealthy": {name: dict(one.unhealthy) for name, one in picture.resources.items()},
     }
     if given is not None:
-        line["container"] = {
-            "devices": {
-                inside: {"hostPath": host, "permissions": permissions}
-                for inside, (host, permissions) in given.devices.items()
-            },
-            "mounts": {
-                inside: {"hostPath": host, "readOnly": read_only}
-                for inside, (host, read_only) in given.mounts.items()
-            },
-            "env": dict(given.env),
-            "annotations": dict(given.annotations),
-            "cdi": list(given.cdi),
-        }
+        line["container"] = as_json(_edits(given))
     print(json.dumps(line), flush=True)
 
 
@@ -157,7 +147,7 @@ class _Screen:
             yield from unhealthy
         if given is not None:
             yield "The container gets:"
-            yield from _given(given)
+            yield from as_text(_edits(given))
         if self._shown is None and not self._once:
             yield "(Ctrl-C ends it; plug or unplug something and look)"
 
@@ -175,11 +165,18 @@ class _Screen:
             yield f"  {name + ':':{width}}  {amount}{change}"
 
 
-def _given(given: Given) -> Iterator[str]:
-    for inside, (host, permissions) in given.devices.items():
-        yield f"  device      {inside} ({permissions}) from {host}"
-    for inside, (host, read_only) in given.mounts.items():
-        yield f"  mount       {inside} ({'ro' if read_only else 'rw'}) from {host}"
-    yield from (f"  env         {name}={value}" for name, value in given.env.items())
-    yield from (f"  annotation  {key}={value}" for key, value in given.annotations.items())
-    yield from (f"  cdi         {name}" for name in given.cdi)
+def _edits(given: Given) -> ContainerEdits:
+    """Give what the kubelet merged as a plugin would have said it."""
+    return ContainerEdits(
+        devices=tuple(
+            DeviceNode(host_path=host, container_path=inside, permissions=permissions)
+            for inside, (host, permissions) in given.devices.items()
+        ),
+        mounts=tuple(
+            BindMount(host_path=host, container_path=inside, read_only=read_only)
+            for inside, (host, read_only) in given.mounts.items()
+        ),
+        env=given.env,
+        annotations=given.annotations,
+        cdi=given.cdi,
+    )
