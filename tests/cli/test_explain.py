@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from genericdp.cli import main
 from genericdp.cli.explain import answer as explain
 from genericdp.cli.patience import patiently
 from genericdp.config.load import load
-from genericdp.host.root import Root
+from tests.fixtures.hanging import HangingRoot
 from tests.fixtures.make_tree import Tree, serial_node
 from tests.testbeds import loading
 
@@ -413,22 +412,18 @@ def test_a_folder_is_no_device_file(capsys: Capture, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def pipe(tmp_path: Path, testbed: Callable[[str], Path]) -> Iterator[Path]:
-    """A root with an attribute that is a pipe which nobody writes to: reading it does not end."""
-    root = testbed("serial-adapters")
-    file = root / "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.1/idVendor"
-    file.unlink()
-    os.mkfifo(file)
+def hanging(testbed: Callable[[str], Path]) -> Iterator[HangingRoot]:
+    """A root whose files can be made to never answer."""
+    root = HangingRoot(testbed("serial-adapters"))
     yield root
-    while readers := [one for one in threading.enumerate() if one.name == "looking"]:
-        # Open at both ends, so that this does not wait itself; whoever reads gets a line.
-        with file.open("r+b", buffering=0) as both:
-            both.write(b"\n")
-        readers[0].join(0.1)
+    root.answer()
+    for one in threading.enumerate():
+        if one.name == "looking":
+            one.join()
 
 
 def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
-    pipe: Path, tmp_path: Path, capsys: Capture
+    hanging: HangingRoot, tmp_path: Path, capsys: Capture
 ) -> None:
     """Comes back if ``patiently`` calls ``work`` itself, without a thread."""
     config = tmp_path / "config.yaml"
@@ -437,7 +432,7 @@ def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
 
     def ask(device: str) -> str:
         said = patiently(
-            Root(pipe),
+            hanging,
             lambda look, facts: explain(device, resources, look, facts, "n"),
             look_seconds=0.2,
         )
@@ -445,6 +440,7 @@ def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
         return said[0].headline
 
     attribute = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.1/idVendor"
+    hanging.hanging = {attribute}
     assert ask("/dev/ttyUSB0") == (
         "/dev/ttyUSB0 is not offered: example.com/serial wants hardware.usb.vendor 0403, but"
         f" {attribute} cannot be read: reading it does not end"
@@ -452,6 +448,18 @@ def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
     assert ask("/dev/ttyUSB1").startswith("/dev/ttyUSB1 is offered")
     line = f"looking at '{attribute}' does not end: going on without it\n"
     assert capsys.readouterr().err == line * 2
+    uevent = attribute.replace("idVendor", "uevent")
+    hanging.hanging = {uevent}
+    assert ask("/dev/ttyUSB0") == (
+        "/dev/ttyUSB0 is not offered: example.com/serial wants hardware.usb, but"
+        f" {uevent} cannot be read: reading it does not end"
+    )
+    tty = attribute.replace("idVendor", "1-1.1:1.0/ttyUSB0/tty/ttyUSB0/uevent")
+    hanging.hanging = {tty}
+    assert ask(tty.removesuffix("/uevent")).endswith(
+        f"{tty} cannot be read: reading it does not end"
+    )
+    assert ask("/dev/ttyUSB1").startswith("/dev/ttyUSB1 is offered")
 
 
 def test_a_tree_of_files_alone_is_explained_too(capsys: Capture, tmp_path: Path) -> None:
