@@ -12,9 +12,8 @@ from genericdp.cli.container import as_json, as_text
 from genericdp.cli.docker import docker_arguments, podman_4_needs
 from genericdp.cli.options import (
     add_config,
-    add_node_name,
+    add_host,
     add_output,
-    add_root,
     amounts_of,
     root_of,
 )
@@ -54,8 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a device (or share) that must be among them; may be repeated",
     )
-    add_root(parser)
-    add_node_name(parser)
+    add_host(parser)
     add_output(parser, "docker")
 
 

@@ -81,6 +81,8 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         ],
         "notOffered": [],
         "nothingFound": [],
+        "danglingLinks": {},
+        "missingMounts": [],
     }
     assert found["example.com/disk"] == {
         "devices": [
@@ -96,6 +98,8 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         ],
         "notOffered": [{"path": "/dev/nvme0n1p1", "reason": "excluded by the config"}],
         "nothingFound": [],
+        "danglingLinks": {},
+        "missingMounts": [],
     }
     assert found["example.com/none"] == {
         "devices": [],

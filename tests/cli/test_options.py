@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from genericdp.cli import main
+from genericdp.cli import COMMANDS, main
+from genericdp.cli.environment import OPTIONS, take_variables, unknown_variables, variable
 from genericdp.cli.options import (
     add_config,
     add_node_name,
@@ -33,6 +34,7 @@ def parsed(*argv: str) -> argparse.Namespace:
     add_root(parser)
     add_node_name(parser)
     add_output(parser)
+    take_variables(parser)
     return parser.parse_args(argv)
 
 
@@ -94,7 +96,7 @@ def test_a_variable_that_names_no_config_is_told(
 ) -> None:
     monkeypatch.setenv("GENERICDP_CONFIG", ":")
     assert main(["discover", "--root", str(LAPTOP)]) == 2
-    expected = "genericdp: GENERICDP_CONFIG is ':', which names no config\n"
+    expected = "genericdp: GENERICDP_CONFIG is ':', which names nothing\n"
     assert capsys.readouterr().err == expected
 
 
@@ -140,7 +142,7 @@ HOSTILE = {
 def test_variables_without_the_prefix_change_nothing() -> None:
     """C6: ``VERSION=1`` ends the process.
 
-    Brought back by ``os.environ.get(flag.upper())`` in ``from_environment``.
+    Brought back by ``PREFIX = ""`` in ``environment``.
     """
     commands = [
         ["version"],
