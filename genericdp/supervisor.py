@@ -122,6 +122,24 @@ class Supervisor:
         """Ask for a pass: something may have changed."""
         self._look_again.value += 1
 
+    def look_again_at_files(self) -> None:
+        """Ask for a pass that believes nothing of what it knows of device files."""
+        self._discoverer.tell_of_file(None)
+        self.look_again()
+
+    def _tell_of_entry(self, path: str | None) -> None:
+        prefix = self._root.real("")
+        self._discoverer.tell_of_file(None if path is None else path.removeprefix(prefix))
+
+    def _to_watch(self, discovery: Discovery) -> set[str]:
+        """Give the folders of this machine where a change calls for a pass.
+
+        Not those of sysfs, of which inotify tells nothing: uevents do.
+        """
+        live = "/sys/" if self._root.is_machine else "/nowhere/"
+        folders = (one for one in discovery.folders if not one.startswith(live))
+        return {self._root.real(folder) or "/" for folder in folders}
+
     @property
     def wanted(self) -> dict[str, Resource]:
         """What should run on this node, by name."""
@@ -142,17 +160,23 @@ class Supervisor:
 
     async def _passes(self, tasks: asyncio.TaskGroup) -> None:
         await until(lambda: self.resources.value is not None, self.resources)
-        watch = FolderWatch(self.look_again, what="device folders", open_inotify=self._open_inotify)
+        watch = FolderWatch(
+            self.look_again,
+            what="device folders",
+            entry=self._tell_of_entry,
+            open_inotify=self._open_inotify,
+        )
         full = True
         try:
             while True:
                 asked, resources = self._look_again.value, self.resources.value
                 begun = self._now()
+                if not watch.complete:
+                    self._discoverer.tell_of_file(None)
                 discovery = await self._pass(tasks, full=full or not self._events_tell())
-                folders = {self._root.real(folder) or "/" for folder in discovery.folders}
-                if watch.set_folders(folders):
+                if watch.set_folders(self._to_watch(discovery)):
                     # Something may have come before the watch did: look once more.
-                    self.look_again()
+                    self.look_again_at_files()
                 await asyncio.sleep(self._pause(begun))
 
                 def news(asked: int = asked, resources: object = resources) -> bool:
@@ -211,15 +235,15 @@ class Supervisor:
             await self._stop(todo.stop)
         for name in todo.update:
             self._running[name].resource = wanted[name]
+        listings = await self._encoded(discovery.offers)
         changed = [
-            running.service.set_offer(discovery.offers[name])
-            for name, running in self._running.items()
+            self._running[name].service.set_listing(listing) for name, listing in listings.items()
         ]
         self._lists_changed = any(changed) or bool(todo.start)
         for name in wanted:
             if name in todo.start:
-                self._running[name] = self._start(wanted[name], discovery.offers[name], tasks)
-        self._tell(discovery.offers)
+                listing = listings[name]
+                self._running[name] = self._start(wanted[name], listing, tasks)
         self.offers.value = discovery.offers
         return discovery
 
@@ -274,10 +298,17 @@ def _tell_changes(name: str, before: Offer, offer: Offer) -> None:
         old = before.offered.get(device_id)
         if one.unhealthy and (old is None or old.unhealthy != one.unhealthy):
             log.warning("device %s is Unhealthy: %s", device_id, one.unhealthy, extra=about)
+    left_out = _left_out(offer)
+    if left_out and left_out != _left_out(before):
+        log.warning("list full: left out are %d of the devices", left_out, extra=about)
     told = {(one.path, one.reason) for one in before.not_offered}
     for refusal in offer.not_offered:
         if (refusal.path, refusal.reason) not in told:
             log.info("%s is not offered: %s", refusal.path, refusal.reason, extra=about)
+
+
+def _left_out(offer: Offer) -> int:
+    return sum(one.reason.startswith("list full: ") for one in offer.not_offered)
 
 
 def _counts(offer: Offer) -> tuple[int, int]:

@@ -18,8 +18,8 @@ OPTIONS = (
     *("kubelet-dir", "all", "id", "once", "allocate", "generation"),
 )
 """The options of all commands, so that not all of them need to be imported."""
-_OF_A_SERVICE = re.compile(r"(SERVICE_(HOST|PORT)|PORT)(_.*)?")
-"""What Kubernetes puts into the pods of a namespace that has a service of our name."""
+_OF_A_SERVICE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")
+"""What Kubernetes puts into the pods of a namespace with a service whose name begins with ours."""
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -84,6 +84,6 @@ def unknown_variables(environment: Mapping[str, str] = os.environ) -> Iterator[s
             continue
         from difflib import get_close_matches  # rarely needed, and costly
 
-        close = get_close_matches(name, known, n=1, cutoff=0.8)
-        hint = f" (did you mean {close[0]}?)" if close else ""
+        close = get_close_matches(rest, [one.removeprefix(PREFIX) for one in known], n=1)
+        hint = f" (did you mean {PREFIX}{close[0]}?)" if close else ""
         yield f"the variable {name} means nothing to genericdp{hint}"
