@@ -122,24 +122,6 @@ class Supervisor:
         """Ask for a pass: something may have changed."""
         self._look_again.value += 1
 
-    def look_again_at_files(self) -> None:
-        """Ask for a pass that believes nothing of what it knows of device files."""
-        self._discoverer.tell_of_file(None)
-        self.look_again()
-
-    def _tell_of_entry(self, path: str | None) -> None:
-        prefix = self._root.real("")
-        self._discoverer.tell_of_file(None if path is None else path.removeprefix(prefix))
-
-    def _to_watch(self, discovery: Discovery) -> set[str]:
-        """Give the folders of this machine where a change calls for a pass.
-
-        Not those of sysfs, of which inotify tells nothing: uevents do.
-        """
-        live = "/sys/" if self._root.is_machine else "/nowhere/"
-        folders = (one for one in discovery.folders if not one.startswith(live))
-        return {self._root.real(folder) or "/" for folder in folders}
-
     @property
     def wanted(self) -> dict[str, Resource]:
         """What should run on this node, by name."""
@@ -160,23 +142,17 @@ class Supervisor:
 
     async def _passes(self, tasks: asyncio.TaskGroup) -> None:
         await until(lambda: self.resources.value is not None, self.resources)
-        watch = FolderWatch(
-            self.look_again,
-            what="device folders",
-            entry=self._tell_of_entry,
-            open_inotify=self._open_inotify,
-        )
+        watch = FolderWatch(self.look_again, what="device folders", open_inotify=self._open_inotify)
         full = True
         try:
             while True:
                 asked, resources = self._look_again.value, self.resources.value
                 begun = self._now()
-                if not watch.complete:
-                    self._discoverer.tell_of_file(None)
                 discovery = await self._pass(tasks, full=full or not self._events_tell())
-                if watch.set_folders(self._to_watch(discovery)):
+                folders = {self._root.real(folder) or "/" for folder in discovery.folders}
+                if watch.set_folders(folders):
                     # Something may have come before the watch did: look once more.
-                    self.look_again_at_files()
+                    self.look_again()
                 await asyncio.sleep(self._pause(begun))
 
                 def news(asked: int = asked, resources: object = resources) -> bool:
@@ -235,15 +211,15 @@ class Supervisor:
             await self._stop(todo.stop)
         for name in todo.update:
             self._running[name].resource = wanted[name]
-        listings = await self._encoded(discovery.offers)
         changed = [
-            self._running[name].service.set_listing(listing) for name, listing in listings.items()
+            running.service.set_offer(discovery.offers[name])
+            for name, running in self._running.items()
         ]
         self._lists_changed = any(changed) or bool(todo.start)
         for name in wanted:
             if name in todo.start:
-                listing = listings[name]
-                self._running[name] = self._start(wanted[name], listing, tasks)
+                self._running[name] = self._start(wanted[name], discovery.offers[name], tasks)
+        self._tell(discovery.offers)
         self.offers.value = discovery.offers
         return discovery
 
