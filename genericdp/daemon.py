@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.config.child import load_in_child
 from genericdp.errors import ungrouped
+from genericdp.signals import Inbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
     from genericdp.config.loaded import Loaded
@@ -38,34 +41,62 @@ class Settings:
 
 def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT; raises GenericdpError for what a person must mend."""
-    asyncio.run(until_signalled(lambda reload: serve(settings, reload=reload)))
+    asyncio.run(until_signalled(lambda reload: serve(settings, reload=reload), Inbox()))
 
 
 async def until_signalled(
-    work: Callable[[asyncio.Event], Coroutine[None, None, None]], *, hangup_ends: bool = False
+    work: Callable[[asyncio.Event], Coroutine[None, None, None]],
+    inbox: Inbox,
+    *,
+    hangup_ends: bool = False,
 ) -> None:
     """Run ``work`` until it ends, or cancel it at SIGTERM or SIGINT; SIGHUP sets its event.
 
     Where a ``hangup_ends`` it, SIGHUP cancels too: what runs in a terminal goes with it.
     """
-    loop = asyncio.get_running_loop()
     reload = asyncio.Event()
     stopped_by: list[str] = []
     async with ungrouped(), asyncio.TaskGroup() as tasks:
         working = tasks.create_task(work(reload), name="work")
 
-        def stop(name: str) -> None:
-            stopped_by.append(name)
-            working.cancel()
+        def answer(number: signal.Signals) -> None:
+            if number is signal.SIGHUP and not hangup_ends:
+                reload.set()
+            else:
+                stopped_by.append(number.name)
+                working.cancel()
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop, number.name)
-        if hangup_ends:
-            loop.add_signal_handler(signal.SIGHUP, stop, "SIGHUP")
-        else:
-            loop.add_signal_handler(signal.SIGHUP, reload.set)
+        with _answering(inbox, answer):
+            await asyncio.wait([working])
     if stopped_by:
         log.info("%s: stopped", stopped_by[0])
+
+
+@contextmanager
+def _answering(inbox: Inbox, answer: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Have the running loop answer the signals that come, and those that have come already."""
+    loop = asyncio.get_running_loop()
+    reader, writer = os.pipe()
+
+    def look() -> None:
+        with suppress(BlockingIOError):
+            os.read(reader, 4096)
+        for number in inbox.take():
+            answer(number)
+
+    for end in (reader, writer):
+        os.set_blocking(end, False)
+    # Python's own handlers only run between two steps of Python: this wakes a loop that waits.
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    loop.add_reader(reader, look)
+    loop.call_soon(look)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(-1)
+        loop.remove_reader(reader)
+        os.close(reader)
+        os.close(writer)
 
 
 async def serve(
@@ -120,12 +151,22 @@ async def _load(
     for warning in loaded.warnings:
         log.warning("%s", warning)
     files = ", ".join(map(str, loaded.files))
-    log.info("config in force: %d resources (%s)", len(loaded.resources), files)
+    count = len(loaded.resources)
+    log.info("config in force: %d resource%s (%s)", count, "" if count == 1 else "s", files)
+    _warn_if_none(loaded, settings.node_name)
     supervisor.resources.value = loaded.resources
     while True:
         await reload.wait()
         reload.clear()
         log.warning("SIGHUP: a config is in force already; restart to read another one")
+
+
+def _warn_if_none(loaded: Loaded, node_name: str) -> None:
+    # The model is imported by now: not before the child that loads the config has started.
+    from genericdp.devices.nodes import why_none
+
+    if reason := why_none(loaded.resources, node_name):
+        log.warning("nothing is served: %s", reason)
 
 
 def _is_usable(loaded: Loaded) -> bool:

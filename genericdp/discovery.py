@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from genericdp.devices.assembling import Offers, assemble
 from genericdp.devices.injecting import draft
@@ -22,7 +21,7 @@ from genericdp.host.udevrecords import udevd_runs
 from genericdp.host.workers import start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from genericdp.devices.offers import Offer
     from genericdp.host.root import Root
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 RECORD_SECONDS = 2.0
 """How long a new device waits for udev to record its properties."""
@@ -100,21 +101,19 @@ class _Run:
         """Look at a glob; None if it is known to hang."""
         if pattern in self.hanging:
             return None
-        with self._looking(pattern):
-            return self.looker.look(pattern)
+        return self._looking(pattern, partial(self.looker.look, pattern))
 
     def read(self, path: str, read: Callable[[], str]) -> str:
         """Read a file; raises TimeoutError if it is known to hang."""
         if path in self.hanging:
             raise TimeoutError("reading it does not end")
-        with self._looking(path):
-            return read()
+        return self._looking(path, read)
 
-    @contextmanager
-    def _looking(self, what: str) -> Iterator[None]:
+    def _looking(self, what: str, look: Callable[[], T]) -> T:
+        # No context manager: that costs three times as much, 20,000 times in a pass.
         outer, self.at = self.at, (what, self.now())
         try:
-            yield
+            return look()
         finally:
             self.at = outer and (outer[0], self.now())
 

@@ -20,7 +20,8 @@ def set_up(*, log_format: str, level: str) -> None:
     handler.addFilter(_add_resource)
     handler.setFormatter(_JsonLines() if log_format == "json" else _TextLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
+    for library in ("asyncio", "grpc"):
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 def _add_resource(record: logging.LogRecord) -> bool:

@@ -274,10 +274,17 @@ def _tell_changes(name: str, before: Offer, offer: Offer) -> None:
         old = before.offered.get(device_id)
         if one.unhealthy and (old is None or old.unhealthy != one.unhealthy):
             log.warning("device %s is Unhealthy: %s", device_id, one.unhealthy, extra=about)
+    left_out = _left_out(offer)
+    if left_out and left_out != _left_out(before):
+        log.warning("list full: left out are %d of the devices", left_out, extra=about)
     told = {(one.path, one.reason) for one in before.not_offered}
     for refusal in offer.not_offered:
         if (refusal.path, refusal.reason) not in told:
             log.info("%s is not offered: %s", refusal.path, refusal.reason, extra=about)
+
+
+def _left_out(offer: Offer) -> int:
+    return sum(one.reason.startswith("list full: ") for one in offer.not_offered)
 
 
 def _counts(offer: Offer) -> tuple[int, int]:

@@ -164,6 +164,15 @@ async def test_a_hangup_while_a_good_config_is_in_force_is_only_told(place: Plac
         assert kubelet.observed.registrations["example.com/serial"] == 1
 
 
+async def test_a_config_for_other_nodes_is_told(place: Place) -> None:
+    place.config.write_text(GOOD + '    nodeNames: ["edge-*"]\n')
+    async with place.daemon("--node-name=core-1") as daemon:
+        await daemon.says("config in force: 1 resource (")
+        line = await daemon.says("nothing is served: ")
+        assert line.endswith("no resource is for this node core-1 (nodeNames: edge-*)\n")
+        assert " warning " in line
+
+
 async def test_a_file_in_place_of_the_kubelets_folder_is_exit_code_2(place: Place) -> None:
     place.config.write_text(GOOD)
     place.kubelet_folder.rmdir()

@@ -48,3 +48,12 @@ def test_a_json_line_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert (first["level"], first["resource"]) == ("debug", "example.com/a")
     assert "resource" not in second
     assert "ValueError: invalid literal" in second["exception"]
+
+
+def test_what_libraries_say_for_their_own_developers_is_not_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs.set_up(log_format="text", level="debug")
+    logging.getLogger("grpc._cython.cygrpc").debug("[_cygrpc] Loaded running loop: id(loop)=1")
+    logging.getLogger("asyncio").debug("Using selector: EpollSelector")
+    assert capsys.readouterr().err == ""

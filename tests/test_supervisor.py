@@ -126,6 +126,8 @@ async def test_a_list_that_no_kubelet_takes_is_cut_before_it_is_sent(
     assert 0 < capacity < 120_000
     assert capacity % 10_000 == 0
     assert "is not offered: list full: a kubelet takes 4194304 bytes" in caplog.text
+    warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert warnings == [f"list full: left out are {12 - capacity // 10_000} of the devices"]
     assert world.kubelet.observed.registrations[NAME] == 1
 
 

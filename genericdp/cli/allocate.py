@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from typing import TYPE_CHECKING
 
 from genericdp.cli.applying import discovered
-from genericdp.cli.docker import docker_arguments
+from genericdp.cli.container import as_json, as_text
+from genericdp.cli.docker import docker_arguments, podman_4_needs
 from genericdp.cli.options import (
     add_config,
-    add_node_name,
+    add_host,
     add_output,
-    add_root,
     amounts_of,
     root_of,
 )
@@ -21,7 +23,7 @@ from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from genericdp.devices.device import ContainerEdits, Device
     from genericdp.devices.offers import Offer
@@ -51,8 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a device (or share) that must be among them; may be repeated",
     )
-    add_root(parser)
-    add_node_name(parser)
+    add_host(parser)
     add_output(parser, "docker")
 
 
@@ -67,12 +68,24 @@ def execute(arguments: argparse.Namespace) -> int:
         name: _answer(name, _chosen(name, count, offers, ids)) for name, count in amounts.items()
     }
     if arguments.output == "json":
-        print(json.dumps({name: _as_json(answer) for name, answer in answers.items()}, indent=2))
+        print(json.dumps({name: as_json(answer) for name, answer in answers.items()}, indent=2))
     elif arguments.output == "docker":
-        print(docker_arguments(answers.values(), root_of(arguments)))
+        _print_for_docker(docker_arguments(answers.values(), root_of(arguments)))
     else:
-        print("\n".join(line for name, one in answers.items() for line in as_text(name, one)))
+        for name, answer in answers.items():
+            print("\n".join((f"{name}:", *as_text(answer))))
     return 0
+
+
+def _print_for_docker(words: Sequence[str]) -> None:
+    print(shlex.join(words))
+    for word in words:
+        if other := podman_4_needs(word):
+            print(
+                f"warning: podman before 5.0 misreads the comma or quote in {shlex.quote(word)}:"
+                f" there, replace it by {shlex.quote(other)}",
+                file=sys.stderr,
+            )
 
 
 def _check_amounts(amounts: Mapping[str, int], offers: Mapping[str, Offer]) -> None:
@@ -114,40 +127,3 @@ def _answer(name: str, devices: list[Device]) -> ContainerEdits:
         return edits(devices)
     except (AllocationConflictError, UnusableValueError) as error:
         raise GenericdpError(f"{name}: {error}") from error
-
-
-def as_text(name: str, answer: ContainerEdits) -> Iterator[str]:
-    """Give an answer as lines for people."""
-    yield f"{name}:"
-    for node in answer.devices:
-        yield f"  device      {node.container_path} ({node.permissions}) from {node.host_path}"
-    for mount in answer.mounts:
-        mode = "ro" if mount.read_only else "rw"
-        yield f"  mount       {mount.container_path} ({mode}) from {mount.host_path}"
-    yield from (f"  env         {key}={value}" for key, value in answer.env.items())
-    yield from (f"  annotation  {key}={value}" for key, value in answer.annotations.items())
-    yield from (f"  cdi         {cdi}" for cdi in answer.cdi)
-
-
-def _as_json(answer: ContainerEdits) -> dict[str, object]:
-    return {
-        "devices": [
-            {
-                "hostPath": node.host_path,
-                "containerPath": node.container_path,
-                "permissions": node.permissions,
-            }
-            for node in answer.devices
-        ],
-        "mounts": [
-            {
-                "hostPath": mount.host_path,
-                "containerPath": mount.container_path,
-                "readOnly": mount.read_only,
-            }
-            for mount in answer.mounts
-        ],
-        "env": dict(answer.env),
-        "annotations": dict(answer.annotations),
-        "cdi": list(answer.cdi),
-    }

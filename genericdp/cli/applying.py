@@ -6,23 +6,29 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from genericdp.cli.loading import load_in_time, read_stdin
 from genericdp.cli.options import configs_of, node_name_of, root_of
 from genericdp.cli.patience import patiently
-from genericdp.config.load import load
 from genericdp.devices.matching import for_node
+from genericdp.devices.nodes import why_none
 from genericdp.discovery import Discovery, discover
-from genericdp.errors import ConfigError
+from genericdp.errors import ConfigError, GenericdpError
 
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
+    from collections.abc import Sequence
 
+    from genericdp.cli.patience import Looking
+    from genericdp.host.facts import HostFacts
     from genericdp.model import Resource
 
 
-def usable_resources(paths: tuple[Path, ...]) -> tuple[Resource, ...]:
+def usable_resources(
+    arguments: argparse.Namespace, stdin: bytes | None = None
+) -> tuple[Resource, ...]:
     """Load a config; raises ConfigError with its problems or with what is not built yet."""
-    loaded = load(paths)
+    paths = configs_of(arguments)
+    loaded = load_in_time(paths, read_stdin(paths) if stdin is None else stdin)
     if loaded.problems or loaded.unbuilt:
         raise ConfigError((*loaded.problems, *loaded.unbuilt))
     for warning in loaded.warnings:
@@ -30,17 +36,35 @@ def usable_resources(paths: tuple[Path, ...]) -> tuple[Resource, ...]:
     return loaded.resources
 
 
+def warn_if_none(resources: Sequence[Resource], node_name: str) -> None:
+    """Say so where a config offers nothing because of the node's name."""
+    if reason := why_none(resources, node_name):
+        print(f"warning: {reason}", file=sys.stderr)
+
+
+def refuse_if_none(resources: Sequence[Resource], node_name: str) -> None:
+    """Raise GenericdpError where nothing at all could come of a command."""
+    if reason := why_none(resources, node_name):
+        raise GenericdpError(reason)
+
+
+def discover_once(
+    resources: Sequence[Resource], look: Looking, facts: HostFacts, node_name: str
+) -> Discovery:
+    """Run the one pass that a command is for; the resources are those for the node."""
+    return discover(
+        resources, look, facts=facts, node_name=node_name, previous={}, now=time.monotonic()
+    )
+
+
 def discovered(arguments: argparse.Namespace) -> Discovery:
-    """Apply the config of the command line to the host of the command line, once."""
-    resources = for_node(usable_resources(configs_of(arguments)), node_name_of(arguments))
+    """Apply the config of the command line to the host of the command line, once.
+
+    Raises GenericdpError if nothing of it is for the node.
+    """
+    resources, node_name = usable_resources(arguments), node_name_of(arguments)
+    refuse_if_none(resources, node_name)
+    here = for_node(resources, node_name)
     return patiently(
-        root_of(arguments),
-        lambda look, facts: discover(
-            resources,
-            look,
-            facts=facts,
-            node_name=node_name_of(arguments),
-            previous={},
-            now=time.monotonic(),
-        ),
+        root_of(arguments), lambda look, facts: discover_once(here, look, facts, node_name)
     )

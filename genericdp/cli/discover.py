@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from genericdp.cli.applying import discovered
+from genericdp.cli.applying import discover_once, usable_resources, warn_if_none
 from genericdp.cli.catalogue import as_json, as_text
-from genericdp.cli.options import add_config, add_node_name, add_output, add_root, root_of
+from genericdp.cli.missing import dangling_target, missing_mounts
+from genericdp.cli.options import add_config, add_host, add_output, node_name_of, root_of
 from genericdp.cli.patience import patiently
 from genericdp.cli.tables import table
-from genericdp.devices.inventory import Inventory
+from genericdp.devices.inventory import Inventory, printable
+from genericdp.devices.matching import for_node, path_globs
 from genericdp.devices.suggesting import catalogue
+from genericdp.glob import has_wildcard, unescape
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from genericdp.cli.patience import Looking
     from genericdp.devices.offers import Offered
     from genericdp.discovery import Discovery
+    from genericdp.host.facts import HostFacts
+    from genericdp.host.root import Root
+    from genericdp.model import Resource
 
 SUMMARY = "show which devices a config offers on this machine, and why others are not offered"
 EXAMPLE = (
@@ -38,25 +44,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show all that a config could name, with a selector for each; needs no --config",
     )
-    add_root(parser)
-    add_node_name(parser)
+    add_host(parser)
     add_output(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Look once and print it."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # The host may have any names, and the terminal may not know their characters.
-        sys.stdout.reconfigure(errors="backslashreplace")
     if arguments.all:
         _print_all(arguments)
         return 0
-    discovery = discovered(arguments)
+    resources, node_name = usable_resources(arguments), node_name_of(arguments)
+    warn_if_none(resources, node_name)
+    root, here = root_of(arguments), for_node(resources, node_name)
+    report = patiently(root, lambda look, facts: _report(here, look, facts, node_name, root))
     if arguments.output == "json":
-        print(json.dumps(_as_json(discovery), indent=2))
+        print(json.dumps(_as_json(report), indent=2))
     else:
-        print("\n".join(_as_text(discovery)))
+        print("\n".join(_as_text(report)))
     return 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Report:
+    discovery: Discovery
+    nothing_found: tuple[tuple[str, str], ...]
+    """Resource and glob of each selector of ``match`` that finds nothing."""
+    dangling: Mapping[str, str] = field(default_factory=dict)
+    """Where those of the globs lead that are links to nothing."""
+    missing_mounts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By resource, what would be mounted and is not there."""
+
+
+def _report(
+    resources: Sequence[Resource], look: Looking, facts: HostFacts, node_name: str, root: Root
+) -> _Report:
+    discovery = discover_once(resources, look, facts, node_name)
+    # What an exclude does not find is as it should be.
+    matched = {(one.name, pattern) for one in resources for pattern in path_globs(one.match)}
+    nothing_found = tuple(one for one in discovery.empty_globs if one in matched)
+    literal = {one: unescape(one) for _, one in nothing_found if not has_wildcard(one)}
+    targets = {one: dangling_target(path, root) for one, path in literal.items()}
+    return _Report(
+        discovery=discovery,
+        nothing_found=nothing_found,
+        dangling={one: target for one, target in targets.items() if target},
+        missing_mounts={
+            name: missing
+            for name, offer in discovery.offers.items()
+            if (missing := tuple(missing_mounts(offer, look, root)))
+        },
+    )
 
 
 def _print_all(arguments: argparse.Namespace) -> None:
@@ -67,25 +104,44 @@ def _print_all(arguments: argparse.Namespace) -> None:
         print("\n".join(as_text(groups)))
 
 
-def _as_text(discovery: Discovery) -> Iterator[str]:
-    rows = [("RESOURCE", "ID", "STATE", "NODES", "NUMA")]
+def _as_text(report: _Report) -> Iterator[str]:
+    yield from table(_rows(report.discovery))
+    offers = report.discovery.offers.values()
+    left_out = [
+        f"  {one.resource}: {one.path}: {one.reason}"
+        for offer in offers
+        for one in offer.not_offered
+    ]
+    mounts = [
+        f"  {name}: hostPath {printable(path)} does not exist; {_CREATED}"
+        for name, paths in report.missing_mounts.items()
+        for path in paths
+    ]
+    nothing = [
+        f"  {name}: {pattern}{_leads(report.dangling.get(pattern))}"
+        for name, pattern in report.nothing_found
+    ]
+    titled = {"Matched, but not offered": left_out, "Mounts": mounts, "Nothing found": nothing}
+    for title, lines in titled.items():
+        if lines:
+            yield from ("", f"{title}:", *lines)
+
+
+def _rows(discovery: Discovery) -> Iterator[tuple[str, ...]]:
+    yield ("RESOURCE", "ID", "STATE", "NODES", "NUMA")
     for name, offer in discovery.offers.items():
         for device_id, one in offer.offered.items():
             replicas = one.device.replicas
             shares = f" ({replicas} shares)" if replicas > 1 else ""
             numa = "" if one.device.numa_node is None else str(one.device.numa_node)
-            nodes = " ".join(_nodes(one))
-            rows.append((name, f"{device_id}{shares}", _state(one), nodes, numa))
-    yield from table(rows)
-    left_out = [one for offer in discovery.offers.values() for one in offer.not_offered]
-    if left_out:
-        yield ""
-        yield "Matched, but not offered:"
-        yield from (f"  {one.resource}: {one.path}: {one.reason}" for one in left_out)
-    if discovery.empty_globs:
-        yield ""
-        yield "Nothing found:"
-        yield from (f"  {resource}: {pattern}" for resource, pattern in discovery.empty_globs)
+            yield name, f"{device_id}{shares}", _state(one), " ".join(_nodes(one)), numa
+
+
+def _leads(target: str | None) -> str:
+    return f" is a link to {printable(target)}, which does not exist" if target else ""
+
+
+_CREATED = "the runtime would create an empty folder"
 
 
 def _state(one: Offered) -> str:
@@ -96,7 +152,7 @@ def _nodes(one: Offered) -> list[str]:
     return list(dict.fromkeys(node.host_path for node in one.device.nodes))
 
 
-def _as_json(discovery: Discovery) -> dict[str, object]:
+def _as_json(report: _Report) -> dict[str, object]:
     return {
         "resources": {
             name: {
@@ -116,9 +172,15 @@ def _as_json(discovery: Discovery) -> dict[str, object]:
                     {"path": one.path, "reason": one.reason} for one in offer.not_offered
                 ],
                 "nothingFound": [
-                    pattern for resource, pattern in discovery.empty_globs if resource == name
+                    pattern for resource, pattern in report.nothing_found if resource == name
                 ],
+                "danglingLinks": {
+                    pattern: report.dangling[pattern]
+                    for resource, pattern in report.nothing_found
+                    if resource == name and pattern in report.dangling
+                },
+                "missingMounts": list(report.missing_mounts.get(name, ())),
             }
-            for name, offer in discovery.offers.items()
+            for name, offer in report.discovery.offers.items()
         }
     }

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import csv
 import io
-import shlex
 from typing import TYPE_CHECKING
 
 from genericdp.errors import GenericdpError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
     from genericdp.host.root import Root
 
 
-def docker_arguments(answers: Iterable[ContainerEdits], root: Root) -> str:
-    """Give the arguments, quoted for a shell; raises GenericdpError where they cannot say it."""
-    return shlex.join(argument for answer in answers for argument in _arguments(answer, root))
+def docker_arguments(answers: Iterable[ContainerEdits], root: Root) -> tuple[str, ...]:
+    """Give the arguments; raises GenericdpError where they cannot say it."""
+    return tuple(argument for answer in answers for argument in _arguments(answer, root))
+
+
+def podman_4_needs(argument: str) -> str:
+    """Give what podman before 5.0 needs in the argument's place; empty if the same will do.
+
+    It reads these two as lines of comma-separated values; docker and podman since 5.0 take them as
+    they are, so that no form suits all.
+    """
+    flag, _, value = argument.partition("=")
+    if flag not in {"--annotation", "--device"} or not any(one in value for one in ',"'):
+        return ""
+    return f"{flag}={_as_csv([value])}"
 
 
 def _arguments(answer: ContainerEdits, root: Root) -> Iterator[str]:
@@ -48,8 +59,12 @@ def _device(node: DeviceNode, root: Root) -> str:
 
 
 def _mount(mount: BindMount) -> str:
-    line = io.StringIO()
     fields = ["type=bind", f"source={mount.host_path}", f"target={mount.container_path}"]
     # Both read it as one line of comma-separated values, quoted as those are.
-    csv.writer(line, lineterminator="").writerow(fields + ["readonly"] * mount.read_only)
-    return f"--mount={line.getvalue()}"
+    return f"--mount={_as_csv(fields + ['readonly'] * mount.read_only)}"
+
+
+def _as_csv(fields: Sequence[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(fields)
+    return line.getvalue()

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp.cli.applying import usable_resources
+from genericdp.cli.applying import discover_once, usable_resources, warn_if_none
 from genericdp.cli.options import (
     add_config,
-    add_node_name,
+    add_host,
     add_output,
-    add_root,
-    configs_of,
     node_name_of,
     root_of,
 )
@@ -26,7 +21,6 @@ from genericdp.devices.explaining import Outcome, explain
 from genericdp.devices.inventory import Inventory, printable
 from genericdp.devices.matching import for_node
 from genericdp.devices.wording import any_of, meaning, selector_text, shown, source
-from genericdp.discovery import discover
 
 if TYPE_CHECKING:
     import argparse
@@ -58,22 +52,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a device file, a link to one, a folder of /sys, a PCI address (03:00.0), a USB port"
         " (1-1.4), a network interface, or the kernel's name of a device",
     )
-    add_root(parser)
-    add_node_name(parser)
+    add_host(parser)
     add_output(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Look once and print what becomes of the device; 1 if there is no such device."""
-    resources = usable_resources(configs_of(arguments))
+    resources = usable_resources(arguments)
     node_name, asked = node_name_of(arguments), arguments.device
+    warn_if_none(resources, node_name)
     said = patiently(
         root_of(arguments),
         lambda look, facts: answer(asked, resources, look, facts, node_name),
     )
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # The host may have any names, and the terminal may not know their characters.
-        sys.stdout.reconfigure(errors="backslashreplace")
     if isinstance(said, tuple):
         explanation, entry = said
         as_json, as_text = _as_json(explanation, entry), _as_text(explanation, entry)
@@ -92,14 +83,7 @@ def answer(
     if not isinstance(found, Asked):
         expected = awaited_by(asked, for_node(resources, node_name))
         return replace(found, tried=(*found.tried, *expected))
-    discovery = discover(
-        for_node(resources, node_name),
-        look,
-        facts=facts,
-        node_name=node_name,
-        previous={},
-        now=time.monotonic(),
-    )
+    discovery = discover_once(for_node(resources, node_name), look, facts, node_name)
     explanation = explain(found, resources, discovery.offers, inventory, node_name)
     return explanation, entry_of(found.candidate, inventory)
 

@@ -1,7 +1,9 @@
-"""Flags that several commands share; each can also be set as ``GENERICDP_…``."""
+"""Flags that several commands share."""
 
 from __future__ import annotations
 
+import argparse
+import logging
 import os
 import re
 import socket
@@ -9,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp import logs
+from genericdp.cli.environment import unknown_variables
+from genericdp.config.files import STDIN
 from genericdp.errors import UsageError
 from genericdp.host.root import Root
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
+
+log = logging.getLogger(__name__)
 
 _COUNT = re.compile(r"0*[1-9][0-9]{0,8}")
 _FORMATS = ("text", "json")
@@ -29,30 +34,15 @@ def add_choice(
     about: str,
     short: str = "",
 ) -> None:
-    """Declare a flag that takes one of several words; raises UsageError for a bad default."""
-    given = from_environment(flag) or default
-    if given not in choices:
-        # argparse does not look at defaults.
-        raise UsageError(
-            f"{_variable(flag)} is {given!r}, but must be one of: {', '.join(choices)}"
-        )
+    """Declare a flag that takes one of several words."""
     parser.add_argument(
         *([short] if short else []),
         f"--{flag}",
         choices=choices,
-        default=given,
+        default=default,
         metavar="|".join(choices),
         help=f"{about} (default: {default})",
     )
-
-
-def _variable(flag: str) -> str:
-    return f"GENERICDP_{flag.upper().replace('-', '_')}"
-
-
-def from_environment(flag: str) -> str | None:
-    """Give what ``GENERICDP_FLAG`` says, if it is set and not empty."""
-    return os.environ.get(_variable(flag)) or None
 
 
 def add_output(parser: argparse.ArgumentParser, *more: str) -> None:
@@ -60,33 +50,38 @@ def add_output(parser: argparse.ArgumentParser, *more: str) -> None:
     add_choice(parser, "output", (*_FORMATS, *more), "text", about="how to print", short="-o")
 
 
+def path_of(text: str) -> Path:
+    """Take a path; an empty one, as an unset variable of a script gives it, is refused."""
+    if not text:
+        raise argparse.ArgumentTypeError("an empty path")
+    return Path(text)
+
+
+def config_of(text: str) -> Path:
+    """Take the path of a config; stdin has two names."""
+    return STDIN if text == "/dev/stdin" else path_of(text)
+
+
 def add_config(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Declare ``--config``, which may be given several times."""
-    listed = from_environment("config")
     parser.add_argument(
         "--config",
         metavar="PATH",
         action="append",
-        type=Path,
+        type=config_of,
         default=None,
-        required=required and listed is None,
-        help="a config file, or a folder whose *.yaml and *.yml are read; may be repeated",
+        required=required,
+        help="a config file, a folder whose *.yaml and *.yml are read, or - for stdin; may be"
+        " repeated",
     )
-    parser.set_defaults(configs_from_environment=listed)
 
 
 def configs_of(arguments: argparse.Namespace) -> tuple[Path, ...]:
-    """Give the paths of ``--config``, else those of GENERICDP_CONFIG."""
+    """Give the paths of ``--config``."""
     given: list[Path] | None = arguments.config
-    if given:
-        return tuple(given)
-    listed: str | None = arguments.configs_from_environment
-    if listed is None:
+    if not given:
         raise UsageError("the following arguments are required: --config")
-    paths = tuple(Path(path) for path in listed.split(":") if path)
-    if not paths:
-        raise UsageError(f"{_variable('config')} is {listed!r}, which names no config")
-    return paths
+    return tuple(given)
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:
@@ -94,8 +89,8 @@ def add_root(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--root",
         metavar="DIR",
-        type=Path,
-        default=Path(from_environment("root") or "/"),
+        type=path_of,
+        default=Path("/"),
         help="look at this folder, which holds dev/ and sys/ of some machine (default: /)",
     )
 
@@ -115,7 +110,7 @@ def add_node_name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--node-name",
         metavar="NAME",
-        default=from_environment("node-name") or os.environ.get("NODE_NAME") or None,
+        default=os.environ.get("NODE_NAME") or None,
         help="the node's name for nodeNames and $(node.name) (default: NODE_NAME, else the host's)",
     )
 
@@ -130,6 +125,19 @@ def add_logging(parser: argparse.ArgumentParser, *, level: str = "info") -> None
     add_choice(parser, "log-format", _FORMATS, "text", about="how log lines look")
     about = "the least that is logged; debug adds each call of the kubelet"
     add_choice(parser, "log-level", logs.LEVELS, level, about=about)
+
+
+def set_up_logging(arguments: argparse.Namespace) -> None:
+    """Log as the flags say; also what is wrong with the environment."""
+    logs.set_up(log_format=arguments.log_format, level=arguments.log_level)
+    for sentence in unknown_variables():
+        log.warning("%s", sentence)
+
+
+def add_host(parser: argparse.ArgumentParser) -> None:
+    """Declare what every command has that applies a config: on which host, as which node."""
+    add_root(parser)
+    add_node_name(parser)
 
 
 def amounts_of(texts: Sequence[str]) -> dict[str, int]:

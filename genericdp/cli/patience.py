@@ -35,21 +35,30 @@ class _WatchedRoot(Root):
 
     def __init__(self, root: Root, hanging: frozenset[str]) -> None:
         super().__init__(Path(root.real("/")))
+        self._root = root
         self.waiting: tuple[str, float, bool] | None = None
         """The path, since when on the monotonic clock, and whether it is a file's content."""
         self._hanging = hanging
 
+    def real(self, path: str) -> str:
+        """Give where a path of the host lies on this machine."""
+        return self._root.real(path)
+
     def lstat(self, path: str) -> os.stat_result:
         """Give the status of the path itself."""
-        return self._watched(path, super().lstat)
+        return self._watched(path, self._root.lstat)
 
     def entries(self, path: str) -> list[str]:
         """Give the names in a folder."""
-        return self._watched(path, super().entries)
+        return self._watched(path, self._root.entries)
 
     def read_text(self, path: str, *, limit: int = 65_536) -> str:
         """Give the start of a file's content."""
-        return self._watched(path, partial(super().read_text, limit=limit), content=True)
+        return self._watched(path, partial(self._root.read_text, limit=limit), content=True)
+
+    def guard(self, path: str, read: Callable[[], str]) -> str:
+        """Read a file's content; as ``HostFacts.guard``."""
+        return self._watched(path, lambda _: read(), content=True)
 
     def _watched(self, path: str, ask: Callable[[str], T], *, content: bool = False) -> T:
         if path in self._hanging:
@@ -88,8 +97,10 @@ class _Attempt(Generic[T]):
             finally:
                 self.glob = outer
 
+        facts = HostFacts(self.root)
+        facts.guard = self.root.guard
         try:
-            self.results.append(self.work(look, HostFacts(self.root)))
+            self.results.append(self.work(look, facts))
         except BaseException as error:  # noqa: BLE001  # raised again where it is waited for
             self.errors.append(error)
         self.done.set()

@@ -5,19 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp import logs
 from genericdp.cli.options import (
     add_config,
+    add_host,
     add_logging,
-    add_node_name,
-    add_root,
     configs_of,
-    from_environment,
     node_name_of,
+    path_of,
     root_of,
+    set_up_logging,
 )
+from genericdp.config.files import STDIN
 from genericdp.daemon import KUBELET_FOLDER, Settings
 from genericdp.daemon import run as run_daemon
+from genericdp.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -32,22 +33,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kubelet-dir",
         metavar="DIR",
-        type=Path,
-        default=Path(from_environment("kubelet-dir") or KUBELET_FOLDER),
+        type=path_of,
+        default=Path(KUBELET_FOLDER),
         help=f"the folder of kubelet.sock (default: {KUBELET_FOLDER})",
     )
-    add_root(parser)
-    add_node_name(parser)
+    add_host(parser)
     add_logging(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
-    logs.set_up(log_format=arguments.log_format, level=arguments.log_level)
+    set_up_logging(arguments)
+    configs = configs_of(arguments)
+    if STDIN in configs:
+        raise UsageError("run takes no config from stdin: it reads its config again")
     root_of(arguments)
     run_daemon(
         Settings(
-            configs=configs_of(arguments),
+            configs=configs,
             kubelet_folder=arguments.kubelet_dir.absolute(),
             root=arguments.root,
             node_name=node_name_of(arguments),

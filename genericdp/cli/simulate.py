@@ -10,26 +10,32 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp import logs
-from genericdp.cli.applying import usable_resources
+from genericdp.cli.applying import refuse_if_none, usable_resources
+from genericdp.cli.container import as_json, as_text
+from genericdp.cli.loading import read_stdin
 from genericdp.cli.options import (
     add_config,
+    add_host,
     add_logging,
-    add_node_name,
     add_output,
-    add_root,
     amounts_of,
     configs_of,
     node_name_of,
     root_of,
+    set_up_logging,
 )
+from genericdp.config.files import STDIN
 from genericdp.daemon import Settings, until_signalled
+from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
+from genericdp.errors import UsageError
+from genericdp.kubelet.sockets import check_length
+from genericdp.signals import SIGHUP, SIGINT, SIGTERM, Inbox, not_ignored
 from genericdp.simulator.settings import Generation
 from genericdp.simulator.simulation import Simulation
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from genericdp.simulator.pods import Given
     from genericdp.simulator.simulation import Picture, Shown
@@ -61,24 +67,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Generation.B.value,
         help="act as a kubelet up to 1.36 (A) or from 1.37 on (B, the default)",
     )
-    add_root(parser)
-    add_node_name(parser)
+    add_host(parser)
     add_logging(parser, level="warning")
     add_output(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Simulate until Ctrl-C, or for one picture."""
-    logs.set_up(log_format=arguments.log_format, level=arguments.log_level)
+    set_up_logging(arguments)
     amounts = amounts_of(arguments.amounts)
     # The daemon would wait for a better config; here somebody is looking.
-    usable_resources(configs_of(arguments))
+    stdin = read_stdin(configs_of(arguments))
+    refuse_if_none(usable_resources(arguments, stdin), node_name_of(arguments))
     root_of(arguments)
+    # Before there is anything that a signal could leave behind.
+    inbox = Inbox([SIGINT, SIGTERM, *not_ignored([SIGHUP])])
     with tempfile.TemporaryDirectory(prefix="genericdp-") as folder:
         simulation = Simulation(
             Settings(
-                configs=configs_of(arguments),
-                kubelet_folder=Path(folder),
+                configs=_files(configs_of(arguments), stdin, Path(folder)),
+                kubelet_folder=_checked(Path(folder)),
                 root=arguments.root,
                 node_name=node_name_of(arguments),
             ),
@@ -87,13 +95,27 @@ def execute(arguments: argparse.Namespace) -> int:
             once=arguments.once,
             show=_show_json if arguments.output == "json" else _Screen(arguments.once).show,
         )
-        try:
-            asyncio.run(until_signalled(simulation.run, hangup_ends=True))
-        except BaseExceptionGroup as group:
-            if group.subgroup(BrokenPipeError) is None:
-                raise
-            raise BrokenPipeError from group  # the reader has gone (`| head`)
+        asyncio.run(until_signalled(simulation.run, inbox, hangup_ends=True))
     return 0
+
+
+def _checked(folder: Path) -> Path:
+    try:
+        check_length(folder)
+    except UsageError as error:
+        raise UsageError(
+            f"the path of {folder} is too long for unix sockets in it: set TMPDIR to a shorter one"
+        ) from error
+    return folder
+
+
+def _files(configs: Sequence[Path], stdin: bytes | None, folder: Path) -> tuple[Path, ...]:
+    """Give paths that the daemon can read, which loads its config by itself."""
+    if stdin is None:
+        return tuple(configs)
+    copy = folder / "stdin.yaml"
+    copy.write_bytes(stdin)
+    return tuple(copy if path == STDIN else path for path in configs)
 
 
 def _show_json(picture: Picture, given: Given | None) -> None:
@@ -103,19 +125,7 @@ def _show_json(picture: Picture, given: Given | None) -> None:
         "unhealthy": {name: dict(one.unhealthy) for name, one in picture.resources.items()},
     }
     if given is not None:
-        line["container"] = {
-            "devices": {
-                inside: {"hostPath": host, "permissions": permissions}
-                for inside, (host, permissions) in given.devices.items()
-            },
-            "mounts": {
-                inside: {"hostPath": host, "readOnly": read_only}
-                for inside, (host, read_only) in given.mounts.items()
-            },
-            "env": dict(given.env),
-            "annotations": dict(given.annotations),
-            "cdi": list(given.cdi),
-        }
+        line["container"] = as_json(_edits(given))
     print(json.dumps(line), flush=True)
 
 
@@ -143,7 +153,8 @@ class _Screen:
             yield from self._amounts(picture, listed, part)
         without = [name for name in picture.resources if name not in listed]
         if without and self._shown is None:
-            yield f"No devices (both 0) of {len(without)} resources:"
+            plural = "" if len(without) == 1 else "s"
+            yield f"No devices (both 0) of {len(without)} resource{plural}:"
             yield from textwrap.wrap(
                 ", ".join(without), 96, initial_indent="  ", subsequent_indent="  "
             )
@@ -157,7 +168,7 @@ class _Screen:
             yield from unhealthy
         if given is not None:
             yield "The container gets:"
-            yield from _given(given)
+            yield from as_text(_edits(given))
         if self._shown is None and not self._once:
             yield "(Ctrl-C ends it; plug or unplug something and look)"
 
@@ -175,11 +186,18 @@ class _Screen:
             yield f"  {name + ':':{width}}  {amount}{change}"
 
 
-def _given(given: Given) -> Iterator[str]:
-    for inside, (host, permissions) in given.devices.items():
-        yield f"  device      {inside} ({permissions}) from {host}"
-    for inside, (host, read_only) in given.mounts.items():
-        yield f"  mount       {inside} ({'ro' if read_only else 'rw'}) from {host}"
-    yield from (f"  env         {name}={value}" for name, value in given.env.items())
-    yield from (f"  annotation  {key}={value}" for key, value in given.annotations.items())
-    yield from (f"  cdi         {name}" for name in given.cdi)
+def _edits(given: Given) -> ContainerEdits:
+    """Give what the kubelet merged as a plugin would have said it."""
+    return ContainerEdits(
+        devices=tuple(
+            DeviceNode(host_path=host, container_path=inside, permissions=permissions)
+            for inside, (host, permissions) in given.devices.items()
+        ),
+        mounts=tuple(
+            BindMount(host_path=host, container_path=inside, read_only=read_only)
+            for inside, (host, read_only) in given.mounts.items()
+        ),
+        env=given.env,
+        annotations=given.annotations,
+        cdi=given.cdi,
+    )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.cli.options import add_output
-from genericdp.config.load import load
+from genericdp.cli.loading import load_in_time, read_stdin
+from genericdp.cli.options import add_output, config_of
 from genericdp.errors import Problem
 
 if TYPE_CHECKING:
@@ -32,18 +29,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "paths",
         metavar="PATH",
         nargs="+",
-        type=Path,
-        help="a config of its own: a file, or a folder whose *.yaml and *.yml make up one",
+        type=config_of,
+        help="a config of its own: a file, a folder whose *.yaml and *.yml make up one, or - for"
+        " stdin",
     )
     add_output(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Load each config and print what there is to say."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A message quotes the config, and the terminal may not know its characters.
-        sys.stdout.reconfigure(errors="backslashreplace")
-    configs = [load([path]) for path in arguments.paths]
+    stdin = read_stdin(arguments.paths)
+    configs = [load_in_time([path], stdin) for path in arguments.paths]
     print(_as_json(configs) if arguments.output == "json" else _as_text(configs))
     return 2 if any(config.problems for config in configs) else 0
 

@@ -6,14 +6,16 @@ import errno
 import os
 import stat
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.errors import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
+STDIN = Path("-")
+"""Stands for the config that somebody else has read from stdin."""
 MAX_BYTES = 1024 * 1024
 SUFFIXES = (".yaml", ".yml")
 _DATA_LINK = "..data"
@@ -31,17 +33,27 @@ class Source:
 
     name: str
     path: Path
+    text: bytes | None = None
+    """Its content, where that has been read already."""
 
 
 class _UnusableError(Exception):
     """A file or folder that no config can be read from."""
 
 
-def sources(paths: Sequence[Path]) -> tuple[list[Source], list[Problem]]:
-    """Give the files of a config: each path itself, or what lies in it if it is a folder."""
+def sources(
+    paths: Sequence[Path], stdin: bytes | None = None
+) -> tuple[list[Source], list[Problem]]:
+    """Give the files of a config: each path itself, or what lies in it if it is a folder.
+
+    STDIN stands for what is given as such.
+    """
     found: list[Source] = []
     problems: list[Problem] = []
     for path in paths:
+        if stdin is not None and path == STDIN:
+            found.append(Source(name="<stdin>", path=path, text=stdin))
+            continue
         try:
             found += _in_folder(path) if path.is_dir() else [Source(name=shown(path), path=path)]
         except _UnusableError as error:
@@ -73,6 +85,8 @@ def _in_folder(folder: Path) -> list[Source]:
 def content(source: Source) -> bytes | Problem:
     """Give the bytes of a file, or what keeps it from being read."""
     try:
+        if source.text is not None:
+            return _limited(source.text)
         # Asked before it is opened: opening a serial port can already reset what hangs on it.
         _refuse_unless_regular(source.path.stat().st_mode)
         return _read(source.path)
@@ -87,7 +101,10 @@ def _read(path: Path) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         _refuse_unless_regular(os.fstat(descriptor).st_mode)
         # More is read than may be there: a file can grow after its size was asked.
-        text = file.read(MAX_BYTES + 1) or b""  # None: it would have to be waited for
+        return _limited(file.read(MAX_BYTES + 1) or b"")  # None: it would have to be waited for
+
+
+def _limited(text: bytes) -> bytes:
     if len(text) > MAX_BYTES:
         raise _UnusableError("it is larger than 1 MiB, the most that a config may have")
     return text

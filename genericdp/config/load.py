@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["Loaded", "Unbuilt", "load", "read_all"]
 
 
-def load(paths: Sequence[Path]) -> Loaded:
-    """Give the config that the paths make up together, or all of its problems."""
-    loaded, documents = read_all(paths)
+def load(paths: Sequence[Path], *, stdin: bytes | None = None) -> Loaded:
+    """Give the config that the paths make up together, or all of its problems.
+
+    ``stdin`` is what the path ``-`` stands for.
+    """
+    loaded, documents = read_all(paths, stdin)
     if loaded.problems:
         return loaded
     resources = tuple(
@@ -42,9 +45,9 @@ def load(paths: Sequence[Path]) -> Loaded:
     )
 
 
-def read_all(paths: Sequence[Path]) -> tuple[Loaded, list[Document]]:
+def read_all(paths: Sequence[Path], stdin: bytes | None = None) -> tuple[Loaded, list[Document]]:
     """Give all but the resources, and the checked documents to build them from."""
-    files, problems = sources(paths)
+    files, problems = sources(paths, stdin)
     documents: list[Document] = []
     digest = hashlib.sha256()
     for source in files:

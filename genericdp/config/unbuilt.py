@@ -10,7 +10,7 @@ from genericdp.model import Place
 if TYPE_CHECKING:
     from genericdp.config.tree import Document
 
-RESOURCE_KEYS = ("health", "hooks", "groupBy", "groupNeeds", "prefer", "topology")
+RESOURCE_KEYS = ("groupBy", "groupNeeds", "prefer", "topology")
 
 
 def unbuilt(document: Document) -> tuple[Unbuilt, ...]:

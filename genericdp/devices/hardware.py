@@ -63,7 +63,12 @@ def nearest(
     device: SysDevice, facts: Facts, wanted: Callable[[SysDevice], bool]
 ) -> SysDevice | None:
     """Give the nearest of the device and what it sits on that is as wanted."""
-    return next((one for one in lineage(device, facts) if wanted(one)), None)
+    for one in lineage(device, facts):
+        if wanted(one):
+            return one
+        if one.subsystem == "usb" and not one.devtype:
+            return None  # its uevent could not be read: the hub above must not pass for it
+    return None
 
 
 def driver_of(device: SysDevice, facts: Facts) -> str | None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from genericdp.devices.candidates import Candidate
     from genericdp.devices.inventory import FoundFile, Inventory
     from genericdp.devices.matching import Excluded
+    from genericdp.devices.sysdevice import Facts
     from genericdp.model import DeviceNodes, Resource
     from genericdp.template import Lookup
 
@@ -73,7 +74,7 @@ def draft(
 
 def _draft(resource: Resource, candidate: Candidate, inventory: Inventory, node_name: str) -> Draft:
     if candidate.needs_node and not candidate.has_node and resource.inject.devices is None:
-        raise UnusableValueError(_why_no_node(candidate))
+        raise UnusableValueError(_why_no_node(candidate, inventory.facts))
     names = Names(candidate, resource=resource, inventory=inventory, node_name=node_name)
     if resource.id is None:
         text = _default_id(candidate, inventory)
@@ -104,9 +105,12 @@ def _draft(resource: Resource, candidate: Candidate, inventory: Inventory, node_
     )
 
 
-def _why_no_node(candidate: Candidate) -> str:
-    if candidate.device is not None and candidate.device.number is not None:
-        return f"its node {candidate.device.device_file} does not exist"
+def _why_no_node(candidate: Candidate, facts: Facts) -> str:
+    device = candidate.device
+    if device is not None and device.number is not None:
+        return f"its node {device.device_file} does not exist"
+    if device is not None and (why := facts.trouble(f"{device.syspath}/uevent")):
+        return f"{device.syspath}/uevent cannot be read: {why}"
     return "it has no device node (name what to give with inject.devices)"
 
 

@@ -52,6 +52,7 @@ MEANINGS = {
 }
 """What a condition asks for; keys below ``hardware`` mean the same of what it sits on."""
 
+_OF_UEVENT = ("udev.devtype", "udev.properties.")
 _FILES = {
     "usb.vendor": "idVendor",
     "usb.product": "idProduct",
@@ -189,6 +190,8 @@ def complaint(condition: Condition, facts: Facts) -> str:
     """Say what a selector wants that is not so: ``wants usb.vendor 0403, found 1a86``."""
     key = condition.key
     bus = key.removeprefix("hardware.")
+    if unread := _unread(condition, facts):
+        return f"wants {key}, but {unread}"
     if key == "hardware":
         return "wants hardware, but sysfs knows nothing of it"
     if key == "path":
@@ -202,6 +205,19 @@ def complaint(condition: Condition, facts: Facts) -> str:
     if why := facts.trouble(where):
         return f"{wants}, but {where} cannot be read: {why}"
     return f"{wants}, but it has none"
+
+
+def _unread(condition: Condition, facts: Facts) -> str:
+    """Say which ``uevent``, that would tell what is asked for, cannot be read; empty if none."""
+    key, folder = condition.key, condition.where
+    own = key in NOUNS or key.removeprefix("hardware.").startswith(_OF_UEVENT)
+    sits_on = key.startswith("hardware.") and key.removeprefix("hardware.") in NOUNS
+    while (own or sits_on) and folder.startswith("/sys/devices/"):
+        file = f"{folder}/uevent"
+        if why := facts.trouble(file):
+            return f"{file} cannot be read: {why}"
+        folder, own = folder.rpartition("/")[0], False
+    return ""
 
 
 def _about_kind(condition: Condition, bus: str) -> Iterator[str]:

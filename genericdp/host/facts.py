@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+import posixpath
 from typing import TYPE_CHECKING
 
 from genericdp.host.devicefiles import Looker
 from genericdp.host.sysdevices import SysDevices
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from genericdp.devices.sysdevice import SysDevice
     from genericdp.host.root import Root
+    from genericdp.host.sysdevices import Guard
 
 MOST_BYTES = 1024 * 1024
-
-
-Guard = Callable[[str, Callable[[], str]], str]
-"""Runs a read of a path and gives its text; raises OSError, TimeoutError if it is known to hang."""
 
 
 class HostFacts:
@@ -31,20 +28,24 @@ class HostFacts:
         self.awaiting: Collection[str] = ()
         """Devices that have just appeared and that udev has yet to record."""
         self._root = root
-        self._devices = SysDevices(root)
+        self._devices = SysDevices(root, guard=lambda path, read: self.guard(path, read))
         self._texts: dict[str, dict[str, str | None]] = {}
         """By the device whose attribute it is; empty: of no device."""
+        self._readers: dict[str, set[str]] = {}
+        """By a device, those whose attributes are read through links that lead to it."""
         self._troubles: dict[str, str] = {}
         self._decisions: dict[str, dict[int, tuple[object, bool]]] = {}
 
     def forget(self, syspath: str) -> None:
         """Ask the host again about a device, and about all files outside sysfs."""
         self._devices.forget(syspath)
-        for owner in (syspath, ""):
+        concerned = (syspath, *self._readers.pop(syspath, ()))
+        for owner in (*concerned, ""):
             for path in self._texts.pop(owner, {}):
                 self._troubles.pop(path, None)
         # What sits on it may be decided otherwise now.
-        for one in [one for one in self._decisions if f"{one}/".startswith(f"{syspath}/")]:
+        folders = tuple(f"{one}/" for one in concerned)
+        for one in [one for one in self._decisions if f"{one}/".startswith(folders)]:
             del self._decisions[one]
 
     def forget_record(self, name: str) -> None:
@@ -89,7 +90,27 @@ class HostFacts:
 
     def attribute(self, syspath: str, name: str) -> str | None:
         """Give the text of an attribute file below a device, stripped."""
-        return self._remembered(syspath, f"{syspath}/{name}")
+        path = f"{syspath}/{name}"
+        if "/" in name and path not in self._texts.get(syspath, ()):
+            for device in self._led_to(syspath, name):
+                self._readers.setdefault(device, set()).add(syspath)
+        return self._remembered(syspath, path)
+
+    def _led_to(self, syspath: str, name: str) -> Iterator[str]:
+        """Give the devices to which links in the name of an attribute lead: ``device/vendor``."""
+        at = syspath
+        for part in name.split("/")[:-1]:
+            at = posixpath.normpath(f"{at}/{part}")
+            try:
+                target = self._root.read_link(at)
+            except OSError:
+                continue  # a folder of its own
+            at = posixpath.normpath(posixpath.join(at.rpartition("/")[0], target))
+            yield at
+            owner = at
+            while owner.startswith("/sys/devices/") and self._devices.get(owner) is None:
+                owner = owner.rpartition("/")[0]
+            yield owner
 
     def text(self, path: str) -> str | None:
         """Give a file's content, stripped; None if it cannot be read or has more than 1 MiB."""
@@ -129,4 +150,4 @@ class HostFacts:
 
     def trouble(self, path: str) -> str:
         """Say why a file could not be read; empty if it is not there or was read."""
-        return self._troubles.get(path, "")
+        return self._troubles.get(path, "") or self._devices.trouble(path)

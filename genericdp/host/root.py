@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST_LINKS = 40
+_KINDS = {
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "character device",
+    stat.S_IFBLK: "block device",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,9 +61,19 @@ class Root:
         return os.listdir(self._followed(path) or "/")
 
     def read_text(self, path: str, *, limit: int = 65_536) -> str:
-        """Give the start of a file's content; what is no UTF-8 is escaped."""
-        with open(self._followed(path), "rb") as file:
-            return file.read(limit).decode(errors="backslashreplace")
+        """Give the start of a file's content; what is no UTF-8 is escaped.
+
+        What is no plain file is not even opened: that may wait for ever, or reset a board.
+        """
+        at = self._followed(path)
+        if kind := _KINDS.get(stat.S_IFMT(os.stat(at).st_mode)):
+            raise OSError(errno.EINVAL, f"it is a {kind}, not a file", path)
+        # It may have become a pipe since.
+        descriptor = os.open(at, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            return _start(descriptor, limit).decode(errors="backslashreplace")
+        finally:
+            os.close(descriptor)
 
     def descriptor(self, path: str, flags: int) -> int:
         """Open a path; links lead within the root. The caller closes the descriptor."""
@@ -103,3 +119,12 @@ class Root:
         except OSError as error:
             return Walk(at=at or "/", links=tuple(links), error=error)
         return Walk(at=at or "/", links=tuple(links))
+
+
+def _start(descriptor: int, limit: int) -> bytes:
+    # One read gives a whole attribute; files of /proc come in parts.
+    content = part = os.read(descriptor, limit)
+    while part and len(content) < limit:
+        part = os.read(descriptor, limit - len(content))
+        content += part
+    return content

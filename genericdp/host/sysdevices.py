@@ -7,7 +7,9 @@ import os
 import posixpath
 import stat
 from bisect import bisect_left, insort
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.sysdevice import SysDevice
@@ -23,13 +25,20 @@ if TYPE_CHECKING:
 
 _DEVICES = "/sys/devices/"
 _MOST_BYTES = 65_536
+_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ELOOP}
+"""Errors that say that there is no device, or none any longer."""
+
+Guard = Callable[[str, Callable[[], str]], str]
+"""Runs a read of a path and gives its text; raises OSError, TimeoutError if it is known to hang."""
 
 
 class SysDevices:
     """The devices of one root. It remembers what it has read until it is told to ``forget``."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: Root, *, guard: Guard = lambda _, read: read()) -> None:
         self._root = root
+        self._guard = guard
+        self._troubles: dict[str, str] = {}
         self._devices: dict[str, SysDevice | None] = {}
         self._members: dict[str, tuple[str, ...]] = {}
         self._sorted: dict[str, list[str]] = {}
@@ -52,6 +61,10 @@ class SysDevices:
             if above is not None:
                 yield above
             folder = folder.rpartition("/")[0]
+
+    def trouble(self, path: str) -> str:
+        """Say why a ``uevent`` could not be read, whose device is there all the same."""
+        return self._troubles.get(path, "")
 
     def subsystems(self) -> tuple[str, ...]:
         """Give the names of all buses and classes."""
@@ -80,6 +93,7 @@ class SysDevices:
     def forget(self, syspath: str) -> None:
         """Read one device again; of its subsystem only it may have come or gone."""
         before = self._devices.pop(syspath, None)
+        self._troubles.pop(f"{syspath}/uevent", None)
         self._forgotten.add(syspath)
         self._plain = {"": True}
         if before is not None:
@@ -148,10 +162,11 @@ class SysDevices:
     def _read(self, syspath: str) -> SysDevice | None:
         try:
             text = self._text(syspath, "uevent")
-        except PermissionError:
+        except OSError as error:
+            if error.errno in _GONE:
+                return None
             text = ""  # a few are write-only: the device is there all the same
-        except OSError:
-            return None
+            self._troubles[f"{syspath}/uevent"] = error.strerror or str(error)
         uevent = dict(
             line.split("=", 1) for line in udevdb.lines(text) if "=" in line and line[0] != "="
         )
@@ -193,18 +208,21 @@ class SysDevices:
         path = f"{folder}/{name}"
         if self._root.is_machine or self._is_plain(folder):
             try:
-                return self._content(path)
+                return self._guard(path, partial(self._content, path))
             except OSError as error:
                 if error.errno != errno.ELOOP:
                     raise
-        return self._content(self._root.resolve(path)[0])
+        return self._guard(path, partial(self._content, self._root.resolve(path)[0]))
 
     def _content(self, path: str) -> str:
         # Without blocking: in a damaged copy a pipe may lie here, which nobody writes to.
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(self._root.real(path), flags)
         try:
-            return os.read(descriptor, _MOST_BYTES).decode(errors="backslashreplace")
+            content = os.read(descriptor, _MOST_BYTES)
+            if not content and stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "it is a pipe, not a file", path)
+            return content.decode(errors="backslashreplace")
         finally:
             os.close(descriptor)
 

@@ -53,7 +53,7 @@ class Monitor(Protocol):
         """Give the next event, or None if there is none now; raises OSError for lost ones."""
 
 
-def open_monitor() -> Monitor:
+def open_monitor(buffer_bytes: int = _BUFFER_BYTES) -> Monitor:
     """Listen to the kernel; raises OSError or ImportError where that cannot be had.
 
     The import takes 20 ms and asks ``ldconfig`` for libudev: not before the first registration,
@@ -63,7 +63,7 @@ def open_monitor() -> Monitor:
 
     listening = pyudev.Monitor.from_netlink(pyudev.Context(), source="kernel")
     with suppress(OSError):  # without CAP_NET_ADMIN it gets net.core.rmem_max
-        listening.set_receive_buffer_size(_BUFFER_BYTES)
+        listening.set_receive_buffer_size(buffer_bytes)
     listening.start()
     monitor: Monitor = listening
     return monitor

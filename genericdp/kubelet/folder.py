@@ -89,7 +89,7 @@ class KubeletFolder:
         found = self._look()
         if found is None and (self.socket.value is not None or not self._looked):
             # Here and not in each plugin: one line for all of them.
-            log.info("waiting for a kubelet: there is no %s", self.path / KUBELET_SOCKET)
+            log.info("waiting for a kubelet: %s", self._what_there_is())
         self._looked = True
         self.socket.value = found
 
@@ -115,6 +115,16 @@ class KubeletFolder:
                 " run as root, on a mount that is not read-only"
             )
         return self._socket_identity()
+
+    def _what_there_is(self) -> str:
+        """Say what stands where the socket should be."""
+        path = self.path / KUBELET_SOCKET
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            return f"there is no {path}"
+        kind = "folder" if stat.S_ISDIR(mode) else "file"
+        return f"{path} is a {kind}, not a socket (is this the kubelet's folder?)"
 
     def _socket_identity(self) -> SocketIdentity | None:
         try:

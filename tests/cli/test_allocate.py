@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from genericdp.cli import main
-from genericdp.cli.docker import docker_arguments
+from genericdp.cli.docker import docker_arguments, podman_4_needs
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.errors import GenericdpError
 from genericdp.host.root import Root
@@ -184,7 +184,7 @@ def test_a_link_with_a_colon_becomes_the_node_of_the_same_root(
 
 def arguments(**edits: object) -> list[str]:
     one = ContainerEdits(**edits)  # type: ignore[arg-type]
-    return shlex.split(docker_arguments([one], Root(Path("/"))))
+    return list(docker_arguments([one], Root(Path("/"))))
 
 
 HARD = ["a b", "a,b", 'a"b', "a'b", "a;b", "$(x)", "a=b", "a\\b", "é"]
@@ -214,6 +214,35 @@ def test_a_node_with_a_colon_of_its_own_cannot_be_said() -> None:
     node = DeviceNode(host_path="/dev/a:b", container_path="/dev/ab", permissions="rw")
     with pytest.raises(GenericdpError, match=r"^/dev/a:b holds a colon"):
         arguments(devices=(node,))
+
+
+@pytest.mark.parametrize(
+    ("argument", "other"),
+    [
+        ("--annotation=a/b=c d;e=f'g", ""),
+        ("--annotation=a/b=c,d", '--annotation="a/b=c,d"'),
+        ('--annotation=a/b=c"d', '--annotation="a/b=c""d"'),
+        ("--device=/dev/a,b:/dev/a:rw", '--device="/dev/a,b:/dev/a:rw"'),
+        ("--env=A=b,c", ""),
+        ('--mount=type=bind,"source=/a,b",target=/c', ""),
+    ],
+)
+def test_podman_4_needs_commas_and_quotes_otherwise(argument: str, other: str) -> None:
+    assert podman_4_needs(argument) == other
+
+
+def test_what_podman_4_misreads_is_a_warning_with_what_it_needs(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two devices are enough: their annotations are joined by a comma."""
+    assert main([*argv, "example.com/serial=3", "-o", "docker"]) == 0
+    printed = capsys.readouterr()
+    assert "--annotation=example.com/serial=ttyUSB0,ttyUSB1" in shlex.split(printed.out)
+    assert printed.err == (
+        "warning: podman before 5.0 misreads the comma or quote in"
+        " --annotation=example.com/serial=ttyUSB0,ttyUSB1: there, replace it by"
+        """ '--annotation="example.com/serial=ttyUSB0,ttyUSB1"'\n"""
+    )
 
 
 @pytest.fixture
@@ -246,15 +275,20 @@ def create(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
 
 def test_podman_understands_the_arguments(create: Callable[..., dict[str, Any]]) -> None:
     node = DeviceNode(host_path="/dev/null", container_path="/dev/x y", permissions="r")
-    made = create(
-        *arguments(
-            devices=(node,),
-            mounts=(BindMount(host_path="/etc", container_path="/a,b", read_only=True),),
-            env={"A": "b,c d"},
-            annotations={"example.com/a": "b c"},
-        )
+    words = arguments(
+        devices=(node,),
+        mounts=(BindMount(host_path="/etc", container_path="/a,b", read_only=True),),
+        env={"A": "b,c d"},
+        annotations={"example.com/a": "b c", "example.com/b": 'c,d="e"'},
     )
+    made = create(*(podman_4_needs(word) or word if is_podman_4() else word for word in words))
     mounts = [(one["Source"], one["Destination"], one["RW"]) for one in made["Mounts"]]
     assert ("/etc", "/a,b", False) in mounts
     assert "A=b,c d" in made["Config"]["Env"]
     assert made["Config"]["Annotations"]["example.com/a"] == "b c"
+    assert made["Config"]["Annotations"]["example.com/b"] == 'c,d="e"'
+
+
+def is_podman_4() -> bool:
+    said = subprocess.run(["podman", "--version"], capture_output=True, text=True, check=True)
+    return int(said.stdout.split()[-1].partition(".")[0]) < 5

@@ -11,7 +11,6 @@ import pytest
 
 from genericdp.cli import main
 from tests.fixtures.make_tree import Tree, laptop, serial_node
-from tests.testbeds import loading
 
 LAPTOP = Path(__file__).parents[1] / "fixtures" / "laptop"
 
@@ -81,6 +80,8 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         ],
         "notOffered": [],
         "nothingFound": [],
+        "danglingLinks": {},
+        "missingMounts": [],
     }
     assert found["example.com/disk"] == {
         "devices": [
@@ -96,6 +97,8 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         ],
         "notOffered": [{"path": "/dev/nvme0n1p1", "reason": "excluded by the config"}],
         "nothingFound": [],
+        "danglingLinks": {},
+        "missingMounts": [],
     }
     assert found["example.com/none"] == {
         "devices": [],
@@ -106,6 +109,8 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
             }
         ],
         "nothingFound": ["/dev/none*"],
+        "danglingLinks": {},
+        "missingMounts": [],
     }
 
 
@@ -223,95 +228,62 @@ def test_a_tree_without_sys_has_files_but_no_devices(
     assert f"  example.com/fuse: /dev/fuse: {reason}" in printed
 
 
-ALL = """\
-PCI function 0000:00:14.0: vendor 8086, device a36d, class 0c0330, driver xhci_hcd, \
-function physical
-    - {pci: {vendor: "8086", device: a36d}}
-
-USB device usb1: vendor 1d6b, product 0002, serial 0000:00:14.0, class 09
-    file /dev/bus/usb/001/001
-    properties ID_MODEL xHCI_Host_Controller, \
-ID_SERIAL Linux_6.1.0_xhci-hcd_xHCI_Host_Controller_0000:00:14.0, \
-ID_VENDOR Linux_6.1.0_xhci-hcd
-    - {usb: {vendor: "1d6b", product: "0002"}}
-
-USB device 1-3: vendor 1d50, product 606f, serial 004D00323536510620353437, class 00
-    file /dev/bus/usb/001/009
-    properties ID_MODEL candleLight_USB_to_CAN_adapter, \
-ID_SERIAL bytewerk_candleLight_USB_to_CAN_adapter_004D00323536510620353437, ID_VENDOR bytewerk
-    - {usb: {vendor: "1d50", product: "606f"}}
-  can0, net, driver gs_usb
-    net name can0, linkType can, driver gs_usb
-    properties ID_NET_NAME_PATH can0
-    - {net: {linkType: can}, hardware: {usb: {vendor: "1d50", product: "606f"}}}
-
-Without hardware: block
-  - {path: "/dev/loop[0-9]*"}  # /dev/loop0 … /dev/loop2 (3), block
-
-Without hardware: net
-  vcan0, net
-    net name vcan0, linkType can
-    - {net: {name: vcan0}}
-
-Other files
-  - {path: /dev/mapper/control}
-
-9 candidates; each line that begins with '-' is an
-entry for match. Facts of a device: genericdp explain, or -o json here.
-"""
+def discovered(tmp_path: Path, resource: str, *more: str) -> int:
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG.partition("  - name")[0] + f"  - name: example.com/one\n{resource}")
+    return main(["discover", f"--root={tmp_path / 'root'}", f"--config={config}", *more])
 
 
 @pytest.fixture
-def can(tmp_path: Path) -> Path:
-    """A CAN adapter, three devices of one kind without hardware, and a file of unknown make."""
-    folder = tmp_path / "can"
-    loading.build(loading.path_of("can"), folder)
-    tree = Tree(folder)
-    for number in range(3):
-        tree.node(f"loop{number}", f"7:{number}", at="virtual/block", block=True)
-        tree.link(f"sys/devices/virtual/block/loop{number}/subsystem", "../../../../class/block")
-        tree.link(f"sys/class/block/loop{number}", f"../../devices/virtual/block/loop{number}")
-    tree.node("mapper/control", "10:236")
-    tree.remove("sys/dev/char/10:236")
-    tree.write("sys/dev/char/10:236/uevent", "MAJOR=10\nMINOR=236\nDEVNAME=mapper/control\n")
-    return folder
+def fuse(tmp_path: Path) -> Tree:
+    tree = Tree(tmp_path / "root")
+    tree.node("fuse", "10:229")
+    return tree
 
 
-def test_all_is_a_catalogue_of_what_a_config_could_name(
-    can: Path, capsys: pytest.CaptureFixture[str]
+def test_a_link_to_nothing_says_where_it_leads(
+    fuse: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["discover", "--all", "--root", str(can)]) == 0
-    assert capsys.readouterr().out == ALL
+    fuse.link("dev/gps", "ttyUSB7")
+    fuse.link("dev/by/gps", "../ttyUSB7")
+    resource = "    match: [{path: [/dev/gps, /dev/by/gps, /dev/none, '/dev/g*']}]\n"
+    assert discovered(tmp_path, resource) == 0
+    nothing = capsys.readouterr().out.partition("Nothing found:\n")[2].splitlines()
+    assert nothing == [
+        "  example.com/one: /dev/by/gps is a link to ../ttyUSB7, which does not exist",
+        "  example.com/one: /dev/g*",
+        "  example.com/one: /dev/gps is a link to ttyUSB7, which does not exist",
+        "  example.com/one: /dev/none",
+    ]
+    assert discovered(tmp_path, resource, "-o", "json") == 0
+    one = json.loads(capsys.readouterr().out)["resources"]["example.com/one"]
+    assert one["danglingLinks"] == {"/dev/gps": "ttyUSB7", "/dev/by/gps": "../ttyUSB7"}
 
 
-def test_all_as_json_has_every_candidate_with_all_of_its_facts(
-    can: Path, capsys: pytest.CaptureFixture[str]
+def test_an_exclude_that_finds_nothing_is_as_it_should_be(
+    fuse: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["discover", "--all", "--root", str(can), "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)["candidates"]
-    paths = [one["path"] for one in found]
-    assert len(paths) == 9
-    assert [path for path in paths if "loop" in path] == [f"/dev/loop{i}" for i in range(3)]
-    (adapter,) = (one for one in found if one["name"] == "can0")
-    assert adapter["net"] == {"name": "can0", "linkType": "can", "driver": "gs_usb"}
-    assert adapter["usb"]["port"] == "1-3"
-    assert adapter["properties"]["ID_BUS"] == "usb"
-    assert (adapter["deviceFile"], adapter["tags"]) == (False, ["systemd"])
-    assert adapter["selector"].startswith("{net: {linkType: can}")
+    resource = "    match: [{path: /dev/fuse}]\n    exclude: [{path: /dev/none}]\n"
+    assert discovered(tmp_path, resource) == 0
+    assert "Nothing found" not in capsys.readouterr().out
 
 
-def test_without_all_a_config_is_needed(
-    can: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_mount_of_what_is_missing_is_told(
+    fuse: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv("GENERICDP_CONFIG", raising=False)
-    assert main(["discover", "--root", str(can)]) == 2
-    said = "genericdp: the following arguments are required: --config\n"
-    assert capsys.readouterr().err == said
-
-
-def test_this_very_machine_has_a_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["discover", "--all"]) == 0
-    assert "/dev/null" in capsys.readouterr().out
+    """Nothing can be said of /srv: this copy of a machine has none of it."""
+    fuse.write("opt/there/file", "")
+    fuse.link("opt/link", "there/nothing")
+    paths = ["/opt/there/file", "/opt/missing", "/opt/link", "/opt/there/file/x", "/srv/data"]
+    mounts = ", ".join(f"{{hostPath: {path}, containerPath: {path}}}" for path in paths)
+    resource = f"    match: [{{path: /dev/fuse}}]\n    inject: {{mounts: [{mounts}]}}\n"
+    assert discovered(tmp_path, resource) == 0
+    said = capsys.readouterr().out.partition("Mounts:\n")[2].splitlines()
+    assert said == [
+        f"  example.com/one: hostPath {path} does not exist; the runtime would create an empty"
+        " folder"
+        for path in ("/opt/missing", "/opt/link", "/opt/there/file/x")
+    ]
 
 
 def test_the_fixture_is_the_laptop(tmp_path: Path) -> None:

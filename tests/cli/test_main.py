@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +62,75 @@ def test_a_reader_that_goes_away_is_no_failure() -> None:
             check=False,
         )
     assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+FUSE = str(Path(__file__).parents[2] / "examples/configs/fuse.yaml")
+PRINTING = [
+    ["schema"],
+    ["version"],
+    ["validate", FUSE],
+    ["discover", "--all"],
+    ["simulate", "--once", "--config", FUSE],
+]
+
+
+def run(words: list[str], redirection: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f'exec "$0" -m genericdp "$@" {redirection}', sys.executable, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", [*PRINTING, ["--help"]], ids=lambda words: words[0])
+def test_a_full_disk_is_one_line_and_exit_code_1(words: list[str]) -> None:
+    ended = run(words, ">/dev/full")
+    said = "genericdp: stdout cannot be written: no space left on device\n"
+    assert (ended.returncode, ended.stderr) == (1, said)
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=lambda words: words[0])
+def test_a_closed_stdout_is_one_line_and_exit_code_1(words: list[str]) -> None:
+    ended = run(words, ">&-")
+    said = "genericdp: stdout is closed: there is nowhere to print to\n"
+    assert (ended.returncode, ended.stderr) == (1, said)
+
+
+def test_messages_do_not_go_to_stdout_where_stderr_is_closed() -> None:
+    ended = run(["discover"], "2>&-")
+    assert (ended.returncode, ended.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("setting", ["LC_ALL=C", "LC_ALL=C PYTHONIOENCODING=ascii"])
+def test_what_a_terminal_does_not_know_is_escaped(setting: str, tmp_path: Path) -> None:
+    (tmp_path / "root/dev").mkdir(parents=True)
+    (tmp_path / "root/dev/é").touch()
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
+    applied = f"--root={tmp_path / 'root'} --config={config}"
+    for command in (
+        f"discover {applied}",
+        f"explain {applied} /dev/é",
+        f"simulate --once {applied}",
+        f"validate {config}",
+    ):
+        ended = subprocess.run(
+            ["sh", "-c", f"env {setting} {sys.executable} -m genericdp {command}"],
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert (ended.returncode, ended.stderr) == (0, b""), command
+        assert ended.stdout.isascii() or "ascii" not in setting, command
+
+
+CONFIG = """\
+apiVersion: genericdp.io/v1alpha1
+kind: DevicePluginConfig
+resources:
+  - name: example.com/plain
+    match: [{path: "/dev/é", type: file}]
+    inject: {env: {"NAME": "é"}}
+"""

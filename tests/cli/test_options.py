@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from genericdp.cli import main
+from genericdp.cli import COMMANDS, main
+from genericdp.cli.environment import OPTIONS, take_variables, unknown_variables
 from genericdp.cli.options import (
     add_config,
     add_node_name,
@@ -21,6 +22,7 @@ from genericdp.cli.options import (
     configs_of,
     node_name_of,
 )
+from genericdp.cli.parser import parser_of
 from genericdp.errors import UsageError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -33,6 +35,7 @@ def parsed(*argv: str) -> argparse.Namespace:
     add_root(parser)
     add_node_name(parser)
     add_output(parser)
+    take_variables(parser)
     return parser.parse_args(argv)
 
 
@@ -94,7 +97,7 @@ def test_a_variable_that_names_no_config_is_told(
 ) -> None:
     monkeypatch.setenv("GENERICDP_CONFIG", ":")
     assert main(["discover", "--root", str(LAPTOP)]) == 2
-    expected = "genericdp: GENERICDP_CONFIG is ':', which names no config\n"
+    expected = "genericdp: GENERICDP_CONFIG is ':', which names nothing\n"
     assert capsys.readouterr().err == expected
 
 
@@ -119,6 +122,106 @@ def test_an_amount_that_is_none_is_bad_usage(text: str) -> None:
         amounts_of([text])
 
 
+def test_every_option_of_every_command_is_a_variable() -> None:
+    """Comes back if an option is declared and not put into OPTIONS, or taken out and left there."""
+    found = set()
+    for command in COMMANDS:
+        (commands,) = (
+            action.choices for action in parser_of([command])._actions if action.choices is not None
+        )
+        assert isinstance(commands, dict)
+        for action in commands[command]._actions:
+            found |= {one[2:] for one in action.option_strings if one.startswith("--")}
+    assert found - {"help"} == set(OPTIONS)
+
+
+def test_flags_and_lists_can_be_variables(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GENERICDP_ALL", "true")
+    monkeypatch.setenv("GENERICDP_ROOT", str(LAPTOP))
+    assert main(["discover"]) == 0
+    assert "/dev/fuse" in capsys.readouterr().out
+    monkeypatch.setenv("GENERICDP_ALLOCATE", "a/b=1:c/d=2")
+    monkeypatch.setenv("GENERICDP_ONCE", "true")
+    parse = parser_of(["simulate"]).parse_args
+    taken = parse(["simulate", "--config=x"])
+    assert (taken.amounts, taken.once) == (["a/b=1", "c/d=2"], True)
+    replaced = parse(["simulate", "--config=x", "--allocate=e/f=3", "--allocate=g/h=4"])
+    assert replaced.amounts == ["e/f=3", "g/h=4"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("ONCE", "1", "GENERICDP_ONCE is '1', but must be one of: true, false"),
+        ("GENERATION", "C", "GENERICDP_GENERATION is 'C', but must be one of: A, B"),
+        ("ALLOCATE", "::", "GENERICDP_ALLOCATE is '::', which names nothing"),
+    ],
+)
+def test_a_variable_with_what_its_option_does_not_take_is_told(
+    name: str,
+    text: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(f"GENERICDP_{name}", text)
+    assert main(["simulate", "--config=x"]) == 2
+    assert capsys.readouterr().err == f"genericdp: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("GENERICDP_LOGLEVEL", "debug", [" (did you mean GENERICDP_LOG_LEVEL?)"]),
+        ("GENERICDP_NODENAME", "n", [" (did you mean GENERICDP_NODE_NAME?)"]),
+        ("GENERICDP_FROB", "n", [""]),
+        ("GENERICDP_FROB", "", []),
+        ("GENERICDP_", "x", []),
+        ("GENERICDP", "x", []),
+        ("GENERICDP_ONCE", "x", []),
+        ("GENERICDP_SERVICE_HOST", "10.0.0.1", []),
+        ("GENERICDP_SERVICE_PORT_HTTP", "80", []),
+        ("GENERICDP_WEB_SERVICE_PORT", "80", []),
+        ("GENERICDP_PORT", "tcp://10.0.0.1:80", []),
+        ("GENERICDP_PORT_80_TCP_ADDR", "10.0.0.1", []),
+    ],
+)
+def test_a_variable_that_is_none_of_ours_is_told(name: str, text: str, said: list[str]) -> None:
+    """What Kubernetes sets where a service has our name is passed over."""
+    expected = [f"the variable {name} means nothing to genericdp{hint}" for hint in said]
+    assert list(unknown_variables({name: text})) == expected
+
+
+def test_a_misspelt_variable_is_a_warning_in_the_form_of_the_log() -> None:
+    environment = {**os.environ, "GENERICDP_LOGLEVEL": "debug"}
+    said = "the variable GENERICDP_LOGLEVEL means nothing to genericdp (did you mean"
+    code, _, complaint = _run(["version"], environment)
+    assert (code, complaint.startswith(f"warning: {said}")) == (0, True)
+    _, _, complaint = _run(["run", "--config=-", "--log-format=json"], environment)
+    line = json.loads(complaint.splitlines()[0])
+    assert (line["level"], line["message"].startswith(said)) == ("warning", True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["discover", "--config", ""],
+        ["discover", "--all", "--root", ""],
+        ["run", "--config=x", "--kubelet-dir="],
+        ["validate", ""],
+    ],
+    ids=" ".join,
+)
+def test_an_empty_path_is_not_the_current_folder(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As ``--config "$UNSET"`` gives it."""
+    assert main(words) == 2
+    assert "an empty path" in capsys.readouterr().err
+
+
 HOSTILE = {
     "VERSION": "1",
     "CONFIG": "x",
@@ -140,7 +243,7 @@ HOSTILE = {
 def test_variables_without_the_prefix_change_nothing() -> None:
     """C6: ``VERSION=1`` ends the process.
 
-    Brought back by ``os.environ.get(flag.upper())`` in ``from_environment``.
+    Brought back by ``PREFIX = ""`` in ``environment``.
     """
     commands = [
         ["version"],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.cli import main
 from tests.world import Host
 
 if TYPE_CHECKING:
@@ -149,3 +150,29 @@ async def test_a_root_without_a_machine_is_bad_usage(host: Host, tmp_path: Path)
     code, _, err = await finished(await simulate(host, "--once", f"--root={tmp_path / 'no'}"))
     assert code == 2
     assert "has no folder dev (give --root a folder with dev/ and sys/ of a machine)" in err
+
+
+async def test_what_a_container_gets_has_the_shape_that_allocate_gives_it(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    amount = "example.com/serial=1"
+    code, out, _ = await finished(
+        await simulate(host, "--once", f"--allocate={amount}", "-o", "json")
+    )
+    assert code == 0
+    config = f"--config={host.folder.parent / 'config.yaml'}"
+    assert main(["allocate", config, f"--root={host.folder}", amount, "-o", "json"]) == 0
+    allocated = json.loads(capsys.readouterr().out)
+    assert json.loads(out)["container"] == allocated["example.com/serial"]
+
+
+async def test_a_temporary_folder_with_too_long_a_path_is_told_as_such(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setenv("TMPDIR", str(long))
+    code, _, err = await finished(await simulate(host, "--once"))
+    assert code == 2
+    assert err.endswith("is too long for unix sockets in it: set TMPDIR to a shorter one\n")
+    assert list(long.iterdir()) == []

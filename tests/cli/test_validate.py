@@ -5,11 +5,14 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from genericdp.cli import main
+from genericdp.cli.loading import load_in_time
+from genericdp.config.loaded import Loaded
 
 ROOT = Path(__file__).parent.parent.parent
 INVALID = ROOT / "tests/configs/invalid"
@@ -18,10 +21,11 @@ SHORTEST = str(VALID / "shortest.yaml")
 Output = pytest.CaptureFixture[str]
 
 
-def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def _run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "genericdp", *arguments],
         env={"PYTHONPATH": str(ROOT), **environment},
+        input=stdin,
         capture_output=True,
         check=False,
         text=True,
@@ -132,3 +136,53 @@ def test_no_path_is_a_matter_of_usage() -> None:
     done = _run("validate")
     assert done.returncode == 2
     assert "PATH" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_a_config_can_come_on_stdin(name: str) -> None:
+    text = (INVALID / "duplicate-key.yaml").read_text()
+    done = _run("validate", name, stdin=text)
+    assert done.returncode == 2
+    assert done.stdout.splitlines()[0].startswith("<stdin>:8:5: .resources[0].replicas: the key")
+    done = _run("validate", name, stdin=Path(SHORTEST).read_text())
+    assert (done.returncode, done.stdout) == (0, "1 file, 1 resource: valid\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["discover"], "RESOURCE"),
+        (["explain", "/dev/none"], "there is no such device"),
+        (["allocate", "example.com/fuse=1"], "example.com/fuse:"),
+        (["simulate", "--once"], "example.com/fuse:  100"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_other_commands_take_it_too(words: list[str], said: str) -> None:
+    root = f"--root={ROOT / 'tests/fixtures/laptop'}"
+    text = (ROOT / "examples/configs/fuse.yaml").read_text()
+    done = _run(*words, root, "--config", "-", stdin=text)
+    assert said in done.stdout
+    assert done.stderr == ""
+
+
+def test_the_daemon_wants_a_config_that_it_can_read_again() -> None:
+    done = _run("run", "--config=-")
+    assert done.returncode == 2
+    assert done.stderr.startswith("genericdp: run takes no config from stdin")
+
+
+def test_a_filesystem_that_does_not_answer_is_a_problem() -> None:
+    """Comes back if ``load_in_time`` calls ``load`` itself."""
+    answered = threading.Event()
+
+    def load(*_: object, **__: object) -> Loaded:
+        answered.wait(20)
+        return Loaded()
+
+    (problem,) = load_in_time([Path("/nfs/x.yaml")], seconds=0.05, load=load).problems
+    answered.set()
+    assert str(problem) == (
+        "/nfs/x.yaml:1:1: loading the config took longer than 0.05 s:"
+        " its filesystem does not answer"
+    )

@@ -112,17 +112,29 @@ def as_nobody() -> Iterator[None]:
 
 
 @pytest.fixture
-def locked(short_folder: Path) -> Path:
+def locked(short_folder: Path) -> Iterator[Path]:
     short_folder.chmod(0o755)
     (short_folder / "a.yaml").touch(mode=0)
     (short_folder / "folder").mkdir(mode=0)
-    return short_folder
+    yield short_folder
+    # Who is not root could not remove it otherwise.
+    (short_folder / "folder").rmdir()
 
 
 def test_an_unreadable_file_or_folder_is_a_problem(locked: Path, as_nobody: None) -> None:
     assert _problem(locked / "a.yaml") == "it cannot be read: permission denied"
     _, (problem,) = sources([locked / "folder"])
     assert problem.message == "it cannot be read: permission denied"
+
+
+def test_what_was_read_from_stdin_is_called_so() -> None:
+    (source, other), problems = sources([Path("-"), Path("-/x")], b"a: 1")
+    assert (source.name, content(source), problems) == ("<stdin>", b"a: 1", [])
+    assert other.name == "-/x"
+    large = content(Source(name="<stdin>", path=Path("-"), text=b" " * (MAX_BYTES + 1)))
+    assert "larger than 1 MiB" in getattr(large, "message", "")
+    (plain,), _ = sources([Path("-")])
+    assert plain.name == "-"
 
 
 def test_a_file_may_have_one_mebibyte_and_no_more(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ MATCH = "    match: [{path: /dev/a}]\n"
         (MATCH + "    id: $(device.name)-$(node.name)\n    forgetAfterSeconds: 5\n", []),
         (MATCH + "    prefer: auto\n", ["prefer at a.yaml:6"]),
         (MATCH + "    topology: auto\n    health: []\n",
-         ["topology at a.yaml:6", "health at a.yaml:7"]),
-        (MATCH + "    values: {}\n    hooks: {}\n", ["hooks at a.yaml:7"]),
+         ["topology at a.yaml:6"]),
+        (MATCH + "    values: {}\n    hooks: {}\n", []),
         (MATCH + "    groupBy: x\n    groupNeeds: 1\n",
          ["groupBy at a.yaml:6", "groupNeeds at a.yaml:7"]),
         ("    match:\n    - udev: {name: a}\n      hardware: {usb: {}}\n    - usb: {}\n"

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,57 +14,10 @@ from genericdp.host.sysdevices import SysDevices
 from genericdp.natural import natural_key
 from tests.fixtures.make_tree import Tree
 from tests.testbeds import loading
+from tests.testbeds.damaging import DAMAGES, damage, paths_of, remove
 from tests.testbeds.telling import Told, told_by_genericdp
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 CAN = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-3/1-3:1.0/net/can0"
-
-
-def _remove(path: Path) -> None:
-    """Remove what is there, unless a link of a damaged copy leads there: it may be anybody's."""
-    if os.path.realpath(path.parent) != str(path.parent):
-        return
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _replaced_by(make: Callable[[Path], object]) -> Callable[[Path], None]:
-    def damage(path: Path) -> None:
-        _remove(path)
-        make(path)
-
-    return damage
-
-
-def _hide(path: Path) -> None:
-    with suppress(FileExistsError):
-        path.with_name(os.fsdecode(b"\xff\n")).symlink_to(path.name)
-
-
-DAMAGES: dict[str, Callable[[Path], None]] = {
-    "gone": _remove,
-    "a loop": _replaced_by(lambda path: path.symlink_to(path.name)),
-    "a link to nothing": _replaced_by(lambda path: path.symlink_to("../nothing")),
-    "a link to above": _replaced_by(lambda path: path.symlink_to("../..")),
-    "a link out of the copy": _replaced_by(lambda path: path.symlink_to("/sys/devices/virtual")),
-    "an empty folder": _replaced_by(Path.mkdir),
-    "binary": _replaced_by(lambda path: path.write_bytes(bytes(range(256)) * 2)),
-    "huge": _replaced_by(lambda path: path.write_bytes(b"A=\xff\n" * 50_000)),
-    "without an end of line": _replaced_by(lambda path: path.write_bytes(b"x" * 200_000)),
-    "a pipe": _replaced_by(os.mkfifo),
-    "an odd name beside": _hide,
-}
-
-
-def _damage(folder: Path, path: str, damage: str) -> None:
-    """Damage a copy, and nothing that only a link of it leads to."""
-    broken = folder / path[1:]
-    if broken.parent.is_dir() and os.path.realpath(broken.parent) == str(broken.parent):
-        DAMAGES[damage](broken)
 
 
 class _Failing(Root):
@@ -84,7 +34,7 @@ class _Failing(Root):
         if self._left < 0 and self._forbidden and path.startswith(self._lost):
             raise PermissionError(13, "Permission denied", path)
         if self._left == 0 and not self._forbidden:
-            _remove(Path(super().real(self._lost)))
+            remove(Path(super().real(self._lost)))
         return super().real(path)
 
 
@@ -102,13 +52,7 @@ def _everything_asked(root: Root) -> Told:
     return told_by_genericdp(root)
 
 
-def _paths(name: str) -> list[str]:
-    with TemporaryDirectory() as folder:
-        loading.build(loading.path_of(name), Path(folder))
-        return sorted(f"/{path.relative_to(folder)}" for path in Path(folder).rglob("*"))
-
-
-PATHS = _paths("can")
+PATHS = paths_of("can")
 SOME_PATH = st.sampled_from(PATHS)
 
 
@@ -124,8 +68,8 @@ def test_whatever_is_damaged_or_vanishes_nothing_raises(
 ) -> None:
     with TemporaryDirectory() as folder:
         loading.build(loading.path_of("can"), Path(folder))
-        for path, damage in damages:
-            _damage(Path(folder), path, damage)
+        for path, kind in damages:
+            damage(Path(folder), path, kind)
         told = _everything_asked(
             _Failing(Path(folder), lost=lost, after=after, forbidden=forbidden)
         )

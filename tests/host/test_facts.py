@@ -53,6 +53,7 @@ def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree:
     [
         pytest.param(lambda path: None, "", id="not-there"),
         pytest.param(lambda path: path.mkdir(), "Is a directory", id="a-folder"),
+        pytest.param(os.mkfifo, "it is a pipe, not a file", id="pipe"),
         pytest.param(
             lambda path: path.symlink_to(path.name), "Too many levels of symbolic links", id="loop"
         ),
@@ -90,6 +91,77 @@ def test_a_read_that_is_known_to_hang_is_lacking_too(tree: Tree) -> None:
     assert facts.trouble(f"{GPU}/serial") == "reading it does not end"
     assert facts.attribute(GPU, "vendor") == "0x1002"
     assert asked == [f"{GPU}/serial", f"{GPU}/vendor"]
+
+
+def test_a_uevent_that_hangs_leaves_its_device_without_properties(tree: Tree) -> None:
+    """Comes back if ``SysDevices`` reads without ``guard``: the pass would not end."""
+    facts = HostFacts(tree.root)
+
+    def guard(path: str, read: Callable[[], str]) -> str:
+        if path == f"{CARD}/uevent":
+            raise TimeoutError("reading it does not end")
+        return read()
+
+    facts.guard = guard
+    card = facts.device(CARD)
+    assert card is not None
+    assert (card.subsystem, card.number) == ("drm", None)
+    assert [one.syspath for one in facts.members("drm")] == [CARD]
+    assert facts.trouble(f"{CARD}/uevent") == "reading it does not end"
+    facts.guard = lambda _, read: read()
+    facts.forget(CARD)
+    card = facts.device(CARD)
+    assert card is not None
+    assert card.number == (226, 0)
+    assert facts.trouble(f"{CARD}/uevent") == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["device/vendor", "parent/vendor", "device/../0000:0a:00.0/vendor", "to/serial"]
+)
+def test_an_attribute_behind_a_link_is_read_again_when_its_own_device_changes(
+    tree: Tree, name: str
+) -> None:
+    """Comes back if ``_led_to`` gives nothing: then only a full look would see it."""
+    tree.link(f"{CARD[1:]}/device", "../../../0000:0a:00.0")
+    tree.link(f"{CARD[1:]}/parent", GPU)
+    tree.link(f"{CARD[1:]}/to", f"{GPU}/parts")
+    tree.write(f"{GPU[1:]}/parts/serial", "0x1002\n")
+    facts, made = HostFacts(tree.root), 0
+
+    def decide() -> bool:
+        nonlocal made
+        made += 1
+        return facts.attribute(CARD, name) == "0x10de"
+
+    assert not facts.decided(CARD, tree, decide)
+    for file in ("vendor", "parts/serial"):
+        tree.write(f"{GPU[1:]}/{file}", "0x10de\n")
+    facts.forget("/sys/devices/virtual/misc/other")
+    assert not facts.decided(CARD, tree, decide)
+    assert made == 1
+    facts.forget(GPU)
+    assert facts.attribute(CARD, name) == "0x10de"
+    assert facts.decided(CARD, tree, decide)
+    for file in ("vendor", "parts/serial"):
+        tree.write(f"{GPU[1:]}/{file}", "0x8086\n")
+    facts.forget(GPU)
+    assert not facts.decided(CARD, tree, decide), "and at the next event too"
+
+
+def test_an_attribute_behind_a_link_to_what_is_no_ancestor(tree: Tree) -> None:
+    """As ``physfn/…`` of a virtual function, whose parent lies beside it."""
+    other = "/sys/devices/pci0000:00/0000:0b:00.0"
+    tree.write(f"{other[1:]}/uevent", "")
+    tree.link(f"{GPU[1:]}/physfn", "../0000:0b:00.0")
+    tree.link(f"{other[1:]}/net", "/nowhere")
+    facts = HostFacts(tree.root)
+    assert facts.attribute(GPU, "physfn/numvfs") is None
+    facts.forget(GPU)
+    assert facts.attribute(GPU, "physfn/numvfs") is None
+    tree.write(f"{other[1:]}/numvfs", "4\n")
+    facts.forget(other)
+    assert facts.attribute(GPU, "physfn/numvfs") == "4"
 
 
 def test_links_and_globs(tree: Tree) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp.host.root import Root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 OF_THIS_PROCESS = {"core", "fd", "stderr", "stdin", "stdout"}
 """Links through /proc, some of whose own links are no paths."""
@@ -84,6 +89,48 @@ def test_reading_and_listing_follow_links_within_the_root_too(tree: Path) -> Non
 def test_what_is_read_is_bounded_and_need_not_be_text(tree: Path) -> None:
     (tree / "dev/a").write_bytes(b"\xff" * 100)
     assert Root(tree).read_text("/dev/a", limit=2) == "\\xff\\xff"
+
+
+def _bind(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        pytest.param(os.mkfifo, "it is a pipe, not a file", id="pipe"),
+        pytest.param(_bind, "it is a socket, not a file", id="socket"),
+        pytest.param(
+            lambda path: path.symlink_to("/dev/null"),
+            "it is a character device, not a file",
+            id="device",
+        ),
+        pytest.param(Path.mkdir, "Is a directory", id="folder"),
+    ],
+)
+@pytest.mark.parametrize("of_machine", [True, False])
+def test_what_is_no_file_is_not_waited_for_and_says_what_it_is(
+    make: Callable[[Path], object], reason: str, of_machine: bool, short_folder: Path
+) -> None:
+    """Without the look at its kind a pipe would be waited for, and a serial port be opened."""
+    make(short_folder / "odd")
+    if of_machine:
+        root, path = Root(Path("/")), f"{short_folder}/odd"
+    else:
+        root, path = Root(short_folder), "/odd"
+        if (short_folder / "odd").is_symlink():
+            pytest.skip("only root could make a device file in a folder")
+    with pytest.raises(OSError, match=r".") as caught:
+        root.read_text(path)
+    assert caught.value.strerror == reason
+
+
+def test_a_file_that_comes_in_parts_is_read_to_its_end() -> None:
+    """One read of a long file of /proc gives a page or less."""
+    text = Root(Path("/")).read_text("/proc/self/smaps", limit=2**24)
+    assert len(text) > 8192
+    assert text.splitlines()[-1].startswith("VmFlags")
 
 
 @pytest.mark.parametrize(("folder", "machine"), [("/", True), ("//", True), ("/tmp", False)])

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,7 @@ from genericdp.kubelet.folder import KubeletFolder
 from genericdp.observed import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Callable
 
 
 def make_socket(folder: Path) -> None:
@@ -48,11 +48,27 @@ async def test_a_socket_that_appears_is_told(short_folder: Path) -> None:
         assert await appears(folder)
 
 
-async def test_a_plain_file_is_no_socket(short_folder: Path) -> None:
-    (short_folder / "kubelet.sock").write_text("")
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (Path.touch, "{} is a file, not a socket (is this the kubelet's folder?)"),
+        (Path.mkdir, "{} is a folder, not a socket (is this the kubelet's folder?)"),
+        (lambda path: path.symlink_to("nowhere"), "there is no {}"),
+    ],
+)
+async def test_what_is_no_socket_is_told_as_what_it_is(
+    make: Callable[[Path], None],
+    said: str,
+    short_folder: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    make(short_folder / "kubelet.sock")
     folder = KubeletFolder(short_folder)
     folder.look()
     assert folder.socket.value is None
+    told = f"waiting for a kubelet: {said.format(short_folder / 'kubelet.sock')}"
+    assert caplog.messages == [told]
 
 
 async def test_a_socket_with_the_same_inode_number_is_another_one(short_folder: Path) -> None:

@@ -1,0 +1,103 @@
+"""The one place that turns errors into messages and exit codes."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from genericdp.cli.environment import unknown_variables
+from genericdp.cli.parser import parser_of
+from genericdp.errors import ConfigError, GenericdpError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+
+class _Stdout(io.FileIO):
+    """Stdout that remembers why it could not be written."""
+
+    def __init__(self) -> None:
+        super().__init__(1, "w", closefd=False)
+        self.failure: OSError | None = None
+
+    def write(self, data: Any, /) -> int:  # noqa: ANN401  # as FileIO has it
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.failure = error
+            raise
+
+
+def run_process(argv: Sequence[str]) -> int:
+    """Do the same as ``run_command`` in a process of its own, whose streams may be anything."""
+    out = _make_streams_safe()
+    try:
+        try:
+            return run_command(argv)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except (OSError, BaseExceptionGroup):
+        if out.failure is None:
+            raise
+        # Nothing may be flushed there at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if isinstance(out.failure, BrokenPipeError):
+            return 0  # the reader has gone (`| head`): not our failure
+        _say(f"genericdp: stdout cannot be written: {(out.failure.strerror or '').lower()}")
+        return 1
+
+
+def run_command(argv: Sequence[str]) -> int:
+    """Parse, do it, and say what went wrong; give the exit code."""
+    try:
+        arguments = parser_of(argv).parse_args(argv)
+        if not hasattr(arguments, "log_level"):  # else they are logged
+            for sentence in unknown_variables():
+                _say(f"warning: {sentence}")
+        _refuse_closed_stdout(arguments)
+        code: int = arguments.execute(arguments)
+    except ConfigError as error:
+        # As they are: editors and CI jump to the place that a line begins with.
+        _say(str(error))
+        return error.exit_code
+    except GenericdpError as error:
+        _say(f"genericdp: {error}")
+        return error.exit_code
+    return code
+
+
+def _refuse_closed_stdout(arguments: argparse.Namespace) -> None:
+    if sys.stdout is None and arguments.prints:
+        raise GenericdpError("stdout is closed: there is nowhere to print to")
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # nobody can be told that nobody can be told
+        print(text, file=sys.stderr)
+
+
+def _make_streams_safe() -> _Stdout:
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # Else the next file or socket that is opened would be taken for it.
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
+    out = _Stdout()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(out),
+            encoding=sys.stdout.encoding,
+            # Configs and hosts may hold any characters, and a terminal may not know them.
+            errors="backslashreplace",
+            line_buffering=sys.stdout.line_buffering,
+            write_through=sys.stdout.write_through,
+        )
+    return out

@@ -1,0 +1,23 @@
+"""Machines that several commands are asked about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.testbeds import loading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def testbed(tmp_path: Path) -> Callable[[str], Path]:
+    def build(name: str) -> Path:
+        folder = tmp_path / name
+        loading.build(loading.path_of(name), folder)
+        return folder
+
+    return build

@@ -1,0 +1,222 @@
+"""``genericdp explain``: all that it says, as text and JSON, and what it says of the unknown."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.cli.explain import answer as explain
+from genericdp.cli.patience import patiently
+from genericdp.config.load import load
+from tests.cli.asking import FTDI, HEAD, LINKS, STICK, answer, first_line
+from tests.fixtures.hanging import HangingRoot
+from tests.fixtures.make_tree import serial_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.cli.asking import Capture
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        "/dev/ttyUSB0",
+        "ttyUSB0",
+        "//dev/./ttyUSB0",
+        "/dev/serial/by-path/pci-0000:00:14.0-usb-0:1.1:1.0-port0",
+        "/sys/class/tty/ttyUSB0",
+        "/sys/class/tty/ttyUSB0/uevent",
+        "/sys/dev/char/188:0",
+        "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.1/1-1.1:1.0/ttyUSB0/tty/ttyUSB0",
+    ],
+)
+def test_a_device_has_many_names(
+    device: str, capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+) -> None:
+    said = first_line(capsys, tmp_path, testbed("serial-adapters"), FTDI, device)
+    assert said == f"{device} is offered: it is 1-1.1:1.0-tty of example.com/serial"
+
+
+@pytest.mark.parametrize(
+    "device", ["0000:0a:00.0", "0a:00.0", "0A:00.0", "/sys/bus/pci/devices/0000:0a:00.0"]
+)
+def test_a_pci_function_has_its_address(
+    device: str, capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+) -> None:
+    gpu = '  - name: example.com/gpu\n    match: [{pci: {vendor: "1002", class: "0300*"}}]\n'
+    gpu += "    inject: {devices: [{subsystem: drm}]}\n"
+    said = first_line(capsys, tmp_path, testbed("gpu"), gpu, device)
+    assert said == f"{device} is offered: it is 0000:0a:00.0 of example.com/gpu"
+
+
+TEXT = """\
+/dev/ttyUSB3 is not offered: example.com/stick takes the USB device 1-1.4 \
+(/dev/bus/usb/001/006) that it sits on, not /dev/ttyUSB3
+
+/dev/ttyUSB3 is a tty device (character device 188:3)
+
+example.com/serial (config.yaml:4): does not take it
+  match[0]  udev: {subsystem: tty}, hardware: {usb: {vendor: "0403", product: "6001"}}
+    wants hardware.usb.vendor 0403, found 1a86 (the USB vendor id)
+    read from /sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.4/idVendor
+
+example.com/stick (config.yaml:8): takes what it sits on: the USB device 1-1.4 \
+(/dev/bus/usb/001/006)
+  match[0]  usb: {vendor: "1a86"}
+    takes USB devices, but it is a tty device
+  hint: to offer /dev/ttyUSB3 itself match {udev: {subsystem: tty}, hardware: {usb: {vendor: \
+"1a86", product: "7523"}}}"""
+
+
+def test_each_resource_says_what_it_wants_and_where_that_was_read(
+    capsys: Capture,
+    tmp_path: Path,
+    testbed: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = answer(capsys, tmp_path, testbed("serial-adapters"), FTDI + STICK, "/dev/ttyUSB3")
+    facts = [line for line in lines if line.startswith("  ") and not line.startswith("   ")]
+    assert [line.split()[0] for line in facts[:7]] == [
+        *("links", "sysfs", "driver", "udev", "usb", "pci", "properties")
+    ]
+    known = {line for line in facts if line.split()[0] not in {"match[0]", "hint:"}}
+    text = "\n".join(line for line in lines if line not in known)
+    assert text.replace(str(tmp_path / "config.yaml"), "config.yaml") == TEXT
+
+
+def test_the_suggested_selector_does_what_it_promises(
+    capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+) -> None:
+    """D14. The mistake is back if ``_match`` leaves out ``hardware`` or names ``usb`` alone."""
+    root = testbed("serial-adapters")
+    for asked, resources in {"/dev/ttyUSB3": STICK, "1-1.4": STICK}.items():
+        lines = answer(capsys, tmp_path, root, resources, asked)
+        (hint,) = (line for line in lines if line.startswith("  hint: "))
+        mended = f"  - name: example.com/mended\n    match: [{hint.partition('match ')[2]}]\n"
+        said = first_line(capsys, tmp_path, root, mended, "/dev/ttyUSB3")
+        assert said == "/dev/ttyUSB3 is offered: it is 1-1.4:1.0-tty of example.com/mended"
+
+
+def test_what_cannot_be_found_says_what_was_tried_and_what_is_near(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    """D3: a device that is not there is said to be not there, not left out in silence."""
+    root = serial_node(tmp_path / "host").folder
+    lines = answer(
+        capsys, tmp_path, root, LINKS.replace("serial/by-id/*", "ttyUSB*"), "/dev/ttyUSB7"
+    )
+    assert lines == [
+        "/dev/ttyUSB7 is not offered: there is no such device on this host",
+        "  there is no /dev/ttyUSB7, or it is a link that leads nowhere",
+        "  no device of sysfs has such a file",
+        "  match[0] of example.com/serial looks at it as soon as it is there",
+        "  near: /dev/ttyUSB1 or /dev/ttyUSB0",
+    ]
+    lines = answer(capsys, tmp_path, root, LINKS, "05:00.0")
+    assert lines[1:] == ["  no PCI function has the address 0000:05:00.0"]
+    lines = answer(capsys, tmp_path, root, LINKS, "enp1s0")
+    assert [line.split("enp1s0")[0] for line in lines[1:]] == [
+        "  no USB device is at a port ",
+        "  no network interface is called ",
+        "  there is no /dev/",
+        "  the kernel calls no device ",
+    ]
+
+
+def test_a_device_whose_file_is_missing_is_found_by_it(
+    capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+) -> None:
+    """As in a container with a /dev of its own."""
+    root = testbed("serial-adapters")
+    (root / "dev/ttyUSB0").unlink()
+    assert first_line(capsys, tmp_path, root, FTDI, "/dev/ttyUSB0") == (
+        "/dev/ttyUSB0 is not offered: example.com/serial takes it, but its node /dev/ttyUSB0"
+        " does not exist"
+    )
+
+
+def test_json_says_the_same(
+    capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+) -> None:
+    root = testbed("serial-adapters")
+    lines = answer(capsys, tmp_path, root, FTDI + STICK, "/dev/ttyUSB2", "-o", "json")
+    said = json.loads("\n".join(lines))
+    assert (said["asked"], said["found"]) == ("/dev/ttyUSB2", True)
+    assert said["answer"].endswith("wants hardware.usb.product 6001, found 6015")
+    assert said["device"]["usb"]["product"] == "6015"
+    serial, stick = said["resources"]
+    assert (serial["name"], serial["outcome"]) == ("example.com/serial", "not taken")
+    assert serial["place"] == f"{tmp_path}/config.yaml:4:5"
+    assert serial["match"] == [serial["closest"]]
+    assert serial["closest"] == {
+        "entry": "match[0]",
+        "selector": 'udev: {subsystem: tty}, hardware: {usb: {vendor: "0403", product: "6001"}}',
+        "takes": False,
+        "path": "/dev/ttyUSB2",
+        "why": "wants hardware.usb.product 6001, found 6015",
+        "key": "hardware.usb.product",
+        "wanted": ["6001"],
+        "found": "6015",
+        "readFrom": "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.3/idProduct",
+    }
+    assert stick["match"][0]["why"] == "takes USB devices, but it is a tty device"
+    lines = answer(capsys, tmp_path, root, FTDI, "/dev/ttyUSB7", "-o", "json")
+    said = json.loads("\n".join(lines))
+    assert (said["found"], said["near"][0]) == (False, "/dev/ttyUSB3")
+
+
+@pytest.fixture
+def hanging(testbed: Callable[[str], Path]) -> Iterator[HangingRoot]:
+    """A root whose files can be made to never answer."""
+    root = HangingRoot(testbed("serial-adapters"))
+    yield root
+    root.answer()
+    for one in threading.enumerate():
+        if one.name == "looking":
+            one.join()
+
+
+def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
+    hanging: HangingRoot, tmp_path: Path, capsys: Capture
+) -> None:
+    """Comes back if ``patiently`` calls ``work`` itself, without a thread."""
+    config = tmp_path / "config.yaml"
+    config.write_text(HEAD + FTDI)
+    resources = load([config]).resources
+
+    def ask(device: str) -> str:
+        said = patiently(
+            hanging,
+            lambda look, facts: explain(device, resources, look, facts, "n"),
+            look_seconds=0.2,
+        )
+        assert isinstance(said, tuple)
+        return said[0].headline
+
+    attribute = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.1/idVendor"
+    hanging.hanging = {attribute}
+    assert ask("/dev/ttyUSB0") == (
+        "/dev/ttyUSB0 is not offered: example.com/serial wants hardware.usb.vendor 0403, but"
+        f" {attribute} cannot be read: reading it does not end"
+    )
+    assert ask("/dev/ttyUSB1").startswith("/dev/ttyUSB1 is offered")
+    line = f"looking at '{attribute}' does not end: going on without it\n"
+    assert capsys.readouterr().err == line * 2
+    uevent = attribute.replace("idVendor", "uevent")
+    hanging.hanging = {uevent}
+    assert ask("/dev/ttyUSB0") == (
+        "/dev/ttyUSB0 is not offered: example.com/serial wants hardware.usb, but"
+        f" {uevent} cannot be read: reading it does not end"
+    )
+    tty = attribute.replace("idVendor", "1-1.1:1.0/ttyUSB0/tty/ttyUSB0/uevent")
+    hanging.hanging = {tty}
+    assert ask(tty.removesuffix("/uevent")).endswith(
+        f"{tty} cannot be read: reading it does not end"
+    )
+    assert ask("/dev/ttyUSB1").startswith("/dev/ttyUSB1 is offered")

@@ -1,0 +1,136 @@
+"""Hosts that are broken, do not answer or have not told all: what is left of them is offered."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from genericdp.cli import main
+from genericdp.config.load import load
+from genericdp.discovery import Discoverer
+from tests.devices.making import healthy, resource
+from tests.fixtures.hanging import HangingRoot
+from tests.hardware.adapters import CONFIGS, IDS, PORT, PORTS, RECORDED, SERIAL
+from tests.hardware.machine import Machine
+from tests.testbeds import loading
+from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of
+
+PATHS = paths_of("can")
+CAN_USB = "/devices/pci0000:00/0000:00:14.0/usb1/1-3"
+REPOSITORY = Path(__file__).parents[2]
+WITHOUT_PRIVILEGES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--")
+
+
+@pytest.mark.parametrize("kind", sorted(DAMAGES))
+@given(data=st.data())
+@settings(max_examples=8)
+def test_whatever_is_damaged_a_look_at_a_copy_ends(kind: str, data: st.DataObject) -> None:
+    """What answers late or never is another matter (see below)."""
+    wanted = load((CONFIGS / "can.yaml",)).resources
+    with TemporaryDirectory() as folder:
+        machine = Machine("can", Path(folder))
+        for path in data.draw(st.lists(st.sampled_from(PATHS), min_size=1, max_size=4)):
+            damage(machine.folder, path, kind)
+        offers = machine.offers(*wanted, RECORDED, SERIAL)
+        mend(machine.folder)
+    assert offers.keys() == {one.name for one in (*wanted, RECORDED, SERIAL)}
+
+
+@given(
+    damages=st.lists(
+        st.tuples(st.sampled_from(PATHS), st.sampled_from(sorted(DAMAGES))), min_size=1, max_size=6
+    ),
+    asked=st.sampled_from(["can0", "1-3", "0000:00:14.0", "/dev/bus/usb/001/009", *PATHS]),
+)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_damaged_every_command_answers(
+    damages: list[tuple[str, str]], asked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A traceback would be raised here: ``main`` catches only what a user can cause."""
+    with TemporaryDirectory() as folder:
+        loading.build(loading.path_of("can"), Path(folder))
+        for path, kind in damages:
+            damage(Path(folder), path, kind)
+        where = ("--root", folder, "--node-name", "n")
+        config = ("--config", str(CONFIGS / "can.yaml"))
+        for command in (
+            ("discover", *config, *where),
+            ("discover", "--all", *where),
+            ("explain", asked, *config, *where),
+        ):
+            code = main(command)
+            printed = capsys.readouterr()
+            # Without dev and sys it is no host: a mistake of the user's.
+            assert printed.err if code == 2 else printed.out
+        mend(Path(folder))
+
+
+def test_who_has_no_privileges_gets_the_reason_of_what_is_forbidden(tmp_path: Path) -> None:
+    """Root may read everything because of its capabilities, so this drops them."""
+    loading.build(loading.path_of("can"), tmp_path)
+    forbidden = f"/sys{CAN_USB}/idVendor"
+    damage(tmp_path, forbidden, "forbidden")
+    said = subprocess.run(
+        [
+            *(WITHOUT_PRIVILEGES if os.geteuid() == 0 else ()),
+            *(sys.executable, "-m", "genericdp", "explain", "can0", "--node-name", "n"),
+            *("--config", str(CONFIGS / "can.yaml"), "--root", str(tmp_path)),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+    )
+    assert said.stderr == ""
+    assert f"{forbidden} cannot be read: Permission denied" in said.stdout
+
+
+async def test_lost_events_have_everything_read_again(tmp_path: Path) -> None:
+    machine, again = Machine("serial-adapters", tmp_path), asyncio.Event()
+    discoverer = Discoverer(machine.root, node_name="n", look_again=again.set)
+    offers = (await discoverer.discover([SERIAL], {})).offers
+    machine.unplug(PORTS[1])
+    (machine.folder / f"sys{PORTS[0]}/idVendor").write_text("ffff\n")
+    for tell in (discoverer.tell_of_event, discoverer.tell_of_record):
+        again.clear()
+        tell(None)
+        assert again.is_set()
+        offers = (await discoverer.discover([SERIAL], offers, full=False)).offers
+        assert healthy(offers, "serial") == IDS[2:]
+
+
+STICK = f"/sys{PORTS[2]}"
+
+
+@pytest.mark.parametrize(
+    ("file", "left"), [("serial", "1-1.3-none"), ("1-1.3:1.0/uevent", ""), ("idVendor", "")]
+)
+async def test_a_file_that_does_not_answer_concerns_its_device_alone(
+    file: str, left: str, tmp_path: Path
+) -> None:
+    """Comes back if ``SysDevices`` reads without ``guard``: then the pass does not end."""
+    machine, again = Machine("serial-adapters", tmp_path), asyncio.Event()
+    root = HangingRoot(machine.folder)
+    named = resource("serial", PORT, id="$(usb.port)-$(usb.serial:-none)")
+    discoverer = Discoverer(root, node_name="n", look_again=again.set, look_seconds=0.1)
+    first = (await discoverer.discover([named], {})).offers
+    name = "1-1.3-DN05FSZ9"
+    assert name in healthy(first, "serial")
+    root.hanging = {f"{STICK}/{file}"}
+    async with asyncio.timeout(20):
+        second = (await discoverer.discover([named], first)).offers
+    others = set(healthy(first, "serial")) - {name}
+    assert others <= set(healthy(second, "serial")) <= others | {left}
+    root.answer()
+    async with asyncio.timeout(20):
+        await again.wait()
+    third = (await discoverer.discover([named], second, full=False)).offers
+    assert name in healthy(third, "serial"), "it is asked again when it has answered"
