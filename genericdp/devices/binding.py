@@ -13,13 +13,14 @@ from genericdp.devices.checks import (
     LogWatch,
     NodeOpening,
 )
+from genericdp.devices.requesting import absolute_path
 from genericdp.model import Command, FileCheck, KernelLogCheck, OpenCheck
-from genericdp.template import UnusableValueError, expand
+from genericdp.template import expand
 
 if TYPE_CHECKING:
     from genericdp.devices.checks import Check
     from genericdp.model import Hook, Probe, Resource
-    from genericdp.template import Lookup, Template
+    from genericdp.template import Lookup
 
 
 def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
@@ -48,7 +49,7 @@ def _check(probe: Probe, lookup: Lookup) -> Check:
         case FileCheck():
             equals = probe.check.equals
             return FileRead(
-                path=_absolute(probe.check.path, lookup),
+                path=absolute_path(probe.check.path, lookup),
                 regex=probe.check.regex,
                 equals=None if equals is None else expand(equals, lookup),
                 min=probe.check.min,
@@ -66,10 +67,3 @@ def _command(command: Command, lookup: Lookup) -> CommandRun:
         argv=tuple(expand(argument, lookup) for argument in command.argv),
         env={name: expand(text, lookup) for name, text in command.env.items()},
     )
-
-
-def _absolute(template: Template, lookup: Lookup) -> str:
-    path = expand(template, lookup, path=True)
-    if not path.startswith("/"):
-        raise UnusableValueError(f"'{template}' gives {path!r}, which is not an absolute path")
-    return path

@@ -47,6 +47,12 @@ class SysDevice:
         return int(major), int(minor)
 
     @property
+    def initialized_usec(self) -> int | None:
+        """When udev first recorded it, on the monotonic clock; None where it did not."""
+        text = self.properties.get("USEC_INITIALIZED", "")
+        return int(text) if text.isdecimal() else None
+
+    @property
     def file_type(self) -> FileType:
         """What kind of device file it has."""
         return FileType.BLOCK if self.subsystem == "block" else FileType.CHAR
