@@ -69,7 +69,7 @@ async def health(told, root, **clock):
             running.cancel()
 
 
-async def test_a_burst_of_changes_is_told_at_once_and_what_follows_together(tmp_path):
+async def test_a_burst_of_changes_is_told_at_once_and_what_follows_together(tmp_path: Path) -> None:
     """LAW-7: a list costs the kubelet a write (change: ``_tell`` calls ``_changed``)."""
     told = Told()
     often = probe(period_seconds=0.01, failure_threshold=1)
@@ -86,7 +86,7 @@ async def test_a_burst_of_changes_is_told_at_once_and_what_follows_together(tmp_
     assert broken == {f"d{i}": f"exec /d{i}/0: broken" for i in range(40)}
 
 
-async def test_all_checks_must_pass_and_the_reasons_stand_side_by_side(tmp_path):
+async def test_all_checks_must_pass_and_the_reasons_stand_side_by_side(tmp_path: Path) -> None:
     told = Told()
     told.log.given = [error("a")]
     told.bad = {"a"}
@@ -99,7 +99,7 @@ async def test_all_checks_must_pass_and_the_reasons_stand_side_by_side(tmp_path)
         assert one.reason(R, "a") == why
 
 
-async def test_a_device_is_well_again_when_the_line_is_long_enough_ago(tmp_path):
+async def test_a_device_is_well_again_when_the_line_is_long_enough_ago(tmp_path: Path) -> None:
     told = Told()
     async with health(told, tmp_path) as one:
         one.watch(R, {"a": by_log(device("a"), recover=0.2)}, delayed=False)
@@ -111,7 +111,7 @@ async def test_a_device_is_well_again_when_the_line_is_long_enough_ago(tmp_path)
         assert await told.after(2) == {"a": ""}
 
 
-async def test_news_from_before_udev_knew_the_device_is_about_another_one(tmp_path):
+async def test_news_from_before_udev_knew_the_device_is_about_another_one(tmp_path: Path) -> None:
     """A stick that was pulled and replaced while no daemon ran."""
     told = Told()
     told.log.given = [error("a", 1, 5.0), error("b", 2, 15.0)]
@@ -122,7 +122,7 @@ async def test_news_from_before_udev_knew_the_device_is_about_another_one(tmp_pa
         assert list(one.reasons(R)) == ["b"]
 
 
-async def test_a_resource_that_is_gone_is_not_told_of(tmp_path):
+async def test_a_resource_that_is_gone_is_not_told_of(tmp_path: Path) -> None:
     told = Told()
     told.log.given = [error("a")]
     async with health(told, tmp_path) as one:
@@ -134,7 +134,7 @@ async def test_a_resource_that_is_gone_is_not_told_of(tmp_path):
     assert told.lists.value == ()
 
 
-async def test_the_first_round_is_not_waited_for_longer_than_said(tmp_path):
+async def test_the_first_round_is_not_waited_for_longer_than_said(tmp_path: Path) -> None:
     told = Told()
     told.held = asyncio.Event()
     async with health(told, tmp_path) as one:

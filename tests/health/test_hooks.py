@@ -55,7 +55,7 @@ class Runs:
         return Outcome(ok=True)
 
 
-async def test_the_hook_runs_once_for_each_device_in_parallel():
+async def test_the_hook_runs_once_for_each_device_in_parallel() -> None:
     runs = Runs()
     hooks = HookRunner(run=runs)
     runs.go.set()
@@ -64,7 +64,7 @@ async def test_the_hook_runs_once_for_each_device_in_parallel():
     assert runs.most == {"a": 1, "b": 1, "c": 1, "all": 3}
 
 
-async def test_hooks_of_one_device_never_overlap_and_wait_for_no_other_device():
+async def test_hooks_of_one_device_never_overlap_and_wait_for_no_other_device() -> None:
     runs = Runs()
     hooks = HookRunner(run=runs)
     async with asyncio.TaskGroup() as tasks:
@@ -81,7 +81,7 @@ async def test_hooks_of_one_device_never_overlap_and_wait_for_no_other_device():
     assert runs.most["a"] == 1
 
 
-async def test_so_many_run_at_once_and_no_more():
+async def test_so_many_run_at_once_and_no_more() -> None:
     runs = Runs()
     hooks = HookRunner(run=runs)
     async with asyncio.TaskGroup() as tasks:
@@ -93,7 +93,7 @@ async def test_so_many_run_at_once_and_no_more():
     assert runs.most["all"] == MOST_AT_ONCE
 
 
-async def test_a_device_without_that_hook_costs_nothing():
+async def test_a_device_without_that_hook_costs_nothing() -> None:
     runs = Runs()
     hooks = HookRunner(run=runs)
     await hooks.allocate(R, [device("a", "/x", which="pre_start")])
@@ -101,7 +101,7 @@ async def test_a_device_without_that_hook_costs_nothing():
     assert runs.count == 0
 
 
-async def test_a_failure_names_device_and_hook_and_quotes_the_last_line_of_output():
+async def test_a_failure_names_device_and_hook_and_quotes_the_last_line_of_output() -> None:
     told = []
     with children.contain():
         hooks = HookRunner(told=lambda *one: told.append(one))
@@ -117,7 +117,9 @@ async def test_a_failure_names_device_and_hook_and_quotes_the_last_line_of_outpu
     ]
 
 
-async def test_the_command_finds_what_the_config_declares_and_whom_it_is_about(tmp_path):
+async def test_the_command_finds_what_the_config_declares_and_whom_it_is_about(
+    tmp_path: Path,
+) -> None:
     out = tmp_path / "out"
     with children.contain():
         one = device("a", "/bin/sh", "-c", f"env > {out}", env={"MODE": "quick"})
@@ -135,7 +137,7 @@ async def test_the_command_finds_what_the_config_declares_and_whom_it_is_about(t
     }
 
 
-async def test_a_call_that_is_cancelled_ends_its_hooks(tmp_path):
+async def test_a_call_that_is_cancelled_ends_its_hooks(tmp_path: Path) -> None:
     """A shutdown during a hook."""
     started = tmp_path / "started"
     with children.contain():

@@ -74,7 +74,7 @@ def named(*devices):
     return {one.id: one for one in devices}
 
 
-async def test_a_device_is_unhealthy_until_its_first_result(tmp_path):
+async def test_a_device_is_unhealthy_until_its_first_result(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         prober.watch(R, named(device("a", probe())))
@@ -84,7 +84,9 @@ async def test_a_device_is_unhealthy_until_its_first_result(tmp_path):
     assert probes.changes.value == (("a", ""),)
 
 
-async def test_all_probes_must_pass_and_the_reason_names_the_one_that_does_not(tmp_path):
+async def test_all_probes_must_pass_and_the_reason_names_the_one_that_does_not(
+    tmp_path: Path,
+) -> None:
     probes = Probes()
     probes.outcomes["/a/1"] = Outcome(ok=False, reason="broken")
     async with probing(probes, tmp_path) as prober:
@@ -93,7 +95,7 @@ async def test_all_probes_must_pass_and_the_reason_names_the_one_that_does_not(t
         assert prober.reasons(R) == {"a": "exec /a/1: broken"}
 
 
-async def test_a_device_flips_after_its_threshold_and_recovers(tmp_path):
+async def test_a_device_flips_after_its_threshold_and_recovers(tmp_path: Path) -> None:
     """D6: no device stays Unhealthy once its probe passes again."""
     probes = Probes()
     told = []
@@ -111,7 +113,7 @@ async def test_a_device_flips_after_its_threshold_and_recovers(tmp_path):
     assert prober.results(R) == {"a": (OK,)}
 
 
-async def test_a_state_that_did_not_change_is_not_told(tmp_path):
+async def test_a_state_that_did_not_change_is_not_told(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         prober.watch(R, named(device("a", probe(period_seconds=0.01))))
@@ -119,7 +121,9 @@ async def test_a_state_that_did_not_change_is_not_told(tmp_path):
     assert probes.changes.value == (("a", ""),)
 
 
-async def test_probes_of_one_device_never_overlap_and_four_of_a_resource_run_at_once(tmp_path):
+async def test_probes_of_one_device_never_overlap_and_four_of_a_resource_run_at_once(
+    tmp_path: Path,
+) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         often = probe(period_seconds=0.01)
@@ -129,7 +133,7 @@ async def test_probes_of_one_device_never_overlap_and_four_of_a_resource_run_at_
     assert {probes.most[f"d{i}"] for i in range(20)} == {1}
 
 
-async def test_forty_hanging_probes_of_one_resource_delay_no_other_one(tmp_path):
+async def test_forty_hanging_probes_of_one_resource_delay_no_other_one(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         hanging = [device(f"h{i}", probe()) for i in range(40)]
@@ -141,7 +145,7 @@ async def test_forty_hanging_probes_of_one_resource_delay_no_other_one(tmp_path)
     assert Counter(path[:2] for path in probes.runs.value)["/h"] == 4
 
 
-async def test_the_initial_delay_counts_only_for_devices_that_appear_later(tmp_path):
+async def test_the_initial_delay_counts_only_for_devices_that_appear_later(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         old, new = device("old", probe(initial_delay_seconds=60)), None
@@ -155,7 +159,7 @@ async def test_the_initial_delay_counts_only_for_devices_that_appear_later(tmp_p
     assert probes.runs.value == ("/old/0", "/new/0")
 
 
-async def test_a_device_that_was_replaced_has_to_prove_itself_anew(tmp_path):
+async def test_a_device_that_was_replaced_has_to_prove_itself_anew(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         prober.watch(R, named(device("a", probe())))
@@ -166,7 +170,7 @@ async def test_a_device_that_was_replaced_has_to_prove_itself_anew(tmp_path):
         await probes.after(2)
 
 
-async def test_a_device_that_vanishes_and_returns_has_to_prove_itself_anew(tmp_path):
+async def test_a_device_that_vanishes_and_returns_has_to_prove_itself_anew(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         prober.watch(R, named(device("a", probe())))
@@ -177,7 +181,7 @@ async def test_a_device_that_vanishes_and_returns_has_to_prove_itself_anew(tmp_p
         assert prober.reasons(R) == {"a": f"exec /a/0: {NOT_PROBED}"}
 
 
-async def test_a_reload_that_adds_a_probe_keeps_a_well_device_healthy(tmp_path):
+async def test_a_reload_that_adds_a_probe_keeps_a_well_device_healthy(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         prober.watch(R, named(device("a", probe())))
@@ -198,7 +202,7 @@ async def test_a_reload_that_adds_a_probe_keeps_a_well_device_healthy(tmp_path):
         assert probes.runs.value.count("/a/1") == 2
 
 
-async def test_the_same_devices_again_change_nothing(tmp_path):
+async def test_the_same_devices_again_change_nothing(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         one = device("a", probe())
@@ -212,7 +216,9 @@ async def test_the_same_devices_again_change_nothing(tmp_path):
     assert probes.runs.value == ("/a/0",)
 
 
-async def test_a_resource_that_does_not_answer_waits_for_its_first_round_only_so_long(tmp_path):
+async def test_a_resource_that_does_not_answer_waits_for_its_first_round_only_so_long(
+    tmp_path: Path,
+) -> None:
     probes = Probes()
     probes.outcomes["/a/0"] = None
     async with probing(probes, tmp_path) as prober:
@@ -223,7 +229,9 @@ async def test_a_resource_that_does_not_answer_waits_for_its_first_round_only_so
         assert prober.reasons(R) == {}
 
 
-async def test_a_mistake_of_ours_in_one_probe_ends_no_other_one(tmp_path, caplog):
+async def test_a_mistake_of_ours_in_one_probe_ends_no_other_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """K6: (change: ``_outcome`` does not catch)."""
     probes = Probes()
     probes.outcomes["/a/0"] = ValueError("oops")
@@ -234,7 +242,7 @@ async def test_a_mistake_of_ours_in_one_probe_ends_no_other_one(tmp_path, caplog
     assert "unexpected failure" in caplog.text
 
 
-async def test_resources_without_probes_cost_nothing(tmp_path):
+async def test_resources_without_probes_cost_nothing(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         prober.watch(R, named(device("a")))
@@ -243,7 +251,7 @@ async def test_resources_without_probes_cost_nothing(tmp_path):
         assert prober.results(R) == {}
 
 
-async def test_files_are_looked_at_together_and_wait_for_no_turn(tmp_path):
+async def test_files_are_looked_at_together_and_wait_for_no_turn(tmp_path: Path) -> None:
     probes = Probes()
     probes.outcomes |= {f"/h{i}/0": None for i in range(40)}
     async with probing(probes, tmp_path) as prober:

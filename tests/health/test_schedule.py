@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 from genericdp.health.schedule import Slots, next_run, second_run, share_of_period
 
 
-def test_the_place_in_the_period_is_the_same_after_a_restart():
+def test_the_place_in_the_period_is_the_same_after_a_restart() -> None:
     assert share_of_period("example.com/a", "1-1.4", "0") == 0.376583567381509
 
 
-def test_a_thousand_devices_do_not_fire_together():
+def test_a_thousand_devices_do_not_fire_together() -> None:
     firsts = [second_run(0, 10, share_of_period("r", f"d{i}", "0")) for i in range(1000)]
     assert all(5 <= one < 15 for one in firsts)
     per_second = Counter(int(one) for one in firsts)
     assert max(per_second.values()) < 150
 
 
-def test_what_was_missed_is_not_made_up_for():
+def test_what_was_missed_is_not_made_up_for() -> None:
     assert next_run(100, 100.2, 10) == 110
     assert next_run(100, 135, 10) == 135
 
 
-def test_forty_hanging_probes_of_one_resource_delay_no_other_one():
+def test_forty_hanging_probes_of_one_resource_delay_no_other_one() -> None:
     slots = Slots()
     for number in range(40):
         slots.enter("hanging", number)
@@ -37,7 +37,7 @@ def test_forty_hanging_probes_of_one_resource_delay_no_other_one():
     assert slots.start() == [4]
 
 
-def test_at_most_thirty_two_run_at_once_one_of_each_resource_in_turn():
+def test_at_most_thirty_two_run_at_once_one_of_each_resource_in_turn() -> None:
     slots = Slots()
     for name in range(20):
         for number in range(4):
@@ -56,7 +56,7 @@ def test_at_most_thirty_two_run_at_once_one_of_each_resource_in_turn():
         max_size=80,
     )
 )
-def test_the_limits_hold_and_each_job_runs_once_and_in_its_order(steps):
+def test_the_limits_hold_and_each_job_runs_once_and_in_its_order(steps) -> None:
     slots = Slots(of_resource=2, in_all=5)
     running, started, entered = [], [], []
     for resource, enters in steps:

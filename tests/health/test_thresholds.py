@@ -50,7 +50,7 @@ def states(start, of, outcomes):
         ("+---+---", (3, 1), "?HHHUHHHU"),
     ],
 )
-def test_so_many_results_in_a_row_change_the_state(results, thresholds, expected):
+def test_so_many_results_in_a_row_change_the_state(results, thresholds, expected) -> None:
     """D6: a device that recovers is Healthy again (change: ``after`` keeps ``healthy=False``)."""
     outcomes = [OK if one == "+" else failed() for one in results]
     found = states(UNPROBED, probe(*thresholds), outcomes)
@@ -58,12 +58,12 @@ def test_so_many_results_in_a_row_change_the_state(results, thresholds, expected
     assert "".join(letters[one.healthy] for one in found) == expected
 
 
-def test_a_device_that_was_well_stays_so_until_a_new_probe_has_failed_often_enough():
+def test_a_device_that_was_well_stays_so_until_a_new_probe_has_failed_often_enough() -> None:
     found = states(PRESUMED, probe(3, 1), [failed(), failed(), failed()])
     assert [one.healthy for one in found] == [True, True, True, False]
 
 
-def test_the_reason_is_that_of_the_latest_failure_and_goes_with_it():
+def test_the_reason_is_that_of_the_latest_failure_and_goes_with_it() -> None:
     of = probe(1, 3)
     found = states(UNPROBED, of, [failed("a"), failed("b"), OK, OK, failed("c"), OK, OK, OK])
     assert [one.reason(of) for one in found] == [
@@ -79,7 +79,7 @@ def test_the_reason_is_that_of_the_latest_failure_and_goes_with_it():
     ]
 
 
-def test_the_verdict_names_each_probe_that_does_not_pass():
+def test_the_verdict_names_each_probe_that_does_not_pass() -> None:
     assert verdict([("open", ""), ("file /x", "")]) == ""
     assert verdict([("open", ""), ("file /x", "gone")]) == "file /x: gone"
     assert verdict([("open", "busy"), ("file /x", "gone")]) == "open: busy; file /x: gone"
@@ -90,7 +90,9 @@ def test_the_verdict_names_each_probe_that_does_not_pass():
     failures=st.integers(1, 6),
     successes=st.integers(1, 6),
 )
-def test_no_state_flips_below_its_threshold_and_each_flips_at_it(results, failures, successes):
+def test_no_state_flips_below_its_threshold_and_each_flips_at_it(
+    results, failures, successes
+) -> None:
     of = probe(failures, successes)
     outcomes = [OK if good else failed(f"failure {number}") for number, good in enumerate(results)]
     found = states(UNPROBED, of, outcomes)[1:]
@@ -108,7 +110,9 @@ def test_no_state_flips_below_its_threshold_and_each_flips_at_it(results, failur
 
 
 @given(results=st.lists(st.booleans(), min_size=1, max_size=40), successes=st.integers(1, 4))
-def test_an_unhealthy_device_gives_its_latest_failure_a_healthy_one_none(results, successes):
+def test_an_unhealthy_device_gives_its_latest_failure_a_healthy_one_none(
+    results, successes
+) -> None:
     of = probe(2, successes)
     outcomes = [
         OK if good else failed(f"<failure {number}>") for number, good in enumerate(results)
