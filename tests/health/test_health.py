@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import BoundProbe, LogWatch
 from genericdp.health.health import Health
@@ -16,51 +17,62 @@ from genericdp.observed import Observed, until
 from tests.health.made import device, probe
 from tests.host.kernel_log import Script, record
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+    from pathlib import Path
+
+    from genericdp.devices.device import Device
+    from genericdp.health.kinds import Run
+
 R = "example.com/r"
 DISK = r"I/O error, dev (?P<name>\w+),"
 
 
-def by_log(one, *, recover=None, initialized_usec=None):
+def by_log(
+    one: Device, *, recover: float | None = None, initialized_usec: int | None = None
+) -> Device:
     """The device with another probe: the kernel's log may name it."""
     check = LogWatch(regex=DISK, where={"name": one.id})
     bound = BoundProbe(
-        probe=Probe(check=KernelLogCheck(regex=DISK), recover_after_seconds=recover), check=check
+        probe=Probe(
+            check=KernelLogCheck(regex=DISK),
+            recover_after_seconds=recover,  # type: ignore[arg-type]  # a fraction, to be fast
+        ),
+        check=check,
     )
     return replace(one, probes=(*one.probes, bound), initialized_usec=initialized_usec)
 
 
-def error(name, sequence=1, seconds=1.0):
+def error(name: str, sequence: int = 1, seconds: float = 1.0) -> bytes:
     return record(f"I/O error, dev {name}, sector 0", sequence=sequence, seconds=seconds)
 
 
 class Told:
     """What a kubelet would hear."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.log = Script()
-        self.lists = Observed(())
-        self.bad = set()
-        self.held = None
+        self.lists: Observed[tuple[dict[str, str], ...]] = Observed(())
+        self.bad: set[str] = set()
+        self.held: asyncio.Event | None = None
 
-    def changed(self, resource, reasons):
+    def changed(self, resource: str, reasons: Mapping[str, str]) -> None:
         self.lists.value = (*self.lists.value, dict(reasons))
 
-    async def run(self, runs, resource, root):
+    async def run(self, runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
         if self.held is not None:
             await self.held.wait()
         ok, broken = Outcome(ok=True), Outcome(ok=False, reason="broken")
         return [broken if one.id in self.bad else ok for _, one in runs]
 
-    async def after(self, count):
+    async def after(self, count: int) -> dict[str, str]:
         assert await until(lambda: len(self.lists.value) >= count, self.lists, timeout_seconds=5)
         return self.lists.value[count - 1]
 
 
 @asynccontextmanager
-async def health(told, root, **clock):
-    one = Health(
-        Root(root), changed=told.changed, run_probes=told.run, open_log=told.log.open, **clock
-    )
+async def health(told: Told, root: Path) -> AsyncIterator[Health]:
+    one = Health(Root(root), changed=told.changed, run_probes=told.run, open_log=told.log.open)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(one.run())
         try:
@@ -77,7 +89,7 @@ async def test_a_burst_of_changes_is_told_at_once_and_what_follows_together(tmp_
         one.watch(R, {f"d{i}": device(f"d{i}", often) for i in range(40)})
         await one.first_round(R)
         told.bad = {f"d{i}" for i in range(40)}
-        broken = {}
+        broken: dict[str, str] = {}
         count = 1
         while len([name for name, why in broken.items() if why]) < 40:
             broken |= await told.after(count)

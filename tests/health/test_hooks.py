@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections import Counter
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,10 +18,16 @@ from genericdp.errors import UnusableDeviceError
 from genericdp.health.hooks import MOST_AT_ONCE, HookRunner
 from genericdp.health.outcome import Outcome
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
 R = "example.com/r"
 
 
-def device(name, *argv, env=None, which="allocate"):
+def device(
+    name: str, *argv: str, env: Mapping[str, str] | None = None, which: str = "allocate"
+) -> Device:
     hook = BoundHook(command=CommandRun(argv=argv, env=env or {}), timeout_seconds=4)
     return Device(
         id=name,
@@ -34,13 +41,15 @@ def device(name, *argv, env=None, which="allocate"):
 class Runs:
     """Stands for commands: each waits until it is let go."""
 
-    def __init__(self):
-        self.running = Counter()
-        self.most = Counter()
+    def __init__(self) -> None:
+        self.running: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
         self.count = 0
         self.go = asyncio.Event()
 
-    async def __call__(self, argv, env, *, timeout_seconds):
+    async def __call__(
+        self, argv: Sequence[str], env: Mapping[str, str], *, timeout_seconds: float
+    ) -> Outcome:
         name = env["GENERICDP_DEVICE_ID"]
         self.count += 1
         for one in (name, "all"):
@@ -102,7 +111,7 @@ async def test_a_device_without_that_hook_costs_nothing() -> None:
 
 
 async def test_a_failure_names_device_and_hook_and_quotes_the_last_line_of_output() -> None:
-    told = []
+    told: list[tuple[str, str, Outcome]] = []
     with children.contain():
         hooks = HookRunner(told=lambda *one: told.append(one))
         bad = device("bad", "/bin/sh", "-c", "echo some; echo the card is locked; exit 3")

@@ -5,14 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from genericdp.devices.checks import CommandRun
+from genericdp.devices.checks import CommandRun, FileRead
 from genericdp.health.outcome import Outcome
 from genericdp.health.prober import Prober
 from genericdp.health.thresholds import NOT_PROBED
 from genericdp.host.root import Root
 from genericdp.observed import Observed, until
 from tests.health.made import device, probe
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    import pytest
+
+    from genericdp.devices.checks import BoundProbe
+    from genericdp.devices.device import Device
+    from genericdp.health.kinds import Run
+    from genericdp.health.prober import ProbeRun
 
 OK = Outcome(ok=True)
 R = "example.com/r"
@@ -21,20 +33,21 @@ R = "example.com/r"
 class Probes:
     """Stands for what probes would find: an outcome for each file, or none for ever."""
 
-    def __init__(self):
-        self.outcomes = defaultdict(lambda: OK)
-        self.runs = Observed(())
-        self.running = Counter()
-        self.most = Counter()
-        self.changes = Observed(())
-        self.batches = []
+    def __init__(self) -> None:
+        self.outcomes: defaultdict[str, Outcome | Exception | None] = defaultdict(lambda: OK)
+        self.runs: Observed[tuple[str, ...]] = Observed(())
+        self.running: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self.changes: Observed[tuple[tuple[str, str], ...]] = Observed(())
+        self.batches: list[int] = []
 
-    async def run(self, runs, resource, root):
+    async def run(self, runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
         self.batches.append(len(runs))
         return await asyncio.gather(*(self.run_one(*one, resource) for one in runs))
 
-    async def run_one(self, bound, one, resource):
+    async def run_one(self, bound: BoundProbe, one: Device, resource: str) -> Outcome:
         check = bound.check
+        assert isinstance(check, CommandRun | FileRead)
         path = check.argv[0] if isinstance(check, CommandRun) else check.path
         for name in (one.id, resource, "all"):
             self.running[name] += 1
@@ -42,7 +55,7 @@ class Probes:
         self.runs.value = (*self.runs.value, path)
         try:
             outcome = self.outcomes[path]
-            if outcome is None:
+            while outcome is None:
                 await asyncio.Event().wait()
             if isinstance(outcome, Exception):
                 raise outcome
@@ -52,15 +65,17 @@ class Probes:
             for name in (one.id, resource, "all"):
                 self.running[name] -= 1
 
-    def changed(self, resource, reasons):
+    def changed(self, resource: str, reasons: Mapping[str, str]) -> None:
         self.changes.value = (*self.changes.value, *reasons.items())
 
-    async def after(self, count):
+    async def after(self, count: int) -> None:
         assert await until(lambda: len(self.runs.value) >= count, self.runs, timeout_seconds=5)
 
 
 @asynccontextmanager
-async def probing(probes, root, told=lambda _: None):
+async def probing(
+    probes: Probes, root: Path, told: Callable[[ProbeRun], None] = lambda _: None
+) -> AsyncIterator[Prober]:
     prober = Prober(Root(root), changed=probes.changed, told=told, run_probes=probes.run)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(prober.run())
@@ -70,7 +85,7 @@ async def probing(probes, root, told=lambda _: None):
             running.cancel()
 
 
-def named(*devices):
+def named(*devices: Device) -> dict[str, Device]:
     return {one.id: one for one in devices}
 
 
@@ -98,7 +113,7 @@ async def test_all_probes_must_pass_and_the_reason_names_the_one_that_does_not(
 async def test_a_device_flips_after_its_threshold_and_recovers(tmp_path: Path) -> None:
     """D6: no device stays Unhealthy once its probe passes again."""
     probes = Probes()
-    told = []
+    told: list[ProbeRun] = []
     async with probing(probes, tmp_path, told.append) as prober:
         prober.watch(R, named(device("a", probe(period_seconds=0.02, failure_threshold=2))))
         await prober.first_round(R)
@@ -148,7 +163,7 @@ async def test_forty_hanging_probes_of_one_resource_delay_no_other_one(tmp_path:
 async def test_the_initial_delay_counts_only_for_devices_that_appear_later(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
-        old, new = device("old", probe(initial_delay_seconds=60)), None
+        old = device("old", probe(initial_delay_seconds=60))
         prober.watch(R, named(old), delayed=False)
         assert await prober.first_round(R)
         new = device("new", probe(initial_delay_seconds=0.1))

@@ -27,7 +27,7 @@ def test_what_was_missed_is_not_made_up_for() -> None:
 
 
 def test_forty_hanging_probes_of_one_resource_delay_no_other_one() -> None:
-    slots = Slots()
+    slots: Slots[int | str] = Slots()
     for number in range(40):
         slots.enter("hanging", number)
     assert slots.start() == [0, 1, 2, 3]
@@ -38,7 +38,7 @@ def test_forty_hanging_probes_of_one_resource_delay_no_other_one() -> None:
 
 
 def test_at_most_thirty_two_run_at_once_one_of_each_resource_in_turn() -> None:
-    slots = Slots()
+    slots: Slots[tuple[int, int]] = Slots()
     for name in range(20):
         for number in range(4):
             slots.enter(f"r{name}", (name, number))
@@ -56,9 +56,13 @@ def test_at_most_thirty_two_run_at_once_one_of_each_resource_in_turn() -> None:
         max_size=80,
     )
 )
-def test_the_limits_hold_and_each_job_runs_once_and_in_its_order(steps) -> None:
-    slots = Slots(of_resource=2, in_all=5)
-    running, started, entered = [], [], []
+def test_the_limits_hold_and_each_job_runs_once_and_in_its_order(
+    steps: list[tuple[str, bool]],
+) -> None:
+    slots: Slots[tuple[str, int]] = Slots(of_resource=2, in_all=5)
+    running: list[tuple[str, int]] = []
+    started: list[tuple[str, int]] = []
+    entered: list[tuple[str, int]] = []
     for resource, enters in steps:
         if enters:
             entered.append((resource, len(entered)))

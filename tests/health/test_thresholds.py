@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.health.outcome import Outcome
-from genericdp.health.thresholds import NOT_PROBED, PRESUMED, UNPROBED, after, verdict
+from genericdp.health.thresholds import (
+    NOT_PROBED,
+    PRESUMED,
+    UNPROBED,
+    after,
+    verdict,
+)
 from genericdp.model import FileCheck, Probe
 from genericdp.template import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from genericdp.health.thresholds import ProbeState
 
 OK = Outcome(ok=True)
 
 
-def failed(reason="broken"):
+def failed(reason: str = "broken") -> Outcome:
     return Outcome(ok=False, reason=reason)
 
 
-def probe(failures=3, successes=1):
+def probe(failures: int = 3, successes: int = 1) -> Probe:
     check = FileCheck(path=parse("/x"), equals=parse("1"))
     return Probe(check=check, failure_threshold=failures, success_threshold=successes)
 
 
-def states(start, of, outcomes):
+def states(start: ProbeState, of: Probe, outcomes: Iterable[Outcome]) -> list[ProbeState]:
     found = [start]
     for outcome in outcomes:
         found.append(after(found[-1], of, outcome))
@@ -50,7 +62,9 @@ def states(start, of, outcomes):
         ("+---+---", (3, 1), "?HHHUHHHU"),
     ],
 )
-def test_so_many_results_in_a_row_change_the_state(results, thresholds, expected) -> None:
+def test_so_many_results_in_a_row_change_the_state(
+    results: str, thresholds: tuple[int, int], expected: str
+) -> None:
     """D6: a device that recovers is Healthy again (change: ``after`` keeps ``healthy=False``)."""
     outcomes = [OK if one == "+" else failed() for one in results]
     found = states(UNPROBED, probe(*thresholds), outcomes)
@@ -91,7 +105,7 @@ def test_the_verdict_names_each_probe_that_does_not_pass() -> None:
     successes=st.integers(1, 6),
 )
 def test_no_state_flips_below_its_threshold_and_each_flips_at_it(
-    results, failures, successes
+    results: list[bool], failures: int, successes: int
 ) -> None:
     of = probe(failures, successes)
     outcomes = [OK if good else failed(f"failure {number}") for number, good in enumerate(results)]
@@ -111,7 +125,7 @@ def test_no_state_flips_below_its_threshold_and_each_flips_at_it(
 
 @given(results=st.lists(st.booleans(), min_size=1, max_size=40), successes=st.integers(1, 4))
 def test_an_unhealthy_device_gives_its_latest_failure_a_healthy_one_none(
-    results, successes
+    results: list[bool], successes: int
 ) -> None:
     of = probe(2, successes)
     outcomes = [
