@@ -1,0 +1,201 @@
+"""genericdp.devices.binding: probes and hooks of a resource for one device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.devices.binding import bound_hooks, bound_probes
+from genericdp.devices.checks import (
+    NO_HOOKS,
+    BoundHook,
+    BoundHooks,
+    CommandRun,
+    FileRead,
+    LogWatch,
+    NodeOpening,
+)
+from genericdp.devices.inventory import Look
+from genericdp.discovery import discover
+from genericdp.model import (
+    Command,
+    FileCheck,
+    Hook,
+    Hooks,
+    KernelLogCheck,
+    OpenCheck,
+    Probe,
+    Selector,
+    UdevSelector,
+)
+from genericdp.template import UnusableValueError, parse
+from tests.devices.known import Known
+from tests.devices.making import decide, node, refusals, resource
+
+if TYPE_CHECKING:
+    from genericdp.devices.checks import Check
+
+    Asked = Command | FileCheck | OpenCheck | KernelLogCheck
+
+NAMES = {"device.path": "/dev/gpu0", "device.id": "0000:3b:00.0", "property.LABEL": "a *(b)$"}
+XID = r"Xid \((?P<address>[^)]+)\): (?P<code>\d+)"
+
+
+def lookup(scope: str, name: str, /) -> str | None:
+    return NAMES.get(f"{scope}.{name}")
+
+
+def command(*argv: str, **env: str) -> Command:
+    return Command(
+        argv=tuple(map(parse, argv)), env={name: parse(text) for name, text in env.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "check"),
+    [
+        (
+            command("/bin/check", "$(device.path)", "$$(id)=$(device.id)", MODE="$(node.x:-q)"),
+            CommandRun(argv=("/bin/check", "/dev/gpu0", "$(id)=0000:3b:00.0"), env={"MODE": "q"}),
+        ),
+        # No shell and no second pass sees it: it is one argument, as it is.
+        (command("/bin/check", "$(property.LABEL)"), CommandRun(argv=("/bin/check", "a *(b)$"))),
+        (
+            FileCheck(path=parse("/sys/gpus/$(device.id)/state"), equals=parse("$(device.id) ok")),
+            FileRead(path="/sys/gpus/0000:3b:00.0/state", equals="0000:3b:00.0 ok"),
+        ),
+        (
+            FileCheck(path=parse("/sys/t"), regex="$(device.id)", min=-1, max=85.5),
+            FileRead(path="/sys/t", regex="$(device.id)", min=-1, max=85.5),
+        ),
+        (OpenCheck(mode="r"), NodeOpening(mode="r")),
+        (
+            KernelLogCheck(
+                regex=XID, where={"address": parse("$(device.id)")}, ignore={"code": ("13",)}
+            ),
+            LogWatch(regex=XID, where={"address": "0000:3b:00.0"}, ignore={"code": ("13",)}),
+        ),
+    ],
+)
+def test_a_probe_has_its_templates_expanded(asked: Asked, check: Check) -> None:
+    probe = Probe(check=asked, period_seconds=3)
+    (bound,) = bound_probes(resource("gpu", health=(probe,)), lookup)
+    assert bound.probe is probe
+    assert bound.check == check
+
+
+def test_probes_stay_in_the_order_of_the_config() -> None:
+    probes = tuple(Probe(check=OpenCheck(mode=mode)) for mode in ("w", "r", "rw"))
+    bound = bound_probes(resource("gpu", health=probes), lookup)
+    assert [one.check for one in bound] == [NodeOpening(mode=mode) for mode in ("w", "r", "rw")]
+
+
+def test_each_hook_has_its_templates_expanded_and_its_own_time() -> None:
+    asked = Hooks(
+        allocate=Hook(command=command("/bin/init", "$(device.id)"), timeout_seconds=4),
+        pre_start=Hook(command=command("/bin/reset", AT="$(device.path)"), timeout_seconds=20),
+    )
+    assert bound_hooks(resource("gpu", hooks=asked), lookup) == BoundHooks(
+        allocate=BoundHook(
+            command=CommandRun(argv=("/bin/init", "0000:3b:00.0")), timeout_seconds=4
+        ),
+        pre_start=BoundHook(
+            command=CommandRun(argv=("/bin/reset",), env={"AT": "/dev/gpu0"}), timeout_seconds=20
+        ),
+    )
+
+
+def test_a_resource_without_probes_and_hooks_has_none() -> None:
+    assert bound_probes(resource("gpu"), lookup) == ()
+    assert bound_hooks(resource("gpu"), lookup) == NO_HOOKS
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("state", "'state' gives 'state', which is not an absolute path"),
+        ("$(device.id)/state", "gives '0000:3b:00.0/state', which is not an absolute path"),
+        ("/sys/$(property.LABEL)/../x", "which holds '..'"),
+        ("/sys$(property.SUB)", "it has no '$(property.SUB)'"),
+    ],
+)
+def test_the_path_of_a_file_must_be_absolute_and_whole(path: str, reason: str) -> None:
+    probe = Probe(check=FileCheck(path=parse(path), equals=parse("1")))
+    with pytest.raises(UnusableValueError) as raised:
+        bound_probes(resource("gpu", health=(probe,)), lookup)
+    assert reason in str(raised.value)
+
+
+LACKS = "it has no '$(usb.serial)'"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        command("/bin/check", "$(usb.serial)"),
+        command("/bin/check", SERIAL="$(usb.serial)"),
+        FileCheck(path=parse("/sys/$(usb.serial)"), equals=parse("1")),
+        FileCheck(path=parse("/sys/x"), equals=parse("$(usb.serial)")),
+        KernelLogCheck(regex="(?P<a>.)", where={"a": parse("$(usb.serial)")}),
+    ],
+)
+def test_a_device_that_lacks_what_a_probe_names_is_not_offered(asked: Asked) -> None:
+    one = resource("gpu", "/dev/gpu0", health=(Probe(check=asked),))
+    offers = decide([one], [node("/dev/gpu0", (195, 0))])
+    assert offers["example.com/gpu"].offered == {}
+    assert refusals(offers, "gpu") == {"/dev/gpu0": LACKS}
+
+
+@pytest.mark.parametrize("which", ["allocate", "pre_start"])
+def test_a_device_that_lacks_what_a_hook_names_is_not_offered(which: str) -> None:
+    hooks = Hooks(**{which: Hook(command=command("/bin/init", "$(usb.serial)"))})
+    offers = decide([resource("gpu", "/dev/gpu*", hooks=hooks)], [node("/dev/gpu0", (195, 0))])
+    assert refusals(offers, "gpu") == {"/dev/gpu0": LACKS}
+
+
+def test_a_device_on_offer_carries_its_probes_and_hooks() -> None:
+    one = resource(
+        "gpu",
+        "/dev/gpu*",
+        id="card-$(device.minor)",
+        health=(Probe(check=command("/bin/check", "$(device.id)")),),
+        hooks=Hooks(allocate=Hook(command=command("/bin/init", "$(device.path)"))),
+    )
+    offers = decide([one], [node(f"/dev/gpu{i}", (195, i)) for i in range(2)])
+    devices = [each.device for each in offers["example.com/gpu"].offered.values()]
+    assert [each.probes[0].check for each in devices] == [
+        CommandRun(argv=("/bin/check", "card-0")),
+        CommandRun(argv=("/bin/check", "card-1")),
+    ]
+    hooks = [each.hooks.allocate for each in devices]
+    assert [hook.command.argv[1] for hook in hooks if hook] == ["/dev/gpu0", "/dev/gpu1"]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "expected"),
+    [
+        ({"USEC_INITIALIZED": "8411207"}, 8411207),
+        ({"USEC_INITIALIZED": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_a_device_knows_since_when_udev_knows_it(
+    recorded: dict[str, str], expected: int | None
+) -> None:
+    """Older lines of the kernel's log are about what was there before."""
+    known = Known()
+    syspath = "/sys/devices/virtual/block/zram0"
+    known.add(syspath, "block", "disk", number=(252, 0), properties=recorded)
+    file = node("/dev/zram0", (252, 0), syspath=syspath, block=True)
+    match = Selector(candidates=UdevSelector(subsystem=("block",)))
+    offers = discover(
+        (resource("disk", match),),
+        lambda pattern: Look(files=(file,) if pattern == file.path else ()),
+        facts=known,
+        node_name="node-1",
+        previous={},
+        now=0.0,
+    ).offers
+    (one,) = offers["example.com/disk"].offered.values()
+    assert one.device.initialized_usec == expected

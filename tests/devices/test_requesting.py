@@ -1,0 +1,133 @@
+"""The nodes that ``inject.devices`` asks for: which are given, and what is missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.devices.allocation import edits
+from genericdp.devices.device import DeviceNode
+from genericdp.model import FileType
+from tests.devices.card import HOST, SELF, given, gpu
+from tests.devices.making import (
+    decide,
+    inject,
+    node,
+    nodes,
+    plain,
+    resource,
+    selector,
+    unhealthy,
+)
+
+if TYPE_CHECKING:
+    from genericdp.model import DeviceNodes
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([], ["/dev/gpu0=/dev/gpu0:rw"]),
+        ([SELF], ["/dev/gpu0=/dev/gpu0:rw"]),
+        ([nodes("$(device.path)", permissions="r")], ["/dev/gpu0=/dev/gpu0:r"]),
+        ([nodes("$(device.path)", "/dev/x$(device.minor)")], ["/dev/gpu0=/dev/x0:rw"]),
+        ([nodes("$(device.path)", "/dev/mine/")], ["/dev/gpu0=/dev/mine/gpu0:rw"]),
+        ([nodes("$(device.path)", "/dev/i$(allocation.index)")], ["/dev/gpu0=/dev/i0:rw"]),
+        ([nodes("$(device.path)", "//dev//./x")], ["/dev/gpu0=/dev/x:rw"]),
+        (
+            [SELF, nodes("/dev/caps/*")],
+            [
+                "/dev/gpu0=/dev/gpu0:rw",
+                "/dev/caps/cap2=/dev/caps/cap2:rw",
+                "/dev/caps/cap10=/dev/caps/cap10:rw",
+            ],
+        ),
+        (
+            [nodes("/dev/caps/*", "/caps/")],
+            ["/dev/caps/cap2=/caps/cap2:rw", "/dev/caps/cap10=/caps/cap10:rw"],
+        ),
+        ([SELF, nodes("/dev/kfd", optional=True)], ["/dev/gpu0=/dev/gpu0:rw"]),
+        ([SELF, nodes("/dev/gpu?", permissions="m")], ["/dev/gpu0=/dev/gpu0:rwm"]),
+        ([nodes("/dev/ca*"), SELF, nodes("/dev/gpuctl")], None),
+    ],
+)
+def test_the_nodes_of_inject_are_given(
+    entries: list[DeviceNodes], expected: list[str] | None
+) -> None:
+    if expected is None:  # a wildcard finds folders too, and those are not given
+        assert unhealthy(decide([gpu(inject(*entries))], HOST), "gpu") == {
+            "gpu0": "/dev/ca* does not exist"
+        }
+        return
+    found = [
+        f"{one.host_path}={one.container_path}:{one.permissions}"
+        for one in given(inject(*entries)).devices
+    ]
+    order = [line for line in expected if line in found]
+    assert found == order == expected
+
+
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [
+        ([SELF, nodes("/dev/kfd")], "/dev/kfd does not exist"),
+        ([SELF, nodes("/dev/kfd*")], "/dev/kfd* does not exist"),
+        ([SELF, nodes("/dev/caps")], "/dev/caps: no device node (its type is directory)"),
+        ([nodes("/dev/a"), nodes("/dev/b")], "/dev/a does not exist; /dev/b does not exist"),
+        ([SELF, nodes("/dev/gpuctl")], "/dev/gpuctl: excluded by the config"),
+        ([nodes("/dev/$(device.name)-x")], "/dev/gpu0-x does not exist"),
+        ([SELF, nodes("/dev/bad*")], "/dev/bad\\n: its name holds a control character"),
+        ([SELF, nodes("/mnt/slow/x")], "looking at /mnt/slow/x does not end"),
+    ],
+)
+def test_what_is_not_there_makes_the_device_unhealthy(
+    entries: list[DeviceNodes], reason: str
+) -> None:
+    bad = node("/dev/bad\n", (1, 1), trouble="its name holds a control character")
+    one = gpu(inject(*entries), exclude=("/dev/gpuctl",))
+    offers = decide([one], [*HOST, bad], hanging=["/mnt/slow/x"])
+    assert unhealthy(offers, "gpu") == {"gpu0": reason}
+
+
+def test_what_is_excluded_is_not_brought_along() -> None:
+    one = gpu(inject(SELF, nodes("/dev/caps/*")), exclude=("/dev/caps/cap2",))
+    device = decide([one], HOST)["example.com/gpu"].offered["gpu0"].device
+    assert [each.host_path for each in device.nodes] == ["/dev/gpu0", "/dev/caps/cap10"]
+
+
+def test_a_file_is_never_given_as_a_device() -> None:
+    one = resource("f", selector("/run/*", types=[FileType.FILE]), given=inject(SELF))
+    offers = decide([one], [plain("/run/sock")])
+    assert unhealthy(offers, "f") == {"_run_sock": "/run/sock: no device node (its type is file)"}
+
+
+HOSTILE = ["stick*", "[a-z]", "a?b", "x[!y]", "[", "]", "[[]", "$(device.id)", "$$(x)", "a b", "#"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_inserted_text_is_literal(name: str) -> None:
+    """A device's name may look like a pattern or a template: it is neither."""
+    own = node(f"/dev/{name}", (1, 1))
+    aux = node(f"/dev/{name}-aux", (1, 2))
+    others = [node("/dev/stickX-aux", (1, 3)), node("/dev/b-aux", (1, 4)), node("/dev/xz", (1, 5))]
+    one = resource(
+        "x",
+        "/dev/*",
+        exclude=["/dev/*-aux", "/dev/xz"],
+        given=inject(
+            SELF,
+            nodes("/dev/$(device.name)-aux", "/aux/$(device.name)"),
+            env={"NAME": "$(device.name)"},
+        ),
+    )
+    offers = decide([one], [own, aux, *others])
+    assert list(unhealthy(offers, "x").values()) == [f"/dev/{name}-aux: excluded by the config"]
+    one = resource("x", selector("/dev/*"), given=one.inject)
+    offered = decide([one], [own, aux, *others])["example.com/x"].offered
+    device = next(each.device for each in offered.values() if each.device.path == own.path)
+    assert edits([device]).devices == (
+        DeviceNode(host_path=own.path, container_path=own.path, permissions="rw"),
+        DeviceNode(host_path=aux.path, container_path=f"/aux/{name}", permissions="rw"),
+    )
+    assert edits([device]).env == {"NAME": name}
