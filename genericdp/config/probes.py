@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 
 _CHECKS = ("exec", "file", "open", "kernelLog")
 _EXPECTATIONS = ("regex", "equals", "min", "max")
+_WHEN_RUN = (
+    *("periodSeconds", "timeoutSeconds", "initialDelaySeconds"),
+    *("failureThreshold", "successThreshold"),
+)
 
 
 def health_findings(
-    at: Path, health: Plain, document: Document, context: Context
+    at: Path, health: Plain, document: Document, context: Context, *, several: bool
 ) -> Iterator[Finding]:
-    """Give what the rules say of a resource's probes."""
+    """Give what the rules say of the probes of a resource, which may have several devices."""
     known = schema()["$defs"]["probe"]["properties"]
     for i, probe in enumerate(health or ()):
         if not isinstance(probe, dict):
@@ -41,6 +45,37 @@ def health_findings(
         yield from _exec_findings((*here, "exec"), probe.get("exec"), context)
         yield from _file_findings((*here, "file"), probe.get("file"), document, context)
         yield from _log_findings((*here, "kernelLog"), probe.get("kernelLog"), context)
+        yield from _pointless_findings(here, probe, several=several)
+
+
+def _pointless_findings(at: Path, probe: dict[str, Any], *, several: bool) -> Iterator[Finding]:
+    """Warn of what is allowed and hardly meant."""
+    if isinstance(log := probe.get("kernelLog"), dict):
+        for key in _WHEN_RUN:
+            if key in probe:
+                message = f"{key!r} does nothing beside 'kernelLog': lines count as they come"
+                yield Finding(path=(*at, key), message=message, of_key=True, warning=True)
+        if several and not log.get("where"):
+            yield Finding(
+                path=(*at, "kernelLog"),
+                message="without 'where' every line makes all devices of the resource Unhealthy",
+                hint="write where: {name: $(device.name)} and (?P<name>...) into the regex",
+                of_key=True,
+                warning=True,
+            )
+        return
+    timeout, period = probe.get("timeoutSeconds"), probe.get("periodSeconds")
+    if timeout is None:
+        return  # nobody has to spell out what follows from a short period
+    given = period is not None
+    period = schema()["$defs"]["probe"]["properties"]["periodSeconds"]["default"] if not given else period
+    if timeout > period:
+        yield Finding(
+            path=(*at, "timeoutSeconds"),
+            message=f"while it hangs it is done every {timeout} s, not every {period} s",
+            hint="timeoutSeconds is longer than periodSeconds" + ("" if given else ", by default 10"),
+            warning=True,
+        )
 
 
 def hook_findings(at: Path, hooks: Plain, context: Context) -> Iterator[Finding]:

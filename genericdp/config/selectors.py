@@ -10,7 +10,7 @@ from genericdp.config.finding import Finding, exactly_one, guess, shown
 from genericdp.config.schema import schema
 from genericdp.config.texts import each_text, glob_findings
 from genericdp.config.tree import shown_path
-from genericdp.glob import is_glob
+from genericdp.glob import has_wildcard, is_glob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +33,13 @@ _DIGITS = {
 }
 """How many hexadecimal digits sysfs has there."""
 _SHORT_ADDRESS = re.compile(r"[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
+_NAMES_ONE = {
+    "udev": ("subsystem", "name"),
+    "net": ("name",),
+    "usb": ("port",),
+    "pci": ("address",),
+}
+"""What there is only one of on a machine."""
 
 
 def selector_findings(
@@ -169,3 +176,22 @@ def _without_node(selector: dict[str, Any]) -> str | None:
     if "path" in selector and types and types <= {"file", "directory"}:
         return _A_FILE
     return None
+
+
+def may_find_several(match: object) -> bool:
+    """Say whether a resource with this ``match`` can have more than one device."""
+    if not isinstance(match, list) or len(match) != 1 or not isinstance(match[0], dict):
+        return bool(match)
+    selector = match[0]
+    if "path" in selector:
+        return not _is_one_text(selector["path"])
+    named = ((selector.get(bus), keys) for bus, keys in _NAMES_ONE.items())
+    return not any(
+        isinstance(conditions, dict) and all(_is_one_text(conditions.get(key)) for key in keys)
+        for conditions, keys in named
+    )
+
+
+def _is_one_text(globs: object) -> bool:
+    texts = globs if isinstance(globs, list) else [globs]
+    return len(texts) == 1 and isinstance(texts[0], str) and not has_wildcard(texts[0])

@@ -1,0 +1,230 @@
+"""The running plugins: each serves what its resource offers, as far as it is well."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genericdp.devices.judging import judged
+from genericdp.devices.offers import NOTHING
+from genericdp.health.health import Health
+from genericdp.health.hooks import HookRunner
+from genericdp.host.workers import in_worker
+from genericdp.kubelet.sockets import SocketNames
+from genericdp.observed import Observed
+from genericdp.plugin import Plugin, Timing
+from genericdp.service import NO_LISTING, Listing, Service, listing
+from genericdp.telling import tell_changes, tell_health, tell_shared_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from genericdp.devices.assembling import Offers
+    from genericdp.host.root import Root
+    from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.model import Resource
+
+log = logging.getLogger(__name__)
+
+_FAREWELL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What has to be done, by resource name; what is in both is begun anew."""
+
+    stop: frozenset[str] = frozenset()
+    update: frozenset[str] = frozenset()
+    start: frozenset[str] = frozenset()
+
+
+def plan(wanted: Mapping[str, Resource], running: Mapping[str, Resource]) -> Plan:
+    """Compare what should be with what is."""
+    both = wanted.keys() & running.keys()
+    changed = {name for name in both if wanted[name] != running[name]}
+    # A kubelet asks for the options once for each registration (REG-7).
+    anew = {name for name in changed if _options(wanted[name]) != _options(running[name])}
+    return Plan(
+        stop=frozenset(running.keys() - wanted.keys() | anew),
+        update=frozenset(changed - anew),
+        start=frozenset(wanted.keys() - running.keys() | anew),
+    )
+
+
+def _options(resource: Resource) -> bool:
+    return resource.hooks.pre_start is not None
+
+
+@dataclass(slots=True)
+class _Running:
+    """A plugin with what it serves."""
+
+    resource: Resource
+    service: Service
+    plugin: Plugin
+    task: asyncio.Task[None]
+
+
+class Plugins:
+    """Owns the plugins. ``apply`` says what they have to serve; ``run`` looks after their health."""
+
+    def __init__(
+        self,
+        *,
+        root: Root,
+        kubelet: KubeletFolder,
+        look_again: Callable[[], None],
+        timing: Timing | None = None,
+        now: Callable[[], float] = time.monotonic,
+        health: Callable[..., Health] = Health,
+    ) -> None:
+        self.offers: Observed[Offers] = Observed({})
+        """What the kubelet is told, with all reasons."""
+        self.names = SocketNames()
+        self._root = root
+        self._kubelet = kubelet
+        self._look_again = look_again
+        self._timing = timing
+        self._now = now
+        self._running: dict[str, _Running] = {}
+        self._found: Offers = {}
+        """What the last pass found, whatever the probes say."""
+        self._warned_ids: frozenset[str] = frozenset()
+        self._health = health(root, changed=self._judge_again, now=now)
+        self._hooks = HookRunner()
+        self._applying = False
+        self._flipped: set[str] = set()
+        """The resources whose health has changed while a pass was being applied."""
+
+    @property
+    def running(self) -> dict[str, Plugin]:
+        """The running plugins, by resource name."""
+        return {name: one.plugin for name, one in self._running.items()}
+
+    async def run(self) -> None:
+        """Look after the health of the devices for ever."""
+        await self._health.run()
+
+    async def apply(
+        self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], offers: Offers
+    ) -> bool:
+        """Stop, update and start plugins, in this order; says whether any list is another one."""
+        self._applying = True
+        try:
+            # What lives counts, not what was asked for last: a task that died is started again.
+            self._running = {n: one for n, one in self._running.items() if not one.task.done()}
+            todo = plan(wanted, {name: one.resource for name, one in self._running.items()})
+            if todo.stop:
+                await self._stop(todo.stop)
+            for name in todo.update:
+                self._running[name].resource = wanted[name]
+            merged = self._merged(offers)
+            listings = await self._encoded(merged)
+            changed = [
+                running.service.set_listing(listings[name])
+                for name, running in self._running.items()
+                if name in listings
+            ]
+            for name in wanted:
+                if name in todo.start:
+                    given = listings.get(name, NO_LISTING)
+                    self._running[name] = self._start(wanted[name], given, tasks)
+            self._found, self.offers.value = offers, merged
+        finally:
+            self._applying = False
+        flipped, self._flipped = self._flipped, set()
+        for name in flipped:
+            self._judge_again(name, {})
+        return any(changed) or bool(todo.start)
+
+    def _merged(self, offers: Offers) -> Offers:
+        """Have the health of what was found watched, and give the offers with all reasons."""
+        shown, merged = self.offers.value, {}
+        for name, offer in offers.items():
+            if offer is self._found.get(name) and name in self._running:
+                merged[name] = shown[name]  # what probes change comes by itself
+                continue
+            here = {
+                device_id: one.device
+                for device_id, one in offer.offered.items()
+                if one.gone_since is None
+            }
+            self._health.watch(name, here, delayed=name in self._running)
+            merged[name] = judged(offer, self._health.reasons(name), shown.get(name, NOTHING))
+        return merged
+
+    def _judge_again(self, name: str, changes: Mapping[str, str]) -> None:
+        """Serve what a resource offers now that some of its devices are well, or not."""
+        if self._applying:
+            self._flipped.add(name)
+            return
+        offer, running = self._found.get(name), self._running.get(name)
+        if offer is None or running is None:
+            return
+        shown = self.offers.value
+        merged = judged(offer, self._health.reasons(name), shown[name])
+        tell_health(name, shown[name], merged, changes)
+        running.service.set_listing(listing(merged, running.service.listing))
+        self.offers.value = {**shown, name: merged}
+
+    async def _encoded(self, offers: Offers) -> dict[str, Listing]:
+        """Give the lists of the resources whose offer is another one, and log what has changed.
+
+        Off the loop: ten thousand devices take their time.
+        """
+        before, warned = self.offers.value, self._warned_ids
+        running = {name: one.service.listing for name, one in self._running.items()}
+        known = {name: running.get(name, NO_LISTING) for name in offers}
+        changed = {name: offer for name, offer in offers.items() if offer is not known[name].offer}
+        if not changed and before.keys() == offers.keys():
+            return {}
+
+        def work() -> tuple[dict[str, Listing], frozenset[str]]:
+            tell_changes(before, offers)
+            shared = tell_shared_ids(offers, warned)
+            return {name: listing(one, known[name]) for name, one in changed.items()}, shared
+
+        listings, self._warned_ids = await in_worker(work)
+        return listings
+
+    def _start(self, resource: Resource, listing: Listing, tasks: asyncio.TaskGroup) -> _Running:
+        service = Service(
+            resource.name,
+            root=self._root,
+            look_again=self._look_again,
+            hooks=self._hooks,
+            pre_start=resource.hooks.pre_start is not None,
+        )
+        service.set_listing(listing)
+        plugin = Plugin(
+            resource.name,
+            kubelet=self._kubelet,
+            service=service,
+            names=self.names,
+            timing=self._timing,
+            now=self._now,
+        )
+        task = tasks.create_task(self._live(plugin), name=f"plugin {resource.name}")
+        return _Running(resource=resource, service=service, plugin=plugin, task=task)
+
+    async def _live(self, plugin: Plugin) -> None:
+        # So that a restart of the daemon makes nothing Unhealthy that is well.
+        if not await self._health.first_round(plugin.resource):
+            about = {"resource": plugin.resource}
+            log.warning("registering before all devices have been probed", extra=about)
+        await plugin.run()
+
+    async def _stop(self, names: frozenset[str]) -> None:
+        """Send an empty list, so that the node shows 0 at once (KST-11), then end."""
+        leaving = [self._running.pop(name) for name in names]
+        for one in leaving:
+            one.service.set_offer(NOTHING)
+        await asyncio.sleep(_FAREWELL_SECONDS if any(o.plugin.active.value for o in leaving) else 0)
+        for one in leaving:
+            one.task.cancel()
+            await asyncio.wait([one.task])
+            self._health.forget(one.resource.name)
+            log.info("stopped", extra={"resource": one.resource.name})
