@@ -106,6 +106,17 @@ class MadeUp:
         answer: dict[str, Any] = line
         return answer
 
+    def until_given(self, resource: str, device_id: str, nodes: list[str]) -> None:
+        """Allocate until it gives these nodes: no list tells of another one of a device.
+
+        Raises TimeoutError with the last answer.
+        """
+        end = time.monotonic() + 20.0
+        while (answer := self.ask(resource, device_id)) != {"given": nodes}:
+            if time.monotonic() > end:
+                raise TimeoutError(answer)
+            time.sleep(0.02)
+
     def _take(self, line: dict[str, Any]) -> None:
         self.lists = line["lists"]
         self.seen.append(line["devices"])
