@@ -93,6 +93,48 @@ def test_who_has_no_privileges_gets_the_reason_of_what_is_forbidden(tmp_path: Pa
     assert f"{forbidden} cannot be read: Permission denied" in said.stdout
 
 
+EVERY_COMMAND = """
+import sys
+from genericdp.cli import main
+where = ("--root", sys.argv[1], "--node-name", "n")
+config = ("--config", sys.argv[2])
+for command in (
+    ("discover", *config), ("discover", "--all"), ("explain", "can0", *config),
+    ("explain", "1-3", *config), ("explain", "/dev/bus/usb/001/009", *config),
+):
+    main([*command, *where])
+"""
+
+
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        *("/sys", "/sys/bus", "/sys/bus/usb/devices", "/sys/class/net", "/sys/dev/char"),
+        *(f"/sys{CAN_USB}", f"/sys{CAN_USB}/uevent", f"/sys{CAN_USB}/1-3:1.0/net"),
+        *("/run", "/run/udev/data", "/run/udev/data/n7", "/dev", "/dev/bus/usb/001"),
+    ],
+)
+def test_whatever_is_forbidden_every_command_answers(forbidden: str, tmp_path: Path) -> None:
+    """The others here are run as root too, to whom nothing is forbidden."""
+    loading.build(loading.path_of("can"), tmp_path)
+    assert (tmp_path / forbidden[1:]).exists()
+    damage(tmp_path, forbidden, "forbidden")
+    run = subprocess.run(
+        [
+            *(WITHOUT_PRIVILEGES if os.geteuid() == 0 else ()),
+            *(sys.executable, "-c", EVERY_COMMAND, str(tmp_path), str(CONFIGS / "can.yaml")),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+    )
+    mend(tmp_path)
+    assert "Traceback" not in run.stderr
+    assert run.returncode == 0
+    assert run.stdout or run.stderr
+
+
 async def test_lost_events_have_everything_read_again(tmp_path: Path) -> None:
     machine, again = Machine("serial-adapters", tmp_path), asyncio.Event()
     discoverer = Discoverer(machine.root, node_name="n", look_again=again.set)

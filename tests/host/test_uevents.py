@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
-import json
 import logging
 import os
-import shutil
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
@@ -21,47 +18,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genericdp.host.uevents import Uevent, Uevents, open_monitor
+from genericdp.host.uevents import Uevent
+from tests.host.hearing import NULL, Heard, as_root, few, tell
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
     from genericdp.host.uevents import Monitor, Told
 
-NULL = "/sys/devices/virtual/mem/null"
 ZRAM = Path("/sys/class/zram-control")
 LOOP_CONTROL, LOOP_ADD, LOOP_REMOVE = "/dev/loop-control", 0x4C80, 0x4C81
 LOOPS = range(40, 47)
 REPOSITORY = Path(__file__).parents[2]
-
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make the kernel tell events")
-
-
-class Heard:
-    """Uevents that are written down."""
-
-    def __init__(self, open_monitor: Callable[[], Monitor] = open_monitor) -> None:
-        self.all: list[Uevent | None] = []
-        self.added = asyncio.Event()
-        self.uevents = Uevents(self._changed, open_monitor=open_monitor)
-
-    def _changed(self, event: Uevent | None) -> None:
-        self.all.append(event)
-        self.added.set()
-
-    def pairs(self, *syspaths: str) -> list[tuple[str, str]]:
-        """What was told of these; other tests may plug devices at the same time."""
-        return [
-            (event.action, event.syspath)
-            for event in self.all
-            if event is not None and event.syspath in syspaths
-        ]
-
-    async def until(self, reached: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not reached():
-                self.added.clear()
-                await self.added.wait()
 
 
 @pytest.fixture
@@ -70,11 +38,6 @@ async def heard() -> AsyncIterator[Heard]:
     await heard.uevents.open()
     yield heard
     heard.uevents.close()
-
-
-def tell(action: str = "change", device: str = NULL) -> None:
-    """Let the kernel tell an event once more."""
-    Path(device, "uevent").write_text(action)
 
 
 @contextmanager
@@ -144,14 +107,7 @@ async def test_what_is_no_device_is_not_told(heard: Heard) -> None:
 @as_root
 async def test_an_overrun_calls_for_one_look_at_everything_and_is_over() -> None:
     """Without ``_clear_error`` the socket's error stays and the monitor is given up."""
-
-    def open_small() -> Monitor:
-        monitor = open_monitor()
-        with socket.socket(fileno=os.dup(monitor.fileno())) as twin:
-            twin.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
-        return monitor
-
-    heard = Heard(open_small)
+    heard = Heard(few)
     await heard.uevents.open()
     try:
         for _ in range(200):
@@ -177,115 +133,6 @@ async def test_nothing_is_told_after_the_end(heard: Heard) -> None:
     await other.until(lambda: bool(other.pairs(NULL)))
     other.uevents.close()
     assert heard.all == before
-
-
-LISTENER = """
-import asyncio, dataclasses, json, os, sys
-from genericdp.host.uevents import Uevents
-
-def changed(event):
-    print(json.dumps(event and dataclasses.asdict(event)), flush=True)
-
-async def main():
-    uevents = Uevents(changed)
-    await uevents.open()
-    print(open("/proc/self/status").read().partition("CapEff:")[2].split()[0], flush=True)
-    await asyncio.to_thread(sys.stdin.read)  # until the other end closes it
-    uevents.close()
-
-asyncio.run(main())
-"""
-
-
-@contextmanager
-def listener(*prefix: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A process of its own that prints what it hears, once it listens."""
-    with subprocess.Popen(
-        [*prefix, sys.executable, "-c", LISTENER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
-    ) as process:
-        assert process.stdin is not None
-        try:
-            assert line_of(process) == "null"
-            yield process
-        finally:
-            process.stdin.close()
-
-
-def line_of(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-@as_root
-@pytest.mark.skipif(
-    not (shutil.which("unshare") and shutil.which("setpriv")), reason="needs unshare and setpriv"
-)
-def test_a_pod_without_capabilities_hears_the_kernel_in_its_own_network() -> None:
-    """With the source ``udev`` nothing arrives: those messages stay in udevd's namespace."""
-    bare = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--")
-    if subprocess.run(["unshare", "-n", *bare, "true"], check=False).returncode:
-        pytest.skip("no network namespace can be made here")
-    with listener("unshare", "-n", *bare) as process:
-        assert int(line_of(process), 16) == 0
-        tell()
-        told = json.loads(line_of(process))
-        while told["syspath"] != NULL:
-            told = json.loads(line_of(process))
-    assert told["action"] == "change"
-
-
-TESTBED = """
-import json, sys, gi
-gi.require_version("UMockdev", "1.0")
-from gi.repository import UMockdev
-testbed = UMockdev.Testbed.new()
-hub = testbed.add_device("usb", "1-1", None, ["busnum", "1"], ["DEVTYPE", "usb_device"])
-tty = testbed.add_device("tty", "ttyUSB0", hub, ["dev", "188:0"], ["DEVNAME", "/dev/ttyUSB0"])
-print(json.dumps([testbed.get_root_dir(), tty]), flush=True)
-for line in sys.stdin:
-    testbed.uevent(tty, line.strip())
-"""
-
-
-@contextmanager
-def made_up_machine() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
-    """A machine that umockdev makes up: the process that holds it, its folder, its tty."""
-    with subprocess.Popen(
-        ["/usr/bin/python3", "-c", TESTBED],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "LD_PRELOAD": "libumockdev-preload.so.0"},
-    ) as process:
-        assert process.stdin is not None
-        try:
-            line = line_of(process)
-            if not line:
-                pytest.skip("needs umockdev, python3-gi and gir1.2-umockdev-1.0 of Debian")
-            folder, tty = json.loads(line)
-            yield process, folder, tty
-        finally:
-            process.stdin.close()
-
-
-@pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="needs Debian's own python3")
-def test_a_made_up_machine_is_heard() -> None:
-    with (
-        made_up_machine() as (machine, folder, tty),
-        listener(LD_PRELOAD="libumockdev-preload.so.0", UMOCKDEV_DIR=folder) as process,
-    ):
-        line_of(process)
-        assert machine.stdin is not None
-        for action in ("remove", "add", "change"):
-            machine.stdin.write(f"{action}\n")
-            machine.stdin.flush()
-            told = json.loads(line_of(process))
-            assert (told["action"], told["syspath"], told["subsystem"]) == (action, tty, "tty")
 
 
 @dataclass

@@ -1,15 +1,25 @@
-"""Pods for tests, and the two steps that most of these begin with."""
+"""Pods and clocks for tests, and the two steps that most of these begin with."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from genericdp.simulator.pods import Container, Pod
+from genericdp.simulator.settings import Timing
 from tests.simulator.bare_plugin import RESOURCE
 
 if TYPE_CHECKING:
     from genericdp.simulator.kubelet import Kubelet
     from tests.simulator.bare_plugin import BarePlugin
+
+impatient = pytest.mark.parametrize(
+    "timing",
+    [Timing(node_refresh_seconds=0.02, dial_seconds=1.0, prestart_seconds=0.2)],
+    ids=["impatient"],
+)
+"""For tests that wait until the kubelet gives up."""
 
 
 def pod(uid: str = "pod", **limits: int) -> Pod:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +156,16 @@ class BarePlugin(rpc.DevicePluginServicer):
 async def _fail(context: Any, text: str | None) -> None:
     if text is not None:
         await context.abort(grpc.StatusCode.FAILED_PRECONDITION, text)
+
+
+@asynccontextmanager
+async def registering(plugin: BarePlugin) -> AsyncIterator[None]:
+    """Call Register, which must not answer within the block; give up at its end."""
+    async with asyncio.TaskGroup() as group:
+        call = group.create_task(plugin.register(within_seconds=60))
+        yield
+        assert not call.done()
+        call.cancel()
 
 
 async def refusal(register: Awaitable[None]) -> tuple[grpc.StatusCode, str]:

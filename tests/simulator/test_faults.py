@@ -11,7 +11,7 @@ import pytest
 
 from genericdp.simulator.settings import Faults
 from genericdp.simulator.tasks import Tasks
-from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal
+from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal, registering
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,8 @@ async def test_register_may_hang_until_the_kubelet_ends(
     kubelet: Kubelet, plugin: BarePlugin
 ) -> None:
     kubelet.faults.register_hangs = True
-    assert (await refusal(plugin.register(within_seconds=0.05)))[0] is GAVE_UP
+    async with registering(plugin):
+        await kubelet.wait_for(lambda: kubelet.observed.registrations[RESOURCE] == 1)
     assert not plugin.options_asked.is_set()
     async with asyncio.TaskGroup() as group:
         waiting = group.create_task(refusal(plugin.register()))
@@ -39,8 +40,8 @@ async def test_register_may_answer_too_late_for_work_that_is_done(
 ) -> None:
     kubelet.faults.answer_delay_seconds = 60.0
     plugin.show("a")
-    assert (await refusal(plugin.register(within_seconds=0.1)))[0] is GAVE_UP
-    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 1)
+    async with registering(plugin):
+        await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 1)
     assert kubelet.observed.accepted == {RESOURCE: 1}
 
 

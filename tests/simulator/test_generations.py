@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from genericdp.simulator.settings import Generation
-from tests.simulator.asking import pod
+from tests.simulator.asking import impatient, pod
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ async def test_the_end_of_an_old_plugin_cuts_off_the_new_one(
     await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 2)
 
 
+@impatient
 @only_a
 async def test_a_failed_register_makes_the_kubelet_blind_for_the_old_plugin(
     kubelet: Kubelet, plugin: BarePlugin

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal
+from tests.simulator.asking import impatient
+from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal, registering
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +56,7 @@ async def test_a_registered_plugin_is_asked_for_its_list(
     assert kubelet.observed.history[-1].path == str(plugin.folder / plugin.name)
 
 
+@impatient
 async def test_register_dials_before_it_answers(kubelet: Kubelet, short_folder: Path) -> None:
     """REG-1: a socket that nobody serves fails Register after the dial's budget."""
     plugin = BarePlugin(short_folder)
@@ -63,7 +65,7 @@ async def test_register_dials_before_it_answers(kubelet: Kubelet, short_folder: 
         silent.listen()
         before = asyncio.get_running_loop().time()
         assert await refusal(plugin.register()) == (UNKNOWN, DIAL_FAILED)
-        assert asyncio.get_running_loop().time() - before >= 0.3
+        assert asyncio.get_running_loop().time() - before >= 1.0
     assert kubelet.devices(RESOURCE) == {}
     await plugin.stop()
 
@@ -139,6 +141,7 @@ async def test_good_and_bad_resource_names(kubelet: Kubelet, plugin: BarePlugin)
         assert (code, text[:17], text[-12:]) == (UNKNOWN, "the ResourceName ", '" is invalid')
 
 
+@impatient
 @pytest.mark.parametrize("endpoint", ["", "/absolute/x.sock", "nothing.sock"])
 async def test_an_endpoint_that_leads_nowhere_fails_the_dial(
     kubelet: Kubelet, plugin: BarePlugin, endpoint: str
@@ -183,11 +186,11 @@ async def test_a_caller_that_gives_up_leaves_a_ghost_registration(
     kubelet: Kubelet, plugin: BarePlugin
 ) -> None:
     """REG-2, REG-3: the kubelet goes on; its stream comes to a plugin that has given up."""
-    kubelet.faults.register_delay_seconds = 0.2
+    kubelet.faults.register_delay_seconds = 0.5
     plugin.show("a")
-    code, _ = await refusal(plugin.register(within_seconds=0.05))
-    assert code is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert kubelet.observed.accepted == {}
+    async with registering(plugin):
+        await kubelet.wait_for(lambda: kubelet.observed.registrations[RESOURCE] == 1)
+        assert kubelet.observed.accepted == {}
     await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 1)
 
 
@@ -195,8 +198,8 @@ async def test_a_caller_that_gives_up_may_also_end_it(kubelet: Kubelet, plugin: 
     """REG-3: the other kubelets, which use the caller's context."""
     kubelet.faults.honours_cancel = True
     plugin.answers.options_hang = True
-    code, _ = await refusal(plugin.register(within_seconds=0.05))
-    assert code is grpc.StatusCode.DEADLINE_EXCEEDED
+    async with registering(plugin):
+        await plugin.options_asked.wait()
     plugin.answers.options_hang = False
     await plugin.register()
     await kubelet.wait_for(lambda: kubelet.streams(RESOURCE) == 1)

@@ -9,6 +9,7 @@ import pytest
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.simulator.pods import Container, Given, Pod
 from genericdp.simulator.settings import Timing
+from tests.simulator.asking import impatient
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ async def test_a_failed_call_fails_the_start_and_may_be_repeated(
     assert (await kubelet.start_container(POD, MAIN)).given is not None
 
 
+@impatient
 async def test_a_call_that_hangs_is_given_up(kubelet: Kubelet, plugin: BarePlugin) -> None:
     """PRE-1: after 30 s in a real kubelet."""
     plugin.answers.pre_start_required = True

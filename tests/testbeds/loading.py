@@ -27,6 +27,8 @@ _OF_UDEV = (
     *("COLORD_", "ID_", "INTERFACE_OLD", "LIBINPUT_", "SOUND_", "SYSTEMD_"),
     *("CURRENT_TAGS", "DEVLINKS", "TAGS", "USEC_INITIALIZED"),
 )
+OF_UDEV = tuple(f"E: {key}" for key in _OF_UDEV)
+"""How lines begin that tell what udev has found out."""
 _PRIVATE_RUN = 'mount --bind "$1" /run && shift && exec "$@"'
 
 
@@ -119,19 +121,19 @@ def _add_device(folder: Path, entry: Entry) -> None:
     is_bus = entry.subsystem in _BUSES
     of_subsystem = folder / f"sys/{'bus' if is_bus else 'class'}/{entry.subsystem}"
     members = of_subsystem / "devices" if is_bus else of_subsystem
-    _link(members / device.name, device)
-    _link(device / "subsystem", of_subsystem)
+    add_link(members / device.name, device)
+    add_link(device / "subsystem", of_subsystem)
 
 
 def _add_node(folder: Path, entry: Entry) -> None:
     if not entry.node:
         return
     kind = "block" if entry.subsystem == "block" else "char"
-    _link(folder / f"sys/dev/{kind}/{entry.number}", folder / f"sys{entry.path}")
+    add_link(folder / f"sys/dev/{kind}/{entry.number}", folder / f"sys{entry.path}")
     node = folder / "dev" / entry.node
     _write(node, entry.content)
     for link in entry.links:
-        _link(folder / "dev" / link, node)
+        add_link(folder / "dev" / link, node)
 
 
 def _record_name(entry: Entry) -> str:
@@ -158,7 +160,8 @@ def _write(file: Path, content: bytes) -> None:
     file.write_bytes(content)
 
 
-def _link(link: Path, target: Path) -> None:
+def add_link(link: Path, target: Path) -> None:
+    """Make a link as the kernel and udev do, with the folders on its way."""
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(os.path.relpath(target, link.parent))
 
@@ -172,9 +175,7 @@ def _point(link: Path, target: str) -> None:
 def write_kernel_part(testbed: Path, file: Path) -> None:
     """Write a testbed without what udev has found out, since umockdev has no udev database."""
     lines = testbed.read_text().splitlines(keepends=True)
-    file.write_text(
-        "".join(line for line in lines if not line.startswith(tuple(f"E: {k}" for k in _OF_UDEV)))
-    )
+    file.write_text("".join(line for line in lines if not line.startswith(OF_UDEV)))
 
 
 def umockdev_command(testbed: Path, folder: Path, *command: str) -> list[str]:
@@ -185,11 +186,18 @@ def umockdev_command(testbed: Path, folder: Path, *command: str) -> list[str]:
     """
     build(testbed, folder / "tree")
     write_kernel_part(testbed, folder / "kernel.umockdev")
+    return [
+        *with_private_run(folder / "tree/run"),
+        *("umockdev-run", "-d", str(folder / "kernel.umockdev"), "--", *command),
+    ]
+
+
+def with_private_run(run: Path) -> list[str]:
+    """Give what runs a command with a /run of its own."""
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
     return [
         *("unshare", "--mount", "--propagation", "private", *as_root),
-        *("sh", "-c", _PRIVATE_RUN, "sh", str(folder / "tree/run")),
-        *("umockdev-run", "-d", str(folder / "kernel.umockdev"), "--", *command),
+        *("sh", "-c", _PRIVATE_RUN, "sh", str(run)),
     ]
 
 

@@ -1,0 +1,86 @@
+"""Attributes that are read through links: the device that they lead to tells when they change.
+
+Here of the network card whose virtual function is bound to vfio: it is not above the function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.config.load import load
+from genericdp.discovery import Discoverer
+from genericdp.host.uevents import Uevent
+from tests.devices.making import healthy
+from tests.hardware.machine import Machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CARD = "/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0"
+FUNCTION = "0000:3b:01.0"
+FUNCTIONS = "pci: {function: virtual}"
+PHYSFN = "physfn/sriov_numvfs"
+CONFIG = """
+apiVersion: genericdp.io/v1alpha1
+kind: DevicePluginConfig
+resources:
+  - name: example.com/vf
+    inject: {devices: [{path: /dev/vfio/vfio, shared: true}]}
+"""
+ONE_THEN_NONE: tuple[list[str], list[str]] = ([FUNCTION], [])
+CASES = {
+    "attributes of the candidate": (
+        f'match: [{{udev: {{subsystem: pci, attributes: {{{PHYSFN}: "1"}}}}}}]',
+        ONE_THEN_NONE,
+    ),
+    "attributes of what it sits on": (
+        "match: [{udev: {subsystem: vfio-dev},"
+        f' hardware: {{udev: {{subsystem: pci, attributes: {{{PHYSFN}: "1"}}}}}}}}]',
+        ([f"{FUNCTION}-vfio-dev"], []),
+    ),
+    "through two links": (
+        'match: [{udev: {subsystem: vfio-dev, attributes: {device/physfn/sriov_numvfs: "1"}}}]',
+        ([f"{FUNCTION}-vfio-dev"], []),
+    ),
+    "excluded": (
+        f"match: [{{{FUNCTIONS}}}]\n"
+        f'    exclude: [{{udev: {{subsystem: pci, attributes: {{{PHYSFN}: "2"}}}}}}]',
+        ONE_THEN_NONE,
+    ),
+    "scope": (
+        f"match: [{{{FUNCTIONS}}}]\n    id: n-$(attribute.{PHYSFN})",
+        (["n-1"], ["n-2"]),
+    ),
+    "value": (
+        f"match: [{{{FUNCTIONS}}}]\n    id: n-$(value.count)\n"
+        f'    values: {{count: {{file: "$(device.syspath)/{PHYSFN}"}}}}',
+        (["n-1"], ["n-2"]),
+    ),
+    "value of a selector": (
+        f'match: [{{{FUNCTIONS}, values: {{count: "1"}}}}]\n'
+        f'    values: {{count: {{file: "$(device.syspath)/{PHYSFN}"}}}}',
+        ONE_THEN_NONE,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_it_is_read_again_when_the_device_behind_the_link_changes(
+    case: str, tmp_path: Path
+) -> None:
+    """Without ``HostFacts._readers``, or ``concerned`` in ``Known.forget``: at a full look only."""
+    text, (of_one, of_two) = CASES[case]
+    config = tmp_path / "config.yaml"
+    config.write_text(f"{CONFIG}    {text}\n")
+    wanted = load((config,)).resources
+    machine = Machine("vfio", tmp_path / "machine")
+    discoverer = Discoverer(machine.root, node_name="n", look_again=lambda: None)
+    offers = (await discoverer.discover(wanted, {})).offers
+    assert healthy(offers, "vf") == of_one
+    for count in (2, 1, 2):
+        (machine.folder / f"sys{CARD}/sriov_numvfs").write_text(f"{count}\n")
+        discoverer.tell_of_event(Uevent(action="change", syspath=f"/sys{CARD}", subsystem="pci"))
+        offers = (await discoverer.discover(wanted, offers, full=False)).offers
+        assert healthy(offers, "vf") == (of_one if count == 1 else of_two)

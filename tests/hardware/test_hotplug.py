@@ -1,0 +1,195 @@
+"""Each machine of the testbeds under umockdev: what the kernel plugs and unplugs gets to a kubelet.
+
+The daemon's supervisor runs with its own monitor and reader; it looks at everything only once.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.config.load import load
+from tests.devices.making import healthy
+from tests.hardware.adapters import CONFIGS, HUB, IDS, PORTS
+from tests.hardware.machine import Machine
+from tests.testbeds.plugging import MadeUp, blocks_of, made_up, why_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from genericdp.devices.assembling import Offers
+
+FTDI, CH340 = "example.com/ftdi", "example.com/ch340"
+USB = "/devices/pci0000:00/0000:00:14.0/usb1"
+HARDWARE = {
+    "serial-adapters": [HUB],
+    "webcam": [f"{USB}/1-8"],
+    "gpu": [f"/devices/pci0000:00/0000:00:03.1/0000:0a:00.{i}" for i in (0, 1)],
+    "nvme": ["/devices/pci0000:00/0000:00:1d.0/0000:01:00.0"],
+    "infiniband": ["/devices/pci0000:5d/0000:5d:00.0/0000:5e:00.0"],
+    "vfio": ["/devices/pci0000:3a/0000:3a:00.0/0000:3b:01.0", "/devices/virtual/vfio/12"],
+    "dfl": ["/devices/pci0000:b0/0000:b0:00.0/0000:b1:00.0"],
+    "input": [f"{USB}/1-2"],
+    "can": [f"{USB}/1-3", "/devices/virtual/net/vcan0"],
+}
+"""Machines, and what is unplugged and plugged in again."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible() -> None:
+    if reason := why_none():
+        pytest.skip(reason)
+
+
+def ids(offers: Offers) -> dict[str, set[str]]:
+    """The healthy ids of each resource."""
+    return {name: set(healthy(offers, name.rpartition("/")[2])) for name in offers}
+
+
+@pytest.mark.parametrize("name", HARDWARE)
+def test_hardware_that_is_unplugged_and_plugged_in_again_is_listed_so(
+    name: str, tmp_path: Path
+) -> None:
+    """D3: as one look at everything would see it. Without ``Uevents`` nothing is told."""
+    config = CONFIGS / f"{name}.yaml"
+    wanted = load((config,)).resources
+    machine = Machine(name, tmp_path / "copy")
+    with_it = ids(machine.offers(*wanted))
+    for folder in HARDWARE[name]:
+        machine.unplug(folder)
+    without_it = ids(machine.offers(*wanted))
+    assert without_it != with_it
+    with made_up(name, config, tmp_path) as machine_of_umockdev:
+        machine_of_umockdev.until(lambda: machine_of_umockdev.healthy() == with_it)
+        for _ in range(2):
+            blocks: dict[str, str] = {}
+            for folder in HARDWARE[name]:
+                blocks |= machine_of_umockdev.unplug(folder)
+            machine_of_umockdev.until(lambda: machine_of_umockdev.healthy() == without_it)
+            gone = {
+                (resource, device_id)
+                for resource, before in with_it.items()
+                for device_id in before - without_it[resource]
+            }
+            for resource, device_id in gone:
+                assert "refused" in machine_of_umockdev.ask(resource, device_id)
+            machine_of_umockdev.plug(blocks)
+            machine_of_umockdev.until(lambda: machine_of_umockdev.healthy() == with_it)
+            for resource, device_id in gone:
+                assert "given" in machine_of_umockdev.ask(resource, device_id)
+
+
+def test_every_machine_is_in_the_table() -> None:
+    assert {file.stem for file in CONFIGS.iterdir()} == HARDWARE.keys()
+
+
+@pytest.fixture
+def adapters(tmp_path: Path) -> Iterator[MadeUp]:
+    """Three FTDI adapters, of which two share a serial number, and a CH340 without one."""
+    with made_up("serial-adapters", CONFIGS / "serial-adapters.yaml", tmp_path) as machine:
+        machine.until(lambda: machine.healthy()[FTDI] == set(IDS[:3]))
+        machine.until(lambda: machine.healthy()[CH340] == {IDS[3]})
+        yield machine
+
+
+def test_a_hub_that_comes_up_in_another_order_has_the_same_ids(adapters: MadeUp) -> None:
+    """D1, D5. Ids by ``device.name`` would be those of other adapters now."""
+    assert adapters.ask(FTDI, IDS[0]) == {"given": ["/dev/ttyUSB0"]}
+    adapters.unplug(HUB)
+    adapters.until(lambda: not any(adapters.healthy().values()))
+    replugged = blocks_of("serial-adapters-replugged")
+    adapters.plug({path: block for path, block in replugged.items() if path.startswith(HUB)})
+    adapters.until(lambda: adapters.healthy()[FTDI] == set(IDS[:3]))
+    adapters.until(lambda: adapters.healthy()[CH340] == {IDS[3]})
+    nodes = [adapters.ask(FTDI, one)["given"] for one in IDS[:3]]
+    assert nodes == [["/dev/ttyUSB3"], ["/dev/ttyUSB2"], ["/dev/ttyUSB1"]]
+    assert adapters.ask(CH340, IDS[3]) == {"given": ["/dev/ttyUSB0"]}
+
+
+def test_another_stick_on_the_same_node_is_another_device(adapters: MadeUp) -> None:
+    """D5: node and number of the one that was allocated are now those of its twin."""
+    adapters.unplug(PORTS[0])
+    twin = adapters.unplug(PORTS[1])
+    changes = {"ttyUSB1": "ttyUSB0", "MINOR=1\n": "MINOR=0\n", "dev=188:1": "dev=188:0"}
+    for old, new in changes.items():
+        twin = {path.replace(old, new): text.replace(old, new) for path, text in twin.items()}
+    adapters.plug(twin)
+    # At once, whatever list the kubelet has by now.
+    assert IDS[0] in adapters.ask(FTDI, IDS[0])["refused"]
+    adapters.until(lambda: adapters.healthy()[FTDI] == set(IDS[1:3]))
+    assert adapters.ask(FTDI, IDS[1]) == {"given": ["/dev/ttyUSB0"]}
+    assert IDS[0] in adapters.ask(FTDI, IDS[0])["refused"]
+
+
+def test_a_webcam_has_both_its_nodes_again(tmp_path: Path) -> None:
+    with made_up("webcam", CONFIGS / "webcam.yaml", tmp_path) as machine:
+        nodes = {
+            ("example.com/camera", "1-8:1.0-video4linux"): [
+                *("/dev/video0", "/dev/snd/pcmC1D0c", "/dev/media0")
+            ],
+            ("example.com/metadata", "1-8:1.0-video4linux.1"): ["/dev/video1"],
+        }
+
+        def listed() -> bool:
+            return all(one in machine.healthy()[resource] for resource, one in nodes)
+
+        machine.until(listed)
+        camera = machine.unplug(f"{USB}/1-8")
+        machine.until(lambda: not any(machine.healthy().values()))
+        machine.plug(camera)
+        machine.until(listed)
+        # The camera is listed before its microphone comes, which is optional.
+        for (resource, device_id), given in nodes.items():
+            machine.until_given(resource, device_id, given)
+
+
+def _seven() -> dict[str, str]:
+    """A hub with seven adapters, each made of the third one's text."""
+    blocks = blocks_of("serial-adapters")
+    hub = {path: text for path, text in blocks.items() if path in {HUB, f"{HUB}/1-1:1.0"}}
+    model = [text for path, text in blocks.items() if f"{path}/".startswith(f"{PORTS[2]}/")]
+    for port in range(1, 8):
+        numbers = {
+            "1-1.3": f"1-1.{port}",
+            "usb-0:1.3": f"usb-0:1.{port}",
+            "ttyUSB2": f"ttyUSB{port - 1}",
+            "dev=188:2": f"dev=188:{port - 1}",
+            "MINOR=2\n": f"MINOR={port - 1}\n",
+            "001/005": f"001/{port + 10:03}",
+            "DNUM=005": f"DNUM={port + 10:03}",
+            "devnum=5": f"devnum={port + 10}",
+            "dev=189:4": f"dev=189:{port + 9}",
+            "MINOR=4\n": f"MINOR={port + 9}\n",
+            "DN05FSZ9": f"DN05FSZ{port}",
+        }
+        for text in model:
+            new = re.sub("|".join(map(re.escape, numbers)), lambda old: numbers[old[0]], text)  # noqa: B023
+            hub[f"/{new.partition('P: /')[2].partition(chr(10))[0]}"] = new
+    return hub
+
+
+def test_a_burst_of_seven_is_told_in_few_lists_each_of_which_is_true(adapters: MadeUp) -> None:
+    """LAW-7. Without ``_pause`` there would be a list for each adapter, at least."""
+    adapters.unplug(HUB)
+    adapters.until(lambda: not any(adapters.healthy().values()))
+    lists, begun = adapters.lists, time.monotonic()
+    wanted = {f"1-1.{port}:1.0-tty" for port in range(1, 8)}
+    adapters.plug(_seven())
+    adapters.until(lambda: adapters.healthy()[FTDI] == wanted)
+    took = time.monotonic() - begun
+    # Of two resources: the ports, and the sticks by their serial numbers.
+    assert adapters.lists - lists <= 2 * (2 + took / 0.1)
+    ports = [
+        {one for one, health in seen[FTDI].items() if health == "Healthy"}
+        for seen in adapters.seen
+        if seen[FTDI]
+    ]
+    came = ports[next(i for i, seen in enumerate(ports) if not seen) :]
+    assert all(before <= after for before, after in pairwise(came))
+    for one in wanted:
+        assert adapters.ask(FTDI, one)["given"] == [f"/dev/ttyUSB{int(one[4]) - 1}"]

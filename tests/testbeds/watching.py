@@ -1,0 +1,100 @@
+"""The daemon's supervisor on this machine, and what a kubelet hears of it, as lines of JSON.
+
+    python -m tests.testbeds.watching CONFIG
+
+``{"lists": COUNT, "devices": {RESOURCE: {ID: "Healthy" | REASON}}}`` after each list. Asked with a
+line ``RESOURCE ID`` it answers ``{"given": [NODE, …]}`` or ``{"refused": REASON}``. It ends with
+its input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genericdp.config.load import load
+from genericdp.errors import GenericdpError
+from genericdp.host.root import Root
+from genericdp.kubelet.folder import KubeletFolder
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.observed import until
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.supervisor import Pace, Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NEVER = Pace(full_look=3600.0)
+"""Only events tell of what changes."""
+
+
+def _show(**line: object) -> None:
+    print(json.dumps(line), flush=True)
+
+
+async def _watch(config: Path, folder: Path) -> None:
+    async with Kubelet(folder) as kubelet:
+        supervisor = Supervisor(
+            root=Root(Path("/")), node_name="n", kubelet=KubeletFolder(folder), pace=NEVER
+        )
+        supervisor.resources.value = load((config,)).resources
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(supervisor.run(), name="supervisor")
+            telling = tasks.create_task(_tell(supervisor, kubelet), name="telling")
+            await _answer(supervisor)
+            telling.cancel()
+            running.cancel()
+
+
+async def _tell(supervisor: Supervisor, kubelet: Kubelet) -> None:
+    # Before that events are told to nobody.
+    await until(lambda: bool(supervisor.offers.value), supervisor.offers)
+    while not supervisor._events_tell():
+        await asyncio.sleep(0.01)
+    before: object = None
+    while True:
+        lists = sum(kubelet.observed.lists.values())
+        devices = {
+            name: dict(_told(supervisor, name, kubelet.devices(name)))
+            for name in supervisor.offers.value
+        }
+        if before != (lists, devices):
+            before = (lists, devices)
+            _show(lists=lists, devices=devices)
+        await kubelet.changed()
+
+
+def _told(supervisor: Supervisor, name: str, healths: dict[str, str]) -> Iterator[tuple[str, str]]:
+    offered = supervisor.offers.value[name].offered
+    for device_id, health in healths.items():
+        reason = offered[device_id].unhealthy if device_id in offered else ""
+        yield device_id, health if health == "Healthy" else reason or health
+
+
+async def _answer(supervisor: Supervisor) -> None:
+    asked = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(asked), sys.stdin
+    )
+    while line := await asked.readline():
+        name, device_id = line.decode().split()
+        request = pb.AllocateRequest(
+            container_requests=[pb.ContainerAllocateRequest(devices_ids=[device_id])]
+        )
+        service = supervisor._running[name].service
+        try:
+            answer = await service.allocate(request.SerializeToString())
+        except GenericdpError as error:
+            _show(refused=str(error))
+        else:
+            given = pb.AllocateResponse.FromString(answer).container_responses[0]
+            _show(given=[device.host_path for device in given.devices])
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="g") as kubelets:
+        asyncio.run(_watch(Path(sys.argv[1]), Path(kubelets)))
