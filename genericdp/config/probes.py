@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genericdp.config.finding import Finding, exactly_one, guess, shown
 from genericdp.config.names import env_problem
@@ -18,7 +18,7 @@ from genericdp.template import Context
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from genericdp.config.tree import Document, Path, Plain
+    from genericdp.config.tree import Document, Node, Path, Plain
 
 _CHECKS = ("exec", "file", "open", "kernelLog")
 _EXPECTATIONS = ("regex", "equals", "min", "max")
@@ -45,37 +45,50 @@ def health_findings(
         yield from _exec_findings((*here, "exec"), probe.get("exec"), context)
         yield from _file_findings((*here, "file"), probe.get("file"), document, context)
         yield from _log_findings((*here, "kernelLog"), probe.get("kernelLog"), context)
-        yield from _pointless_findings(here, probe, several=several)
+        if several:
+            yield from _indiscriminate_findings((*here, "kernelLog"), probe, document)
+        yield from _idle_findings(here, probe, document)
 
 
-def _pointless_findings(at: Path, probe: dict[str, Any], *, several: bool) -> Iterator[Finding]:
-    """Warn of what is allowed and hardly meant."""
-    if isinstance(log := probe.get("kernelLog"), dict):
+def _idle_findings(at: Path, probe: dict[str, Any], document: Document) -> Iterator[Finding]:
+    """Warn of what changes nothing, or means less than it seems to."""
+    keys = document.keys(at)
+    if "kernelLog" in keys:
         for key in _WHEN_RUN:
-            if key in probe:
-                message = f"{key!r} does nothing beside 'kernelLog': lines count as they come"
+            if key in keys:
+                message = f"{key!r} does nothing beside 'kernelLog', whose lines count as they come"
                 yield Finding(path=(*at, key), message=message, of_key=True, warning=True)
-        if several and not log.get("where"):
-            yield Finding(
-                path=(*at, "kernelLog"),
-                message="without 'where' every line makes all devices of the resource Unhealthy",
-                hint="write where: {name: $(device.name)} and (?P<name>...) into the regex",
-                of_key=True,
-                warning=True,
-            )
         return
     timeout, period = probe.get("timeoutSeconds"), probe.get("periodSeconds")
-    if timeout is None:
-        return  # nobody has to spell out what follows from a short period
-    given = period is not None
-    period = schema()["$defs"]["probe"]["properties"]["periodSeconds"]["default"] if not given else period
-    if timeout > period:
+    by_default = "periodSeconds" not in keys
+    if by_default:
+        period = schema()["$defs"]["probe"]["properties"]["periodSeconds"]["default"]
+    if timeout is not None and period is not None and timeout > period:
         yield Finding(
             path=(*at, "timeoutSeconds"),
-            message=f"while it hangs it is done every {timeout} s, not every {period} s",
-            hint="timeoutSeconds is longer than periodSeconds" + ("" if given else ", by default 10"),
+            message=f"while it hangs it is done only every {timeout} s",
+            hint=f"periodSeconds is {period}{' by default' if by_default else ''}",
             warning=True,
         )
+
+
+def _indiscriminate_findings(
+    at: Path, probe: dict[str, Any], document: Document
+) -> Iterator[Finding]:
+    where = document.node((*at, "where"))
+    # What is written in a wrong way is a problem already, and no lack.
+    if isinstance(probe.get("kernelLog"), dict) and (where is None or _is_empty(where)):
+        yield Finding(
+            path=at,
+            message="without 'where' every line makes all devices of the resource Unhealthy",
+            hint="write where: {name: $(device.name)}, and (?P<name>...) into the regex",
+            of_key=True,
+            warning=True,
+        )
+
+
+def _is_empty(node: Node) -> bool:
+    return node.items == {} and node.size == 1
 
 
 def hook_findings(at: Path, hooks: Plain, context: Context) -> Iterator[Finding]:

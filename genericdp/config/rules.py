@@ -9,7 +9,11 @@ from genericdp.config.injecting import inject_findings
 from genericdp.config.names import name_problem, value_name_problem
 from genericdp.config.probes import health_findings, hook_findings
 from genericdp.config.schema import schema
-from genericdp.config.selectors import selector_findings, selectors_findings
+from genericdp.config.selectors import (
+    may_find_several,
+    selector_findings,
+    selectors_findings,
+)
 from genericdp.config.texts import (
     glob_findings,
     path_findings,
@@ -45,7 +49,9 @@ def resource_findings(at: Path, resource: dict[str, Any], document: Document) ->
             yield from template_findings((*at, key), text, Context(values=values))
     inside = Context(device_id=True, values=values)
     yield from inject_findings((*at, "inject"), resource.get("inject"), document, inside)
-    yield from health_findings((*at, "health"), resource.get("health"), document, inside)
+    several = may_find_several(resource.get("match"))
+    health = resource.get("health")
+    yield from health_findings((*at, "health"), health, document, inside, several=several)
     yield from hook_findings((*at, "hooks"), resource.get("hooks"), inside)
     if resource.get("hooks") and resource.get("replicas", 1) > 1:
         yield Finding(
