@@ -14,9 +14,10 @@ from genericdp.health.health import Health
 from genericdp.health.hooks import HookRunner
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.sockets import SocketNames
+from genericdp.listing import NO_LISTING, Listing, listing
 from genericdp.observed import Observed
 from genericdp.plugin import Plugin, Timing
-from genericdp.service import NO_LISTING, Listing, Service, listing
+from genericdp.service import Service
 from genericdp.telling import tell_changes, tell_health, tell_shared_ids
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class _Running:
 
 
 class Plugins:
-    """Owns the plugins. ``apply`` says what they have to serve; ``run`` looks after their health."""
+    """Owns the plugins: ``apply`` says what they serve, ``run`` looks after its health."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Plugins:
         self._timing = timing
         self._now = now
         self._running: dict[str, _Running] = {}
-        self._found: Offers = {}
+        self.found: Offers = {}
         """What the last pass found, whatever the probes say."""
         self._warned_ids: frozenset[str] = frozenset()
         self._health = health(root, changed=self._judge_again, now=now)
@@ -132,7 +133,7 @@ class Plugins:
                 if name in todo.start:
                     given = listings.get(name, NO_LISTING)
                     self._running[name] = self._start(wanted[name], given, tasks)
-            self._found, self.offers.value = offers, merged
+            self.found, self.offers.value = offers, merged
         finally:
             self._applying = False
         flipped, self._flipped = self._flipped, set()
@@ -144,7 +145,7 @@ class Plugins:
         """Have the health of what was found watched, and give the offers with all reasons."""
         shown, merged = self.offers.value, {}
         for name, offer in offers.items():
-            if offer is self._found.get(name) and name in self._running:
+            if offer is self.found.get(name) and name in self._running:
                 merged[name] = shown[name]  # what probes change comes by itself
                 continue
             here = {
@@ -161,7 +162,7 @@ class Plugins:
         if self._applying:
             self._flipped.add(name)
             return
-        offer, running = self._found.get(name), self._running.get(name)
+        offer, running = self.found.get(name), self._running.get(name)
         if offer is None or running is None:
             return
         shown = self.offers.value

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.errors import InvalidCallError, OverdueCallError, UnusableDeviceError
+from genericdp.health.hooks import HookRunner
 from genericdp.host.devicefiles import is_same
 from genericdp.host.workers import in_worker
 from genericdp.kubelet import messages
+from genericdp.listing import NO_LISTING, Listing, listing
 from genericdp.observed import Observed, until
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from typing import NoReturn
 
     from genericdp.devices.device import ContainerEdits, Device
     from genericdp.devices.offers import Offer, Offered
@@ -24,11 +28,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_Entry = tuple[str, int, bool, int | None]
-"""What a device's part of the list depends on: id, replicas, healthy, NUMA node."""
-
 CHECK_SECONDS = 5.0
 """How long Allocate may look at nodes: the kubelet waits for ever, and all its pods with it."""
+ALLOCATE_SECONDS = 9.5
+"""How long Allocate may take in all, hooks included (ALL-4)."""
+PRE_START_SECONDS = 28.0
+"""How long PreStartContainer may take: the kubelet gives up after 30 s (PRE-1)."""
+_SETTLING_SECONDS = 2.0
+"""How long a device that its own hook has made anew may take to be on offer again."""
 
 
 class Service:
@@ -44,42 +51,43 @@ class Service:
         *,
         root: Root,
         look_again: Callable[[], None],
+        hooks: HookRunner | None = None,
+        pre_start: bool = False,
         check_seconds: float = CHECK_SECONDS,
+        allocate_seconds: float = ALLOCATE_SECONDS,
         check: Callable[[Root, Sequence[Device]], str] | None = None,
     ) -> None:
         self._resource = resource
         self._root = root
         self._look_again = look_again
+        self._hooks = hooks or HookRunner()
+        self._options = messages.options(pre_start_required=pre_start)
         self._check_seconds = check_seconds
+        self._allocate_seconds = allocate_seconds
         self._check = check or why_unusable
-        self._encoded: dict[_Entry, bytes] = {}
-        self._owners: dict[str, Offered] = {}
+        self.listing = NO_LISTING
+        """The latest offer."""
         self._list = Observed(b"")
+        self._taken = Observed(0)
+        """How many offers have been taken."""
 
     def set_offer(self, offer: Offer) -> bool:
+        """As ``set_listing``, where the time that encoding takes does not matter."""
+        return self.set_listing(listing(offer, self.listing))
+
+    def set_listing(self, listing: Listing) -> bool:
         """Take the latest offer; streams get a new list if the kubelet would see a difference.
 
         Says whether they do.
         """
-        encoded: dict[_Entry, bytes] = {}
-        owners: dict[str, Offered] = {}
-        carried = not offer.without_numa_node
-        for one in offer.offered.values():
-            healthy = not one.unhealthy
-            numa_node = one.device.numa_node if carried else None
-            key = (one.device.id, one.device.replicas, healthy, numa_node)
-            # Encoding 10,000 devices takes 15 ms, joining what is encoded one.
-            encoded[key] = self._encoded.get(key) or _listed(
-                one.device, healthy=healthy, numa_node=numa_node
-            )
-            owners.update(dict.fromkeys(one.device.shares, one))
-        self._encoded, self._owners = encoded, owners
-        before, self._list.value = self._list.value, b"".join(encoded.values())
+        self.listing = listing
+        before, self._list.value = self._list.value, listing.whole
+        self._taken.value += 1
         return self._list.value != before
 
     def options(self) -> bytes:
         """Answer GetDevicePluginOptions."""
-        return messages.options()
+        return self._options
 
     async def lists(self) -> AsyncIterator[bytes]:
         """Give the list at once, then whenever it changes; a slow peer gets only the latest."""
@@ -92,11 +100,8 @@ class Service:
     async def allocate(self, request: bytes) -> bytes:
         """Answer Allocate: all that was asked for, or an error that says what is wrong."""
         begun = time.monotonic()
-        try:
+        async with self._answering("Allocate", self._allocate_seconds):
             containers = [await self._edits(ids) for ids in messages.requested_ids(request)]
-        except (UnusableDeviceError, InvalidCallError, OverdueCallError) as error:
-            log.warning("allocation refused: %s", error)
-            raise
         log.debug("allocated in %.1f ms: %s", (time.monotonic() - begun) * 1000, containers)
         return messages.allocation(containers)
 
@@ -106,38 +111,101 @@ class Service:
         return messages.preferred_allocation([])
 
     async def pre_start_container(self, request: bytes) -> bytes:
-        """Answer PreStartContainer: there is nothing to do."""
-        del request
+        """Answer PreStartContainer: the hooks have run, or an error that says which failed.
+
+        A device that is Unhealthy counts as well: the container has it (LAW-10), and its hook may
+        be what makes it well.
+        """
+        async with self._answering("PreStartContainer", PRE_START_SECONDS):
+            devices = [self._offered(share).device for share in messages.started_ids(request)]
+            await self._hooks.pre_start(self._resource, _distinct(devices))
         return b""
 
+    @asynccontextmanager
+    async def _answering(self, call: str, seconds: float) -> AsyncIterator[None]:
+        """Log what a call raises; it may take so long and no longer."""
+        try:
+            try:
+                async with asyncio.timeout(seconds):
+                    yield
+            except TimeoutError as error:
+                why = f"{self._resource}: {call} took longer than {seconds:g} s"
+                raise OverdueCallError(why) from error
+        except (UnusableDeviceError, InvalidCallError, OverdueCallError) as error:
+            log.warning("%s refused: %s", call, error)
+            raise
+
     async def _edits(self, shares: Iterable[str]) -> ContainerEdits:
-        devices = [self._device(share) for share in dict.fromkeys(shares)]
-        distinct = list({device.id: device for device in devices}.values())
+        shares = tuple(dict.fromkeys(shares))
+        devices = self._devices(shares)
+        if reason := await self._why_unusable(devices):
+            self._refuse(reason)
+        if any(device.hooks.allocate for device in devices):
+            await self._hooks.allocate(self._resource, devices)
+            devices = await self._devices_after_hooks(shares)
         try:
-            async with asyncio.timeout(self._check_seconds):
-                reason = await in_worker(lambda: self._check(self._root, distinct))
-        except TimeoutError as error:
-            names = ", ".join(device.id for device in distinct)
-            raise OverdueCallError(
-                f"{self._resource}: looking at the nodes of {names} does not end"
-            ) from error
-        if reason:
-            self._look_again()
-            raise UnusableDeviceError(f"{self._resource}: {reason}")
-        try:
-            return edits(distinct)
+            return edits(devices)
         except (AllocationConflictError, UnusableValueError) as error:
             raise UnusableDeviceError(f"{self._resource}: {error}") from error
 
-    def _device(self, share: str) -> Device:
-        one = self._owners.get(share)
-        if one is None:
-            raise InvalidCallError(f"{self._resource}: there is no device {share!r}")
-        if one.unhealthy:
+    async def _devices_after_hooks(self, shares: Sequence[str]) -> list[Device]:
+        """Look again: a hook may have made a device anew, with another node under its id."""
+        reason = ""
+        devices: list[Device] = []
+        try:
+            async with asyncio.timeout(_SETTLING_SECONDS):
+                while True:
+                    taken = self._taken.value
+                    try:
+                        devices = self._devices(shares)
+                        reason = await self._why_unusable(devices)
+                    except UnusableDeviceError as error:
+                        reason = str(error)
+                    if not reason:
+                        return devices
+                    self._look_again()
+                    await until(lambda taken=taken: self._taken.value != taken, self._taken)  # type: ignore[misc]
+        except TimeoutError as error:
             raise UnusableDeviceError(
-                f"{self._resource}: device {share} is Unhealthy: {one.unhealthy}"
-            )
-        return one.device
+                f"{self._resource}: after its allocate hook: {reason}"
+            ) from error
+
+    def _refuse(self, reason: str) -> NoReturn:
+        self._look_again()
+        raise UnusableDeviceError(f"{self._resource}: {reason}")
+
+    async def _why_unusable(self, devices: Sequence[Device]) -> str:
+        try:
+            async with asyncio.timeout(self._check_seconds):
+                return await in_worker(lambda: self._check(self._root, devices))
+        except TimeoutError as error:
+            names = ", ".join(device.id for device in devices)
+            raise OverdueCallError(
+                f"{self._resource}: looking at the nodes of {names} does not end"
+            ) from error
+
+    def _devices(self, shares: Iterable[str]) -> list[Device]:
+        devices = []
+        for share in shares:
+            one = self._offered(share)
+            if one.unhealthy:
+                raise UnusableDeviceError(
+                    f"{self._resource}: device {share} is Unhealthy: {one.unhealthy}"
+                )
+            devices.append(one.device)
+        return _distinct(devices)
+
+    def _offered(self, share: str) -> Offered:
+        # An id holds no "::" itself.
+        one = self.listing.offer.offered.get(share.partition("::")[0])
+        if one is None or not one.device.has_share(share):
+            raise InvalidCallError(f"{self._resource}: there is no device {share!r}")
+        return one
+
+
+def _distinct(devices: Iterable[Device]) -> list[Device]:
+    """Give each device once: several shares of it are one device."""
+    return list({device.id: device for device in devices}.values())
 
 
 def why_unusable(root: Root, devices: Sequence[Device]) -> str:
@@ -151,10 +219,3 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
             if not same:
                 return f"device {device.id}: {path} is another device than the one on offer"
     return ""
-
-
-def _listed(device: Device, *, healthy: bool, numa_node: int | None) -> bytes:
-    return b"".join(
-        messages.listed_device(share, healthy=healthy, numa_node=numa_node)
-        for share in device.shares
-    )

@@ -15,7 +15,7 @@ from genericdp.inotify import FolderWatch
 from genericdp.model import FileType, PathSelector, Selector
 from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
-from genericdp.supervisor import Pace, Plan, plan
+from genericdp.supervisor import Pace
 from tests.world import World, resource, serial
 
 if TYPE_CHECKING:
@@ -24,36 +24,7 @@ if TYPE_CHECKING:
 
     from inotify_simple import INotify
 
-A, B, C = (resource(f"example.com/{letter}", "/dev/null") for letter in "abc")
 NAME = "example.com/serial"
-
-
-@pytest.mark.parametrize(
-    ("wanted", "running", "expected"),
-    [
-        pytest.param({}, {}, Plan(), id="nothing-wanted-nothing-runs"),
-        pytest.param({"a": A}, {}, Plan(start=frozenset("a")), id="new-ones-start"),
-        pytest.param({}, {"a": A}, Plan(stop=frozenset("a")), id="gone-ones-stop"),
-        pytest.param({"a": A}, {"a": A}, Plan(), id="equal-ones-stay"),
-        pytest.param({"a": B}, {"a": A}, Plan(update=frozenset("a")), id="changed-ones-change"),
-        pytest.param(
-            {"a": A, "b": C, "c": C},
-            {"b": B, "d": A, "c": C},
-            Plan(stop=frozenset("d"), update=frozenset("b"), start=frozenset("a")),
-            id="all-at-once",
-        ),
-    ],
-)
-def test_a_plan_compares_what_should_be_with_what_is(
-    wanted: dict[str, object], running: dict[str, object], expected: Plan
-) -> None:
-    assert plan(wanted, running) == expected  # type: ignore[arg-type]
-
-
-def test_the_place_in_the_config_is_no_change() -> None:
-    """A comment added above a resource must not restart it."""
-    moved = replace(A, place=replace(A.place, line=99))
-    assert plan({"a": moved}, {"a": A}) == Plan()
 
 
 @pytest.fixture
@@ -234,7 +205,7 @@ async def test_a_plugin_that_dies_of_our_mistake_is_started_again(world: World) 
     world.host.plug("ttyUSB0")
     async with world.serving(serial()) as supervisor:
         await world.listed(NAME, "ttyUSB0")
-        running = supervisor._running[NAME]
+        running = supervisor._plugins._running[NAME]
         running.task.cancel()
         await asyncio.wait([running.task])
         supervisor.look_again()

@@ -85,7 +85,7 @@ async def _answer(supervisor: Supervisor) -> None:
         request = pb.AllocateRequest(
             container_requests=[pb.ContainerAllocateRequest(devices_ids=[device_id])]
         )
-        service = supervisor._running[name].service
+        service = supervisor._plugins._running[name].service
         try:
             answer = await service.allocate(request.SerializeToString())
         except GenericdpError as error:

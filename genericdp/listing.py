@@ -1,0 +1,55 @@
+"""An offer as the kubelet gets it: bytes, of which what has not changed is used again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genericdp.devices.offers import NOTHING
+from genericdp.kubelet import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from genericdp.devices.offers import Offer, Offered
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """An offer as the kubelet gets it."""
+
+    offer: Offer
+    entries: Mapping[str, bytes]
+    """What each device with its shares is in the list."""
+    whole: bytes
+
+
+NO_LISTING = Listing(offer=NOTHING, entries={}, whole=b"")
+
+
+def listing(offer: Offer, before: Listing = NO_LISTING) -> Listing:
+    """Encode a list; what has not changed since ``before`` is not encoded again.
+
+    For ten thousand new devices that takes 20 ms: not on the loop.
+    """
+    carried = not offer.without_numa_node
+    known = before.offer.offered
+    if carried != (not before.offer.without_numa_node):
+        known = {}
+    entries = {
+        device_id: before.entries[device_id]
+        if known.get(device_id) is one
+        else _listed(one, carried=carried)
+        for device_id, one in offer.offered.items()
+    }
+    return Listing(offer=offer, entries=entries, whole=b"".join(entries.values()))
+
+
+def _listed(one: Offered, *, carried: bool) -> bytes:
+    device = one.device
+    return b"".join(
+        messages.listed_device(
+            share, healthy=not one.unhealthy, numa_node=device.numa_node if carried else None
+        )
+        for share in device.shares
+    )
