@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from genericdp import signals
@@ -25,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from genericdp.cli.boundary import run_command
 
         return run_command(argv)
+    _insist_on_utf8()
     command = asked_for(sys.argv[1:])
     _answer_signals(command)
     from genericdp.cli.boundary import run_process
@@ -34,6 +36,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         # It ends anyway: one more Ctrl-C must not change how.
         signals.ignore(signals.ANSWERED)
     return code
+
+
+def _insist_on_utf8() -> None:
+    """Begin anew, in Python's UTF-8 mode, where the locale says that paths are anything else.
+
+    Configs are UTF-8 and may name any file; in such a locale not even asking for it is possible.
+    """
+    if sys.getfilesystemencoding() != "utf-8" and sys.executable:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
 
 
 def asked_for(argv: Sequence[str]) -> str | None:

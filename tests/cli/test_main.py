@@ -103,8 +103,17 @@ def test_messages_do_not_go_to_stdout_where_stderr_is_closed() -> None:
     assert (ended.returncode, ended.stdout) == (2, "")
 
 
-@pytest.mark.parametrize("setting", ["LC_ALL=C", "LC_ALL=C PYTHONIOENCODING=ascii"])
-def test_what_a_terminal_does_not_know_is_escaped(setting: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "LC_ALL=C",
+        "LC_ALL=C PYTHONIOENCODING=ascii",
+        "LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0",
+    ],
+    ids=["utf-8", "ascii", "ascii-paths"],
+)
+def test_no_locale_is_in_the_way_of_any_character(setting: str, tmp_path: Path) -> None:
+    """Comes back without ``errors`` of ``_make_streams_safe``, or ``_insist_on_utf8``."""
     (tmp_path / "root/dev").mkdir(parents=True)
     (tmp_path / "root/dev/é").touch()
     config = tmp_path / "config.yaml"
@@ -123,7 +132,7 @@ def test_what_a_terminal_does_not_know_is_escaped(setting: str, tmp_path: Path) 
             check=False,
         )
         assert (ended.returncode, ended.stderr) == (0, b""), command
-        assert ended.stdout.isascii() or "ascii" not in setting, command
+        assert ended.stdout.isascii() or "=ascii" not in setting, command
 
 
 CONFIG = """\
