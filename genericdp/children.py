@@ -215,13 +215,14 @@ def contain() -> Iterator[None]:
     loop = asyncio.get_running_loop()
     _control(NO_NEW_PRIVS, 1)
     _control(SUBREAPER, 1)
-    loop.add_signal_handler(signal.SIGCHLD, _sweep_soon, loop)
+    # Not the loop's own way: that would take over the one descriptor that signals wake it by.
+    before = signal.signal(signal.SIGCHLD, lambda *_: loop.call_soon_threadsafe(_sweep_soon, loop))
     _contained = True
     try:
         with _waited_for_by_pidfd(loop):
             yield
     finally:
-        loop.remove_signal_handler(signal.SIGCHLD)
+        signal.signal(signal.SIGCHLD, before)
         if _next_sweep is not None:
             _next_sweep.cancel()
         _swept()

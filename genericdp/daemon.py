@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp import children
 from genericdp.config.child import load_in_child
 from genericdp.errors import ungrouped
 from genericdp.signals import Inbox
@@ -109,14 +110,15 @@ async def serve(
 
     Raises GenericdpError for what a person must mend.
     """
-    async with ungrouped(), asyncio.TaskGroup() as tasks:
-        # The child starts before gRPC is imported here: both take their time.
-        loading = tasks.create_task(load_in_child(settings.configs), name="load config")
-        await asyncio.sleep(0)
-        supervisor = _make_supervisor(settings)
-        watched(supervisor)
-        tasks.create_task(supervisor.run(), name="supervisor")
-        tasks.create_task(_load(settings, supervisor, loading, reload), name="config")
+    with children.contain():
+        async with ungrouped(), asyncio.TaskGroup() as tasks:
+            # The child starts before gRPC is imported here: both take their time.
+            loading = tasks.create_task(load_in_child(settings.configs), name="load config")
+            await asyncio.sleep(0)
+            supervisor = _make_supervisor(settings)
+            watched(supervisor)
+            tasks.create_task(supervisor.run(), name="supervisor")
+            tasks.create_task(_load(settings, supervisor, loading, reload), name="config")
 
 
 def _make_supervisor(settings: Settings) -> Supervisor:

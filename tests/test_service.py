@@ -246,7 +246,7 @@ async def test_the_other_calls_have_an_answer_though_nobody_needs_to_ask(host: H
         assert options == api.DevicePluginOptions()
         preferred = await client.GetPreferredAllocation(api.PreferredAllocationRequest())
         assert preferred == api.PreferredAllocationResponse()
-        started = await client.PreStartContainer(api.PreStartContainerRequest(devices_ids=["x"]))
+        started = await client.PreStartContainer(api.PreStartContainerRequest())
         assert started == api.PreStartContainerResponse()
 
 

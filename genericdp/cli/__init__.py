@@ -12,7 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = ("run", "validate", "discover", "explain", "allocate", "simulate", "schema", "version")
+COMMANDS = (
+    *("run", "validate", "discover", "explain", "allocate", "probe", "simulate"),
+    *("schema", "version"),
+)
 """Name and module of each command, in the order in which a new user meets them."""
 _UNTIL_SIGNALLED = ("run", "simulate")
 

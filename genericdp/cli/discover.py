@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from genericdp.cli.catalogue import as_json, as_text
 from genericdp.cli.missing import dangling_target, missing_mounts
 from genericdp.cli.options import add_config, add_host, add_output, node_name_of, root_of
 from genericdp.cli.patience import patiently
+from genericdp.cli.probing import NOT_ASKED, State, probe_once, subjects_of, unprobed
 from genericdp.cli.tables import table
 from genericdp.devices.inventory import Inventory, printable
 from genericdp.devices.matching import for_node, path_globs
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from genericdp.cli.patience import Looking
+    from genericdp.cli.probing import Probed
     from genericdp.devices.offers import Offered
     from genericdp.discovery import Discovery
     from genericdp.host.facts import HostFacts
@@ -44,6 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show all that a config could name, with a selector for each; needs no --config",
     )
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="run the health probes of the config once, commands too, and show what they say",
+    )
     add_host(parser)
     add_output(parser)
 
@@ -57,10 +65,13 @@ def execute(arguments: argparse.Namespace) -> int:
     warn_if_none(resources, node_name)
     root, here = root_of(arguments), for_node(resources, node_name)
     report = patiently(root, lambda look, facts: _report(here, look, facts, node_name, root))
+    subjects = subjects_of(report.discovery.offers)
+    # A config's commands do not run unasked: it may be read on a laptop, or in CI.
+    probed = probe_once(subjects, root) if arguments.probe else [unprobed(one) for one in subjects]
     if arguments.output == "json":
-        print(json.dumps(_as_json(report), indent=2))
+        print(json.dumps(_as_json(report, probed), indent=2))
     else:
-        print("\n".join(_as_text(report)))
+        print("\n".join(_as_text(report, probed, () if arguments.probe else _to_probe(arguments))))
     return 0
 
 
@@ -104,8 +115,22 @@ def _print_all(arguments: argparse.Namespace) -> None:
         print("\n".join(as_text(groups)))
 
 
-def _as_text(report: _Report) -> Iterator[str]:
-    yield from table(_rows(report.discovery))
+def _to_probe(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Give the command line that tells what this one does not."""
+    words = ["genericdp", "probe"]
+    for path in arguments.config:
+        words += ["--config", str(path)]
+    if not root_of(arguments).is_machine:
+        words += ["--root", str(arguments.root)]
+    if arguments.node_name:
+        words += ["--node-name", arguments.node_name]
+    return tuple(words)
+
+
+def _as_text(report: _Report, probed: Sequence[Probed], to_probe: Sequence[str]) -> Iterator[str]:
+    yield from table(_rows(probed))
+    if to_probe and any(one.state is State.UNPROBED for one in probed):
+        yield from ("", f"not probed: {shlex.join(to_probe)} runs the probes")
     offers = report.discovery.offers.values()
     left_out = [
         f"  {one.resource}: {one.path}: {one.reason}"
@@ -127,14 +152,15 @@ def _as_text(report: _Report) -> Iterator[str]:
             yield from ("", f"{title}:", *lines)
 
 
-def _rows(discovery: Discovery) -> Iterator[tuple[str, ...]]:
+def _rows(probed: Sequence[Probed]) -> Iterator[tuple[str, ...]]:
     yield ("RESOURCE", "ID", "STATE", "NODES", "NUMA")
-    for name, offer in discovery.offers.items():
-        for device_id, one in offer.offered.items():
-            replicas = one.device.replicas
-            shares = f" ({replicas} shares)" if replicas > 1 else ""
-            numa = "" if one.device.numa_node is None else str(one.device.numa_node)
-            yield name, f"{device_id}{shares}", _state(one), " ".join(_nodes(one)), numa
+    for known in probed:
+        one = known.subject.one
+        replicas = one.device.replicas
+        shares = f" ({replicas} shares)" if replicas > 1 else ""
+        numa = "" if one.device.numa_node is None else str(one.device.numa_node)
+        nodes = " ".join(_nodes(one))
+        yield known.subject.resource, f"{one.device.id}{shares}", _state(known), nodes, numa
 
 
 def _leads(target: str | None) -> str:
@@ -144,15 +170,25 @@ def _leads(target: str | None) -> str:
 _CREATED = "the runtime would create an empty folder"
 
 
-def _state(one: Offered) -> str:
-    return f"Unhealthy: {one.unhealthy}" if one.unhealthy else "Healthy"
+def _state(known: Probed) -> str:
+    if known.state is State.HEALTHY or known.reason == NOT_ASKED:
+        return _STATES[known.state]
+    return f"{_STATES[known.state]}: {printable(known.reason)}"
+
+
+_STATES = {
+    State.HEALTHY: "Healthy",
+    State.UNHEALTHY: "Unhealthy",
+    State.UNPROBED: "not probed",
+}
 
 
 def _nodes(one: Offered) -> list[str]:
     return list(dict.fromkeys(node.host_path for node in one.device.nodes))
 
 
-def _as_json(report: _Report) -> dict[str, object]:
+def _as_json(report: _Report, probed: Sequence[Probed]) -> dict[str, object]:
+    known = {(one.subject.resource, one.subject.one.device.id): one for one in probed}
     return {
         "resources": {
             name: {
@@ -160,8 +196,8 @@ def _as_json(report: _Report) -> dict[str, object]:
                     {
                         "id": device_id,
                         "path": one.device.path,
-                        "state": "Unhealthy" if one.unhealthy else "Healthy",
-                        "reason": one.unhealthy,
+                        "state": known[name, device_id].state,
+                        "reason": known[name, device_id].reason,
                         "shares": list(one.device.shares),
                         "nodes": _nodes(one),
                         "numaNode": one.device.numa_node,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PREFIX = "GENERICDP_"
 OPTIONS = (
     *("config", "root", "node-name", "output", "log-format", "log-level"),
-    *("kubelet-dir", "all", "id", "once", "allocate", "generation"),
+    *("kubelet-dir", "all", "probe", "id", "device", "once", "allocate", "generation"),
 )
 """The options of all commands, so that not all of them need to be imported."""
 _OF_A_SERVICE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")

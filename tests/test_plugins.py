@@ -1,0 +1,238 @@
+"""genericdp.plugins: what is served when, and how health changes it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.errors import UnusableDeviceError
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.model import Command, FileCheck, Hook, Hooks, Probe, Resource
+from genericdp.observed import until
+from genericdp.plugins import Plan, plan
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.pods import Container, Pod
+from genericdp.template import parse
+from tests.world import World, resource, serial
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+A, B, C = (resource(f"example.com/{letter}", "/dev/null") for letter in "abc")
+
+
+HOOKED = replace(A, hooks=Hooks(pre_start=Hook(command=Command(argv=(parse("/bin/true"),)))))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "running", "expected"),
+    [
+        pytest.param({}, {}, Plan(), id="nothing-wanted-nothing-runs"),
+        pytest.param({"a": A}, {}, Plan(start=frozenset("a")), id="new-ones-start"),
+        pytest.param({}, {"a": A}, Plan(stop=frozenset("a")), id="gone-ones-stop"),
+        pytest.param({"a": A}, {"a": A}, Plan(), id="equal-ones-stay"),
+        pytest.param({"a": B}, {"a": A}, Plan(update=frozenset("a")), id="changed-ones-change"),
+        pytest.param(
+            {"a": A, "b": C, "c": C},
+            {"b": B, "d": A, "c": C},
+            Plan(stop=frozenset("d"), update=frozenset("b"), start=frozenset("a")),
+            id="all-at-once",
+        ),
+        pytest.param(
+            {"a": HOOKED},
+            {"a": A},
+            Plan(stop=frozenset("a"), start=frozenset("a")),
+            id="other-options-begin-anew",  # REG-7
+        ),
+    ],
+)
+def test_a_plan_compares_what_should_be_with_what_is(
+    wanted: dict[str, object], running: dict[str, object], expected: Plan
+) -> None:
+    assert plan(wanted, running) == expected  # type: ignore[arg-type]
+
+
+def test_the_place_in_the_config_is_no_change() -> None:
+    """A comment added above a resource must not restart it."""
+    moved = replace(A, place=replace(A.place, line=99))
+    assert plan({"a": moved}, {"a": A}) == Plan()
+
+
+NAME = "example.com/serial"
+
+
+@pytest.fixture
+async def world(short_folder: Path) -> AsyncIterator[World]:
+    async with Kubelet(short_folder / "kubelet") as kubelet:
+        yield World(short_folder, kubelet)
+
+
+def probed(**keys: int) -> Resource:
+    """Serial adapters that are well while /state/NAME holds 1."""
+    check = FileCheck(path=parse("/state/$(device.name)"), equals=parse("1"))
+    keys = {"period_seconds": 1, "failure_threshold": 1, **keys}
+    return replace(serial(), health=(Probe(check=check, **keys),))
+
+
+def set_state(world: World, name: str, text: str) -> None:
+    file = world.host.folder / "state" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+
+
+async def test_a_device_falls_and_returns_with_its_probe(world: World) -> None:
+    """D6: nothing is Unhealthy for ever."""
+    for name in ("ttyUSB0", "ttyUSB1"):
+        world.host.plug(name)
+        set_state(world, name, "1")
+    async with world.serving(probed()) as supervisor:
+        await world.listed(NAME, "ttyUSB0", "ttyUSB1")
+        set_state(world, "ttyUSB0", "0")
+        await world.listed(NAME, "ttyUSB1")
+        reason = supervisor.offers.value[NAME].offered["ttyUSB0"].unhealthy
+        assert reason == "file: /state/ttyUSB0 is '0', not '1'"
+        set_state(world, "ttyUSB0", "1")
+        await world.listed(NAME, "ttyUSB0", "ttyUSB1")
+        assert world.kubelet.observed.registrations[NAME] == 1
+
+
+async def test_a_restart_makes_nothing_unhealthy_that_is_well(world: World) -> None:
+    """The first list that a kubelet gets is that after the first results."""
+    for number in range(20):
+        world.host.plug(f"ttyUSB{number}")
+        set_state(world, f"ttyUSB{number}", "1")
+    async with world.serving(probed(period_seconds=60)):
+        await world.listed_once(NAME)
+        assert set(world.kubelet.devices(NAME).values()) == {"Healthy"}
+        assert world.kubelet.observed.lists[NAME] == 1
+
+
+async def test_a_device_that_appears_later_is_unhealthy_until_its_first_result(
+    world: World,
+) -> None:
+    world.host.plug("ttyUSB0")
+    set_state(world, "ttyUSB0", "1")
+    async with world.serving(probed(initial_delay_seconds=1)) as supervisor:
+        await world.listed(NAME, "ttyUSB0")
+        set_state(world, "ttyUSB1", "1")
+        world.host.plug("ttyUSB1")
+        await until(
+            lambda: "ttyUSB1" in supervisor.offers.value[NAME].offered,
+            supervisor.offers,
+            timeout_seconds=5,
+        )
+        one = supervisor.offers.value[NAME].offered["ttyUSB1"]
+        assert one.unhealthy == "file: not probed yet"
+        await world.listed(NAME, "ttyUSB0", "ttyUSB1")
+
+
+async def test_a_device_that_turned_unhealthy_the_moment_before_is_refused(world: World) -> None:
+    """The kubelet may ask before it has the list."""
+    world.host.plug("ttyUSB0")
+    set_state(world, "ttyUSB0", "1")
+    request = api.AllocateRequest(
+        container_requests=[api.ContainerAllocateRequest(devices_ids=["ttyUSB0"])]
+    ).SerializeToString()
+    async with world.serving(probed()) as supervisor:
+        await world.listed(NAME, "ttyUSB0")
+        service = supervisor._plugins._running[NAME].service
+        await service.allocate(request)
+        set_state(world, "ttyUSB0", "broken")
+        offers = supervisor.offers
+        assert await until(
+            lambda: bool(offers.value[NAME].offered["ttyUSB0"].unhealthy), offers, timeout_seconds=5
+        )
+        with pytest.raises(UnusableDeviceError, match="is Unhealthy: file: /state/ttyUSB0 is 'bro"):
+            await service.allocate(request)
+
+
+async def test_what_the_host_says_of_a_device_comes_before_what_its_probe_says(
+    world: World,
+) -> None:
+    world.host.plug("ttyUSB0")
+    set_state(world, "ttyUSB0", "1")
+    async with world.serving(probed()) as supervisor:
+        await world.listed(NAME, "ttyUSB0")
+        world.host.unplug("ttyUSB0")
+        await world.listed(NAME)
+        reason = supervisor.offers.value[NAME].offered["ttyUSB0"].unhealthy
+        assert reason == "/dev/ttyUSB0 does not exist"
+        world.host.plug("ttyUSB0")
+        await world.listed(NAME, "ttyUSB0")
+
+
+async def test_one_resource_whose_probes_hang_holds_up_no_other_one(world: World) -> None:
+    for number in range(40):
+        world.host.plug(f"ttyACM{number}", major=166)
+    world.host.plug("ttyUSB0")
+    set_state(world, "ttyUSB0", "1")
+    hanging = Probe(check=Command(argv=(parse("/bin/sleep"), parse("60"))), timeout_seconds=60)
+    other = replace(resource("example.com/other", "/dev/ttyACM*"), health=(hanging,))
+    async with world.serving(other, probed()) as supervisor:
+        await world.listed(NAME, "ttyUSB0")
+        # It still waits for its first results.
+        assert "example.com/other" not in world.kubelet.observed.registrations
+        assert len(supervisor.offers.value["example.com/other"].offered) == 40
+
+
+def hooked(*script: str, pre_start: bool = False) -> Resource:
+    hook = Hook(command=Command(argv=tuple(map(parse, ("/bin/sh", "-c", *script)))))
+    return replace(serial(), hooks=Hooks(**{"pre_start" if pre_start else "allocate": hook}))
+
+
+async def test_an_allocate_hook_that_fails_refuses_the_pod_and_says_why(world: World) -> None:
+    world.host.plug("ttyUSB0")
+    async with world.serving(hooked("echo locked; exit 1")):
+        await world.listed(NAME, "ttyUSB0")
+        message = await world.refusal(serial=1)
+    assert "device ttyUSB0: its allocate hook /bin/sh exited with 1: locked" in message
+
+
+async def test_a_device_that_its_hook_makes_anew_is_given_as_it_is_then(world: World) -> None:
+    """A hook that resets a card may re-enumerate it (an inode of its own, the same id)."""
+    node = world.host.plug("ttyUSB0")
+    script = f"rm {node}; sleep 0.2; touch {node}.new; mv {node}.new {node}"
+    async with world.serving(hooked(script)):
+        await world.listed(NAME, "ttyUSB0")
+        given = await world.container(serial=1)
+    assert given.devices == {"/dev/serial0": ("/dev/ttyUSB0", "rw")}
+
+
+async def test_a_pre_start_hook_that_fails_first_lets_the_container_start_later(
+    world: World, tmp_path: Path
+) -> None:
+    """PRE-1: a failure leaves the container waiting; the kubelet tries again."""
+    world.host.plug("ttyUSB0")
+    flag = tmp_path / "ready"
+    script = f"test -e {flag} || {{ echo not ready; exit 1; }}"
+    container = Container(name="main", limits={NAME: 1})
+    pod = Pod(uid="pod", containers=(container,))
+    async with world.serving(hooked(script, pre_start=True)):
+        await world.listed(NAME, "ttyUSB0")
+        assert (await world.kubelet.admit(pod)).admitted
+        first = await world.kubelet.start_container(pod, container)
+        assert first.given is None
+        assert "its preStart hook /bin/sh exited with 1: not ready" in first.message
+        flag.touch()
+        assert (await world.kubelet.start_container(pod, container)).given is not None
+
+
+async def test_the_end_of_the_daemon_ends_a_hook_that_is_running(
+    world: World, tmp_path: Path
+) -> None:
+    world.host.plug("ttyUSB0")
+    begun = tmp_path / "begun"
+    async with asyncio.TaskGroup() as tasks:
+        async with world.serving(hooked(f"echo $$ > {begun}; exec sleep 60")):
+            await world.listed(NAME, "ttyUSB0")
+            asked = tasks.create_task(world.refusal(serial=1))
+            while not begun.exists() or not begun.read_text():
+                await asyncio.sleep(0.01)
+        await asked
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(begun.read_text()), 0)
