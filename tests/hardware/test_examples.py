@@ -1,0 +1,143 @@
+"""Examples with probes and hooks: what they do for devices as machines have them."""
+
+from __future__ import annotations
+
+import os
+import pty
+import termios
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp import children
+from genericdp.config.load import load
+from genericdp.devices.checks import CommandRun, FileRead, LogWatch
+from genericdp.discovery import discover
+from genericdp.health.commands import run
+from genericdp.health.fileprobe import look
+from genericdp.health.logmatch import struck
+from genericdp.host.devicefiles import Looker
+from genericdp.host.facts import HostFacts
+from genericdp.host.kmsg import parse
+from genericdp.host.root import Root
+from tests.fixtures.make_tree import Tree
+from tests.host.kernel_log import recorded
+from tests.testbeds import loading
+
+if TYPE_CHECKING:
+    from genericdp.devices.device import Device
+
+EXAMPLES = Path(__file__).parents[2] / "examples/configs"
+GPUS = ("0000:3b:00.0", "0000:af:00.0")
+
+
+def offered(example: str, root: Root) -> dict[str, Device]:
+    """What an example offers on a machine, by id."""
+    resources = load([EXAMPLES / f"{example}.yaml"]).resources
+    look, facts = Looker(root).look, HostFacts(root)
+    (offer,) = discover(
+        resources, look, facts=facts, node_name="n", previous={}, now=0.0
+    ).offers.values()
+    assert offer.not_offered == ()
+    assert [one.unhealthy for one in offer.offered.values()] == [""] * len(offer.offered)
+    return {name: one.device for name, one in offer.offered.items()}
+
+
+def test_an_infiniband_adapter_is_well_while_its_port_is_active(tmp_path: Path) -> None:
+    root = loading.build(loading.path_of("infiniband"), tmp_path)
+    (device,) = offered("infiniband", root).values()
+    (bound,) = device.probes
+    assert isinstance(bound.check, FileRead)
+    assert bound.check.path == "/sys/class/infiniband/mlx5_0/ports/1/state"
+    assert look(bound.check, root) == ""
+    for state in ("1: DOWN", "2: INIT", "5: ACTIVE_DEFER"):
+        (tmp_path / bound.check.path[1:]).write_text(f"{state}\n")
+        assert look(bound.check, root) == f"{bound.check.path} is '{state}', not '4: ACTIVE'"
+
+
+@pytest.fixture
+def gpus(tmp_path: Path) -> dict[str, Device]:
+    """Two cards, as the driver shows them."""
+    tree = Tree(tmp_path)
+    tree.node("nvidiactl", "195:255", at="virtual/nvidia")
+    for minor, address in enumerate(GPUS):
+        card = f"devices/pci0000:{address[5:7]}/{address}"
+        for name, text in (
+            ("uevent", f"DRIVER=nvidia\nPCI_SLOT_NAME={address}"),
+            ("vendor", "0x10de"),
+            ("class", "0x030200"),
+        ):
+            tree.write(f"sys/{card}/{name}", f"{text}\n")
+        tree.link(f"sys/{card}/subsystem", "../../../bus/pci")
+        tree.link(f"sys/bus/pci/devices/{address}", f"../../../{card}")
+        tree.node(f"nvidia{minor}", f"195:{minor}", at="virtual/nvidia")
+        information = f"Model: \t\t Tesla T4\nDevice Minor: \t {minor}\n"
+        tree.write(f"proc/driver/nvidia/gpus/{address}/information", information)
+    return offered("nvidia-gpu", Root(tmp_path))
+
+
+def test_a_card_is_struck_by_its_own_errors_and_by_no_others(gpus: dict[str, Device]) -> None:
+    assert [one.nodes[0].host_path for one in gpus.values()] == ["/dev/nvidia0", "/dev/nvidia1"]
+    records = [one for data in recorded("nvidia-xid.kmsg") if (one := parse(data)) is not None]
+
+    def codes(device: Device) -> list[str]:
+        (bound,) = device.probes
+        check = bound.check
+        assert isinstance(check, LogWatch)
+        lines = [one.text for one in records if one.by_kernel and struck(check, one.text)]
+        return [line.partition("): ")[2].partition(",")[0] for line in lines]
+
+    # The first has errors of programs only; one that user space wrote does not count either.
+    assert [codes(gpus[address]) for address in GPUS] == [[], ["48"]]
+
+
+def test_a_process_cannot_strike_a_card_by_its_name(gpus: dict[str, Device]) -> None:
+    bound = gpus[GPUS[0]].probes[0]
+    assert isinstance(bound.check, LogWatch)
+    error = f"NVRM: Xid (PCI:{GPUS[0][:-2]}): 79, pid=1, name=x, GPU has fallen off the bus."
+    assert struck(bound.check, error)
+    assert not struck(bound.check, f"Out of memory: Killed process 7 ({error})")
+
+
+def test_a_random_number_generator_is_tested_and_initialised_by_its_node(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.node("qrandom0", "240:0")
+    device = offered("qrng", tree.root)["qrandom0"]
+    (bound,) = device.probes
+    selftest = CommandRun(
+        argv=("/opt/qrng/bin/selftest", "/dev/qrandom0"), env={"SAMPLE_BYTES": "4096"}
+    )
+    assert bound.check == selftest
+    hook = device.hooks.allocate
+    assert hook is not None
+    assert hook.command.argv == ("/opt/qrng/bin/initialise", "/dev/qrandom0")
+    assert hook.timeout_seconds == 4
+
+
+async def test_a_serial_port_loses_what_its_last_container_has_set(tmp_path: Path) -> None:
+    root = loading.build(loading.path_of("serial-adapters"), tmp_path)
+    devices = offered("serial-reset", root)
+    assert len(devices) == 4
+    device = next(iter(devices.values()))
+    hook = device.hooks.pre_start
+    assert hook is not None
+    assert device.nodes[0].host_path in hook.command.argv
+    ours, port = pty.openpty()
+    try:
+        settings = termios.tcgetattr(port)
+        settings[4] = settings[5] = termios.B115200
+        termios.tcsetattr(port, termios.TCSANOW, settings)
+        argv = [
+            os.ttyname(port) if one == device.nodes[0].host_path else one
+            for one in hook.command.argv
+        ]
+        with children.contain():
+            outcome = await run(argv, {}, timeout_seconds=hook.timeout_seconds)
+        assert outcome.reason == ""
+        after = termios.tcgetattr(port)
+        assert after[4:6] == [termios.B9600, termios.B9600]
+        assert not after[3] & (termios.ECHO | termios.ICANON)
+    finally:
+        os.close(ours)
+        os.close(port)
