@@ -8,13 +8,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.devices.judging import judged
+from genericdp.devices.judging import judged, rejudged
 from genericdp.devices.offers import NOTHING
 from genericdp.health.health import Health
 from genericdp.health.hooks import HookRunner
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.sockets import SocketNames
-from genericdp.listing import NO_LISTING, Listing, listing
+from genericdp.listing import NO_LISTING, Listing, listing, relisted
 from genericdp.observed import Observed
 from genericdp.plugin import Plugin, Timing
 from genericdp.service import Service
@@ -97,8 +97,8 @@ class Plugins:
         self._health = health(root, changed=self._judge_again, now=now)
         self._hooks = HookRunner()
         self._applying = False
-        self._flipped: set[str] = set()
-        """The resources whose health has changed while a pass was being applied."""
+        self._flipped: dict[str, set[str]] = {}
+        """The devices whose health has changed while a pass was being applied, by resource."""
 
     @property
     def running(self) -> dict[str, Plugin]:
@@ -136,9 +136,9 @@ class Plugins:
             self.found, self.offers.value = offers, merged
         finally:
             self._applying = False
-        flipped, self._flipped = self._flipped, set()
-        for name in flipped:
-            self._judge_again(name, {})
+        flipped, self._flipped = self._flipped, {}
+        for name, ids in flipped.items():
+            self._judge_again(name, {one: self._health.reason(name, one) for one in ids})
         return any(changed) or bool(todo.start)
 
     def _merged(self, offers: Offers) -> Offers:
@@ -160,16 +160,22 @@ class Plugins:
     def _judge_again(self, name: str, changes: Mapping[str, str]) -> None:
         """Serve what a resource offers now that some of its devices are well, or not."""
         if self._applying:
-            self._flipped.add(name)
+            self._flipped.setdefault(name, set()).update(changes)
             return
         offer, running = self.found.get(name), self._running.get(name)
         if offer is None or running is None:
             return
         shown = self.offers.value
-        merged = judged(offer, self._health.reasons(name), shown[name])
+        merged = rejudged(offer, changes, shown[name])
+        if merged is shown[name]:
+            return
         tell_health(name, shown[name], merged, changes)
-        running.service.set_listing(listing(merged, running.service.listing))
+        running.service.set_listing(relisted(merged, running.service.listing, changes))
         self.offers.value = {**shown, name: merged}
+
+    def _judge_again_all(self, name: str) -> None:
+        ids = self.offers.value[name].offered
+        self._judge_again(name, {one: self._health.reason(name, one) for one in ids})
 
     async def _encoded(self, offers: Offers) -> dict[str, Listing]:
         """Give the lists of the resources whose offer is another one, and log what has changed.
@@ -216,6 +222,8 @@ class Plugins:
         if not await self._health.first_round(plugin.resource):
             about = {"resource": plugin.resource}
             log.warning("registering before all devices have been probed", extra=about)
+        # The results may still be waiting to be told together.
+        self._judge_again_all(plugin.resource)
         await plugin.run()
 
     async def _stop(self, names: frozenset[str]) -> None:

@@ -32,7 +32,9 @@ def tell_changes(before: Offers, offers: Offers) -> None:
 def tell_health(name: str, before: Offer, offer: Offer, changed: Iterable[str]) -> None:
     """Log which of the devices that changed are well now, and which are not."""
     about = {"resource": name}
-    if _counts(before) != _counts(offer):
+    changed = list(changed)
+    # Counting all is dear: a node may have ten thousand.
+    if _healthy(before, changed) != _healthy(offer, changed):
         log.info("%d of %d devices healthy", *_counts(offer), extra=about)
     fallen = []
     for device_id in changed:
@@ -56,7 +58,9 @@ def tell_shared_ids(offers: Offers, warned: frozenset[str]) -> frozenset[str]:
 
 def _tell_offer(name: str, before: Offer, offer: Offer) -> None:
     about = {"resource": name}
-    if before is _NEVER or _counts(before) != _counts(offer):
+    if before is _NEVER and any(NOT_PROBED in one.unhealthy for one in offer.offered.values()):
+        log.info("%d devices are probed for the first time", len(offer.offered), extra=about)
+    elif before is _NEVER or _counts(before) != _counts(offer):
         log.info("%d of %d devices healthy", *_counts(offer), extra=about)
     spoiler = offer.without_numa_node
     if spoiler and spoiler != before.without_numa_node:
@@ -91,6 +95,10 @@ def _tell_unhealthy(fallen: Sequence[tuple[str, str]], about: Mapping[str, str])
 def _reason(offer: Offer, device_id: str) -> str:
     one = offer.offered.get(device_id)
     return "" if one is None else one.unhealthy
+
+
+def _healthy(offer: Offer, ids: Iterable[str]) -> int:
+    return sum(not _reason(offer, device_id) for device_id in ids)
 
 
 def _left_out(offer: Offer) -> int:

@@ -30,3 +30,18 @@ def judged(offer: Offer, reasons: Mapping[str, str], before: Offer) -> Offer:
         else:
             offered[device_id] = replace(one, unhealthy=reason)
     return replace(offer, offered=offered)
+
+
+def rejudged(offer: Offer, changes: Mapping[str, str], before: Offer) -> Offer:
+    """Give what ``judged`` would, at the cost of a few devices among ten thousand.
+
+    ``before`` is what it gave last, of the same offer; ``changes`` are the only reasons that have
+    become other ones since (by id; empty: well).
+    """
+    fresh = {}
+    for device_id, reason in changes.items():
+        one = offer.offered.get(device_id)
+        if one is None or one.unhealthy or before.offered[device_id].unhealthy == reason:
+            continue
+        fresh[device_id] = replace(one, unhealthy=reason) if reason else one
+    return replace(before, offered={**before.offered, **fresh}) if fresh else before
