@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "run the health probes of a config once, now, and print what each says"
 EXAMPLE = (
-    "  genericdp probe --config examples/configs/fuse.yaml\n"
+    "  genericdp probe --config examples/configs/infiniband.yaml\n"
     "  genericdp probe --config serial.yaml example.com/serial --device ttyUSB0 -o json"
 )
 
@@ -99,19 +99,16 @@ class _Screen:
     """Prints a table whose rows come one after the other."""
 
     def __init__(self, subjects: Sequence[Subject]) -> None:
+        # One that lacks a node has a row of its own, whose probe is "-".
         names = [
-            (one.resource, one.one.device.id, label(bound.check))
+            (one.resource, one.one.device.id, name)
             for one in subjects
-            for bound in one.one.device.probes
+            for name in ("-", *(label(bound.check) for bound in one.one.device.probes))
         ]
-        # What a result and a time can be at most is known.
-        ends = (max(map(len, Ending)), len("1000.000 s"), 0)
         columns = zip(_HEADING[:3], *names, strict=True)
-        # A device that lacks a node has a row too, and maybe no probes.
-        ids = max((len(one.one.device.id) for one in subjects), default=0)
-        resources = max((len(one.resource) for one in subjects), default=0)
-        first, second, third = (max(map(len, column)) for column in columns)
-        self._widths = (max(first, resources), max(second, ids), third, *ends)
+        # What a result and a time can be at most is known before there are any.
+        ends = (max(map(len, Ending)), len("1000.000 s"), 0)
+        self._widths = (*(max(map(len, column)) for column in columns), *ends)
         self._headed = False
 
     def show(self, probed: Probed) -> None:
@@ -151,7 +148,7 @@ def _shown_output(result: Result) -> Iterator[str]:
         yield f"    … {left_out} line{'s' if left_out > 1 else ''} before (see -o json)"
     for line in lines[-MOST_LINES:]:
         cut = len(line) > MOST_CHARACTERS
-        yield f"    {line[: MOST_CHARACTERS - 1]}…" if cut else f"    {line}"
+        yield f"    {line[: MOST_CHARACTERS - 1]}…" if cut else f"    {line}".rstrip()
 
 
 def _without_probes(offers: Mapping[str, Offer]) -> Iterator[str]:

@@ -176,8 +176,8 @@ def test_a_variable_with_what_its_option_does_not_take_is_told(
     [
         ("GENERICDP_LOGLEVEL", "debug", [" (did you mean GENERICDP_LOG_LEVEL?)"]),
         ("GENERICDP_NODENAME", "n", [" (did you mean GENERICDP_NODE_NAME?)"]),
-        ("GENERICDP_FROB", "n", [""]),
-        ("GENERICDP_FROB", "", []),
+        ("GENERICDP_XYZZY", "n", [""]),
+        ("GENERICDP_XYZZY", "", []),
         ("GENERICDP_", "x", []),
         ("GENERICDP", "x", []),
         ("GENERICDP_ONCE", "x", []),

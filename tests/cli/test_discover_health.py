@@ -1,0 +1,121 @@
+"""``genericdp discover``: the health of devices, which it does not ask for by itself."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.cli import main
+from tests.cli.test_probe import HEAD, exec_of, own
+from tests.fixtures.make_tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Capture = pytest.CaptureFixture[str]
+    Discover = Callable[..., list[str]]
+
+
+@pytest.fixture
+def discover(tmp_path: Path, capsys: Capture) -> Discover:
+    """Discover the resources of a config and give the lines that are printed."""
+
+    def run(resources: str, *arguments: str) -> list[str]:
+        config = tmp_path / "config.yaml"
+        config.write_text(HEAD + resources)
+        assert main(["discover", f"--config={config}", "--node-name=n", *arguments]) == 0
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        return printed.out.splitlines()
+
+    return run
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / name).touch()
+    return folder
+
+
+def states(lines: list[str]) -> list[str]:
+    """Give the column STATE."""
+    table = lines[: lines.index("")] if "" in lines else lines
+    begin, end = table[0].index("STATE"), table[0].index("NODES")
+    return [line[begin:end].rstrip() for line in table[1:]]
+
+
+def test_nothing_is_run_unasked_and_a_line_says_who_does(
+    discover: Discover, plain: Path, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    lines = discover(own(plain, health=exec_of("/bin/touch", ran)) + own(plain, name="later"))
+    assert states(lines) == ["not probed", "not probed"]
+    assert lines[3:5] == [
+        "",
+        f"not probed: genericdp probe --config {tmp_path}/config.yaml --node-name n runs the"
+        " probes",
+    ]
+    assert not ran.exists()
+
+
+def test_where_there_are_no_probes_there_is_no_such_line(discover: Discover, plain: Path) -> None:
+    lines = discover(own(plain))
+    assert states(lines) == ["Healthy", "Healthy"]
+    assert len(lines) == 3
+
+
+def test_with_probe_the_state_is_what_the_probes_say(
+    discover: Discover, plain: Path, tmp_path: Path
+) -> None:
+    health = exec_of("/usr/bin/test", "$(device.name)", "=", "a")
+    lines = discover(own(plain, health=health), "--probe")
+    assert states(lines) == ["Healthy", "Unhealthy: exec /usr/bin/test: exited with 1"]
+    assert len(lines) == 3
+
+
+def test_json_has_state_and_reason(discover: Discover, plain: Path) -> None:
+    def known(*arguments: str) -> list[tuple[str, str]]:
+        resource = own(plain, health=exec_of("/usr/bin/test", "$(device.name)", "=", "a"))
+        found = json.loads("\n".join(discover(resource, "-o", "json", *arguments)))
+        devices = found["resources"]["example.com/own"]["devices"]
+        return [(one["state"], one["reason"]) for one in devices]
+
+    assert known() == [("Unprobed", "its probes have not been run")] * 2
+    assert known("--probe") == [
+        ("Healthy", ""),
+        ("Unhealthy", "exec /usr/bin/test: exited with 1"),
+    ]
+
+
+def test_a_device_that_lacks_a_node_is_unhealthy_whoever_asks(
+    discover: Discover, plain: Path, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    resource = own(plain, glob="a", health=exec_of("/bin/touch", ran))
+    resource = resource.replace("{env: {FILE_OWN: $(device.path)}}", "{devices: [{path: /dev/no}]}")
+    for arguments in ((), ("--probe",)):
+        assert states(discover(resource, *arguments)) == ["Unhealthy: /dev/no does not exist"]
+    assert not ran.exists()
+
+
+def test_for_a_copy_files_are_read_and_nothing_else(discover: Discover, tmp_path: Path) -> None:
+    tree = Tree(tmp_path / "a copy")
+    tree.node("sensor", "10:1", temp="97")
+    resource = (
+        "  - name: example.com/%s\n    match: [{path: /dev/%s}]\n"
+        "    health: [%s, {file: {path: /sys/devices/virtual/misc/sensor/temp, max: %d}}]\n"
+    )
+    root = f"--root={tree.folder}"
+    well = resource % ("one", "sensor", "{open: {}}", 99)
+    ill = resource % ("one", "sensor", "{open: {}}", 90)
+    why = "open: cannot be run: --root is a copy"
+    assert states(discover(well, root, "--probe")) == [f"not probed: {why}"]
+    hot = "file: /sys/devices/virtual/misc/sensor/temp is '97', more than 90"
+    assert states(discover(ill, root, "--probe")) == [f"Unhealthy: {why}; {hot}"]
+    assert f"--root '{tree.folder}'" in discover(well, root)[-1]

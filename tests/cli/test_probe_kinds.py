@@ -1,0 +1,182 @@
+"""``genericdp probe``: every kind of probe, on this machine and on a copy of another one."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.cli import main, probing
+from genericdp.cli.probing import Ending, State, Subject, probe_once
+from genericdp.devices.checks import BoundProbe, LogWatch
+from genericdp.devices.device import Device
+from genericdp.devices.inventory import Identity
+from genericdp.devices.offers import Offered
+from genericdp.host.root import Root
+from genericdp.model import KernelLogCheck, Probe
+from tests.cli.test_probe import HEAD, cells, exec_of, own
+from tests.fixtures.make_tree import Tree
+
+if TYPE_CHECKING:
+    from genericdp.cli.probing import Probed
+    from genericdp.host.kmsg import Log
+
+    Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Tree:
+    """A copy of a machine with two sensors."""
+    tree = Tree(tmp_path / "copy")
+    for number, temperature in enumerate(("41", "97")):
+        tree.node(f"sensor{number}", f"10:{number}", temp=temperature)
+    return tree
+
+
+def of_copy(copy: Tree, *arguments: str, health: str) -> int:
+    config = copy.folder.parent / "config.yaml"
+    config.write_text(
+        f"{HEAD}  - name: example.com/sensor\n    match: [{{path: '/dev/sensor*'}}]\n"
+        f"    health: [{health}]\n"
+    )
+    command = arguments[0]
+    return main(
+        [command, f"--config={config}", f"--root={copy.folder}", "--node-name=n", *arguments[1:]]
+    )
+
+
+MACHINE = Root(Path("/"))
+FILE = "{file: {path: /sys/devices/virtual/misc/$(device.name)/temp, max: 90}}"
+
+
+def test_files_are_read_below_the_root(copy: Tree, capsys: Capture) -> None:
+    assert of_copy(copy, "probe", health=FILE) == 1
+    path = "/sys/devices/virtual/misc/sensor%d/temp"
+    assert cells(capsys.readouterr().out)[1:] == [
+        ["example.com/sensor", "sensor0", f"file {path % 0}", "passed", "T"],
+        [
+            *("example.com/sensor", "sensor1", f"file {path % 1}", "failed", "T"),
+            f"{path % 1} is '97', more than 90",
+        ],
+    ]
+    assert of_copy(copy, "probe", "--device=sensor0", health=FILE) == 0
+
+
+@pytest.mark.parametrize(
+    ("health", "label"),
+    [
+        ("{exec: {command: [/bin/touch, %s]}}", "exec /bin/touch"),
+        ("{open: {mode: r}}", "open"),
+        ("{kernelLog: {regex: 'xyz'}}", "kernelLog"),
+    ],
+)
+def test_what_would_ask_this_machine_is_not_run_for_a_copy(
+    health: str, label: str, copy: Tree, tmp_path: Path, capsys: Capture
+) -> None:
+    """A command would run here, the log is this machine's, a plain file always opens."""
+    ran = tmp_path / "ran"
+    health = health % ran if "%s" in health else health
+    assert of_copy(copy, "probe", "--device=sensor0", health=health) == 1
+    assert cells(capsys.readouterr().out)[1:] == [
+        ["example.com/sensor", "sensor0", label, "not run", "-", probing.IN_A_COPY]
+    ]
+    assert of_copy(copy, "probe", "--device=sensor0", "-o", "json", health=health) == 1
+    found = json.loads(capsys.readouterr().out)["resources"]["example.com/sensor"]["devices"][0]
+    assert (found["state"], found["reason"]) == ("Unprobed", f"{label}: {probing.IN_A_COPY}")
+    assert found["probes"] == [
+        {
+            "probe": label,
+            "result": "not run",
+            "reason": probing.IN_A_COPY,
+            "seconds": None,
+            "output": "",
+        }
+    ]
+    assert not ran.exists()
+
+
+def test_one_that_fails_makes_it_unhealthy_whatever_was_not_run(
+    copy: Tree, capsys: Capture
+) -> None:
+    assert of_copy(copy, "probe", "-o", "json", health=f"{{open: {{}}}}, {FILE}") == 1
+    found = json.loads(capsys.readouterr().out)["resources"]["example.com/sensor"]["devices"]
+    assert [one["state"] for one in found] == ["Unprobed", "Unhealthy"]
+
+
+def test_on_this_machine_nodes_are_opened(tmp_path: Path, capsys: Capture) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"{HEAD}  - name: example.com/null\n    match: [{{path: /dev/null}}]\n"
+        "    health: [{open: {}}]\n"
+    )
+    assert main(["probe", f"--config={config}", "--node-name=n"]) == 0
+    assert cells(capsys.readouterr().out)[1:] == [
+        ["example.com/null", "null", "open", "passed", "T"]
+    ]
+
+
+def logged(*regexes: str) -> Subject:
+    bound = tuple(
+        BoundProbe(probe=Probe(check=KernelLogCheck(regex=one)), check=LogWatch(regex=one))
+        for one in regexes
+    )
+    device = Device(id="a", key="a", path="/dev/a", identity=Identity(inode=1), probes=bound)
+    return Subject(resource="example.com/a", one=Offered(device=device))
+
+
+class Written:
+    """A log that holds some lines; a pipe tells that it can be read."""
+
+    def __init__(self, *lines: str) -> None:
+        self._lines = [f"3,{i},{i},-;{line}\n".encode() for i, line in enumerate(lines)]
+        self._reader, self._writer = os.pipe()
+        os.write(self._writer, b"x")
+
+    def fileno(self) -> int:
+        return self._reader
+
+    def read(self) -> bytes:
+        if not self._lines:
+            raise BlockingIOError
+        return self._lines.pop(0)
+
+    def close(self) -> None:
+        os.close(self._reader)
+        os.close(self._writer)
+
+
+def test_each_probe_of_the_kernel_s_log_has_its_own_answer() -> None:
+    """Both were Unhealthy if the log were asked for the device as a whole."""
+    probed = probe_once(
+        [logged("a burns", "a drowns")],
+        MACHINE,
+        open_log=lambda: Written("a smokes", "a drowns"),
+    )
+    assert [one.ending for one in probed[0].results] == [Ending.PASSED, Ending.FAILED]
+    assert probed[0].reason == "kernelLog: [0.000001] a drowns"
+
+
+def test_a_log_that_cannot_be_read_is_a_reason(caplog: pytest.LogCaptureFixture) -> None:
+    def open_log() -> Log:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM), "/dev/kmsg")
+
+    told: list[Probed] = []
+    probed = probe_once([logged("x")], MACHINE, told=told.append, open_log=open_log)
+    assert tuple(told) == probed
+    assert probed[0].state is State.UNHEALTHY
+    said = "the kernel's log cannot be read: Operation not permitted"
+    assert probed[0].reason.startswith(f"kernelLog: {said}")
+    assert [one.message.startswith(said) for one in caplog.records] == [True]
+
+
+def test_a_command_that_is_not_there_is_a_reason(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "file").touch()
+    config = tmp_path / "config.yaml"
+    config.write_text(HEAD + own(tmp_path, glob="file", health=exec_of(tmp_path / "none")))
+    assert main(["probe", f"--config={config}", "--node-name=n"]) == 1
+    row = cells(capsys.readouterr().out)[1]
+    assert (row[3], row[5]) == ("failed", "cannot be started: No such file or directory")

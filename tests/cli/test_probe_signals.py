@@ -1,0 +1,133 @@
+"""``genericdp probe`` while it takes its time: what it says, and how it ends early."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.cli import probing
+from genericdp.cli.interrupting import run_until_signalled
+from tests.cli.test_probe import HEAD, exec_of, own
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+
+SLOW = """\
+#!/bin/sh
+# Ctrl-C of a terminal does not reach a session of its own.
+setsid sleep 600 &
+echo $! >> {pids}
+trap '' INT TERM HUP
+echo $$ >> {pids}
+while :; do sleep 600; done
+"""
+
+
+async def probe_slowly(folder: Path, *arguments: str, devices: int = 2) -> Process:
+    script = folder / "slow"
+    script.write_text(SLOW.format(pids=folder / "pids"))
+    script.chmod(0o755)
+    for number in range(devices):
+        (folder / f"file{number}").touch()
+    config = folder / "config.yaml"
+    health = exec_of(script).removesuffix("}") + ", timeoutSeconds: 600, periodSeconds: 600}"
+    config.write_text(HEAD + own(folder, glob="file*", health=health))
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "genericdp", *arguments, f"--config={config}", "--node-name=n"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def pids(folder: Path, count: int) -> list[int]:
+    """Wait until so many processes have said which they are."""
+    file = folder / "pids"
+    async with asyncio.timeout(20):
+        while not file.exists() or file.read_text().count("\n") < count:
+            await asyncio.sleep(0.01)
+    return [int(line) for line in file.read_text().split()]
+
+
+async def ended(process: Process) -> tuple[int | None, str, str]:
+    async with asyncio.timeout(20):
+        out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "number", "code"),
+    [
+        (["probe"], signal.SIGINT, 130),
+        (["probe", "-o", "json"], signal.SIGTERM, 143),
+        (["discover", "--probe"], signal.SIGHUP, 129),
+    ],
+    ids=str,
+)
+async def test_a_signal_ends_the_commands_with_all_that_they_started(
+    arguments: list[str], number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    process = await probe_slowly(tmp_path, *arguments)
+    started = await pids(tmp_path, 4)
+    assert all(map(alive, started))
+    process.send_signal(number)
+    assert await ended(process) == (code, "", "")
+    assert [pid for pid in started if alive(pid)] == []
+
+
+async def test_more_of_them_change_nothing(tmp_path: Path) -> None:
+    process = await probe_slowly(tmp_path, "probe")
+    started = await pids(tmp_path, 4)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        process.send_signal(number)
+    assert await ended(process) in [(130, "", ""), (143, "", ""), (129, "", "")]
+    assert [pid for pid in started if alive(pid)] == []
+
+
+async def test_what_takes_its_time_says_how_far_it_is(tmp_path: Path) -> None:
+    process = await probe_slowly(tmp_path, "probe", devices=5)
+    assert process.stderr is not None
+    async with asyncio.timeout(20):
+        line = (await process.stderr.readline()).decode()
+    process.send_signal(signal.SIGINT)
+    assert (await ended(process))[0] == 130
+    slow = f"(exec {tmp_path / 'slow'})"
+    named = ", ".join(f"file{number} {slow}" for number in range(3))
+    assert line == f"0 of 5 devices are done; waiting for {named} and 2 more\n"
+    assert probing.QUIET_SECONDS == 2
+
+
+def test_who_asked_for_signals_before_gets_them_after() -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
+    try:
+
+        async def work() -> str:
+            return "done"
+
+        assert run_until_signalled(work) == "done"
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert seen == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_cancellation_that_is_no_signal_s_is_no_end_by_one() -> None:
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        run_until_signalled(work)
