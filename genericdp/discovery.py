@@ -5,32 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from genericdp.devices.assembling import Offers, assemble
-from genericdp.devices.injecting import draft
 from genericdp.devices.inventory import Inventory, Look
+from genericdp.devices.making import make
 from genericdp.devices.matching import match, path_globs, reads_properties
 from genericdp.devices.offers import next_to_forget
 from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
 from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
 from genericdp.host.udevrecords import udevd_runs
 from genericdp.host.workers import start
+from genericdp.known import CHANGED_FILES, Known, Run, Stale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from genericdp.devices.offers import Offer
+    from genericdp.devices.remembering import Memory
     from genericdp.host.root import Root
     from genericdp.host.uevents import Uevent
     from genericdp.model import Resource
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 RECORD_SECONDS = 2.0
 """How long a new device waits for udev to record its properties."""
@@ -60,19 +59,19 @@ def discover(
     node_name: str,
     previous: Mapping[str, Offer],
     now: float,
+    memory: Memory | None = None,
 ) -> Discovery:
     """Look at all that the resources name and decide what each offers.
 
-    ``look`` gives None for a glob that hangs.
+    ``look`` gives None for a glob that hangs. ``memory`` is of the same resources.
     """
-    inventory = Inventory(look, facts)
+    inventory = Inventory(look, facts, memory)
     matches = match(resources, inventory, node_name)
-    drafts = [
-        draft(resource, candidate, inventory, node_name)
-        for resource in resources
-        for candidate in matches.members[resource.name]
-    ]
-    offers = assemble(resources, matches, drafts, inventory, previous, now=now)
+    made = {
+        name: make(resource, matches.members[name], matches.excluded[name], inventory, node_name)
+        for name, resource in ((resource.name, resource) for resource in resources)
+    }
+    offers = assemble(resources, matches, made, inventory, previous, now=now)
     due = (next_to_forget(offers[one.name].offered, one.forget_after_seconds) for one in resources)
     return Discovery(
         offers=offers,
@@ -87,52 +86,11 @@ def discover(
     )
 
 
-@dataclass(slots=True)
-class _Run:
-    """One pass in a thread, and what it is looking at just now."""
-
-    looker: Looker
-    hanging: frozenset[str]
-    now: Callable[[], float]
-    at: tuple[str, float] | None = None
-    """The glob or file, and since when it is being looked at."""
-
-    def look(self, pattern: str) -> Look | None:
-        """Look at a glob; None if it is known to hang."""
-        if pattern in self.hanging:
-            return None
-        return self._looking(pattern, partial(self.looker.look, pattern))
-
-    def read(self, path: str, read: Callable[[], str]) -> str:
-        """Read a file; raises TimeoutError if it is known to hang."""
-        if path in self.hanging:
-            raise TimeoutError("reading it does not end")
-        return self._looking(path, read)
-
-    def _looking(self, what: str, look: Callable[[], T]) -> T:
-        # No context manager: that costs three times as much, 20,000 times in a pass.
-        outer, self.at = self.at, (what, self.now())
-        try:
-            return look()
-        finally:
-            self.at = outer and (outer[0], self.now())
-
-    def stuck(self, seconds: float) -> str:
-        """Give what has been looked at for longer than that, if anything."""
-        at = self.at  # read once: the thread goes on meanwhile
-        return at[0] if at is not None and self.now() - at[1] > seconds else ""
-
-
-@dataclass(slots=True)
-class _Stale:
-    """What has to be asked again."""
-
-    syspaths: set[str] = field(default_factory=set)
-    records: set[str] = field(default_factory=set)
-
-
 class Discoverer:
-    """Runs passes off the loop; a folder that hangs concerns what lies in it, nothing else."""
+    """Runs passes off the loop; a folder that hangs concerns what lies in it, nothing else.
+
+    A pass that is not ``full`` asks the host only about what it has been told of.
+    """
 
     def __init__(
         self,
@@ -151,14 +109,14 @@ class Discoverer:
         self._now = now
         self._looker = looker
         self._hanging: set[str] = set()
-        self._facts = HostFacts(root)
-        self._stale = _Stale()
+        self._known = Known(root)
+        self._stale = Stale()
         self._arrived: dict[str, float] = {}
 
     def tell_of_event(self, event: Uevent | None) -> None:
         """Take note of what the kernel told: only that is read again. None: everything is."""
         if event is None:
-            self._facts = HostFacts(self._root)
+            self._known = Known(self._root)
         else:
             self._stale.syspaths |= {event.syspath, event.former_syspath} - {""}
             if event.action == "add":
@@ -168,24 +126,35 @@ class Discoverer:
     def tell_of_record(self, name: str | None) -> None:
         """Take note of what udev has written."""
         if name is None:
-            self._facts = HostFacts(self._root)
+            self._known = Known(self._root)
         else:
             self._stale.records.add(name)
         self._look_again()
+
+    def tell_of_file(self, path: str | None) -> None:
+        """Take note that a path of the host may lead to something else. None: any of them.
+
+        Who tells asks for the pass.
+        """
+        if path is None:
+            self._stale.all_files = True
+        else:
+            self._stale.paths.add(path)
 
     async def discover(
         self, resources: Sequence[Resource], previous: Mapping[str, Offer], *, full: bool = True
     ) -> Discovery:
         """Run one pass in a daemon thread; a ``full`` one asks the host everything again."""
-        if full:
-            self._facts = HostFacts(self._root)
+        stale, self._stale = self._stale, Stale()
+        if full or CHANGED_FILES in self._hanging:
+            self._known, stale = Known(self._root), Stale()
         waiting = self._waiting(resources)
-        stale, self._stale = self._stale, _Stale()
         while True:
-            run = _Run(self._looker(self._root), frozenset(self._hanging), self._now)
-            facts = self._facts
-            facts.guard, facts.awaiting = run.read, frozenset(waiting)
-            work = partial(self._pass, run, facts, stale, resources, previous)
+            known = self._known
+            known.serve(resources)
+            run = Run(self._looker(self._root), known.looks, frozenset(self._hanging), self._now)
+            known.facts.guard, known.facts.awaiting = run.read, frozenset(waiting)
+            work = partial(self._pass, run, known, stale, resources, previous)
             result = start(work)
             stuck = ""
             while not result.done() and not (stuck := run.stuck(self._look_seconds)):
@@ -195,29 +164,28 @@ class Discoverer:
                 due = [*waiting.values(), *([] if found.due is None else [found.due])]
                 return replace(found, due=min(due, default=None))
             # The thread may still write into what it holds.
-            self._facts = HostFacts(self._root)
+            self._known, stale = Known(self._root), Stale()
             self._give_up(stuck, result)
 
     def _pass(
         self,
-        run: _Run,
-        facts: HostFacts,
-        stale: _Stale,
+        run: Run,
+        known: Known,
+        stale: Stale,
         resources: Sequence[Resource],
         previous: Mapping[str, Offer],
     ) -> Discovery:
-        for syspath in stale.syspaths:
-            facts.forget(syspath)
-        for name in stale.records:
-            facts.forget_record(name)
-        return discover(
+        known.forget(stale, run)
+        found = discover(
             resources,
             run.look,
-            facts=facts,
+            facts=known.facts,
             node_name=self._node_name,
             previous=previous,
             now=self._now(),
+            memory=known.memory,
         )
+        return replace(found, folders=frozenset(known.looks.folders))
 
     def _waiting(self, resources: Sequence[Resource]) -> dict[str, float]:
         """Give the devices that have just appeared, and until when udev may take to record them.
@@ -246,7 +214,7 @@ class Discoverer:
                 result.exception()  # taken note of: what it found is out of date anyway
             log.info("looking at %s has ended", pattern)
             self._hanging.discard(pattern)
-            self._facts = HostFacts(self._root)  # these have been told that it hangs
+            self._known = Known(self._root)  # this has been told that it hangs
             self._look_again()
 
         result.add_done_callback(ended)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from inotify_simple import INotify, flags
+from inotify_simple import INotify, flags, parse_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+
+    from inotify_simple import Event
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +31,11 @@ _MASK = (
 )
 
 
+_AT_ONCE_BYTES = 65_536
+"""So much, at most 2,000 events, is read before the rest of the loop has its turn."""
+_MOST_EVENT_BYTES = 16 + 256
+
+
 def open_inotify() -> INotify:
     """Open an instance of one's own; raises OSError where there are too many."""
     return INotify(nonblocking=True)
@@ -39,6 +47,8 @@ _REMEDY = "; raise fs.inotify.max_user_instances and max_user_watches"
 class FolderWatch:
     """Calls ``changed`` on the loop when an entry of a watched folder comes, goes or changes.
 
+    ``entry`` is called before that with the path of each; None: it may be any.
+
     Where inotify cannot be had, or cannot watch all that was asked for, ``complete`` is False and
     the owner has to poll; the log says so once.
     """
@@ -48,11 +58,16 @@ class FolderWatch:
         changed: Callable[[], None],
         *,
         what: str,
+        entry: Callable[[str | None], None] = lambda _: None,
         open_inotify: Callable[[], INotify] = open_inotify,
     ) -> None:
         self._changed = changed
+        self._entry = entry
         self._what = what
         self._watched: dict[str, int] = {}
+        self._folders: dict[int, list[str]] = {}
+        """The other way round: several may be one."""
+        self._told = False
         self._said = False
         self._inotify: INotify | None = None
         self.complete = True
@@ -85,6 +100,9 @@ class FolderWatch:
             with suppress(OSError):  # the kernel has removed it along with its folder
                 self._inotify.rm_watch(wd)
         self._watched = watched
+        self._folders = {}
+        for folder, wd in watched.items():
+            self._folders.setdefault(wd, []).append(folder)
         return fresh
 
     def close(self) -> None:
@@ -97,13 +115,28 @@ class FolderWatch:
     def _drain(self) -> None:
         if self._inotify is None:
             return
-        events = list(self._inotify.read(timeout=0))
+        try:
+            content = os.read(self._inotify.fileno(), _AT_ONCE_BYTES)
+        except BlockingIOError:
+            return
+        events = parse_events(content)
         gone = {event.wd for event in events if event.mask & flags.IGNORED}
         # A number can be used again: what the kernel has dropped must count as new next time.
         self._watched = {folder: wd for folder, wd in self._watched.items() if wd not in gone}
         # Our own rm_watch is told too; where the kernel drops a watch, it says why as well.
-        if any(not event.mask & flags.IGNORED for event in events):
+        telling = [event for event in events if not event.mask & flags.IGNORED]
+        for path in {path for event in telling for path in self._paths(event)}:
+            self._entry(path)
+        self._told = self._told or bool(telling)
+        if self._told and len(content) <= _AT_ONCE_BYTES - _MOST_EVENT_BYTES:  # there is no more
+            self._told = False
             self._changed()
+
+    def _paths(self, event: Event) -> list[str | None]:
+        """Give the paths that an event is about; None: it may be any."""
+        if event.mask & flags.Q_OVERFLOW or not event.name:
+            return [None]
+        return [f"{one.rstrip('/')}/{event.name}" for one in self._folders.get(event.wd, ())]
 
     def _poll_instead(self, error: OSError) -> None:
         self.complete = False

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import re
+from bisect import insort
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+T = TypeVar("T")
 
 _DIGITS = re.compile(r"([0-9]+)")
+_KEYS_TO_INSERT = 16
+"""So many keys are made to find the place of one thing among some ten thousand."""
 
 
 def natural_key(text: str) -> tuple[tuple[str | int, ...], str]:
@@ -15,3 +24,24 @@ def natural_key(text: str) -> tuple[tuple[str | int, ...], str]:
     parts: list[str | int] = list(_DIGITS.split(text))
     parts[1::2] = map(int, parts[1::2])
     return tuple(parts), text
+
+
+def in_natural_order(
+    things: Collection[T], text: Callable[[T], str], before: Sequence[T] = ()
+) -> list[T]:
+    """Sort by a text of each thing.
+
+    ``before`` is an earlier result; of what was in it already no key is made again.
+    """
+    here, known = set(map(id, things)), set(map(id, before))
+    ordered = [one for one in before if id(one) in here]
+    fresh = [one for one in things if id(one) not in known]
+
+    def key(thing: T) -> tuple[tuple[str | int, ...], str]:
+        return natural_key(text(thing))
+
+    if len(fresh) * _KEYS_TO_INSERT > len(ordered):
+        return sorted(things, key=key)
+    for one in fresh:
+        insort(ordered, one, key=key)
+    return ordered

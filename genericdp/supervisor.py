@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.devices.assembling import shared_ids
 from genericdp.devices.matching import for_node
-from genericdp.devices.offers import NOTHING, Offer
+from genericdp.devices.offers import NOTHING
 from genericdp.discovery import Discoverer
 from genericdp.host.udevrecords import UdevRecords
 from genericdp.host.uevents import Uevents
@@ -20,7 +19,8 @@ from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.kubelet.sockets import SocketNames, remove_leftovers
 from genericdp.observed import Observed, until
 from genericdp.plugin import Plugin, Timing
-from genericdp.service import Service
+from genericdp.service import NO_LISTING, Listing, Service, listing
+from genericdp.telling import tell_changes, tell_shared_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FAREWELL_SECONDS = 1.0
-_NEVER = Offer(offered={})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,6 +121,24 @@ class Supervisor:
         """Ask for a pass: something may have changed."""
         self._look_again.value += 1
 
+    def look_again_at_files(self) -> None:
+        """Ask for a pass that believes nothing of what it knows of device files."""
+        self._discoverer.tell_of_file(None)
+        self.look_again()
+
+    def _tell_of_entry(self, path: str | None) -> None:
+        prefix = self._root.real("")
+        self._discoverer.tell_of_file(None if path is None else path.removeprefix(prefix))
+
+    def _to_watch(self, discovery: Discovery) -> set[str]:
+        """Give the folders of this machine where a change calls for a pass.
+
+        Not those of sysfs, of which inotify tells nothing: uevents do.
+        """
+        live = "/sys/" if self._root.is_machine else "/nowhere/"
+        folders = (one for one in discovery.folders if not one.startswith(live))
+        return {self._root.real(folder) or "/" for folder in folders}
+
     @property
     def wanted(self) -> dict[str, Resource]:
         """What should run on this node, by name."""
@@ -142,17 +159,23 @@ class Supervisor:
 
     async def _passes(self, tasks: asyncio.TaskGroup) -> None:
         await until(lambda: self.resources.value is not None, self.resources)
-        watch = FolderWatch(self.look_again, what="device folders", open_inotify=self._open_inotify)
+        watch = FolderWatch(
+            self.look_again,
+            what="device folders",
+            entry=self._tell_of_entry,
+            open_inotify=self._open_inotify,
+        )
         full = True
         try:
             while True:
                 asked, resources = self._look_again.value, self.resources.value
                 begun = self._now()
+                if not watch.complete:
+                    self._discoverer.tell_of_file(None)
                 discovery = await self._pass(tasks, full=full or not self._events_tell())
-                folders = {self._root.real(folder) or "/" for folder in discovery.folders}
-                if watch.set_folders(folders):
+                if watch.set_folders(self._to_watch(discovery)):
                     # Something may have come before the watch did: look once more.
-                    self.look_again()
+                    self.look_again_at_files()
                 await asyncio.sleep(self._pause(begun))
 
                 def news(asked: int = asked, resources: object = resources) -> bool:
@@ -211,15 +234,17 @@ class Supervisor:
             await self._stop(todo.stop)
         for name in todo.update:
             self._running[name].resource = wanted[name]
+        listings = await self._encoded(discovery.offers)
         changed = [
-            running.service.set_offer(discovery.offers[name])
+            running.service.set_listing(listings[name])
             for name, running in self._running.items()
+            if name in listings
         ]
         self._lists_changed = any(changed) or bool(todo.start)
         for name in wanted:
             if name in todo.start:
-                self._running[name] = self._start(wanted[name], discovery.offers[name], tasks)
-        self._tell(discovery.offers)
+                given = listings.get(name, NO_LISTING)
+                self._running[name] = self._start(wanted[name], given, tasks)
         self.offers.value = discovery.offers
         return discovery
 
@@ -229,9 +254,29 @@ class Supervisor:
             await in_worker(remove)
             await asyncio.sleep(self._pace.full_look)
 
-    def _start(self, resource: Resource, offer: Offer, tasks: asyncio.TaskGroup) -> _Running:
-        service = Service(resource.name, root=self._root, look_again=self.look_again)
-        service.set_offer(offer)
+    async def _encoded(self, offers: Offers) -> dict[str, Listing]:
+        """Give the lists of the resources whose offer is another one, and log what has changed.
+
+        Off the loop: ten thousand devices take their time.
+        """
+        before, warned = self.offers.value, self._warned_ids
+        running = {name: one.service.listing for name, one in self._running.items()}
+        known = {name: running.get(name, NO_LISTING) for name in offers}
+        changed = {name: offer for name, offer in offers.items() if offer is not known[name].offer}
+        if not changed and before.keys() == offers.keys():
+            return {}
+
+        def work() -> tuple[dict[str, Listing], frozenset[str]]:
+            tell_changes(before, offers)
+            shared = tell_shared_ids(offers, warned)
+            return {name: listing(one, known[name]) for name, one in changed.items()}, shared
+
+        listings, self._warned_ids = await in_worker(work)
+        return listings
+
+    def _start(self, resource: Resource, listing: Listing, tasks: asyncio.TaskGroup) -> _Running:
+        service = Service(resource.name, root=self._root, look_again=self.look_again_at_files)
+        service.set_listing(listing)
         plugin = Plugin(
             resource.name,
             kubelet=self._kubelet,
@@ -253,40 +298,3 @@ class Supervisor:
             one.task.cancel()
             await asyncio.wait([one.task])
             log.info("stopped", extra={"resource": one.resource.name})
-
-    def _tell(self, offers: Offers) -> None:
-        """Log what has changed."""
-        for name, offer in offers.items():
-            _tell_changes(name, self.offers.value.get(name, _NEVER), offer)
-        if fresh := shared_ids(offers) - self._warned_ids:
-            log.warning("ids used by several resources, which kubelets mix up: %s", sorted(fresh))
-        self._warned_ids = shared_ids(offers)
-
-
-def _tell_changes(name: str, before: Offer, offer: Offer) -> None:
-    about = {"resource": name}
-    if before is _NEVER or _counts(before) != _counts(offer):
-        log.info("%d of %d devices healthy", *_counts(offer), extra=about)
-    spoiler = offer.without_numa_node
-    if spoiler and spoiler != before.without_numa_node:
-        log.info("no device carries its NUMA node, since %s has none", spoiler, extra=about)
-    for device_id, one in offer.offered.items():
-        old = before.offered.get(device_id)
-        if one.unhealthy and (old is None or old.unhealthy != one.unhealthy):
-            log.warning("device %s is Unhealthy: %s", device_id, one.unhealthy, extra=about)
-    left_out = _left_out(offer)
-    if left_out and left_out != _left_out(before):
-        log.warning("list full: left out are %d of the devices", left_out, extra=about)
-    told = {(one.path, one.reason) for one in before.not_offered}
-    for refusal in offer.not_offered:
-        if (refusal.path, refusal.reason) not in told:
-            log.info("%s is not offered: %s", refusal.path, refusal.reason, extra=about)
-
-
-def _left_out(offer: Offer) -> int:
-    return sum(one.reason.startswith("list full: ") for one in offer.not_offered)
-
-
-def _counts(offer: Offer) -> tuple[int, int]:
-    healthy = sum(not one.unhealthy for one in offer.offered.values())
-    return healthy, len(offer.offered)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.device import Device, NotOffered
-from genericdp.devices.injecting import Draft, complete
 from genericdp.devices.matching import path_globs
-from genericdp.devices.offers import NOTHING, Offer, Offered, advance, within_limit
+from genericdp.devices.offers import NOTHING, Offer, advance, within_limit
 from genericdp.devices.settling import settle
 
 if TYPE_CHECKING:
@@ -23,40 +22,42 @@ Offers = dict[str, Offer]
 """By resource name, in the order of the config."""
 
 
+Made = dict[str, list[Device | NotOffered]]
+"""What was made of the candidates of each resource, by its name."""
+
+
 def assemble(
     resources: Sequence[Resource],
     matches: Matches,
-    drafts: Iterable[Draft | NotOffered],
+    made: Mapping[str, Sequence[Device | NotOffered]],
     inventory: Inventory,
     previous: Mapping[str, Offer],
     *,
     now: float,
 ) -> Offers:
     """Give what each resource offers now, from what it offered before."""
-    refused = list(matches.refused)
-    made: list[tuple[Resource, Device]] = []
-    for one in drafts:
-        device: Device | NotOffered
-        if isinstance(one, NotOffered):
-            refused.append(one)
-            continue
-        device = complete(one, inventory, excluded=matches.excluded[one.resource.name])
-        if isinstance(device, NotOffered):
-            refused.append(device)
-        else:
-            made.append((one.resource, device))
-    winners, losers = settle(
-        made, _holding(resources, matches, made, inventory, previous), previous
-    )
-    by_resource: dict[str, list[NotOffered]] = {resource.name: [] for resource in resources}
-    for refusal in (*refused, *losers):
-        by_resource[refusal.resource].append(refusal)
+    refused: dict[str, list[NotOffered]] = {resource.name: [] for resource in resources}
+    devices: dict[str, list[Device]] = {}
+    for refusal in matches.refused:
+        refused[refusal.resource].append(refusal)
+    for name, results in made.items():
+        devices[name] = [one for one in results if isinstance(one, Device)]
+        refused[name] += (one for one in results if isinstance(one, NotOffered))
+    holding = {
+        resource.name: tuple(
+            _holding(resource, matches, devices[resource.name], inventory, previous)
+        )
+        for resource in resources
+    }
+    winners, losers = settle(devices, holding, previous)
+    for refusal in losers:
+        refused[refusal.resource].append(refusal)
     return {
         resource.name: _offer(
             resource,
-            winners.get(resource.name, ()),
-            tuple(by_resource[resource.name]),
-            previous.get(resource.name, NOTHING).offered,
+            winners[resource.name],
+            tuple(refused[resource.name]),
+            previous.get(resource.name, NOTHING),
             inventory,
             now=now,
         )
@@ -65,26 +66,25 @@ def assemble(
 
 
 def _holding(
-    resources: Iterable[Resource],
+    resource: Resource,
     matches: Matches,
-    made: Iterable[tuple[Resource, Device]],
+    devices: Iterable[Device],
     inventory: Inventory,
     previous: Mapping[str, Offer],
-) -> Iterator[tuple[Resource, Device]]:
+) -> Iterator[Device]:
     """Give the devices on offer that cannot be had just now and keep what is theirs.
 
     Their hardware and match are still there, or a folder that does not answer hides both.
     """
-    here = {(resource.name, device.key) for resource, device in made}
-    for resource in resources:
-        offered = previous.get(resource.name, NOTHING).offered.values()
-        gone = [one.device for one in offered if (resource.name, one.device.key) not in here]
-        if not gone:
-            continue
-        matched = {candidate.key for candidate in matches.members[resource.name]}
-        for device in gone:
-            if device.key in matched or _hidden_by(resource, device, inventory):
-                yield resource, device
+    before = previous.get(resource.name, NOTHING).offered
+    here = {device.key for device in devices}
+    gone = [one.device for one in before.values() if one.device.key not in here]
+    if not gone:
+        return
+    matched = {candidate.key for candidate in matches.members[resource.name]}
+    for device in gone:
+        if device.key in matched or _hidden_by(resource, device, inventory):
+            yield device
 
 
 def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
@@ -100,20 +100,22 @@ def _offer(
     resource: Resource,
     devices: Iterable[Device],
     refused: tuple[NotOffered, ...],
-    before: Mapping[str, Offered],
+    before: Offer,
     inventory: Inventory,
     *,
     now: float,
 ) -> Offer:
     offered = advance(
-        before,
+        before.offered,
         devices,
         why_gone=_why_gone(resource, refused, inventory),
         now=now,
         forget_after_seconds=resource.forget_after_seconds,
     )
-    kept, left_out = within_limit(resource.name, offered, before)
-    return Offer(offered=kept, not_offered=(*refused, *left_out))
+    kept, left_out = within_limit(resource.name, offered, before.offered)
+    offer = Offer(offered=kept, not_offered=(*refused, *left_out))
+    # The very same object where it is equal: who compares it with the last one is soon done.
+    return before if offer == before and list(kept) == list(before.offered) else offer
 
 
 def _why_gone(

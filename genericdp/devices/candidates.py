@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -15,16 +16,15 @@ from genericdp.devices.conditions import (
 )
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
+from genericdp.devices.sysdevice import SysDevice
 from genericdp.model import PathSelector, UdevSelector
-from genericdp.natural import natural_key
+from genericdp.natural import in_natural_order, natural_key
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
-    from genericdp.devices.conditions import SysSelector
     from genericdp.devices.inventory import FoundFile, Inventory
-    from genericdp.devices.sysdevice import Facts, SysDevice
     from genericdp.model import Resource, Selector
 
 
@@ -52,17 +52,108 @@ class Candidate:
         return self.file.type in NODE_TYPES
 
 
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """What a selector makes of a file or device of sysfs."""
+
+    thing: FoundFile | SysDevice
+    candidate: Candidate | None
+    """None: it does not take it."""
+
+
 def taken(
-    selectors: Iterable[Selector], resource: Resource, inventory: Inventory, node_name: str
+    selectors: Sequence[Selector], resource: Resource, inventory: Inventory, node_name: str
 ) -> list[Candidate]:
     """Give what any of the selectors takes, each thing once, in natural order of its path."""
-    names: dict[str, list[Candidate]] = {}
-    for selector in selectors:
-        for candidate in seen(selector, inventory):
-            if failure(selector, candidate, resource, inventory, node_name) is None:
-                names.setdefault(candidate.key, []).append(candidate)
-    candidates = (_under_one_name(several) for several in names.values())
-    return sorted(candidates, key=lambda one: natural_key(one.path))
+    found = [
+        candidate
+        for selector in selectors
+        for candidate in _fitting(selector, resource, inventory, node_name)
+    ]
+    candidates = {one.file.key: one for one in found}
+    if len(candidates) < len(found):
+        names: dict[str, list[Candidate]] = {}
+        for one in found:
+            names.setdefault(one.key, []).append(one)
+        candidates = {key: _under_one_name(several) for key, several in names.items()}
+    orders, name = inventory.memory.orders, f"{resource.name} {id(selectors)}"
+    orders[name] = in_natural_order(
+        candidates.values(), lambda one: one.path, before=orders.get(name, ())
+    )
+    return orders[name]
+
+
+def _fitting(
+    selector: Selector, resource: Resource, inventory: Inventory, node_name: str
+) -> Iterator[Candidate]:
+    """Give what one selector takes; only what is new or may have changed is asked about."""
+    part = inventory.memory.part("fit", resource.name, id(selector))
+    for name, thing in _things(selector, inventory):
+        fit = part.get(name)
+        if fit is None or fit.thing is not thing:
+            about = _syspath(thing) or name
+            if inventory.facts.awaited(about):
+                continue
+            decide = partial(_fit, selector, thing, resource, inventory, node_name)
+            fit = inventory.decide(part, name, about, decide)
+        if fit.candidate is not None:
+            yield fit.candidate
+
+
+def _things(
+    selector: Selector, inventory: Inventory
+) -> Iterator[tuple[str, FoundFile | SysDevice]]:
+    """Give what a selector looks at, by path or syspath."""
+    candidates = selector.candidates
+    if isinstance(candidates, PathSelector):
+        for pattern in candidates.globs:
+            for file in inventory.found(pattern):
+                yield file.path, file
+    else:
+        for subsystem in _subsystems(subsystem_globs(candidates), inventory):
+            for device in inventory.facts.members(subsystem):
+                yield device.syspath, device
+
+
+def _syspath(thing: FoundFile | SysDevice) -> str | None:
+    return thing.syspath if isinstance(thing, SysDevice) else thing.identity.syspath
+
+
+def _fit(
+    selector: Selector,
+    thing: FoundFile | SysDevice,
+    resource: Resource,
+    inventory: Inventory,
+    node_name: str,
+) -> _Fit:
+    candidate = _candidate(selector, thing, inventory)
+    if candidate is not None and failure(selector, candidate, resource, inventory, node_name):
+        candidate = None
+    return _Fit(thing, candidate)
+
+
+def _candidate(
+    selector: Selector, thing: FoundFile | SysDevice, inventory: Inventory
+) -> Candidate | None:
+    """Give what the selector names as a candidate; of sysfs what fits it, but for values."""
+    wanted, facts = selector.candidates, inventory.facts
+    if isinstance(wanted, PathSelector):
+        if isinstance(thing, SysDevice) or thing.type not in wanted.types:
+            return None
+        return of_file(thing, inventory)
+    if not isinstance(thing, SysDevice):
+        return None
+    # What is known of it first: a device file need not be looked at for nothing.
+    if (
+        not is_candidate_of(wanted, thing)
+        or first_failure(wanted, thing, facts, sitting=thing) is not None
+        or hardware_failure(selector.hardware, thing, facts) is not None
+    ):
+        return None
+    candidate = of_device(thing, inventory)
+    if candidate is None or not isinstance(wanted, UdevSelector):
+        return candidate
+    return replace(candidate, needs_node=True)
 
 
 def _under_one_name(candidates: list[Candidate]) -> Candidate:
@@ -74,47 +165,6 @@ def _under_one_name(candidates: list[Candidate]) -> Candidate:
         return bool(one.file.trouble), not one.file.is_link, natural_key(one.path)
 
     return min(candidates, key=rank)
-
-
-def seen(selector: Selector, inventory: Inventory) -> Iterator[Candidate]:
-    """Give the candidates that a selector looks at; those of sysfs fit it, but for values."""
-    candidates = selector.candidates
-    if isinstance(candidates, PathSelector):
-        yield from _by_path(candidates, inventory)
-        return
-    needs_node = isinstance(candidates, UdevSelector)
-    for subsystem in _subsystems(subsystem_globs(candidates), inventory):
-        for device in inventory.facts.members(subsystem):
-            if inventory.facts.awaited(device.syspath):
-                continue
-            # What is known of it first: a device file need not be looked at for nothing.
-            if _may_be(selector, candidates, device, inventory.facts):
-                candidate = of_device(device, inventory)
-                if candidate is not None:
-                    yield replace(candidate, needs_node=needs_node)
-
-
-def _by_path(selector: PathSelector, inventory: Inventory) -> Iterator[Candidate]:
-    for pattern in selector.globs:
-        for found in inventory.found(pattern):
-            if found.type in selector.types and not _is_awaited(found, inventory):
-                yield of_file(found, inventory)
-
-
-def _is_awaited(found: FoundFile, inventory: Inventory) -> bool:
-    syspath = found.identity.syspath
-    return syspath is not None and inventory.facts.awaited(syspath)
-
-
-def _may_be(selector: Selector, what: SysSelector, device: SysDevice, facts: Facts) -> bool:
-    def decide() -> bool:
-        return (
-            is_candidate_of(what, device)
-            and first_failure(what, device, facts, sitting=device) is None
-            and hardware_failure(selector.hardware, device, facts) is None
-        )
-
-    return facts.decided(device.syspath, selector, decide)
 
 
 def _subsystems(wanted: tuple[str, ...], inventory: Inventory) -> list[str]:

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from genericdp.template import Template
 
 
+_MOST_DIGITS = 10
+"""More cannot be a number of a share; taking thousands apart would take its time."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
     """A device node for the container; only ``$(allocation.index)`` is left to be inserted."""
@@ -68,6 +72,14 @@ class Device:
     def shares(self) -> tuple[str, ...]:
         """The ids that the kubelet sees: ID, ID::1, ID::2, …"""
         return (self.id, *(f"{self.id}::{share}" for share in range(1, self.replicas)))
+
+    def has_share(self, share: str) -> bool:
+        """Say whether it is one of them, without making them all."""
+        device_id, separator, number = share.partition("::")
+        if device_id != self.id or not separator:
+            return device_id == self.id
+        digits = number.isascii() and number.isdecimal() and not number.startswith("0")
+        return digits and len(number) < _MOST_DIGITS and int(number) < self.replicas
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from genericdp.devices.remembering import Memory, NotedFacts, Notes
 from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
 from genericdp.glob import escape
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+T = TypeVar("T")
 
 NODE_TYPES = (FileType.CHAR, FileType.BLOCK)
 
@@ -49,14 +52,15 @@ class FoundFile:
     identity: Identity
     trouble: str = ""
     """Why it must not be handed out; empty if nothing is wrong."""
+    key: str = field(init=False, compare=False, repr=False)
+    """Equal for all names of one thing: a node's number counts, not where it lies."""
 
-    @property
-    def key(self) -> str:
-        """Equal for all names of one thing: a node's number counts, not where it lies."""
-        if self.identity.device_number is None:
-            return self.target
-        major, minor = self.identity.device_number
-        return f"{self.type}:{major}:{minor}"
+    def __post_init__(self) -> None:
+        key = self.target
+        if self.identity.device_number is not None:
+            major, minor = self.identity.device_number
+            key = f"{self.type}:{major}:{minor}"
+        object.__setattr__(self, "key", key)
 
     @property
     def shown(self) -> str:
@@ -80,19 +84,30 @@ class Look:
 
     files: tuple[FoundFile, ...] = ()
     folders: frozenset[str] = frozenset()
+    plain: bool = False
+    """Whether no link was met, so that a file concerns nothing but its own entry."""
 
 
 class Inventory:
     """The host in one pass: each glob is looked at when it is first asked for, and once."""
 
-    def __init__(self, look: Callable[[str], Look | None], facts: Facts = NOTHING_KNOWN) -> None:
-        self.facts = facts
+    def __init__(
+        self,
+        look: Callable[[str], Look | None],
+        facts: Facts = NOTHING_KNOWN,
+        memory: Memory | None = None,
+    ) -> None:
+        self.facts = NotedFacts(facts)
         """What sysfs and udev know."""
+        self.memory = memory or Memory()
+        """What earlier passes have decided and what still holds."""
         self._look = look
         self._looks: dict[str, Look | None] = {}
 
     def found(self, glob: str) -> tuple[FoundFile, ...]:
         """Give what the glob finds, in natural order of the paths; nothing if it hangs."""
+        if self.facts.notes is not None:
+            self.facts.notes.globs.add(glob)
         if glob not in self._looks:
             self._looks[glob] = self._look(glob)
         look = self._looks[glob]
@@ -101,6 +116,13 @@ class Inventory:
     def file(self, path: str) -> FoundFile | None:
         """Give what one path leads to, or None if there is nothing."""
         return next(iter(self.found(escape(path))), None)
+
+    def decide(self, part: dict[str, Any], key: str, about: str, decide: Callable[[], T]) -> T:
+        """Decide something about a thing, and have the memory keep it; what is asked counts."""
+        notes = Notes(about)
+        decision = self.facts.deciding(notes, decide)
+        self.memory.keep(part, key, decision, notes)
+        return decision
 
     @property
     def hanging(self) -> frozenset[str]:

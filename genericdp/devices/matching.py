@@ -113,16 +113,22 @@ def match(resources: Sequence[Resource], inventory: Inventory, node_name: str) -
     for resource in resources:
         out = _excluded(resource, inventory, node_name)
         own = []
-        for candidate in taken(resource.match, resource, inventory, node_name):
-            reason = _refusal(candidate, out, owners.get(candidate.key, ""))
+        candidates = taken(resource.match, resource, inventory, node_name)
+        for candidate in candidates:
+            file = candidate.file
+            # Nearly all there are: ten thousand calls would take a while.
+            if out is NONE_EXCLUDED and not file.trouble and file.key not in owners:
+                own.append(candidate)
+                continue
+            reason = _refusal(candidate, out, owners.get(file.key, ""))
             if reason:
                 refused.append(not_offered(resource, candidate, reason))
             else:
-                owners[candidate.key] = resource.name
                 own.append(candidate)
-            if out.unknown:
-                # It may be ours again in a moment: nobody else gets it meanwhile.
-                owners.setdefault(candidate.key, resource.name)
+        owners |= {one.file.key: resource.name for one in own}
+        if out.unknown:
+            # It may be ours again in a moment: nobody else gets it meanwhile.
+            owners = {one.file.key: resource.name for one in candidates} | owners
         members[resource.name] = tuple(own)
         excluded[resource.name] = out
         refused += _wrong_types(resource, own, inventory)
@@ -141,11 +147,17 @@ def _excluded(resource: Resource, inventory: Inventory, node_name: str) -> Exclu
     found = taken(resource.exclude, resource, inventory, node_name)
     globs = path_globs(resource.exclude)
     syspaths = (candidate.file.identity.syspath for candidate in found)
-    return Excluded(
+    now = Excluded(
         keys=frozenset(candidate.key for candidate in found),
         syspaths=frozenset(syspath for syspath in syspaths if syspath),
         unknown=next((pattern for pattern in globs if pattern in inventory.hanging), ""),
     )
+    # The very same object where it is equal: so what was made by it is known to be right.
+    before: Excluded | None = inventory.memory.excluded.get(resource.name)
+    if before == now:
+        return before
+    inventory.memory.excluded[resource.name] = now
+    return now
 
 
 def _refusal(candidate: Candidate, excluded: Excluded, owner: str) -> str:
@@ -157,7 +169,6 @@ def _refusal(candidate: Candidate, excluded: Excluded, owner: str) -> str:
 def _wrong_types(
     resource: Resource, own: Iterable[Candidate], inventory: Inventory
 ) -> Iterator[NotOffered]:
-    keys = {candidate.key for candidate in own}
     # Only for paths written out: `/dev/*` finds folders too, and nobody wants to read of them.
     for selector in resource.match:
         paths = selector.candidates
@@ -165,7 +176,7 @@ def _wrong_types(
             continue
         for pattern in paths.globs:
             for found in () if glob.has_wildcard(pattern) else inventory.found(pattern):
-                if found.type not in paths.types and found.key not in keys:
+                if found.type not in paths.types and all(found.key != one.key for one in own):
                     wanted = " or ".join(paths.types)
                     yield NotOffered(
                         resource=resource.name,

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import Device, NotOffered
-from genericdp.natural import natural_key
+from genericdp.natural import in_natural_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 LIST_LIMIT_BYTES = 4_194_304
 """What a kubelet takes in one message; one byte more ends the stream (LAW-6)."""
+_ENTRY_BYTES = 2 + 2 + 2 + len("Unhealthy") + 8
+"""Of one entry without its id: each length takes one byte, 8 bytes are for one NUMA node."""
+_MOST_ENTRY_BYTES = _ENTRY_BYTES + 63
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,15 +63,27 @@ def advance(
     A device that vanishes is kept as Unhealthy, because a kubelet reports one that is missing
     from the list as healthy (LAW-10).
     """
-    offered = {
-        device.id: Offered(device=device, unhealthy="; ".join(device.missing)) for device in devices
-    }
-    for device_id, before in previous.items():
+    offered: dict[str, Offered] = {}
+    for device in devices:
+        before = previous.get(device.id)
+        if before is None or before.device is not device or before.gone_since is not None:
+            before = _same(before, Offered(device=device, unhealthy="; ".join(device.missing)))
+        offered[device.id] = before
+    for device_id in previous.keys() - offered.keys():
+        before = previous[device_id]
         since = now if before.gone_since is None else before.gone_since
-        if device_id not in offered and now - since < forget_after_seconds:
-            reason = why_gone(before.device)
-            offered[device_id] = Offered(device=before.device, unhealthy=reason, gone_since=since)
-    return dict(sorted(offered.items(), key=lambda item: natural_key(item[0])))
+        if now - since < forget_after_seconds:
+            gone = Offered(
+                device=before.device, unhealthy=why_gone(before.device), gone_since=since
+            )
+            offered[device_id] = _same(before, gone)
+    ordered = in_natural_order(offered, str, before=list(previous))
+    return {device_id: offered[device_id] for device_id in ordered}
+
+
+def _same(before: Offered | None, now: Offered) -> Offered:
+    """Give the very same object where it is equal: what has changed is then found at once."""
+    return before if before is not None and before == now else now
 
 
 def next_to_forget(offered: Mapping[str, Offered], forget_after_seconds: float) -> float | None:
@@ -79,9 +94,8 @@ def next_to_forget(offered: Mapping[str, Offered], forget_after_seconds: float) 
 
 def listed_bytes(device: Device) -> int:
     """Give what a device with all its shares takes of a list at most, in bytes."""
-    # An id has at most 63 ASCII characters, so each length takes one byte: of the entry, of the
-    # id, of "Unhealthy", the longer word. 8 bytes are for one NUMA node.
-    entry = 2 + 2 + len(device.id) + 2 + len("Unhealthy") + 8
+    # An id has at most 63 ASCII characters, so each length takes one byte.
+    entry = _ENTRY_BYTES + len(device.id)
     more = device.replicas - 1
     digits: int = sum(more - 10**place + 1 for place in range(len(str(more))))
     return entry * device.replicas + len("::") * more + digits
@@ -94,6 +108,8 @@ def within_limit(
     limit: int = LIST_LIMIT_BYTES,
 ) -> tuple[dict[str, Offered], tuple[NotOffered, ...]]:
     """Keep the list below what a kubelet takes (K11): devices on offer stay."""
+    if sum(one.device.replicas for one in offered.values()) * _MOST_ENTRY_BYTES <= limit:
+        return dict(offered), ()
     total = sum(listed_bytes(one.device) for one in offered.values())
     if total <= limit:
         return dict(offered), ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,13 @@ from genericdp.devices.device import NotOffered
 from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterator
 
     from genericdp.devices.device import Device
     from genericdp.devices.offers import Offer
-    from genericdp.model import Resource
 
-Owned = tuple["Resource", "Device"]
+Devices = Mapping[str, Sequence["Device"]]
+"""By the name of their resource."""
 
 
 @dataclass(slots=True)
@@ -25,8 +26,8 @@ class _Claims:
     ids: dict[tuple[str, str], Device] = field(default_factory=dict)
     nodes: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def refusal(self, resource: Resource, device: Device) -> str:
-        if (other := self.ids.get((resource.name, device.id))) is not None:
+    def refusal(self, resource: str, device: Device) -> str:
+        if (other := self.ids.get((resource, device.id))) is not None:
             return (
                 f"its id {device.id!r} is that of {other.path}"
                 " (add something to id that tells them apart)"
@@ -39,37 +40,54 @@ class _Claims:
                 )
         return ""
 
-    def enter(self, resource: Resource, device: Device) -> None:
-        self.ids[resource.name, device.id] = device
+    def enter(self, resource: str, device: Device) -> None:
+        self.ids[resource, device.id] = device
         for node in device.nodes:
             if node.exclusive:
-                self.nodes[node.key] = (resource.name, device.id)
+                self.nodes[node.key] = (resource, device.id)
 
 
 def settle(
-    devices: Sequence[Owned], holding: Iterable[Owned], previous: Mapping[str, Offer]
-) -> tuple[dict[str, list[Device]], list[NotOffered]]:
+    devices: Devices, holding: Devices, previous: Mapping[str, Offer]
+) -> tuple[Devices, list[NotOffered]]:
     """Give what each resource wins, and who loses against whom.
 
     ``holding`` are devices on offer that cannot be had just now: nobody gets what is theirs.
     """
+    if not any(holding.values()) and not _is_contested(devices):
+        return devices, []
     claims = _Claims()
-    for resource, device in holding:
-        claims.enter(resource, device)
-    winners: dict[str, list[Device]] = {}
+    for resource, held in holding.items():
+        for device in held:
+            claims.enter(resource, device)
+    winners: dict[str, list[Device]] = {resource: [] for resource in devices}
     losers: list[NotOffered] = []
     for resource, device in _by_right(devices, previous):
         if reason := claims.refusal(resource, device):
             losers.append(
-                NotOffered(resource=resource.name, path=device.path, key=device.key, reason=reason)
+                NotOffered(resource=resource, path=device.path, key=device.key, reason=reason)
             )
         else:
             claims.enter(resource, device)
-            winners.setdefault(resource.name, []).append(device)
+            winners[resource].append(device)
     return winners, losers
 
 
-def _by_right(devices: Sequence[Owned], previous: Mapping[str, Offer]) -> list[Owned]:
+def _is_contested(devices: Devices) -> bool:
+    """Say whether any two have an id or a node in common."""
+    if any(len({one.id for one in several}) < len(several) for several in devices.values()):
+        return True
+    nodes = [
+        node.key
+        for several in devices.values()
+        for device in several
+        for node in device.nodes
+        if node.exclusive
+    ]
+    return len(set(nodes)) < len(nodes)
+
+
+def _by_right(devices: Devices, previous: Mapping[str, Offer]) -> Iterator[tuple[str, Device]]:
     """Sort: what is on offer under its id, what is under another id, newcomers by syspath."""
     on_offer = {
         name: {
@@ -80,16 +98,19 @@ def _by_right(devices: Sequence[Owned], previous: Mapping[str, Offer]) -> list[O
         for name, offer in previous.items()
     }
 
-    def standing(resource: Resource, device: Device) -> int:
-        before = on_offer.get(resource.name, {}).get(device.key)
+    def standing(resource: str, device: Device) -> int:
+        before = on_offer.get(resource, {}).get(device.key)
         return 2 if before is None else int(before != device.id)
 
-    def place(owned: Owned) -> tuple[object, ...]:
+    def place(owned: tuple[str, Device]) -> tuple[object, ...]:
         device = owned[1]
         return natural_key(device.identity.syspath or device.path)
 
-    ranks: tuple[list[Owned], ...] = ([], [], [])
-    for owned in devices:
-        ranks[standing(*owned)].append(owned)
+    ranks: tuple[list[tuple[str, Device]], ...] = ([], [], [])
+    for resource, several in devices.items():
+        for device in several:
+            ranks[standing(resource, device)].append((resource, device))
     same_id, other_id, newcomers = ranks
-    return [*same_id, *other_id, *sorted(newcomers, key=place)]
+    yield from same_id
+    yield from other_id
+    yield from sorted(newcomers, key=place)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,9 +95,6 @@ class Facts(Protocol):
     def trouble(self, path: str) -> str:
         """Say why a file could not be read; empty if it is not there or was read."""
 
-    def decided(self, syspath: str, by: object, decide: Callable[[], bool]) -> bool:
-        """Give what was decided of a device by what it and its ancestors are."""
-
     def awaited(self, syspath: str) -> bool:
         """Say whether udev has yet to record a device that has just appeared."""
 
@@ -141,10 +138,6 @@ class _Nothing:
     def trouble(self, path: str) -> str:
         del path
         return ""
-
-    def decided(self, syspath: str, by: object, decide: Callable[[], bool]) -> bool:
-        del syspath, by
-        return decide()
 
     def awaited(self, syspath: str) -> bool:
         del syspath

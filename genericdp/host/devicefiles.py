@@ -31,6 +31,8 @@ class _Trail:
 
     paths: list[str] = field(default_factory=list)
     folders: set[str] = field(default_factory=set)
+    plain: bool = True
+    """Whether no link was met."""
 
 
 class Looker:
@@ -41,7 +43,7 @@ class Looker:
         self._files: dict[str, FoundFile | None] = {}
         self._resolved: dict[str, str] = {}
         self._entries: dict[str, list[str]] = {}
-        self._watched: dict[str, frozenset[str]] = {}
+        self._ways: dict[str, tuple[frozenset[str], bool]] = {}
         self._filesystems: dict[str, int | None] = {}
         self._nodes_of_copy: Mapping[str, tuple[FileType, tuple[int, int] | None]] | None = None
 
@@ -56,8 +58,10 @@ class Looker:
                 files.append(found)
             if found is None or found.is_link:
                 # Its links may be turned elsewhere, and what they lead to may come and go.
-                trail.folders |= self._folders_on_the_way(path)
-        return Look(files=tuple(files), folders=frozenset(trail.folders))
+                self._follow(path, trail)
+            if found is not None and found.is_link:
+                trail.plain = False
+        return Look(files=tuple(files), folders=frozenset(trail.folders), plain=trail.plain)
 
     def examine(self, path: str) -> FoundFile | None:
         """Give what a path leads to, or None if there is nothing."""
@@ -67,6 +71,14 @@ class Looker:
             except OSError:
                 self._files[path] = None
         return self._files[path]
+
+    def is_entry(self, path: str) -> bool:
+        """Say whether there is something, be it a link that leads nowhere."""
+        try:
+            self._root.lstat(path)
+        except OSError:
+            return False
+        return True
 
     def _examined(self, path: str) -> FoundFile:
         target, links, status = self._resolve(path)
@@ -115,11 +127,11 @@ class Looker:
                 self._expand_wildcard(at, segment, segments[i + 1 :], trail)
                 return
             at = f"{at}/{globs.unescape(segment)}"
-        trail.folders |= self._folders_on_the_way(at.rpartition("/")[0])
+        self._follow(at.rpartition("/")[0], trail)
         trail.paths.append(at)
 
     def _expand_wildcard(self, at: str, segment: str, rest: list[str], trail: _Trail) -> None:
-        trail.folders |= self._folders_on_the_way(at)
+        self._follow(at, trail)
         for name in self._names(at, segment):
             # As in a shell, a hidden file is only found by a pattern that begins with a dot.
             hidden = name.startswith(".") and not segment.startswith(".")
@@ -153,17 +165,19 @@ class Looker:
         except OSError:
             return False
 
-    def _folders_on_the_way(self, path: str) -> frozenset[str]:
-        """Give the folders in which a change could let the path lead elsewhere.
+    def _follow(self, path: str, trail: _Trail) -> None:
+        """Add the folders in which a change could let the path lead elsewhere.
 
         These are the folder itself, or the deepest one that exists: there the next will appear;
         and those of all links.
         """
-        if path not in self._watched:
+        if path not in self._ways:
             walk = self._root.walk(path)
             deepest = walk.at if self._is_folder(walk.at) else _parent(walk.at)
-            self._watched[path] = frozenset({deepest, *map(_parent, walk.links)})
-        return self._watched[path]
+            self._ways[path] = frozenset({deepest, *map(_parent, walk.links)}), not walk.links
+        folders, plain = self._ways[path]
+        trail.folders |= folders
+        trail.plain = trail.plain and plain
 
     def _type_and_number(
         self, target: str, status: os.stat_result

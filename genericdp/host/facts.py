@@ -10,7 +10,7 @@ from genericdp.host.devicefiles import Looker
 from genericdp.host.sysdevices import SysDevices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator
 
     from genericdp.devices.sysdevice import SysDevice
     from genericdp.host.root import Root
@@ -23,43 +23,45 @@ class HostFacts:
     """Answers from a root, and remembers them until it is told to forget."""
 
     def __init__(self, root: Root) -> None:
-        self.guard: Guard = lambda _, read: read()
-        """Called for each read that may hang."""
         self.awaiting: Collection[str] = ()
         """Devices that have just appeared and that udev has yet to record."""
         self._root = root
-        self._devices = SysDevices(root, guard=lambda path, read: self.guard(path, read))
+        self._devices = SysDevices(root)
         self._texts: dict[str, dict[str, str | None]] = {}
         """By the device whose attribute it is; empty: of no device."""
         self._readers: dict[str, set[str]] = {}
         """By a device, those whose attributes are read through links that lead to it."""
         self._troubles: dict[str, str] = {}
-        self._decisions: dict[str, dict[int, tuple[object, bool]]] = {}
+        self._members: dict[str, tuple[SysDevice, ...]] = {}
 
-    def forget(self, syspath: str) -> None:
-        """Ask the host again about a device, and about all files outside sysfs."""
+    @property
+    def guard(self) -> Guard:
+        """Called for each read that may hang."""
+        return self._devices.guard
+
+    @guard.setter
+    def guard(self, guard: Guard) -> None:
+        # It is not this object that the devices know: a cycle would outlive a full look.
+        self._devices.guard = guard
+
+    def forget(self, syspath: str) -> tuple[str, ...]:
+        """Ask the host again about a device, and about all files outside sysfs.
+
+        Gives it and all whose attributes are read through a link to it.
+        """
+        before = self._devices.get(syspath)
         self._devices.forget(syspath)
+        for device in (before, self._devices.get(syspath)):
+            self._members.pop("" if device is None else device.subsystem, None)
         concerned = (syspath, *self._readers.pop(syspath, ()))
         for owner in (*concerned, ""):
             for path in self._texts.pop(owner, {}):
                 self._troubles.pop(path, None)
-        # What sits on it may be decided otherwise now.
-        folders = tuple(f"{one}/" for one in concerned)
-        for one in [one for one in self._decisions if f"{one}/".startswith(folders)]:
-            del self._decisions[one]
+        return concerned
 
-    def forget_record(self, name: str) -> None:
-        """Ask again about the devices that a file of the udev database is about."""
-        for syspath in self._devices.syspaths_of_record(name):
-            self.forget(syspath)
-
-    def decided(self, syspath: str, by: object, decide: Callable[[], bool]) -> bool:
-        """Decide, unless that has been done since an event told of the device or its ancestors."""
-        decisions = self._decisions.setdefault(syspath, {})
-        # With what decided, so that its id is not given to another one meanwhile.
-        if id(by) not in decisions:
-            decisions[id(by)] = (by, decide())
-        return decisions[id(by)][1]
+    def syspaths_of_record(self, name: str) -> tuple[str, ...]:
+        """Give the devices that a file of the udev database is about."""
+        return self._devices.syspaths_of_record(name)
 
     def awaited(self, syspath: str) -> bool:
         """Say whether udev has yet to record a device that has just appeared."""
@@ -78,7 +80,9 @@ class HostFacts:
 
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
         """Give the devices of a subsystem, in natural order of their syspaths."""
-        return self._devices.members(subsystem)
+        if subsystem not in self._members:
+            self._members[subsystem] = self._devices.members(subsystem)
+        return self._members[subsystem]
 
     def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
         """Give those of them that lie below a folder."""

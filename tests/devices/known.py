@@ -10,7 +10,7 @@ from genericdp.devices.sysdevice import SysDevice
 from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 ROOT = "/sys/devices/pci0000:00"
 
@@ -100,9 +100,6 @@ class Known:
 
     def trouble(self, path: str) -> str:
         return self.troubles.get(path, "")
-
-    def decided(self, syspath: str, by: object, decide: Callable[[], bool]) -> bool:
-        return decide()
 
     def awaited(self, syspath: str) -> bool:
         return False

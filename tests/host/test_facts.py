@@ -127,26 +127,16 @@ def test_an_attribute_behind_a_link_is_read_again_when_its_own_device_changes(
     tree.link(f"{CARD[1:]}/parent", GPU)
     tree.link(f"{CARD[1:]}/to", f"{GPU}/parts")
     tree.write(f"{GPU[1:]}/parts/serial", "0x1002\n")
-    facts, made = HostFacts(tree.root), 0
-
-    def decide() -> bool:
-        nonlocal made
-        made += 1
-        return facts.attribute(CARD, name) == "0x10de"
-
-    assert not facts.decided(CARD, tree, decide)
-    for file in ("vendor", "parts/serial"):
-        tree.write(f"{GPU[1:]}/{file}", "0x10de\n")
-    facts.forget("/sys/devices/virtual/misc/other")
-    assert not facts.decided(CARD, tree, decide)
-    assert made == 1
-    facts.forget(GPU)
-    assert facts.attribute(CARD, name) == "0x10de"
-    assert facts.decided(CARD, tree, decide)
-    for file in ("vendor", "parts/serial"):
-        tree.write(f"{GPU[1:]}/{file}", "0x8086\n")
-    facts.forget(GPU)
-    assert not facts.decided(CARD, tree, decide), "and at the next event too"
+    facts = HostFacts(tree.root)
+    assert facts.attribute(CARD, name) == "0x1002"
+    for text in ("0x10de", "0x8086"):
+        before = facts.attribute(CARD, name)
+        for file in ("vendor", "parts/serial"):
+            tree.write(f"{GPU[1:]}/{file}", f"{text}\n")
+        assert CARD not in facts.forget("/sys/devices/virtual/misc/other")
+        assert facts.attribute(CARD, name) == before
+        assert CARD in facts.forget(GPU), "whoever asked has to know"
+        assert facts.attribute(CARD, name) == text
 
 
 def test_an_attribute_behind_a_link_to_what_is_no_ancestor(tree: Tree) -> None:
@@ -171,34 +161,6 @@ def test_links_and_globs(tree: Tree) -> None:
     assert facts.paths("/sys/bus/pci/devices/*/drm/card[0-9]") == ()
     assert facts.paths(f"{GPU}/drm/card*") == (CARD,)
     assert facts.paths("/sys/kernel/iommu_groups/*/type") == ("/sys/kernel/iommu_groups/20/type",)
-
-
-def test_a_decision_holds_until_the_device_or_an_ancestor_is_told_of(tree: Tree) -> None:
-    facts = HostFacts(tree.root)
-    made: list[str] = []
-
-    def decide(syspath: str, by: object = "selector") -> bool:
-        def fits() -> bool:
-            made.append(syspath)
-            return True
-
-        return facts.decided(syspath, by, fits)
-
-    for _ in range(2):
-        assert decide(GPU)
-        assert decide(CARD)
-    assert made == [GPU, CARD]
-    facts.forget(CARD)
-    decide(GPU)
-    decide(CARD)
-    assert made == [GPU, CARD, CARD]
-    facts.forget(GPU)
-    decide(GPU)
-    decide(CARD)
-    assert made == [GPU, CARD, CARD, GPU, CARD]
-    decide(CARD, by="another selector")
-    assert made[-1] == CARD
-    assert len(made) == 6
 
 
 def test_devices_below_a_folder(tree: Tree) -> None:
@@ -235,7 +197,8 @@ def test_only_a_new_device_without_a_record_is_awaited(tree: Tree) -> None:
     waits = facts.awaited(CARD)
     assert waits
     tree.write("run/udev/data/c226:0", "E:ID_PATH=pci-0000:0a:00.0\n")
-    facts.forget_record("c226:0")
+    assert facts.syspaths_of_record("c226:0") == (CARD,)
+    facts.forget(CARD)
     assert not facts.awaited(CARD)
     device = facts.device(CARD)
     assert device is not None

@@ -1,0 +1,210 @@
+"""What has been decided about candidates, until something changes that it was decided by.
+
+While something is decided, every question to the host is noted. An answer about the thing's own
+folder of sysfs, and about those above it, is taken to be the same until an event tells of one of
+them; what its globs found, until that is something else; any other answer, until asking again
+gives another one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from genericdp.foldermap import FolderMap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator
+
+    from genericdp.devices.sysdevice import Facts, SysDevice
+
+T = TypeVar("T")
+
+
+class Question(NamedTuple):
+    """What was asked of the host beyond the folders of the thing itself."""
+
+    method: str
+    """Of ``Facts``, with one argument."""
+    about: str
+
+
+class _Unit(NamedTuple):
+    """One decision: where it is kept."""
+
+    part: dict[str, Any]
+    key: str
+
+
+@dataclass(slots=True)
+class Notes:
+    """What was asked while something was decided."""
+
+    about: str
+    """Its syspath, or its path if it has none."""
+    folders: set[str] = field(default_factory=set)
+    """Those whose whole content counts."""
+    others: set[str] = field(default_factory=set)
+    """Devices that the thing does not sit on."""
+    globs: set[str] = field(default_factory=set)
+    questions: dict[Question, object] = field(default_factory=dict)
+    """With the answers."""
+
+    def note_device(self, syspath: str) -> None:
+        """Take note that a device was asked about."""
+        if not self._is_own(syspath) and not any(
+            f"{syspath}/".startswith(f"{folder}/") for folder in self.folders
+        ):
+            self.others.add(syspath)
+
+    def note_answer(self, method: str, path: str, answer: object) -> None:
+        """Take note of what was answered about a file or link."""
+        if not self._is_own(path.rpartition("/")[0]):
+            self.questions[Question(method, path)] = answer
+
+    def _is_own(self, syspath: str) -> bool:
+        if not syspath.startswith("/sys/devices/"):
+            return False
+        return self.about == syspath or self.about.startswith(f"{syspath}/")
+
+
+class Memory:
+    """Decisions in named parts. A part is a plain dict, so that a look into it costs nothing."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Hashable, dict[str, Any]] = {}
+        self._about: FolderMap[_Unit] = FolderMap()
+        self._within: dict[str, list[_Unit]] = {}
+        self._globs: dict[str, list[_Unit]] = {}
+        self._answers: dict[Question, tuple[object, list[_Unit]]] = {}
+        self.orders: dict[str, list[Any]] = {}
+        """Lists as they were sorted last."""
+        self.excluded: dict[str, Any] = {}
+        """What each resource excluded in the last pass."""
+
+    def part(self, *name: Hashable) -> dict[str, Any]:
+        """Give the decisions of one kind, to be read only."""
+        return self._parts.setdefault(name, {})
+
+    def keep(self, part: dict[str, Any], key: str, decision: object, notes: Notes) -> None:
+        """Keep a decision until something changes that was asked for it."""
+        part[key] = decision
+        unit = _Unit(part, key)
+        for syspath in (notes.about, *notes.others):
+            self._about.add(syspath, unit)
+        for folder in notes.folders:
+            self._within.setdefault(folder, []).append(unit)
+        for glob in notes.globs:
+            self._globs.setdefault(glob, []).append(unit)
+        for question, answer in notes.questions.items():
+            known, units = self._answers.get(question, (answer, []))
+            if known != answer:  # it has changed since it was asked in this very pass
+                _drop(units)
+                units = []
+            units.append(unit)
+            self._answers[question] = (answer, units)
+
+    def forget(self, syspaths: Iterable[str], globs: Iterable[str], facts: Facts) -> None:
+        """Forget what was decided by these devices, by what these globs found, by other answers."""
+        for syspath in syspaths:
+            _drop(self._about.take(syspath))
+            for folder in _upwards(syspath):
+                _drop(self._within.pop(folder, ()))
+        for glob in globs:
+            _drop(self._globs.pop(glob, ()))
+        for question, (answer, units) in list(self._answers.items()):
+            if getattr(facts, question.method)(question.about) != answer:
+                _drop(units)
+                del self._answers[question]
+
+
+def _drop(units: Iterable[_Unit]) -> None:
+    for part, key in units:
+        part.pop(key, None)
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]
+
+
+class NotedFacts:
+    """Facts whose every answer is noted, as long as something takes notes."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self.notes: Notes | None = None
+
+    def deciding(self, notes: Notes, decide: Callable[[], T]) -> T:
+        """Decide something and take notes meanwhile."""
+        self.notes = notes
+        try:
+            return decide()
+        finally:
+            self.notes = None
+
+    def device(self, syspath: str) -> SysDevice | None:
+        """Give the device of a folder, or None if there is none."""
+        self._note_device(syspath)
+        return self._facts.device(syspath)
+
+    def ancestors(self, device: SysDevice) -> Iterator[SysDevice]:
+        """Give the devices that it sits on, the nearest first."""
+        self._note_device(device.syspath)
+        return self._facts.ancestors(device)
+
+    def members(self, subsystem: str) -> tuple[SysDevice, ...]:
+        """Give the devices of a subsystem, in natural order of their syspaths."""
+        answer = self._facts.members(subsystem)
+        if self.notes is not None:
+            self.notes.questions[Question("members", subsystem)] = answer
+        return answer
+
+    def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
+        """Give those of them that lie below a folder."""
+        self._note_device(folder)
+        if self.notes is not None:
+            self.notes.folders.add(folder)
+        return self._facts.below(folder, subsystem)
+
+    def subsystems(self) -> tuple[str, ...]:
+        """Give the names of all subsystems."""
+        return self._facts.subsystems()
+
+    def attribute(self, syspath: str, name: str) -> str | None:
+        """Give the text of an attribute file below a device, stripped."""
+        self._note_device(syspath)
+        return self._facts.attribute(syspath, name)
+
+    def link(self, path: str) -> str | None:
+        """Give the last part of what a link leads to."""
+        return self._answered("link", path, self._facts.link(path))
+
+    def text(self, path: str) -> str | None:
+        """Give a file's content, stripped; at most 1 MiB."""
+        return self._answered("text", path, self._facts.text(path))
+
+    def paths(self, pattern: str) -> tuple[str, ...]:
+        """Give the paths that a glob finds, whatever they are."""
+        answer = self._facts.paths(pattern)
+        if self.notes is not None:
+            self.notes.questions[Question("paths", pattern)] = answer
+        return answer
+
+    def trouble(self, path: str) -> str:
+        """Say why a file could not be read; empty if it is not there or was read."""
+        return self._answered("trouble", path, self._facts.trouble(path))
+
+    def awaited(self, syspath: str) -> bool:
+        """Say whether udev has yet to record a device that has just appeared."""
+        return self._facts.awaited(syspath)
+
+    def _note_device(self, syspath: str) -> None:
+        if self.notes is not None:
+            self.notes.note_device(syspath)
+
+    def _answered(self, method: str, path: str, answer: T) -> T:
+        if self.notes is not None:
+            self.notes.note_answer(method, path, answer)
+        return answer

@@ -1,0 +1,152 @@
+"""What the globs have found, until something tells that an entry or a device has changed."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from genericdp import glob
+from genericdp.foldermap import FolderMap
+from genericdp.natural import natural_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from genericdp.devices.inventory import FoundFile, Look
+    from genericdp.host.devicefiles import Looker
+
+
+class Looks:
+    """Remembers looks at globs.
+
+    It is right as long as it is told of every entry that comes, goes or changes in ``folders``,
+    and of every event of a device. What nothing tells of, it does not remember.
+    """
+
+    def __init__(self) -> None:
+        self.folders: set[str] = set()
+        """Where a change could change a look."""
+        self._looks: dict[str, Look] = {}
+        self._untold: set[str] = set()
+        """The globs whose looks are not remembered."""
+        self._wide: dict[str, dict[str, None]] = {}
+        """By a folder, the globs for which more than one entry of it counts."""
+        self._ways: set[str] = set()
+        """The folders in which the globs lead somewhere, whether they exist or not."""
+        self._devices: FolderMap[str] = FolderMap()
+        """The paths of the files of devices."""
+        self._unknown: dict[str, dict[str, None]] = {}
+        """The paths of nodes that sysfs does not know, by type and number."""
+
+    def get(self, pattern: str) -> Look | None:
+        """Give what a glob has found, if that is known."""
+        return self._looks.get(pattern)
+
+    def keep(self, pattern: str, look: Look) -> None:
+        """Remember a look."""
+        self.folders |= look.folders
+        if not _is_told(pattern, look):
+            self._untold.add(pattern)
+            return
+        self._looks[pattern] = look
+        # No links are in sysfs' own folders, and an event tells of each device.
+        ways = (_folder_of(pattern), *look.folders)
+        self._ways.update(way for way in ways if not way.startswith("/sys/devices/"))
+        if glob.has_wildcard(pattern) or not look.plain:
+            for folder in (*look.folders, *(_parent(one.path) for one in look.files)):
+                self._wide.setdefault(folder, {})[pattern] = None
+        for file in look.files:
+            self._index(file)
+
+    def _index(self, file: FoundFile) -> None:
+        syspath = file.identity.syspath
+        if syspath is not None:
+            if file.path not in self._devices.of(syspath):
+                self._devices.add(syspath, file.path)
+        elif file.identity.device_number is not None:
+            self._unknown.setdefault(file.key, {})[file.path] = None
+
+    def paths_of(self, syspath: str, key: str) -> list[str]:
+        """Give the paths whose files an event of a device is about; ``key`` is its node's."""
+        return [*self._devices.take(syspath), *self._unknown.pop(key, ())]
+
+    def renew(self, paths: Iterable[str], looker: Looker) -> set[str]:
+        """Look again at entries that may have changed; give the globs that find something else."""
+        changed, self._untold = self._untold, set()
+        for path in paths:
+            if self._leads_through(path):
+                changed |= self._looks.keys()
+                self._forget_all()
+                break
+            for pattern in self._concerned(path):
+                before = self._looks[pattern]
+                now = _amended(pattern, before, path, looker)
+                if now is before:
+                    continue
+                changed.add(pattern)
+                if now is None:
+                    del self._looks[pattern]
+                else:
+                    self._looks[pattern] = now
+            file = looker.examine(path)
+            if file is not None:
+                self._index(file)
+        return changed
+
+    def _leads_through(self, path: str) -> bool:
+        """Say whether the path is that of a folder through which a glob leads."""
+        return any(way == path or way.startswith(f"{path}/") for way in self._ways)
+
+    def _concerned(self, path: str) -> list[str]:
+        globs = [glob.escape(path), *self._wide.get(_parent(path), ())]
+        return [one for one in dict.fromkeys(globs) if one in self._looks]
+
+    def _forget_all(self) -> None:
+        self._looks.clear()
+        self._wide.clear()
+        self._unknown.clear()
+        self._devices = FolderMap()
+
+
+def _is_told(pattern: str, look: Look) -> bool:
+    """Say whether there are events of what could change a look: inotify tells none of sysfs."""
+    if pattern.startswith("/sys/devices/") and not glob.has_wildcard(pattern):
+        # A file of a device may come without an event of its own.
+        return look.plain and bool(look.files)
+    return not any(f"{folder}/".startswith(("/sys/", "/proc/")) for folder in look.folders)
+
+
+def _amended(pattern: str, look: Look, path: str, looker: Looker) -> Look | None:
+    """Give the look with the path as it is now, the same if nothing changed; None: look anew."""
+    folder, _, segment = pattern.rpartition("/")
+    here, _, name = path.rpartition("/")
+    if not look.plain or glob.has_wildcard(folder) or glob.unescape(folder) != here:
+        return None
+    hidden = name.startswith(".") and not segment.startswith(".")
+    if hidden or not glob.matches(segment, name):
+        return look
+    file = looker.examine(path)
+    if file is None:
+        if looker.is_entry(path):
+            return None  # a link that leads nowhere
+    elif file.is_link:
+        return None
+    at = bisect_left(look.files, natural_key(path), key=lambda one: natural_key(one.path))
+    there = [one for one in look.files[at : at + 1] if one.path == path]
+    now = [] if file is None else [file]
+    if now == there:
+        return look
+    return replace(look, files=(*look.files[:at], *now, *look.files[at + len(there) :]))
+
+
+def _folder_of(pattern: str) -> str:
+    """Give the folder in which the pattern begins to look, as far as that is written out."""
+    folder = _parent(pattern)
+    while glob.has_wildcard(folder):
+        folder = _parent(folder)
+    return glob.unescape(folder)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"

@@ -1,0 +1,116 @@
+"""What is remembered of the host from one pass to the next, and a pass that adds to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from operator import is_not
+from typing import TYPE_CHECKING, TypeVar
+
+from genericdp.devices.remembering import Memory
+from genericdp.host.facts import HostFacts
+from genericdp.host.looks import Looks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from genericdp.devices.inventory import Look
+    from genericdp.host.devicefiles import Looker
+    from genericdp.host.root import Root
+    from genericdp.model import Resource
+
+T = TypeVar("T")
+
+CHANGED_FILES = "changed device files"
+"""What is said to hang when a look at one of them does."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One pass in a thread, and what it is looking at just now."""
+
+    looker: Looker
+    looks: Looks
+    hanging: frozenset[str]
+    now: Callable[[], float]
+    at: tuple[str, float] | None = None
+    """The glob or file, and since when it is being looked at."""
+
+    def look(self, pattern: str) -> Look | None:
+        """Look at a glob, unless what it finds is known; None if it is known to hang."""
+        if pattern in self.hanging:
+            return None
+        look = self.looks.get(pattern)
+        if look is None:
+            look = self._looking(pattern, partial(self.looker.look, pattern))
+            self.looks.keep(pattern, look)
+        return look
+
+    def renew(self, paths: Collection[str]) -> set[str]:
+        """Look again at entries that may have changed; give the globs that find something else."""
+        return self._looking(CHANGED_FILES, lambda: self.looks.renew(paths, self.looker))
+
+    def read(self, path: str, read: Callable[[], str]) -> str:
+        """Read a file; raises TimeoutError if it is known to hang."""
+        if path in self.hanging:
+            raise TimeoutError("reading it does not end")
+        return self._looking(path, read)
+
+    def _looking(self, what: str, look: Callable[[], T]) -> T:
+        """Tell what is being looked at meanwhile."""
+        # No context manager: that costs three times as much, 20,000 times in a pass.
+        outer, self.at = self.at, (what, self.now())
+        try:
+            return look()
+        finally:
+            self.at = outer and (outer[0], self.now())
+
+    def stuck(self, seconds: float) -> str:
+        """Give what has been looked at for longer than that, if anything."""
+        at = self.at  # read once: the thread goes on meanwhile
+        return at[0] if at is not None and self.now() - at[1] > seconds else ""
+
+
+@dataclass(slots=True)
+class Stale:
+    """What has to be asked again."""
+
+    syspaths: set[str] = field(default_factory=set)
+    records: set[str] = field(default_factory=set)
+    paths: set[str] = field(default_factory=set)
+    all_files: bool = False
+
+
+class Known:
+    """What is remembered of the host from one pass to the next."""
+
+    def __init__(self, root: Root) -> None:
+        self.facts = HostFacts(root)
+        self.looks = Looks()
+        self.memory = Memory()
+        self.resources: tuple[Resource, ...] = ()
+        """Those that the memory is about."""
+
+    def forget(self, stale: Stale, run: Run) -> None:
+        """Forget what is stale, and all that was decided by it."""
+        if stale.all_files:
+            self.looks, self.memory = Looks(), Memory()
+            run.looks = self.looks
+        told = set(stale.syspaths)
+        for name in stale.records:
+            told.update(self.facts.syspaths_of_record(name))
+        paths = set(stale.paths)
+        concerned: set[str] = set()
+        for syspath in told:
+            concerned.update(self.facts.forget(syspath))
+            device = self.facts.device(syspath)
+            paths |= {syspath, *self.looks.paths_of(syspath, "" if device is None else device.key)}
+            if device is not None and device.device_file:
+                paths.add(device.device_file)
+        self.memory.forget(concerned, run.renew(paths), self.facts)
+
+    def serve(self, resources: Sequence[Resource]) -> None:
+        """Forget what was decided about other resources."""
+        if len(resources) != len(self.resources) or any(map(is_not, resources, self.resources)):
+            self.memory = Memory()
+            self.resources = tuple(resources)

@@ -1,0 +1,205 @@
+"""Whatever changes: a pass that remembers gives what one that knows nothing gives."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from genericdp.discovery import discover
+from genericdp.host.devicefiles import Looker
+from genericdp.host.facts import HostFacts
+from genericdp.known import Known, Run, Stale
+from genericdp.model import (
+    DeviceNodes,
+    Hardware,
+    Selector,
+    UdevSelector,
+    UsbSelector,
+    ValueKind,
+    ValueSource,
+)
+from genericdp.template import parse
+from tests.changing import PLACES, Changing, Told
+from tests.devices.making import inject, nodes, resource
+
+if TYPE_CHECKING:
+    from genericdp.devices.offers import Offer
+    from genericdp.discovery import Discovery
+
+INFORMATION = ValueSource(
+    kind=ValueKind.FILE, source=parse("/proc/driver/$(usb.port)"), regex="([0-9]+)"
+)
+NEIGHBOUR = ValueSource(kind=ValueKind.LINK, source=parse("$(device.syspath)/../../../video*/*"))
+
+
+def of_tty(**keys: tuple[str, ...]) -> UdevSelector:
+    return UdevSelector(subsystem=("tty",), **keys)  # type: ignore[arg-type]
+
+
+RESOURCES = (
+    resource(
+        "links",
+        "/dev/serial/by-id/*",
+        id="$(usb.serial:-none)",
+        exclude=["/dev/out/*"],
+        given=inject(nodes("$(device.path)"), nodes("/dev/control", optional=True)),
+        forget_after_seconds=3,
+    ),
+    resource(
+        "kinds",
+        Selector(candidates=UdevSelector(subsystem=("tty",), properties={"ID_KIND": ("a*",)})),
+        given=inject(
+            nodes("$(device.path)"),
+            DeviceNodes(subsystem="video4linux", optional=True),
+            nodes("/dev/aux/$(device.name)*", optional=True),
+            env={"SERIAL": "$(usb.serial)", "KIND": "$(property.ID_KIND)"},
+        ),
+    ),
+    resource(
+        "values",
+        Selector(candidates=of_tty(), values={"information": ("2",)}),
+        values={"information": INFORMATION},
+        given=inject(nodes("$(device.path)"), env={"I": "$(value.information)"}),
+    ),
+    resource("paths", "/dev/ttyUSB[0-2]", "/dev/*/ttyUSB*", exclude=["/dev/out/*"]),
+    resource(
+        "neighbours",
+        Selector(
+            candidates=of_tty(name=("ttyUSB3",)),
+            hardware=Hardware(usb=UsbSelector(vendor=("0403",), serial=("S", "T"))),
+        ),
+        values={"neighbour": NEIGHBOUR},
+        given=inject(nodes("$(device.path)"), env={"N": "$(value.neighbour:-none)"}),
+    ),
+    resource(
+        "usb",
+        Selector(candidates=UsbSelector(vendor=("0403",))),
+        given=inject(nodes("/dev/$(device.name)", optional=True), env={"N": "$(device.numa:-x)"}),
+    ),
+    resource("rest", "/dev/*", "/dev/video*", exclude=["/dev/out/*"]),
+)
+
+
+class Pass:
+    """One way to run passes: what it knows, and what it has offered."""
+
+    def __init__(self, changing: Changing) -> None:
+        self._root = changing.tree.root
+        self._known = Known(self._root)
+
+    def run(self, told: Told, previous: dict[str, Offer], now: float) -> Discovery:
+        """As ``Discoverer`` does it, without threads."""
+        stale = Stale(syspaths=told.syspaths, records=told.records, paths=told.paths)
+        self._known.serve(RESOURCES)
+        run = Run(Looker(self._root), self._known.looks, frozenset(), lambda: now)
+        self._known.forget(stale, run)
+        return discover(
+            RESOURCES,
+            run.look,
+            facts=self._known.facts,
+            node_name="n",
+            previous=previous,
+            now=now,
+            memory=self._known.memory,
+        )
+
+
+place = st.sampled_from(PLACES)
+minor = st.integers(0, 5)
+
+
+class Passes(RuleBasedStateMachine):
+    """What changes between two passes is drawn at random; several things at once too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folder = tempfile.TemporaryDirectory()
+        self.host = Changing(Path(self._folder.name))
+        self.incremental = Pass(self.host)
+        self.offers: dict[str, Offer] = {}
+        self.now = 0.0
+
+    def teardown(self) -> None:
+        self._folder.cleanup()
+
+    @rule(place=place, serial=st.sampled_from("STx"))
+    def plug(self, place: int, serial: str) -> None:
+        self.host.plug(place, serial=serial)
+
+    @rule(place=place)
+    def unplug(self, place: int) -> None:
+        self.host.unplug(place)
+
+    @rule(place=place, minor=minor)
+    def renumber(self, place: int, minor: int) -> None:
+        self.host.renumber(place, minor)
+
+    @rule(place=place, there=st.booleans())
+    def change_camera(self, place: int, there: bool) -> None:
+        (self.host.add_camera if there else self.host.drop_camera)(place)
+
+    @rule(
+        place=place,
+        what=st.sampled_from([("serial", "S"), ("serial", "T"), ("idVendor", "1a86")]),
+    )
+    def change_attribute(self, place: int, what: tuple[str, str]) -> None:
+        self.host.set_attribute(place, *what)
+
+    @rule(node=st.sampled_from(["0", "1", "-1"]), online=st.sampled_from(["0", "0-1"]))
+    def change_numa_node(self, node: str, online: str) -> None:
+        self.host.set_numa_node(node, online)
+
+    @rule(minor=minor, text=st.sampled_from(["", "a", "ab", "b"]))
+    def record(self, minor: int, text: str) -> None:
+        self.host.record(minor, text)
+
+    @rule(place=place, text=st.sampled_from("123"))
+    def change_outside(self, place: int, text: str) -> None:
+        self.host.write_outside(place, text)
+
+    @rule(
+        name=st.sampled_from(["ttyUSB0", "ttyUSB1", "control", "aux/ttyUSB1x", "1-0", "aux/odd"]),
+        there=st.booleans(),
+    )
+    def change_file(self, name: str, there: bool) -> None:
+        (self.host.touch if there else self.host.vanish)(f"dev/{name}")
+
+    @rule(
+        name=st.sampled_from(["out/a", "serial/by-id/x", "aux/ttyUSB9", "ttyUSB1", "loop"]),
+        to=st.sampled_from(["/dev/ttyUSB0", "/dev/ttyUSB1", "/dev/nothing", "/dev/loop"]),
+    )
+    def turn_link(self, name: str, to: str) -> None:
+        if name != "serial/by-id/x" or (self.host.tree.folder / "dev/serial/by-id").is_dir():
+            self.host.turn(f"dev/{name}", to)
+
+    @rule(kept=st.booleans())
+    def replace_folder(self, *, kept: bool) -> None:
+        self.host.replace_folder(kept=kept)
+
+    @rule(seconds=st.sampled_from([0.5, 2.0, 5.0]))
+    def run_a_pass(self, seconds: float) -> None:
+        self.now += seconds
+        found = self.incremental.run(self.host.told, self.offers, self.now)
+        self.host.told = Told()
+        fresh = discover(
+            RESOURCES,
+            Looker(self.host.tree.root).look,
+            facts=HostFacts(self.host.tree.root),
+            node_name="n",
+            previous=self.offers,
+            now=self.now,
+        )
+        assert found.offers == fresh.offers
+        for name, offer in fresh.offers.items():
+            assert list(found.offers[name].offered) == list(offer.offered)
+        assert (found.due, found.empty_globs) == (fresh.due, fresh.empty_globs)
+        self.offers = found.offers
+
+
+TestPasses = Passes.TestCase
+TestPasses.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
