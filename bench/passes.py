@@ -27,11 +27,12 @@ from genericdp.model import (
     UsbSelector,
 )
 from genericdp.observed import until
-from genericdp.supervisor import Supervisor
+from genericdp.supervisor import Pace, Supervisor
 from genericdp.template import parse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
     from bench.nodes import Nodes
     from bench.sides import Bench
 
@@ -39,6 +40,8 @@ _PLACE = Place(file="bench.yaml", line=1, column=1)
 _GOAL_OF_FIRST, _GOAL_OF_EVENT, _GOAL_OF_LAG, _GOAL_HERE = 1000.0, 10.0, 20.0, 20.0
 _MANY = 10_000
 _TICK_SECONDS = 0.002
+_FULL_LOOK_SECONDS = 4.0
+"""More often than in earnest, so that one need not be waited for."""
 _USB = {
     10: UsbSelector(serial=("A000012?",)),
     111: UsbSelector(vendor=("1a86",)),
@@ -123,9 +126,9 @@ class _Lag:
 
 
 async def _lags(bench: Bench, rounds: int) -> AsyncIterator[Line]:
-    coming, event = _Lag(), _Lag()
+    coming, event, again = _Lag(), _Lag(), _Lag()
     with nodes(1, bench.scratch) as host:
-        async with _supervised(bench, host.root) as supervisor, _watched(coming, event):
+        async with _supervised(bench, host.root) as supervisor, _watched(coming, event, again):
             await _offered(supervisor, 1)
             await asyncio.to_thread(host.describe, range(1, _MANY))
             coming.begin()
@@ -138,7 +141,14 @@ async def _lags(bench: Bench, rounds: int) -> AsyncIterator[Line]:
                 await asyncio.to_thread(host.remove, number)
                 await _offered(supervisor, _MANY - number)
                 event.end()
-    for what, lag in ((f"{_MANY} nodes come", coming), (f"one of {_MANY} goes", event)):
+            again.begin()
+            await asyncio.sleep(2 * _FULL_LOOK_SECONDS)
+            again.end()
+    for what, lag in (
+        (f"{_MANY} nodes come", coming),
+        (f"one of {_MANY} goes", event),
+        (f"all {_MANY} are looked at", again),
+    ):
         yield Line(
             what=f"the loop is late while {what}",
             unit="ms",
@@ -158,7 +168,12 @@ async def _supervised(bench: Bench, root: Path) -> AsyncIterator[Supervisor]:
     """Run a supervisor on this loop; there is no kubelet."""
     folder = bench.scratch / "no-kubelet"
     folder.mkdir(exist_ok=True)
-    supervisor = Supervisor(root=Root(root), node_name="bench", kubelet=KubeletFolder(folder))
+    supervisor = Supervisor(
+        root=Root(root),
+        node_name="bench",
+        kubelet=KubeletFolder(folder),
+        pace=Pace(full_look=_FULL_LOOK_SECONDS),
+    )
     paths = Selector(candidates=PathSelector(globs=("/dev/genericdp-bench/thing-*",)))
     supervisor.resources.value = (_resource(paths),)
     async with asyncio.TaskGroup() as tasks:

@@ -15,6 +15,7 @@ from genericdp.devices.making import make
 from genericdp.devices.matching import match, path_globs, reads_properties
 from genericdp.devices.offers import next_to_forget
 from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
+from genericdp.garbage import without_collections
 from genericdp.host.devicefiles import Looker
 from genericdp.host.udevrecords import udevd_runs
 from genericdp.host.workers import start
@@ -175,16 +176,17 @@ class Discoverer:
         resources: Sequence[Resource],
         previous: Mapping[str, Offer],
     ) -> Discovery:
-        known.forget(stale, run)
-        found = discover(
-            resources,
-            run.look,
-            facts=known.facts,
-            node_name=self._node_name,
-            previous=previous,
-            now=self._now(),
-            memory=known.memory,
-        )
+        with without_collections():
+            known.forget(stale, run)
+            found = discover(
+                resources,
+                run.look,
+                facts=known.facts,
+                node_name=self._node_name,
+                previous=previous,
+                now=self._now(),
+                memory=known.memory,
+            )
         return replace(found, folders=frozenset(known.looks.folders))
 
     def _waiting(self, resources: Sequence[Resource]) -> dict[str, float]:

@@ -42,9 +42,7 @@ def listing(offer: Offer, before: Listing = NO_LISTING) -> Listing:
         else _listed(one, carried=carried)
         for device_id, one in offer.offered.items()
     }
-    return Listing(
-        offer=offer, entries=entries, whole=b"".join(entries.values()), carried=carried
-    )
+    return Listing(offer=offer, entries=entries, whole=b"".join(entries.values()), carried=carried)
 
 
 def relisted(offer: Offer, before: Listing, changed: Iterable[str]) -> Listing:

@@ -237,3 +237,28 @@ async def test_after_the_end_nothing_is_told(tmp_path: Path) -> None:
     changes.watch.close()
     assert changes.set(tmp_path) is False
     assert await changes.settled() == 0
+
+
+async def test_the_path_of_each_entry_is_told_before_the_change(tmp_path: Path) -> None:
+    """A folder that is watched under two names tells both; its own end may be anything."""
+    told: list[str | None] = []
+    changed = asyncio.Event()
+    watch = FolderWatch(changed.set, what="test folders", entry=told.append)
+    try:
+        folder, link = tmp_path / "folder", tmp_path / "link"
+        folder.mkdir()
+        link.symlink_to(folder)
+        watch.set_folders([str(folder), str(link)])
+        (folder / "new").touch()
+        async with asyncio.timeout(5):
+            await changed.wait()
+        assert set(told) == {f"{folder}/new", f"{link}/new"}
+        told.clear()
+        changed.clear()
+        (folder / "new").unlink()
+        folder.rmdir()
+        async with asyncio.timeout(5):
+            await changed.wait()
+        assert None in told
+    finally:
+        watch.close()

@@ -47,6 +47,8 @@ class Health:
         self._now = now
         self._prober = Prober(root, changed=self._probed, told=told, now=now, run_probes=run_probes)
         self._log = KernelLog(self._logged, open_log=open_log, now=now)
+        self._here: dict[str, Mapping[str, Device]] = {}
+        """What was there when a resource was watched last, by resource and id."""
         self._ids: dict[str, dict[str, str]] = {}
         """The devices that the kernel's log may name, by resource: key to id."""
         self._named: dict[str, dict[str, str]] = {}
@@ -63,23 +65,19 @@ class Health:
         appeared, and has its initial delay until then.
         """
         self._prober.watch(resource, devices, delayed=delayed)
+        before, self._here[resource] = self._here.get(resource), devices
         by_log = {one.key: one for one in devices.values() if _is_named(one)}
         if not by_log and resource not in self._ids:
             return
         self._ids[resource] = {one.key: one.id for one in by_log.values()}
-        appeared = {
-            key: one.initialized_usec / 1e6
-            for key, one in by_log.items()
-            if one.initialized_usec is not None
-        }
-        self._log.watch(resource, by_log.values(), appeared=appeared)
+        self._log.watch(resource, by_log.values(), appeared=self._appeared(by_log, before))
         self._take_log(resource)
 
     def forget(self, resource: str) -> None:
         """Watch nothing of a resource any more."""
         self._prober.forget(resource)
         self._log.forget(resource)
-        for known in (self._ids, self._named, self._pending):
+        for known in (self._here, self._ids, self._named, self._pending):
             known.pop(resource, None)
 
     def reason(self, resource: str, device_id: str) -> str:
@@ -121,6 +119,21 @@ class Health:
             self._log.close()
             if self._telling is not None:
                 self._telling.cancel()
+
+    def _appeared(
+        self, devices: Mapping[str, Device], before: Mapping[str, Device] | None
+    ) -> dict[str, float]:
+        """Say since when devices are there, as far as that is known; ``before``: at the last look.
+
+        What the log says of a device's place from before is about another one.
+        """
+        since = {}
+        for key, one in devices.items():
+            if one.initialized_usec is not None:
+                since[key] = one.initialized_usec / 1e6
+            elif before is not None and not _is_same(before.get(one.id), one):
+                since[key] = self._now()
+        return since
 
     async def _recoveries(self) -> None:
         """Look again when what the kernel said of a device is long enough ago."""
@@ -165,6 +178,12 @@ class Health:
         pending, self._pending = self._pending, {}
         for resource, ids in pending.items():
             self._changed(resource, {one: self.reason(resource, one) for one in ids})
+
+
+def _is_same(before: Device | None, device: Device) -> bool:
+    if before is None:
+        return False
+    return (before.key, before.identity) == (device.key, device.identity)
 
 
 def _is_named(device: Device) -> bool:

@@ -248,12 +248,15 @@ class Prober:
         one, index = job
         if self._current(one) is not one:
             return
-        before = self.reasons(one.resource).get(one.device.id, "")
+        state = one.states[index]
         one.enter(index, outcome, self._now())
-        reason = self._tell_reason(one)
         self._told(
             ProbeRun(resource=one.resource, device_id=one.device.id, index=index, outcome=outcome)
         )
+        if one.states[index] is state:
+            return  # as mostly: it is still well
+        before = self.reasons(one.resource).get(one.device.id, "")
+        reason = self._tell_reason(one)
         if reason != before:
             self._changed(one.resource, {one.device.id: reason})
 

@@ -23,18 +23,26 @@ class HostFacts:
     """Answers from a root, and remembers them until it is told to forget."""
 
     def __init__(self, root: Root) -> None:
-        self.guard: Guard = lambda _, read: read()
-        """Called for each read that may hang."""
         self.awaiting: Collection[str] = ()
         """Devices that have just appeared and that udev has yet to record."""
         self._root = root
-        self._devices = SysDevices(root, guard=lambda path, read: self.guard(path, read))
+        self._devices = SysDevices(root)
         self._texts: dict[str, dict[str, str | None]] = {}
         """By the device whose attribute it is; empty: of no device."""
         self._readers: dict[str, set[str]] = {}
         """By a device, those whose attributes are read through links that lead to it."""
         self._troubles: dict[str, str] = {}
         self._members: dict[str, tuple[SysDevice, ...]] = {}
+
+    @property
+    def guard(self) -> Guard:
+        """Called for each read that may hang."""
+        return self._devices.guard
+
+    @guard.setter
+    def guard(self, guard: Guard) -> None:
+        # It is not this object that the devices know: a cycle would outlive a full look.
+        self._devices.guard = guard
 
     def forget(self, syspath: str) -> tuple[str, ...]:
         """Ask the host again about a device, and about all files outside sysfs.

@@ -37,7 +37,7 @@ class SysDevices:
 
     def __init__(self, root: Root, *, guard: Guard = lambda _, read: read()) -> None:
         self._root = root
-        self._guard = guard
+        self.guard = guard
         self._troubles: dict[str, str] = {}
         self._devices: dict[str, SysDevice | None] = {}
         self._members: dict[str, tuple[str, ...]] = {}
@@ -208,11 +208,11 @@ class SysDevices:
         path = f"{folder}/{name}"
         if self._root.is_machine or self._is_plain(folder):
             try:
-                return self._guard(path, partial(self._content, path))
+                return self.guard(path, partial(self._content, path))
             except OSError as error:
                 if error.errno != errno.ELOOP:
                     raise
-        return self._guard(path, partial(self._content, self._root.resolve(path)[0]))
+        return self.guard(path, partial(self._content, self._root.resolve(path)[0]))
 
     def _content(self, path: str) -> str:
         # Without blocking: in a damaged copy a pipe may lie here, which nobody writes to.

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
-import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import pytest
 
@@ -18,9 +14,6 @@ from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.errors import GenericdpError
 from genericdp.host.root import Root
 from tests.fixtures.make_tree import serial_node
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 CONFIG = """\
 apiVersion: genericdp.io/v1alpha1
@@ -243,52 +236,3 @@ def test_what_podman_4_misreads_is_a_warning_with_what_it_needs(
         " --annotation=example.com/serial=ttyUSB0,ttyUSB1: there, replace it by"
         """ '--annotation="example.com/serial=ttyUSB0,ttyUSB1"'\n"""
     )
-
-
-@pytest.fixture
-def create(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
-    """Makes containers with podman, which are never started, and gives what it understood."""
-    if shutil.which("podman") is None:
-        pytest.skip("no podman here")
-    (tmp_path / "rootfs").mkdir()
-    name = f"genericdp-{uuid4().hex}"
-
-    def podman(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["podman", *words], capture_output=True, text=True, timeout=60, check=False
-        )
-
-    def create(*words: str) -> dict[str, Any]:
-        rootfs = str(tmp_path / "rootfs")
-        plain = ["create", "--name", name, "--network=none"]
-        if podman(*plain, "--rootfs", rootfs, "/bin/true").returncode:
-            pytest.skip("podman can make no container here")
-        podman("rm", name)
-        made = podman(*plain, *words, "--rootfs", rootfs, "/bin/true")
-        assert made.returncode == 0, made.stderr
-        inspected: list[dict[str, Any]] = json.loads(podman("inspect", name).stdout)
-        return inspected[0]
-
-    yield create
-    podman("rm", "--force", name)
-
-
-def test_podman_understands_the_arguments(create: Callable[..., dict[str, Any]]) -> None:
-    node = DeviceNode(host_path="/dev/null", container_path="/dev/x y", permissions="r")
-    words = arguments(
-        devices=(node,),
-        mounts=(BindMount(host_path="/etc", container_path="/a,b", read_only=True),),
-        env={"A": "b,c d"},
-        annotations={"example.com/a": "b c", "example.com/b": 'c,d="e"'},
-    )
-    made = create(*(podman_4_needs(word) or word if is_podman_4() else word for word in words))
-    mounts = [(one["Source"], one["Destination"], one["RW"]) for one in made["Mounts"]]
-    assert ("/etc", "/a,b", False) in mounts
-    assert "A=b,c d" in made["Config"]["Env"]
-    assert made["Config"]["Annotations"]["example.com/a"] == "b c"
-    assert made["Config"]["Annotations"]["example.com/b"] == 'c,d="e"'
-
-
-def is_podman_4() -> bool:
-    said = subprocess.run(["podman", "--version"], capture_output=True, text=True, check=True)
-    return int(said.stdout.split()[-1].partition(".")[0]) < 5

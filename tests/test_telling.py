@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from genericdp.devices.device import NotOffered
+from genericdp.devices.offers import Offer
+from genericdp.telling import MOST_LINES, tell_changes, tell_shared_ids
+from tests.devices.making import decide, node, resource
+
+if TYPE_CHECKING:
+    import pytest
+
+    from genericdp.devices.assembling import Offers
+
+R = resource("r", "/dev/a*")
+NAME = "example.com/r"
+
+
+def offers(*numbers: int, before: Offers | None = None) -> Offers:
+    return decide([R], [node(f"/dev/a{n}", (1, n)) for n in numbers], before)
+
+
+def lines(caplog: pytest.LogCaptureFixture, before: Offers, now: Offers) -> list[str]:
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        tell_changes(before, now)
+    return caplog.messages
+
+
+def test_only_what_has_changed_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    two = offers(1, 2)
+    assert lines(caplog, {}, two) == ["2 of 2 devices healthy"]
+    assert lines(caplog, two, offers(1, 2, before=two)) == []
+    one = offers(1, before=two)
+    assert lines(caplog, two, one) == [
+        "1 of 2 devices healthy",
+        "device a2 is Unhealthy: /dev/a2 does not exist",
+    ]
+    assert lines(caplog, one, offers(1, before=one)) == []
+
+
+def test_a_resource_without_devices_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    assert lines(caplog, {}, offers()) == ["0 of 0 devices healthy"]
+    assert lines(caplog, offers(), offers()) == []
+
+
+def test_of_very_many_only_the_number_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    many = offers(*range(MOST_LINES + 5))
+    told = lines(caplog, many, offers(before=many))
+    assert len(told) == 1 + MOST_LINES + 1
+    assert told[-1] == "5 more devices are Unhealthy"
+    refused = tuple(
+        NotOffered(resource=NAME, path=f"/dev/{n}", key=str(n), reason="odd")
+        for n in range(MOST_LINES + 3)
+    )
+    told = lines(caplog, {}, {NAME: Offer(offered={}, not_offered=refused)})
+    assert told[-2:] == [f"/dev/{MOST_LINES - 1} is not offered: odd", "3 more are not offered"]
+
+
+def test_shared_ids_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """LAW-4: kubelets up to 1.36 mix them up."""
+    both = decide(
+        [R, resource("s", "/dev/x/a*")], [node("/dev/a1", (1, 1)), node("/dev/x/a1", (1, 2))]
+    )
+    both["example.com/s"] = both[NAME]
+    warned = tell_shared_ids(both, frozenset())
+    assert warned == {"a1"}
+    assert len(caplog.messages) == 1
+    assert tell_shared_ids(both, warned) == warned
+    assert len(caplog.messages) == 1
+    assert tell_shared_ids(offers(1), warned) == frozenset()
