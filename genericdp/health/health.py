@@ -101,13 +101,15 @@ class Health:
         self, resource: str, *, timeout_seconds: float = FIRST_ROUND_SECONDS
     ) -> bool:
         """Wait for the first results of a resource and the log's past; False: not in time."""
+        begun = self._now()
         try:
             async with asyncio.timeout(timeout_seconds):
                 if resource in self._ids:
                     await self._log.caught_up()
         except TimeoutError:
             return False
-        return await self._prober.first_round(resource, timeout_seconds=timeout_seconds)
+        rest = max(0.0, begun + timeout_seconds - self._now())
+        return await self._prober.first_round(resource, timeout_seconds=rest)
 
     async def run(self) -> None:
         """Watch for ever."""
