@@ -213,22 +213,21 @@ class Prober:
                 self._enter(job, (await self._outcomes([job]))[0])
         finally:
             self._slots.leave(job[0].resource)
-            self._end(job)
+            self._end([job])
 
     async def _probe_many(self, jobs: list[Job]) -> None:
         try:
             for job, outcome in zip(jobs, await self._outcomes(jobs), strict=True):
                 self._enter(job, outcome)
         finally:
-            for job in jobs:
-                self._end(job)
+            self._end(jobs)
 
-    def _end(self, job: Job) -> None:
-        one = job[0]
-        self._busy.discard((one.resource, one.device.id))
-        current = self._current(one)
-        if current is not None:
-            self._plan(current)
+    def _end(self, jobs: Sequence[Job]) -> None:
+        for one, _ in jobs:
+            self._busy.discard((one.resource, one.device.id))
+            current = self._current(one)
+            if current is not None:
+                self._plan(current)
         self._news.value += 1
 
     async def _outcomes(self, jobs: Sequence[Job]) -> Sequence[Outcome]:

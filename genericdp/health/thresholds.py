@@ -37,7 +37,8 @@ class ProbeState:
 
 
 UNPROBED = ProbeState()
-PRESUMED = ProbeState(healthy=True)
+WELL = ProbeState(healthy=True)
+PRESUMED = WELL
 """Of a device that was Healthy when the config asked for another probe: it stays so until its
 results say otherwise."""
 
@@ -48,13 +49,11 @@ def after(state: ProbeState, probe: Probe, outcome: Outcome) -> ProbeState:
     The first result decides alone: a well device is Healthy at once after a restart, and nothing
     speaks for one that fails. From then on as corev1: so many results in a row change the state.
     """
-    if state.healthy is None:
-        return ProbeState(healthy=outcome.ok, failure=outcome.reason)
-    if outcome.ok == state.healthy:
-        return ProbeState(healthy=outcome.ok, failure=outcome.reason)
     against = state.against + 1
-    if against >= (probe.success_threshold if outcome.ok else probe.failure_threshold):
-        return ProbeState(healthy=outcome.ok, failure=outcome.reason)
+    threshold = probe.success_threshold if outcome.ok else probe.failure_threshold
+    if state.healthy is None or outcome.ok == state.healthy or against >= threshold:
+        # Always the same object for what is well: so it is seen at once that nothing has changed.
+        return WELL if outcome.ok else ProbeState(healthy=False, failure=outcome.reason)
     failure = state.failure if outcome.ok else outcome.reason
     return replace(state, against=against, failure=failure)
 

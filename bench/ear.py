@@ -1,0 +1,95 @@
+"""A kubelet that only listens: ``python -m bench.ear FOLDER`` tells when each list has come.
+
+It decodes nothing, so that a list is noted the moment its bytes are here.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+os.environ["GRPC_VERBOSITY"] = "NONE"
+
+import asyncio
+import sys
+import time
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from typing import Any
+
+_REPOSITORY = Path(__file__).parent.parent
+
+
+class Ear:
+    """Hears of lists; times are of the monotonic clock, which all processes share."""
+
+    def __init__(self, lines: asyncio.StreamReader) -> None:
+        self._lines = lines
+
+    async def next_list(self) -> float:
+        """Give when the next list came, in seconds."""
+        async with asyncio.timeout(30):
+            return float(await self._lines.readline())
+
+
+@asynccontextmanager
+async def ear(folder: Path) -> AsyncIterator[Ear]:
+    """Run one in a kubelet's folder; it is ready when this is."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.ear", os.fspath(folder)),
+        cwd=_REPOSITORY,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    if process.stdout is None:
+        raise AssertionError
+    try:
+        await process.stdout.readline()
+        yield Ear(process.stdout)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def _hear(path: str) -> None:
+    async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
+        call: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(
+            "/v1beta1.DevicePlugin/ListAndWatch"
+        )
+        with suppress(grpc.aio.AioRpcError):  # its plugin has gone
+            async for _ in call(b""):
+                print(repr(time.monotonic()), flush=True)
+
+
+async def _listen(folder: str) -> None:
+    async with asyncio.TaskGroup() as tasks:
+
+        async def register(request: bytes, _context: object) -> bytes:
+            asked = api.RegisterRequest.FromString(request)
+            tasks.create_task(_hear(f"{folder}/{asked.endpoint}"))
+            return b""
+
+        server = grpc.aio.server()
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            "Register": grpc.unary_unary_rpc_method_handler(register)
+        }
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler("v1beta1.Registration", handlers),)
+        )
+        server.add_insecure_port(f"unix:{folder}/kubelet.sock")
+        await server.start()
+        print("ready", flush=True)
+        await server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    asyncio.run(_listen(sys.argv[1]))

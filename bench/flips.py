@@ -1,0 +1,167 @@
+"""From a probe's result to the new list at the kubelet, with ten thousand devices."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bench.ear import ear
+from bench.lines import Line, percentile
+from bench.nodes import FOLDER, nodes
+from genericdp.devices.checks import FileRead
+from genericdp.discovery import Discoverer
+from genericdp.health.health import Health
+from genericdp.health.kinds import run_probes
+from genericdp.host.root import Root
+from genericdp.kubelet.folder import KubeletFolder
+from genericdp.kubelet.messages import listed_device
+from genericdp.kubelet.registration import register
+from genericdp.kubelet.server import listening
+from genericdp.listing import NO_LISTING
+from genericdp.model import FileCheck, PathSelector, Place, Probe, Resource, Selector
+from genericdp.plugins import Plugins
+from genericdp.service import Service
+from genericdp.template import parse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from bench.ear import Ear
+    from bench.nodes import Nodes
+    from bench.sides import Bench
+    from genericdp.health.kinds import Run
+    from genericdp.health.outcome import Outcome
+
+_MANY = 10_000
+_NAME = "bench.example.com/thing"
+_PERIOD_SECONDS = 6
+"""40 batches in it: 150 ms apart, so that each change goes out alone."""
+_GOALS = ((0.50, "p50"), (0.99, "p99"))
+_GOAL = 6.0
+_STATES = "states"
+"""The folder, beside the nodes, of the files that the probes read."""
+
+
+async def measure(bench: Bench) -> AsyncIterator[Line]:
+    """Let the state of one device after the other change; everything is real but the clock."""
+    flips = 60 if bench.quick else 300
+    logging.getLogger("genericdp").addHandler(logging.NullHandler())  # not each flip on stderr
+    bench.progress.say(f"one of {_MANY} devices falls or recovers by its probe, {flips} times")
+    with nodes(_MANY, bench.scratch) as host:
+        states = host.folder / _STATES
+        states.mkdir()
+        for number in range(_MANY):
+            (states / f"thing-{number}").write_text("1")
+        took = await _flips(bench, host, flips)
+    floor = await _floor(bench, flips)
+    for share, name in _GOALS:
+        yield Line(
+            what=f"one of {_MANY} devices flips to list, {name}",
+            unit="ms",
+            daemon=tuple(took) if name == "p50" else (percentile(took, share),),
+            baseline=tuple(floor) if name == "p50" else (percentile(floor, share),),
+            goal=_GOAL,
+            note="from the results of a batch of probes with files to the bytes in another process"
+            if name == "p50"
+            else "",
+        )
+
+
+@dataclass(slots=True)
+class _Flipper:
+    """Changes what the first device of each batch will read, once asked."""
+
+    states: Path
+    wanted: bool = False
+    result: asyncio.Queue[float] = field(default_factory=asyncio.Queue)
+    """When the results of the next batch with a change were there."""
+
+    async def run_probes(self, runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
+        wanted, self.wanted = self.wanted, False
+        check = runs[0][0].check
+        if wanted and isinstance(check, FileRead):
+            file = self.states / check.path.rpartition("/")[2]
+            file.write_text("0" if file.read_text() == "1" else "1")
+        outcomes = await run_probes(runs, resource, root)
+        if wanted:
+            self.result.put_nowait(time.monotonic())
+        return outcomes
+
+
+async def _flips(bench: Bench, host: Nodes, flips: int) -> list[float]:
+    resource, root = _probed(), Root(host.root)
+    found = await Discoverer(root, node_name="bench", look_again=lambda: None).discover(
+        (resource,), {}
+    )
+    flipper = _Flipper(states=host.folder / _STATES)
+    took = []
+    async with _heard(bench) as (folder, heard), asyncio.TaskGroup() as tasks:
+        kubelet = KubeletFolder(folder)
+        plugins = Plugins(
+            root=root,
+            kubelet=kubelet,
+            look_again=lambda: None,
+            health=partial(Health, run_probes=flipper.run_probes),
+        )
+        running = [tasks.create_task(kubelet.watch()), tasks.create_task(plugins.run())]
+        await plugins.apply(tasks, {_NAME: resource}, found.offers)
+        await heard.next_list()
+        await asyncio.sleep(_PERIOD_SECONDS)  # until the second runs are spread
+        for _ in range(flips):
+            flipper.wanted = True
+            begun = await flipper.result.get()
+            took.append((await heard.next_list() - begun) * 1000)
+        await plugins.apply(tasks, {}, {})
+        for task in running:
+            task.cancel()
+    return took
+
+
+def _probed() -> Resource:
+    check = FileCheck(path=parse(f"/dev/{FOLDER}/{_STATES}/$(device.name)"), equals=parse("1"))
+    probe = Probe(check=check, period_seconds=_PERIOD_SECONDS, failure_threshold=1)
+    things = Selector(candidates=PathSelector(globs=(f"/dev/{FOLDER}/thing-*",)))
+    place = Place(file="bench.yaml", line=1, column=1)
+    return Resource(name=_NAME, place=place, match=(things,), health=(probe,))
+
+
+async def _floor(bench: Bench, flips: int) -> list[float]:
+    """Encode one device, join all, send: without any of what has to be known for that."""
+    service = Service(_NAME, root=Root(bench.scratch), look_again=lambda: None)
+    entries = {f"thing-{i}": listed_device(f"thing-{i}", healthy=True) for i in range(_MANY)}
+    took = []
+    async with _heard(bench) as (folder, heard):
+        path = folder / "floor.sock"
+        async with listening(path, service):
+            await register(
+                folder, endpoint=path.name, resource=_NAME, options=b"", timeout_seconds=10
+            )
+            await heard.next_list()
+            for flip in range(flips):
+                await asyncio.sleep(0.05)
+                begun = time.monotonic()
+                name = f"thing-{flip // 2 * 31 % _MANY}"
+                entries[name] = listed_device(name, healthy=flip % 2 == 1)
+                service.set_listing(replace(NO_LISTING, whole=b"".join(entries.values())))
+                took.append((await heard.next_list() - begun) * 1000)
+    return took
+
+
+@asynccontextmanager
+async def _heard(bench: Bench) -> AsyncIterator[tuple[Path, Ear]]:
+    folder = bench.scratch / "ear"
+    folder.mkdir()
+    try:
+        async with ear(folder) as heard:
+            yield folder, heard
+    finally:
+        for left in folder.iterdir():
+            left.unlink()
+        with suppress(OSError):
+            folder.rmdir()
