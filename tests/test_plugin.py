@@ -196,62 +196,6 @@ async def test_many_resources_register_at_once_and_each_once(world: World) -> No
         assert set(world.kubelet.observed.registrations.values()) == {1}
 
 
-@pytest.mark.parametrize("honours_cancel", [False, True])
-async def test_a_late_answer_is_waited_for_with_the_same_socket(
-    world: World, honours_cancel: bool
-) -> None:
-    """REG-2, REG-3: a stuck kubelet completes the call later: one stream, no second attempt."""
-    world.host.plug("ttyUSB0")
-    world.kubelet.faults.honours_cancel = honours_cancel
-    world.kubelet.faults.answer_delay_seconds = 0.6
-    async with world.kubelet, world.serving(serial()) as supervisor:
-        await world.listed(SERIAL, "ttyUSB0")
-        await world.active(supervisor, SERIAL)
-        assert world.kubelet.observed.registrations[SERIAL] == 1
-
-
-@pytest.mark.parametrize("honours_cancel", [False, True])
-async def test_a_register_that_is_given_up_is_tried_again(
-    world: World, honours_cancel: bool
-) -> None:
-    """REG-3: whatever the kubelet makes of the first call afterwards."""
-    world.host.plug("ttyUSB0")
-    world.kubelet.faults.honours_cancel = honours_cancel
-    world.kubelet.faults.register_delay_seconds = 0.3
-    async with world.kubelet, world.serving(serial(), timing=replace(FAST, register=0.1)):
-        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] > 2)
-        world.kubelet.faults.register_delay_seconds = 0.0
-        await world.listed(SERIAL, "ttyUSB0")
-        await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1)
-
-
-async def test_a_kubelet_that_opens_no_stream_is_asked_again(world: World) -> None:
-    """REG-12: a registration without a stream has failed."""
-    world.host.plug("ttyUSB0")
-    world.kubelet.faults.streams_opened = 0
-    timing = replace(FAST, stream=0.05)
-    async with world.kubelet, world.serving(serial(), timing=timing):
-        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] > 1)
-        world.kubelet.faults.streams_opened = 1
-        await world.listed(SERIAL, "ttyUSB0")
-
-
-@pytest.mark.parametrize("how", ["dies", "is-left-alive"])
-async def test_a_hanging_register_ends_when_the_kubelet_is_replaced(world: World, how: str) -> None:
-    """KST-3: the wait for a lost answer ends with the kubelet that owes it, at the latest."""
-    world.host.plug("ttyUSB0")
-    world.kubelet.faults.register_hangs = True
-    other = Kubelet(world.kubelet.folder, generation=world.kubelet.generation)
-    timing = replace(PATIENT, register=60.0)
-    async with AsyncExitStack() as kubelets, world.serving(serial(), timing=timing):
-        await kubelets.enter_async_context(world.kubelet)
-        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] == 1)
-        if how == "dies":
-            await world.kubelet.crash()
-        await kubelets.enter_async_context(other)
-        await other.wait_for(lambda: other.allocatable(SERIAL) == 1)
-
-
 async def test_our_socket_may_vanish_while_the_stream_lives(world: World) -> None:
     """KST-9: nothing happens to a connection that is open; the next kubelet gets a new socket."""
     world.host.plug("ttyUSB0")
