@@ -61,11 +61,17 @@ def loops() -> Iterator[None]:
 
 
 @pytest.fixture
-def bench(node: Node, loops: None, program: Path, tmp_path: Path) -> Iterator[Bench]:
+def config(tmp_path: Path) -> str:
+    """Give what the daemon is started with; a module may add to it."""
+    return config_in(tmp_path)
+
+
+@pytest.fixture
+def bench(node: Node, loops: None, program: Path, config: str, tmp_path: Path) -> Iterator[Bench]:
     """Start the daemon, and wait until the kubelet lists what the config promises."""
     with ExitStack() as ends:
         # Entered first, so that it ends last, when the pods have gone.
-        daemon = ends.enter_context(Daemon(program, tmp_path, config_in(tmp_path), DEVICE_PLUGINS))
+        daemon = ends.enter_context(Daemon(program, tmp_path, config, DEVICE_PLUGINS))
 
         def pod(name: str, limits: dict[str, int] | None = None, look_at: str = "") -> Pod:
             return ends.enter_context(Pod(node, name, limits or {}, look_at))

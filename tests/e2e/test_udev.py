@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
-import os
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,23 +17,7 @@ if TYPE_CHECKING:
     from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
-_SET_FILE = 0x4C00  # LOOP_SET_FD of linux/loop.h
-_CLEAR_FILE = 0x4C01
 NUMBER = 50
-
-
-@contextmanager
-def backed_by(number: int, file: Path) -> Iterator[None]:
-    """Put a file behind a loop device that is there; the kernel tells so by a change event."""
-    file.write_bytes(b"what is in the image".ljust(8192))
-    device = os.open(loop.node_of(number), os.O_RDWR)
-    try:
-        with file.open("r+b") as image:
-            fcntl.ioctl(device, _SET_FILE, image.fileno())
-        yield
-    finally:
-        fcntl.ioctl(device, _CLEAR_FILE)
-        os.close(device)
 
 
 @pytest.fixture
@@ -55,10 +36,12 @@ def test_a_device_is_given_as_soon_as_an_attribute_fits(
     plugged: int, bench: Bench, tmp_path: Path
 ) -> None:
     name = f"loop{plugged}"
+    for file in ("for-others", "for-pods-1"):
+        (tmp_path / file).write_bytes(b"what is in the image".ljust(8192))
     bench.await_listed(IMAGE)
-    with backed_by(plugged, tmp_path / "for-others"):
+    with loop.backed_by(plugged, tmp_path / "for-others"):
         bench.await_listed(IMAGE)
-    with backed_by(plugged, tmp_path / "for-pods-1"):
+    with loop.backed_by(plugged, tmp_path / "for-pods-1"):
         bench.await_listed(IMAGE, name, seconds=5)
         given = bench.pod("given", {IMAGE: 1}).container().saw()
         print(f"\n--- a container with 1 {IMAGE}\n{given.text}", flush=True)

@@ -134,6 +134,31 @@ async def test_news_from_before_udev_knew_the_device_is_about_another_one(tmp_pa
         assert list(one.reasons(R)) == ["b"]
 
 
+async def test_news_from_before_a_device_was_plugged_in_is_about_another_one(
+    tmp_path: Path,
+) -> None:
+    """Also for the first one of its resource (change: ``_appeared`` ignores ``before``)."""
+    told = Told()
+    told.log.given = [error("a")]
+    async with health(told, tmp_path) as one:
+        one.watch(R, {}, delayed=False)
+        one.watch(R, {"a": by_log(device("a"))})
+        assert await one.first_round(R)
+        assert one.reasons(R) == {}
+        told.log.add(error("a", 2))
+        assert list(await told.after(1)) == ["a"]
+
+
+async def test_news_counts_for_a_device_that_was_there_before_its_probe(tmp_path: Path) -> None:
+    told = Told()
+    told.log.given = [error("a")]
+    async with health(told, tmp_path) as one:
+        one.watch(R, {"a": device("a")}, delayed=False)
+        one.watch(R, {"a": by_log(device("a"))})
+        assert await one.first_round(R)
+        assert list(one.reasons(R)) == ["a"]
+
+
 async def test_a_resource_that_is_gone_is_not_told_of(tmp_path: Path) -> None:
     told = Told()
     told.log.given = [error("a")]

@@ -5,14 +5,25 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from contextlib import suppress
+import struct
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.e2e.cluster.waiting import eventually
 
-_ADD = 0x4C80  # LOOP_CTL_ADD of linux/loop.h
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CLEAR_FILE = 0x4C01  # LOOP_CLR_FD of linux/loop.h
+_CONFIGURE = 0x4C0A
+_CONFIG = struct.Struct("I56xI240x")
+"""The fields fd and info.lo_flags of a struct loop_config."""
+_AUTOCLEAR = 4
+"""When the last one closes it, the file goes: also when the tests are killed."""
+_ADD = 0x4C80
 _REMOVE = 0x4C81
-NUMBERS = range(60, 70)
+NUMBERS = range(60, 80)
 """Those of the tests; nobody else has so many."""
 
 
@@ -46,6 +57,19 @@ def remove_all() -> None:
     for number in NUMBERS:
         with suppress(OSError):
             _control(_REMOVE, number)
+
+
+@contextmanager
+def backed_by(number: int, file: Path) -> Iterator[None]:
+    """Put a file behind a loop device that is there; the kernel tells so by a change event."""
+    device = os.open(node_of(number), os.O_RDWR)
+    try:
+        with file.open("r+b") as image:
+            fcntl.ioctl(device, _CONFIGURE, _CONFIG.pack(image.fileno(), _AUTOCLEAR))
+        yield
+    finally:
+        fcntl.ioctl(device, _CLEAR_FILE)
+        os.close(device)
 
 
 def _control(request: int, number: int) -> None:

@@ -89,6 +89,30 @@ class Pod:
         )
         return f"{state['reason']}: {state['message']}"
 
+    def waits(self, reason: str) -> str:
+        """Wait until its container is held up for this reason; give the message."""
+
+        def waiting(state: Mapping[str, Any]) -> Mapping[str, str]:
+            statuses = state.get("containerStatuses") or [{}]
+            found: dict[str, str] = statuses[0].get("state", {}).get("waiting", {})
+            return found
+
+        state = eventually(
+            self.state,
+            lambda state: waiting(state).get("reason") == reason,
+            what=f"the container of {self.name} waits: {reason}",
+        )
+        return waiting(state)["message"]
+
+    def health(self) -> dict[str, str]:
+        """Give what its status says of its devices: id → ``Healthy`` or ``Unhealthy``."""
+        return {
+            device["resourceID"]: device["health"]
+            for container in self.state().get("containerStatuses", ())
+            for resource in container.get("allocatedResourcesStatus", ())
+            for device in resource["resources"]
+        }
+
     def container(self) -> Container:
         """Wait until its container runs."""
 

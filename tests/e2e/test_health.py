@@ -1,0 +1,138 @@
+"""Probes and hooks under a real kubelet: what it lists, starts and refuses."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.bench import config_in
+from tests.e2e.cluster import loop
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.bench import Bench
+
+pytestmark = pytest.mark.e2e
+
+PROBED = "example.com/probed"
+WARMED = "example.com/warmed"
+WIPED = "example.com/wiped"
+_RESOURCES = """\
+  - name: example.com/probed
+    match:
+      - path: /dev/loop7[01]
+    health:
+      - exec: {command: [FOLDER/probe, $(device.name)]}
+        periodSeconds: 2
+        timeoutSeconds: 2
+        failureThreshold: 2
+  - name: example.com/warmed
+    match:
+      - path: /dev/loop72
+    hooks:
+      preStart: {exec: {command: [FOLDER/warm-up]}, timeoutSeconds: 20}
+  - name: example.com/wiped
+    match:
+      - path: /dev/loop73
+    hooks:
+      allocate: {exec: {command: [FOLDER/wipe, $(device.id)]}}
+"""
+_SCRIPTS = {
+    "probe": """\
+        #!/bin/sh
+        if [ -e FOLDER/broken-$1 ]; then echo "the fan of $1 stands still"; exit 3; fi
+    """,
+    "warm-up": """\
+        #!/bin/sh
+        echo "$GENERICDP_DEVICE_ID" >>FOLDER/warm-ups
+        if mkdir FOLDER/warm; then echo "begins to warm up"; echo "is still cold" >&2; exit 4; fi
+        until [ -e FOLDER/go-on ]; do sleep 0.1; done
+    """,
+    "wipe": """\
+        #!/bin/sh
+        echo "wipes $GENERICDP_DEVICE_PATHS" | tee -a FOLDER/wipes
+        if [ -e FOLDER/locked ]; then echo "$1 is locked by its firmware"; exit 5; fi
+    """,
+}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    """Add resources with a probe and hooks, whose scripts lie in the test's folder."""
+    for name, text in _SCRIPTS.items():
+        (tmp_path / name).write_text(dedent(text).replace("FOLDER", str(tmp_path)))
+        (tmp_path / name).chmod(0o700)
+    return config_in(tmp_path) + _RESOURCES.replace("FOLDER", str(tmp_path))
+
+
+def registrations(bench: Bench, resource: str) -> int:
+    """Give how often the kubelet was asked to take it."""
+    lines = bench.node.log("kubelet").splitlines()
+    return sum("Got registration request" in line and f'"{resource}"' in line for line in lines)
+
+
+def test_a_probe_takes_a_device_off_the_list_and_puts_it_back(bench: Bench) -> None:
+    """D6: Unhealthy for ever after one error. LAW-10: who holds it runs on, and is told.
+
+    Brought back by ``against = 0 if outcome.ok else state.against + 1`` in ``after``.
+    """
+    loop.add(70)
+    loop.add(71)
+    bench.await_listed(PROBED, "loop70", "loop71", seconds=10)
+    pod = bench.pod("holder", {PROBED: 2})
+    container = pod.container()
+    process_id = container.process_id()
+    before = registrations(bench, PROBED)
+    assert before >= 1
+
+    broken = bench.folder / "broken-loop70"
+    broken.touch()
+    bench.await_listed(PROBED, "loop71", seconds=10)
+    reason = f"exec {bench.folder}/probe: exited with 3: the fan of loop70 stands still"
+    assert f"device loop70 is Unhealthy: {reason}\n" in bench.daemon.log()
+    told = {"loop70": "Unhealthy", "loop71": "Healthy"}
+    eventually(pod.health, told.__eq__, what="the pod's status tells of its device")
+    assert container.process_id() == process_id
+
+    broken.unlink()
+    bench.await_listed(PROBED, "loop70", "loop71", seconds=10)
+    told["loop70"] = "Healthy"
+    eventually(pod.health, told.__eq__, what="the pod's status tells that it is well again")
+    assert registrations(bench, PROBED) == before, "a change of health is no new registration"
+
+
+def test_a_container_starts_when_its_hook_succeeds_at_the_second_try(bench: Bench) -> None:
+    """PRE-1: a hook that fails makes the container wait, not the pod fail."""
+    loop.add(72)
+    bench.await_listed(WARMED, "loop72", seconds=10)
+    pod = bench.pod("warmed", {WARMED: 1})
+    message = pod.waits("CreateContainerConfigError")
+    print(f"\n--- a container whose preStart hook failed\n{message}", flush=True)
+
+    assert "device loop72: its preStart hook" in message
+    assert message.endswith("exited with 4: is still cold")
+    (bench.folder / "go-on").touch()
+    assert pod.container().saw().reads["/dev/loop72"] == "ok"
+    warm_ups = (bench.folder / "warm-ups").read_text().splitlines()
+    assert warm_ups == ["loop72", "loop72"], "once for each try"
+
+
+def test_a_pod_fails_with_the_words_of_its_allocate_hook(bench: Bench) -> None:
+    """ALL-5: its message tells why, and the device is free for the next pod."""
+    loop.add(73)
+    bench.await_listed(WIPED, "loop73", seconds=10)
+    locked = bench.folder / "locked"
+    locked.touch()
+    refusal = bench.pod("unlucky", {WIPED: 1}).refusal()
+    print(f"\n--- a pod whose allocate hook failed\n{refusal}", flush=True)
+
+    assert refusal.startswith("UnexpectedAdmissionError: ")
+    assert "desc = example.com/wiped: device loop73: its allocate hook" in refusal
+    assert "exited with 5: loop73 is locked by its firmware" in refusal
+    locked.unlink()
+    assert bench.pod("lucky", {WIPED: 1}).container().saw().reads["/dev/loop73"] == "ok"
+    assert (bench.folder / "wipes").read_text() == "wipes /dev/loop73\n" * 2

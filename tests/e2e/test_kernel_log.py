@@ -1,0 +1,188 @@
+"""Devices that the kernel's own log names, under a real kubelet."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import secrets
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.bench import config_in
+from tests.e2e.cluster import loop
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.bench import Bench
+
+pytestmark = pytest.mark.e2e
+
+LASTING = "example.com/lasting"
+RECOVERING = "example.com/recovering"
+RECOVER_AFTER_SECONDS = 3
+_RESOURCES = """\
+  - name: example.com/lasting
+    match:
+      - path: /dev/loop7[45]
+    health:
+      - kernelLog: &errors
+          regex: I/O error, dev (?P<name>loop[0-9]+), sector (?P<sector>[0-9]+)
+          where: {name: $(device.name), sector: "SECTOR"}
+  - name: example.com/recovering
+    match:
+      - path: /dev/loop7[67]
+    health:
+      - kernelLog: *errors
+        recoverAfterSeconds: SECONDS
+"""
+NUMBERS = range(74, 78)
+_SIZE = 1024**3
+_BLOCK = 4096
+_SECTOR = 512
+
+
+class Disks:
+    """Loop devices with files behind them, all holes.
+
+    They are read in one place, another one in each test: the log, which outlives a test, holds
+    nothing about that yet.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._offset = secrets.randbelow(_SIZE // _BLOCK) * _BLOCK
+
+    @property
+    def sector(self) -> int:
+        """Give the place as the kernel calls it."""
+        return self._offset // _SECTOR
+
+    def file(self, number: int) -> Path:
+        """Give the path of what is behind it."""
+        return self._folder / f"disk{number}"
+
+    def cut_off(self, number: int) -> None:
+        """Leave nothing to read."""
+        os.truncate(self.file(number), 0)
+
+    def mend(self, number: int) -> None:
+        """Let it be read again."""
+        os.truncate(self.file(number), _SIZE)
+
+    def can_read(self, number: int) -> bool:
+        """Read from the file, past the page cache."""
+        descriptor = os.open(loop.node_of(number), os.O_RDONLY | os.O_DIRECT)
+        try:
+            with mmap.mmap(-1, _BLOCK) as aligned:
+                return os.preadv(descriptor, [aligned], self._offset) == _BLOCK
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+
+
+@pytest.fixture
+def unplugged(tmp_path: Path) -> Disks:
+    return Disks(tmp_path)
+
+
+@pytest.fixture
+def config(unplugged: Disks, tmp_path: Path) -> str:
+    resources = _RESOURCES.replace("SECTOR", str(unplugged.sector))
+    return config_in(tmp_path) + resources.replace("SECONDS", str(RECOVER_AFTER_SECONDS))
+
+
+@pytest.fixture
+def disks(unplugged: Disks, bench: Bench) -> Iterator[Disks]:
+    """Plug them in; all work and are listed."""
+    with ExitStack() as ends:
+        for number in NUMBERS:
+            unplugged.file(number).touch()
+            unplugged.mend(number)
+            loop.add(number)
+            ends.enter_context(loop.backed_by(number, unplugged.file(number)))
+        bench.await_listed(LASTING, "loop74", "loop75", seconds=10)
+        bench.await_listed(RECOVERING, "loop76", "loop77", seconds=10)
+        yield unplugged
+
+
+def break_until_told(bench: Bench, disks: Disks, number: int) -> str:
+    """Read in vain until the daemon has a line of the kernel about it; give the line."""
+    disks.cut_off(number)
+    told = f"device loop{number} is Unhealthy: kernelLog: ["
+    tried_at = -math.inf
+
+    def lines() -> list[str]:
+        nonlocal tried_at
+        # Of such lines the kernel writes ten in 5 s at most, for all disks: not at each look.
+        if time.monotonic() > tried_at + 2:
+            assert not disks.can_read(number)
+            tried_at = time.monotonic()
+        with_it = (line for line in bench.daemon.log().splitlines() if told in line)
+        return [line.partition(told)[2] for line in with_it]
+
+    return eventually(lines, what=f"the daemon has heard of loop{number}")[-1]
+
+
+def test_an_error_of_the_kernel_takes_exactly_its_device_until_it_recovers(
+    bench: Bench, disks: Disks
+) -> None:
+    """D6: Unhealthy for ever after one error.
+
+    Brought back by ``until = math.inf`` in ``_stands``.
+    """
+    line = break_until_told(bench, disks, 76)
+    told_at = time.monotonic()
+    print(f"\n--- the daemon on loop76\n[{line}", flush=True)
+    assert f"] I/O error, dev loop76, sector {disks.sector} " in line
+    bench.await_listed(RECOVERING, "loop77", seconds=5)
+    assert [number for number in NUMBERS if disks.can_read(number)] == [74, 75, 77]
+
+    disks.mend(76)
+    assert disks.can_read(76)
+    bench.await_listed(RECOVERING, "loop76", "loop77", seconds=10)
+    assert time.monotonic() - told_at > RECOVER_AFTER_SECONDS - 0.5
+    bench.await_listed(LASTING, "loop74", "loop75")
+
+
+def test_a_device_stays_off_the_list_over_a_restart_of_the_daemon(
+    bench: Bench, disks: Disks
+) -> None:
+    """As its config gives no ``recoverAfterSeconds``, though it can be read again."""
+    line = break_until_told(bench, disks, 74)
+    bench.await_listed(LASTING, "loop75", seconds=5)
+    disks.mend(74)
+    assert disks.can_read(74)
+
+    bench.daemon.stop()
+    eventually(
+        lambda: bench.resources.allocatable().get(LASTING, frozenset()),
+        frozenset().__eq__,
+        what="the kubelet notices that the daemon has gone",
+    )
+    already = len(bench.daemon.log())
+    bench.daemon.start()
+    bench.await_listed(RECOVERING, "loop76", "loop77", seconds=10)
+    bench.await_listed(LASTING, "loop75", seconds=10)
+    log = bench.daemon.log()[already:]
+    unhealthy, registered = f"loop74 is Unhealthy: kernelLog: [{line}", f"{LASTING}: registered"
+    assert unhealthy in log
+    assert log.index(unhealthy) < log.index(registered), "the kubelet never heard otherwise"
+
+
+def test_lines_that_user_space_wrote_are_ignored(bench: Bench, disks: Disks) -> None:
+    """Brought back by leaving ``by_kernel`` out of ``KernelRecords._take``."""
+    for level in ("", "<0>", "<3>"):
+        line = f"{level}I/O error, dev loop75, sector {disks.sector} (a test of genericdp)\n"
+        with Path("/dev/kmsg").open("wb", buffering=0) as log:
+            log.write(line.encode())
+    break_until_told(bench, disks, 74)  # its line is behind the others
+    bench.await_listed(LASTING, "loop75", seconds=5)
+    assert "loop75 is Unhealthy" not in bench.daemon.log()
