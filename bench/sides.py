@@ -107,10 +107,19 @@ class Bench:
 
     @asynccontextmanager
     async def registered(
-        self, side: str, kubelet: Kubelet, globs: Mapping[str, str], *, root: Path
+        self,
+        side: str,
+        kubelet: Kubelet,
+        globs: Mapping[str, str],
+        *,
+        root: Path,
+        health: str = "",
     ) -> AsyncIterator[Plugin]:
-        """Run one side until the kubelet has a list of every resource, then let it go on."""
-        command = self._command(side, kubelet, globs, root)
+        """Run one side until the kubelet has a list of every resource, then let it go on.
+
+        ``health``: a probe that the daemon shall run for each device, in YAML.
+        """
+        command = self._command(side, kubelet, globs, root, health)
         log = self.scratch / f"{side}.log"
         with log.open("ab") as errors:
             started = time.monotonic()
@@ -143,7 +152,7 @@ class Bench:
             await process.wait()
 
     def _command(
-        self, side: str, kubelet: Kubelet, globs: Mapping[str, str], root: Path
+        self, side: str, kubelet: Kubelet, globs: Mapping[str, str], root: Path, health: str
     ) -> tuple[str, ...]:
         folder = os.fspath(kubelet.folder)
         if side in {BASELINE, POLLING}:
@@ -152,16 +161,18 @@ class Bench:
             flags = ("--poll",) if side == POLLING else ()
             return ("-m", "bench.baseline", *flags, folder, *asked)
         config = self.scratch / f"config-{next(_numbers)}.yaml"
-        config.write_text("".join(_config(globs)), encoding="utf-8")
+        config.write_text("".join(_config(globs, health)), encoding="utf-8")
         given = ("--config", os.fspath(config), "--kubelet-dir", folder, "--root", os.fspath(root))
         return ("-m", "genericdp", "run", *given)
 
 
-def _config(globs: Mapping[str, str]) -> Iterator[str]:
+def _config(globs: Mapping[str, str], health: str) -> Iterator[str]:
     yield "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
     for name, glob in globs.items():
         key = "udev" if glob.startswith("{") else "path"
         yield f"  - name: {name}\n    match:\n      - {key}: {glob}\n"
+        if health:
+            yield f"    health:\n      - {health}\n"
 
 
 def _environment() -> dict[str, str]:

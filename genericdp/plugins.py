@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.judging import judged, rejudged
 from genericdp.devices.offers import NOTHING
-from genericdp.health.health import Health
 from genericdp.health.hooks import HookRunner
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.sockets import SocketNames
 from genericdp.listing import NO_LISTING, Listing, listing, relisted
-from genericdp.observed import Observed
+from genericdp.observed import Observed, until
 from genericdp.plugin import Plugin, Timing
 from genericdp.service import Service
 from genericdp.telling import tell_changes, tell_health, tell_shared_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from genericdp.devices.assembling import Offers
+    from genericdp.devices.device import Device
+    from genericdp.health.health import Health
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.model import Resource
@@ -80,7 +81,7 @@ class Plugins:
         look_again: Callable[[], None],
         timing: Timing | None = None,
         now: Callable[[], float] = time.monotonic,
-        health: Callable[..., Health] = Health,
+        health: Callable[..., Health] | None = None,
     ) -> None:
         self.offers: Observed[Offers] = Observed({})
         """What the kubelet is told, with all reasons."""
@@ -94,7 +95,9 @@ class Plugins:
         self.found: Offers = {}
         """What the last pass found, whatever the probes say."""
         self._warned_ids: frozenset[str] = frozenset()
-        self._health = health(root, changed=self._judge_again, now=now)
+        self._make_health = health
+        self._health: Observed[Health | None] = Observed(None)
+        """None until there is something to watch."""
         self._hooks = HookRunner()
         self._applying = False
         self._flipped: dict[str, set[str]] = {}
@@ -107,7 +110,9 @@ class Plugins:
 
     async def run(self) -> None:
         """Look after the health of the devices for ever."""
-        await self._health.run()
+        while (health := self._health.value) is None:
+            await until(lambda: self._health.value is not None, self._health)
+        await health.run()
 
     async def apply(
         self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], offers: Offers
@@ -138,7 +143,7 @@ class Plugins:
             self._applying = False
         flipped, self._flipped = self._flipped, {}
         for name, ids in flipped.items():
-            self._judge_again(name, {one: self._health.reason(name, one) for one in ids})
+            self._judge_again_of(name, ids)
         return any(changed) or bool(todo.start)
 
     def _merged(self, offers: Offers) -> Offers:
@@ -153,9 +158,25 @@ class Plugins:
                 for device_id, one in offer.offered.items()
                 if one.gone_since is None
             }
-            self._health.watch(name, here, delayed=name in self._running)
-            merged[name] = judged(offer, self._health.reasons(name), shown.get(name, NOTHING))
+            reasons = self._watched(name, here)
+            merged[name] = judged(offer, reasons, shown.get(name, NOTHING))
         return merged
+
+    def _watched(self, name: str, devices: Mapping[str, Device]) -> Mapping[str, str]:
+        """Have the health of a resource's devices watched; gives why some are not well."""
+        health = self._health.value
+        if health is None:
+            if not any(one.probes for one in devices.values()):
+                return {}
+            health = self._health.value = self._new_health()
+        health.watch(name, devices, delayed=name in self._running)
+        return health.reasons(name)
+
+    def _new_health(self) -> Health:
+        # Costs 15 ms and 1.4 MB, which most nodes never need.
+        from genericdp.health.health import Health
+
+        return (self._make_health or Health)(self._root, changed=self._judge_again, now=self._now)
 
     def _judge_again(self, name: str, changes: Mapping[str, str]) -> None:
         """Serve what a resource offers now that some of its devices are well, or not."""
@@ -173,9 +194,9 @@ class Plugins:
         running.service.set_listing(relisted(merged, running.service.listing, changes))
         self.offers.value = {**shown, name: merged}
 
-    def _judge_again_all(self, name: str) -> None:
-        ids = self.offers.value[name].offered
-        self._judge_again(name, {one: self._health.reason(name, one) for one in ids})
+    def _judge_again_of(self, name: str, ids: Iterable[str]) -> None:
+        if (health := self._health.value) is not None:
+            self._judge_again(name, {one: health.reason(name, one) for one in ids})
 
     async def _encoded(self, offers: Offers) -> dict[str, Listing]:
         """Give the lists of the resources whose offer is another one, and log what has changed.
@@ -218,12 +239,13 @@ class Plugins:
         return _Running(resource=resource, service=service, plugin=plugin, task=task)
 
     async def _live(self, plugin: Plugin) -> None:
-        # So that a restart of the daemon makes nothing Unhealthy that is well.
-        if not await self._health.first_round(plugin.resource):
-            about = {"resource": plugin.resource}
-            log.warning("registering before all devices have been probed", extra=about)
-        # The results may still be waiting to be told together.
-        self._judge_again_all(plugin.resource)
+        if (health := self._health.value) is not None:
+            # So that a restart of the daemon makes nothing Unhealthy that is well.
+            if not await health.first_round(plugin.resource):
+                about = {"resource": plugin.resource}
+                log.warning("registering before all devices have been probed", extra=about)
+            # The results may still be waiting to be told together.
+            self._judge_again_of(plugin.resource, self.offers.value[plugin.resource].offered)
         await plugin.run()
 
     async def _stop(self, names: frozenset[str]) -> None:
@@ -235,5 +257,6 @@ class Plugins:
         for one in leaving:
             one.task.cancel()
             await asyncio.wait([one.task])
-            self._health.forget(one.resource.name)
+            if self._health.value is not None:
+                self._health.value.forget(one.resource.name)
             log.info("stopped", extra={"resource": one.resource.name})
