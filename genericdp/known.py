@@ -111,9 +111,10 @@ class Known:
         paths = set(stale.paths)
         for syspath in told:
             paths |= self._paths_of(syspath)
-        # Files first, then devices: what has a file then is in sysfs too, and may have been told
-        # of by its file alone so far.
-        told |= run.syspaths_of(paths)
+        # Files first, then devices: what has a file then is in sysfs too. It may have been told of
+        # by its file alone so far.
+        told |= run.syspaths_of(stale.paths)
+        told |= {one for one in run.syspaths_of(paths) if self.facts.device(one) is None}
         concerned: set[str] = set()
         for syspath in told:
             concerned.update(self.facts.forget(syspath))
