@@ -1,4 +1,4 @@
-"""``python -m bench``: measure everything and print a table, in six to seven minutes."""
+"""``python -m bench``: measure everything and print a table, in about six minutes."""
 
 from __future__ import annotations
 

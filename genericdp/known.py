@@ -50,6 +50,15 @@ class Run:
         """Look again at entries that may have changed; give the globs that find something else."""
         return self._looking(CHANGED_FILES, lambda: self.looks.renew(paths, self.looker))
 
+    def syspaths_of(self, paths: Collection[str]) -> set[str]:
+        """Give the devices whose files lie at these paths."""
+
+        def look() -> set[str]:
+            found = (self.looker.examine(path) for path in paths)
+            return {one.identity.syspath for one in found if one and one.identity.syspath}
+
+        return self._looking(CHANGED_FILES, look)
+
     def read(self, path: str, read: Callable[[], str]) -> str:
         """Read a file; raises TimeoutError if it is known to hang."""
         if path in self.hanging:
@@ -100,14 +109,25 @@ class Known:
         for name in stale.records:
             told.update(self.facts.syspaths_of_record(name))
         paths = set(stale.paths)
+        for syspath in told:
+            paths |= self._paths_of(syspath)
+        # Files first, then devices: what has a file then is in sysfs too. It may have been told of
+        # by its file alone so far.
+        told |= run.syspaths_of(stale.paths)
+        told |= {one for one in run.syspaths_of(paths) if self.facts.device(one) is None}
         concerned: set[str] = set()
         for syspath in told:
             concerned.update(self.facts.forget(syspath))
-            device = self.facts.device(syspath)
-            paths |= {syspath, *self.looks.paths_of(syspath, "" if device is None else device.key)}
-            if device is not None and device.device_file:
-                paths.add(device.device_file)
+            paths |= self._paths_of(syspath)
         self.memory.forget(concerned, run.renew(paths), self.facts)
+
+    def _paths_of(self, syspath: str) -> set[str]:
+        """Give the paths that an event of a device is about."""
+        device = self.facts.device(syspath)
+        paths = {syspath, *self.looks.paths_of(syspath, "" if device is None else device.key)}
+        if device is not None and device.device_file:
+            paths.add(device.device_file)
+        return paths
 
     def serve(self, resources: Sequence[Resource]) -> None:
         """Forget what was decided about other resources."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from genericdp.host.root import Root
 from genericdp.model import Selector, UdevSelector
 from genericdp.simulator.kubelet import Kubelet
+from genericdp.supervisor import Pace
 from tests.devices.making import resource
 from tests.world import World
 
@@ -79,6 +81,37 @@ async def test_devices_that_come_change_and_go_are_listed_at_once(world: World) 
             await world.kubelet.wait_for(lambda: new not in _healthy(world))
             reason = supervisor.offers.value[NAME].offered[new].unhealthy
             assert reason == f"/dev/{new} does not exist"
+
+
+async def test_a_device_that_returns_is_healthy_at_once_and_nothing_else_is_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D3: inotify tells of the node before the kernel tells of the device.
+
+    Comes back without ``syspaths_of`` in ``Known.forget``: "zram1 is no longer matched".
+    """
+    caplog.set_level(logging.INFO)
+    with plugged() as name:
+        pass
+    async with (
+        # No pause after a list: the next pass begins with the first that is told.
+        world.serving(resource("zram", zram("zram*")), pace=Pace(burst=0.0)) as supervisor,
+        asyncio.timeout(20),
+    ):
+        await world.active(supervisor, NAME)
+        for _ in range(5):
+            # In a thread: what is told while the loop stands still would be told together.
+            number = await asyncio.to_thread((ZRAM / "hot_add").read_text)
+            try:
+                assert f"zram{number.strip()}" == name, "the kernel gives the lowest free number"
+                await world.kubelet.wait_for(lambda: name in _healthy(world))
+            finally:
+                await asyncio.to_thread((ZRAM / "hot_remove").write_text, number)
+            await world.kubelet.wait_for(lambda: name not in _healthy(world))
+        reasons = {
+            record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
+        }
+    assert reasons == {f"device {name} is Unhealthy: /dev/{name} does not exist"}
 
 
 def _healthy(world: World) -> set[str]:

@@ -24,8 +24,8 @@ from genericdp.model import (
     ValueSource,
 )
 from genericdp.template import parse
-from tests.changing import PLACES, Changing, Told
-from tests.devices.making import inject, nodes, resource
+from tests.changing import PLACES, Changing, Told, tty_of
+from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 
 if TYPE_CHECKING:
     from genericdp.devices.offers import Offer
@@ -109,6 +109,42 @@ class Pass:
         )
 
 
+def knowing_nothing(host: Changing, previous: dict[str, Offer], now: float) -> Discovery:
+    root = host.tree.root
+    return discover(
+        RESOURCES,
+        Looker(root).look,
+        facts=HostFacts(root),
+        node_name="n",
+        previous=previous,
+        now=now,
+    )
+
+
+def test_a_file_that_is_told_of_before_its_device_is_not_taken_for_an_unknown_one(
+    tmp_path: Path,
+) -> None:
+    """D3: inotify tells of a node some milliseconds before the kernel tells of its device.
+
+    Comes back without ``syspaths_of`` in ``Known.forget``: what returns is "no longer matched".
+    """
+    host = Changing(tmp_path)
+    host.plug(0)
+    one = Pass(host)
+    here = one.run(host.told, {}, 0.0)
+    host.told = Told()
+    host.unplug(0)
+    gone = one.run(host.told, here.offers, 1.0)
+    host.told = Told()
+    host.plug(0)
+    early, late = host.told, Told(syspaths={f"/sys/{tty_of(0)}"})
+    early.syspaths -= late.syspaths
+    back = one.run(early, gone.offers, 2.0)
+    assert back.offers == knowing_nothing(host, gone.offers, 2.0).offers
+    assert list(unhealthy(gone.offers, "links")) == healthy(back.offers, "links") == ["S"]
+    assert one.run(late, back.offers, 3.0).offers == back.offers
+
+
 place = st.sampled_from(PLACES)
 minor = st.integers(0, 5)
 
@@ -186,14 +222,7 @@ class Passes(RuleBasedStateMachine):
         self.now += seconds
         found = self.incremental.run(self.host.told, self.offers, self.now)
         self.host.told = Told()
-        fresh = discover(
-            RESOURCES,
-            Looker(self.host.tree.root).look,
-            facts=HostFacts(self.host.tree.root),
-            node_name="n",
-            previous=self.offers,
-            now=self.now,
-        )
+        fresh = knowing_nothing(self.host, self.offers, self.now)
         assert found.offers == fresh.offers
         for name, offer in fresh.offers.items():
             assert list(found.offers[name].offered) == list(offer.offered)
