@@ -29,6 +29,7 @@ SCOPES: dict[str, frozenset[str] | None] = {
 
 _MAX_LISTED = 20
 _NAME = re.compile(r"[A-Za-z0-9_.:/@+,-]+")
+_PARENTHESIS = re.compile(r"\$\$\(|\)")
 _MAY_HOLD_SLASHES = {("device", "path"), ("device", "syspath")}
 _MAY_HOLD_PATHS = {"property", "attribute"}
 
@@ -43,6 +44,10 @@ class TemplateSyntaxError(ValueError):
 
 class UnusableValueError(Exception):
     """A name that this device lacks, or whose text cannot stand at that place."""
+
+
+class LackingValueError(UnusableValueError):
+    """A name that this device lacks: a default takes its place."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +98,7 @@ def parse(text: str) -> Template:
             at = start + 2
             continue
         literal.append(text[at:start])
-        end = text.find(")", start)
+        end = _end_of_reference(text, start + 2)
         if end == -1:
             raise TemplateSyntaxError("'$(' is not closed", start)
         parts += ("".join(literal), _reference(text[start + 2 : end], start))
@@ -102,10 +107,21 @@ def parse(text: str) -> Template:
     return Template(tuple(part for part in (*parts, "".join(literal)) if part != ""))
 
 
+def _end_of_reference(text: str, at: int) -> int:
+    """Give where it is closed; a literal ``$(`` in its default brings a parenthesis of its own."""
+    depth = 1
+    for found in _PARENTHESIS.finditer(text, at):
+        depth += -1 if found[0] == ")" else 1
+        if depth == 0:
+            return found.start()
+    return -1
+
+
 def _reference(inner: str, offset: int) -> Reference:
     name, colon, default = inner.partition(":-")
-    if "$(" in default:
+    if "$(" in default.replace("$$(", ""):
         raise TemplateSyntaxError("a default cannot hold another template", offset)
+    default = default.replace("$$(", "$(")
     scope, dot, rest = name.partition(".")
     if not dot or not scope or not _NAME.fullmatch(rest):
         raise TemplateSyntaxError(
@@ -198,11 +214,16 @@ def expand(
 
 
 def _inserted(reference: Reference, lookup: Lookup, *, path: bool) -> str:
-    text = lookup(reference.scope, reference.name)
+    try:
+        text = lookup(reference.scope, reference.name)
+    except LackingValueError:
+        if reference.default is None:
+            raise
+        text = None
     if text is None:
         text = reference.default
     if text is None:
-        raise UnusableValueError(f"it has no '{reference}'")
+        raise LackingValueError(f"it has no '{reference}'")
     if "\n" in text or "\0" in text:
         raise UnusableValueError(f"'{reference}' is {text!r}, which holds a newline or NUL")
     if path and "/" in text and not _may_hold_slashes(reference, text):

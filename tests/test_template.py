@@ -44,6 +44,7 @@ def _lookup(scope: str, name: str) -> str | None:
         ("a$(usb.port)b", ("a", Reference(scope="usb", name="port", offset=1), "b")),
         ("$(usb.serial:-none)", (Reference(scope="usb", name="serial", default="none"),)),
         ("$(usb.serial:-)", (Reference(scope="usb", name="serial", default=""),)),
+        ("$(usb.serial:-$$(A))", (Reference(scope="usb", name="serial", default="$(A)"),)),
         ("$(property.A:-a:-b)", (Reference(scope="property", name="A", default="a:-b"),)),
         ("$$(device.path)", ("$(device.path)",)),
         ("$$$(x)", ("$$(x)",)),

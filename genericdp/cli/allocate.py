@@ -23,11 +23,12 @@ from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from genericdp.devices.device import ContainerEdits, Device
     from genericdp.devices.offers import Offer
 
+_MOST_REASONS = 10
 SUMMARY = "show what a container that asks for devices would be given"
 EXAMPLE = (
     "  genericdp allocate --config examples/configs/fuse.yaml example.com/fuse=1\n"
@@ -60,10 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Choose devices as a kubelet might, and print what the answer would be."""
     amounts = amounts_of(arguments.amounts)
-    offers = discovered(arguments).offers
+    discovery, nothing_found = discovered(arguments)
+    offers = discovery.offers
     ids = tuple(dict.fromkeys(arguments.ids))
     _check_amounts(amounts, offers)
     _check_ids(ids, amounts, offers)
+    _check_enough(amounts, offers, nothing_found)
     answers = {
         name: _answer(name, _chosen(name, count, offers, ids)) for name, count in amounts.items()
     }
@@ -102,6 +105,30 @@ def _check_ids(ids: Sequence[str], amounts: Mapping[str, int], offers: Mapping[s
             raise GenericdpError(f"no device {device_id!r} is on offer (see genericdp discover)")
 
 
+def _check_enough(
+    amounts: Mapping[str, int],
+    offers: Mapping[str, Offer],
+    nothing_found: Sequence[tuple[str, str]],
+) -> None:
+    for name, count in amounts.items():
+        free = len(_shares(offers[name]))
+        if count > free:
+            empty = (f"nothing found: {text}" for one, text in nothing_found if one == name)
+            reasons = [*_lacking(offers[name]), *empty]
+            more = [f"and {len(reasons) - _MOST_REASONS} more"] * (len(reasons) > _MOST_REASONS)
+            lines = [f"{name}: {count} wanted, {free} healthy", *reasons[:_MOST_REASONS], *more]
+            raise GenericdpError("\n  ".join(lines))
+
+
+def _lacking(offer: Offer) -> Iterator[str]:
+    """Say what there is and cannot be had."""
+    for device_id, one in offer.offered.items():
+        if one.unhealthy:
+            yield f"{device_id} is Unhealthy: {one.unhealthy}"
+    for left in offer.not_offered:
+        yield f"not offered: {left.path}: {left.reason}"
+
+
 def _shares(offer: Offer) -> dict[str, Device]:
     return {
         share: one.device
@@ -117,8 +144,6 @@ def _chosen(name: str, count: int, offers: Mapping[str, Offer], ids: Sequence[st
     if len(wanted) > count:
         raise UsageError(f"{name}: {len(wanted)} devices named by --id, but {count} asked for")
     wanted += [share for share in free if share not in wanted]
-    if count > len(free):
-        raise GenericdpError(f"{name}: {count} wanted, {len(free)} healthy")
     return [free[share] for share in wanted[:count]]
 
 

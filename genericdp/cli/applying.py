@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from genericdp.cli.loading import load_in_time, read_stdin
 from genericdp.cli.options import configs_of, node_name_of, root_of
 from genericdp.cli.patience import patiently
-from genericdp.devices.matching import for_node
+from genericdp.devices.inventory import Inventory
+from genericdp.devices.matching import for_node, path_globs
 from genericdp.devices.nodes import why_none
+from genericdp.devices.unmatched import unmatched
 from genericdp.discovery import Discovery, discover
 from genericdp.errors import ConfigError, GenericdpError
 
@@ -57,14 +59,30 @@ def discover_once(
     )
 
 
-def discovered(arguments: argparse.Namespace) -> Discovery:
+def nothing_found_by(
+    resources: Sequence[Resource], discovery: Discovery, inventory: Inventory, node_name: str
+) -> tuple[tuple[str, str], ...]:
+    """Give resource and glob, or selector in words, of what ``match`` and ``inject`` do not find.
+
+    What an ``exclude`` does not find is as it should be.
+    """
+    matched = {(one.name, pattern) for one in resources for pattern in path_globs(one.match)}
+    globs = (one for one in discovery.empty_globs if one in matched)
+    return (*globs, *unmatched(resources, inventory, node_name))
+
+
+def discovered(arguments: argparse.Namespace) -> tuple[Discovery, tuple[tuple[str, str], ...]]:
     """Apply the config of the command line to the host of the command line, once.
 
-    Raises GenericdpError if nothing of it is for the node.
+    Gives also what found nothing. Raises GenericdpError if nothing of it is for the node.
     """
     resources, node_name = usable_resources(arguments), node_name_of(arguments)
     refuse_if_none(resources, node_name)
     here = for_node(resources, node_name)
-    return patiently(
-        root_of(arguments), lambda look, facts: discover_once(here, look, facts, node_name)
-    )
+
+    def work(look: Looking, facts: HostFacts) -> tuple[Discovery, tuple[tuple[str, str], ...]]:
+        discovery = discover_once(here, look, facts, node_name)
+        inventory = Inventory(look, facts)
+        return discovery, nothing_found_by(here, discovery, inventory, node_name)
+
+    return patiently(root_of(arguments), work)

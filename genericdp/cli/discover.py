@@ -7,7 +7,12 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from genericdp.cli.applying import discover_once, usable_resources, warn_if_none
+from genericdp.cli.applying import (
+    discover_once,
+    nothing_found_by,
+    usable_resources,
+    warn_if_none,
+)
 from genericdp.cli.catalogue import as_json, as_text
 from genericdp.cli.missing import dangling_target, missing_mounts
 from genericdp.cli.options import add_config, add_host, add_output, node_name_of, root_of
@@ -15,7 +20,7 @@ from genericdp.cli.patience import patiently
 from genericdp.cli.probing import NOT_ASKED, State, probe_once, subjects_of, unprobed
 from genericdp.cli.tables import table
 from genericdp.devices.inventory import Inventory, printable
-from genericdp.devices.matching import for_node, path_globs
+from genericdp.devices.matching import for_node
 from genericdp.devices.suggesting import catalogue
 from genericdp.glob import has_wildcard, unescape
 
@@ -79,7 +84,7 @@ def execute(arguments: argparse.Namespace) -> int:
 class _Report:
     discovery: Discovery
     nothing_found: tuple[tuple[str, str], ...]
-    """Resource and glob of each selector of ``match`` that finds nothing."""
+    """Resource and glob, or selector in words, of what finds nothing."""
     dangling: Mapping[str, str] = field(default_factory=dict)
     """Where those of the globs lead that are links to nothing."""
     missing_mounts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -90,10 +95,8 @@ def _report(
     resources: Sequence[Resource], look: Looking, facts: HostFacts, node_name: str, root: Root
 ) -> _Report:
     discovery = discover_once(resources, look, facts, node_name)
-    # What an exclude does not find is as it should be.
-    matched = {(one.name, pattern) for one in resources for pattern in path_globs(one.match)}
-    nothing_found = tuple(one for one in discovery.empty_globs if one in matched)
-    literal = {one: unescape(one) for _, one in nothing_found if not has_wildcard(one)}
+    nothing_found = nothing_found_by(resources, discovery, Inventory(look, facts), node_name)
+    literal = {one: unescape(one) for _, one in nothing_found if _is_literal_path(one)}
     targets = {one: dangling_target(path, root) for one, path in literal.items()}
     return _Report(
         discovery=discovery,
@@ -105,6 +108,10 @@ def _report(
             if (missing := tuple(missing_mounts(offer, look, root)))
         },
     )
+
+
+def _is_literal_path(text: str) -> bool:
+    return text.startswith("/") and not has_wildcard(text)
 
 
 def _print_all(arguments: argparse.Namespace) -> None:
@@ -146,6 +153,8 @@ def _as_text(report: _Report, probed: Sequence[Probed], to_probe: Sequence[str])
         f"  {name}: {pattern}{_leads(report.dangling.get(pattern))}"
         for name, pattern in report.nothing_found
     ]
+    if any(not pattern.startswith("/") for _, pattern in report.nothing_found):
+        nothing.append(_WHAT_THERE_IS)
     titled = {"Matched, but not offered": left_out, "Mounts": mounts, "Nothing found": nothing}
     for title, lines in titled.items():
         if lines:
@@ -167,6 +176,9 @@ def _leads(target: str | None) -> str:
     return f" is a link to {printable(target)}, which does not exist" if target else ""
 
 
+_WHAT_THERE_IS = (
+    "  (genericdp discover --all tells what there is, genericdp explain DEVICE why it is not taken)"
+)
 _CREATED = "the runtime would create an empty folder"
 
 

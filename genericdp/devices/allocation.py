@@ -97,10 +97,16 @@ class _Answer:
         self, container_path: str, there: str, device: Device, host_path: str
     ) -> AllocationConflictError:
         first = self._owners[container_path]
-        devices = f"device {first}" if first == device.id else f"devices {first} and {device.id}"
+        if first == device.id:
+            devices, hint = f"device {first}", "give them different containerPaths"
+            if {there, host_path} <= {node.host_path for node in device.nodes}:
+                hint = 'let containerPath end in "/": then base names are kept'
+        else:
+            devices = f"devices {first} and {device.id}"
+            hint = "put $(allocation.index) or $(device.name) into containerPath"
         return AllocationConflictError(
             f"{devices}: {there} and {host_path} would both be {container_path!r} in the container"
-            " (put $(allocation.index) or $(device.name) into containerPath)"
+            f" ({hint})"
         )
 
     def edits(self) -> ContainerEdits:

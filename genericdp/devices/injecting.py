@@ -82,7 +82,6 @@ def _draft(resource: Resource, candidate: Candidate, inventory: Inventory, node_
         raise UnusableValueError(f"its id '{resource.id}' is an empty text")
     names.device_id = as_id(text)
     inject = resource.inject
-    cdi = tuple(_cdi_name(template, names.get_text) for template in inject.cdi)
     return Draft(
         resource=resource,
         candidate=candidate,
@@ -96,7 +95,7 @@ def _draft(resource: Resource, candidate: Candidate, inventory: Inventory, node_
             )
             for mount in inject.mounts
         ),
-        cdi=cdi,
+        cdi=tuple(_cdi_name(template, names.get_text) for template in inject.cdi),
         probes=bound_probes(resource, names.get_text),
         hooks=bound_hooks(resource, names.get_text),
         lookup=names.get_text,
@@ -109,7 +108,10 @@ def _why_no_node(candidate: Candidate, facts: Facts) -> str:
         return f"its node {device.device_file} does not exist"
     if device is not None and (why := facts.trouble(f"{device.syspath}/uevent")):
         return f"{device.syspath}/uevent cannot be read: {why}"
-    return "it has no device node (name what to give with inject.devices)"
+    return (
+        "it has no device node (write inject: {devices: []} if it needs none; net and pci selectors"
+        " take what has none)"
+    )
 
 
 def _default_id(candidate: Candidate, inventory: Inventory) -> str:
@@ -144,7 +146,12 @@ def complete(
     except (UnusableValueError, AllocationConflictError) as error:
         return not_offered(resource, candidate, str(error))
     if not (missing or nodes or device.mounts or device.env or device.annotations or device.cdi):
-        return not_offered(resource, candidate, "there is nothing to give to a container")
+        reason = "there is nothing to give to a container"
+        if (known := candidate.device) is not None and known.number is not None:
+            folder = known.device_file.rpartition("/")[0]
+            reason = _why_no_node(candidate, inventory.facts)
+            reason = f"{reason} (in a container: mount {folder} of the host)"
+        return not_offered(resource, candidate, reason)
     return device
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.model import ValueKind
 from genericdp.regex import extract
-from genericdp.template import UnusableValueError, expand
+from genericdp.template import LackingValueError, UnusableValueError, expand
 
 if TYPE_CHECKING:
     from genericdp.devices.sysdevice import Facts
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 def value_of(name: str, source: ValueSource, lookup: Lookup, facts: Facts) -> str | None:
     """Give a declared value for one candidate, or None if it has none.
 
-    Raises UnusableValueError with the reason where there is more to say than that.
+    Raises LackingValueError with the reason where there is more to say than that, and
+    UnusableValueError where it cannot be known whether it has one.
     """
     text = _source_text(name, source, lookup, facts)
     if text is None or source.regex is None:
         return text
     found = extract(source.regex, text)
     if found is None:
-        raise UnusableValueError(
+        raise LackingValueError(
             f"the value {name!r}: {source.regex!r} is not found in {_start(text)!r}"
         )
     return found
@@ -39,15 +40,16 @@ def _source_text(name: str, source: ValueSource, lookup: Lookup, facts: Facts) -
             path = expand(source.source, lookup, path=True)
             text = facts.text(path)
             if text is None:
-                why = facts.trouble(path) or "it does not exist"
-                raise UnusableValueError(f"the value {name!r}: {path}: {why}")
+                if why := facts.trouble(path):
+                    raise UnusableValueError(f"the value {name!r}: {path}: {why}")
+                raise LackingValueError(f"the value {name!r}: {path}: it does not exist")
             return text
         case ValueKind.LINK:
             pattern = expand(source.source, lookup, path=True, quote=glob.escape)
             paths = facts.paths(pattern)
             if len(paths) != 1:
                 count = "nothing" if not paths else f"{len(paths)} paths"
-                raise UnusableValueError(
+                raise LackingValueError(
                     f"the value {name!r}: {glob.unescape(pattern)} finds {count}, wanted one"
                 )
             return facts.link(paths[0])

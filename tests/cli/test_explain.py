@@ -124,7 +124,14 @@ QUESTIONS = {
         "    inject: {mounts: [{hostPath: /opt, containerPath: /opt}]}\n",
         "3b:01.0",
         "3b:01.0 is not offered: example.com/nic takes it, but it has no device node"
-        " (name what to give with inject.devices)",
+        " (write inject: {devices: []} if it needs none; net and pci selectors take what has none)",
+    ),
+    "one that needs no node": (
+        "vfio",
+        "  - name: example.com/nic\n    match: [{udev: {subsystem: pci}}]\n"
+        "    inject: {devices: [], mounts: [{hostPath: /opt, containerPath: /opt}]}\n",
+        "3b:01.0",
+        "3b:01.0 is offered: it is 0000:3b:01.0 of example.com/nic",
     ),
     "a node that comes with another device": (
         "gpu",
@@ -203,6 +210,17 @@ def test_a_link_that_anybody_could_have_made_is_told_as_such(
     said = first_line(capsys, tmp_path, tree.folder, LINKS, "/dev/serial/by-id/a\x1b[31mb")
     assert said.isprintable()
     assert said.startswith("/dev/serial/by-id/a\\x1b[31mb is offered")
+
+
+def test_a_usb_device_whose_node_is_missing_is_told_as_such(
+    capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+) -> None:
+    root = testbed("serial-adapters")
+    (root / "dev/bus/usb/001/006").unlink()
+    assert first_line(capsys, tmp_path, root, STICK, "1-1.4") == (
+        "1-1.4 is not offered: example.com/stick takes it, but its node /dev/bus/usb/001/006 does"
+        " not exist (in a container: mount /dev/bus/usb/001 of the host)"
+    )
 
 
 def test_a_folder_is_no_device_file(capsys: Capture, tmp_path: Path) -> None:

@@ -41,11 +41,13 @@ if TYPE_CHECKING:
         (inject(SELF, cdi=["vendor/$(device.name)"]), "gives 'vendor/gpu0', which is no CDI name"),
         (
             inject(nodes("/dev/caps/*", "/dev/cap")),
-            "device gpu0: /dev/caps/cap2 and /dev/caps/cap10 would both be '/dev/cap'",
+            "device gpu0: /dev/caps/cap2 and /dev/caps/cap10 would both be '/dev/cap'"
+            ' in the container (let containerPath end in "/": then base names are kept)',
         ),
         (
             inject(SELF, mounts=[("/opt/x", "/dev/gpu0")]),
-            "device gpu0: /dev/gpu0 and /opt/x would both be '/dev/gpu0'",
+            "device gpu0: /dev/gpu0 and /opt/x would both be '/dev/gpu0'"
+            " in the container (give them different containerPaths)",
         ),
     ],
 )

@@ -9,7 +9,7 @@ from genericdp.devices.candidates import Candidate, of_device
 from genericdp.devices.inventory import FoundFile, Identity, Inventory, Look
 from genericdp.devices.lookup import Names
 from genericdp.model import ValueKind, ValueSource
-from genericdp.template import UnusableValueError, parse
+from genericdp.template import UnusableValueError, expand, parse
 from tests.devices.known import ROOT, Known
 from tests.devices.making import node, plain, resource
 
@@ -158,3 +158,31 @@ def test_a_value_that_needs_itself_is_no_endless_loop(known: Known) -> None:
     for _ in range(2):
         with pytest.raises(UnusableValueError, match="the value 'a' needs itself"):
             names.get_text("value", "a")
+
+
+LACKING = {
+    "file": ValueSource(kind=ValueKind.FILE, source=parse("/proc/none")),
+    "regex": ValueSource(kind=ValueKind.TEXT, source=parse("$(usb.vendor)"), regex="x(.)"),
+    "link": ValueSource(kind=ValueKind.LINK, source=parse("/sys/none/*")),
+    "name": ValueSource(kind=ValueKind.TEXT, source=parse("$(usb.serial)")),
+    "other": ValueSource(kind=ValueKind.TEXT, source=parse("a$(value.file)")),
+    "unreadable": ValueSource(kind=ValueKind.FILE, source=parse("/proc/secret")),
+}
+
+
+@pytest.mark.parametrize("name", ["file", "regex", "link", "name", "other"])
+def test_a_value_that_is_lacking_for_whatever_reason_gives_its_default(
+    known: Known, name: str
+) -> None:
+    """Comes back if ``_inserted`` lets a LackingValueError pass."""
+    names = port_of(known, LACKING)
+    assert expand(parse(f"$(value.{name}:-none)"), names.get_text) == "none"
+    with pytest.raises(UnusableValueError):
+        expand(parse(f"$(value.{name})"), names.get_text)
+
+
+def test_a_value_that_may_be_there_but_cannot_be_read_has_no_default(known: Known) -> None:
+    known.troubles["/proc/secret"] = "Permission denied"
+    names = port_of(known, LACKING)
+    with pytest.raises(UnusableValueError, match=r"/proc/secret: Permission denied"):
+        expand(parse("$(value.unreadable:-none)"), names.get_text)

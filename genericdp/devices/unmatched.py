@@ -1,0 +1,74 @@
+"""Selectors that take nothing: a device that is not there, or a slip of the pen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp.devices.candidates import taken
+from genericdp.devices.conditions import (
+    first_failure,
+    hardware_failure,
+    is_candidate_of,
+    subsystem_globs,
+)
+from genericdp.devices.wording import selector_text, source
+from genericdp.glob import matches_any
+from genericdp.model import PathSelector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from genericdp.devices.inventory import Inventory
+    from genericdp.devices.sysdevice import Facts, SysDevice
+    from genericdp.model import Resource, Selector
+
+
+def unmatched(
+    resources: Iterable[Resource], inventory: Inventory, node_name: str
+) -> Iterator[tuple[str, str]]:
+    """Give resource and text of what takes nothing; not the globs that find nothing at all."""
+    for resource in resources:
+        for selector in resource.match:
+            alone = (selector,)
+            if _finds_no_file(selector, inventory) or taken(alone, resource, inventory, node_name):
+                continue
+            text = selector_text(selector)
+            trouble = next(_troubles(selector, inventory.facts), "")
+            yield resource.name, f"{text} ({trouble})" if trouble else text
+        for entry in resource.inject.devices or ():
+            if entry.subsystem and entry.subsystem not in inventory.facts.subsystems():
+                yield resource.name, f"inject.devices: {{subsystem: {entry.subsystem}}}"
+
+
+def _finds_no_file(selector: Selector, inventory: Inventory) -> bool:
+    paths = selector.candidates
+    return isinstance(paths, PathSelector) and not any(map(inventory.found, paths.globs))
+
+
+def _troubles(selector: Selector, facts: Facts) -> Iterator[str]:
+    """Say which files could not be read that decide about a device."""
+    wanted = selector.candidates
+    if isinstance(wanted, PathSelector):
+        return
+    for subsystem in facts.subsystems():
+        globs = subsystem_globs(wanted)
+        if globs and not matches_any(globs, subsystem):
+            continue
+        for device in facts.members(subsystem):
+            file = _decisive(selector, device, facts)
+            if file and (why := facts.trouble(file)):
+                yield f"{file} cannot be read: {why}"
+
+
+def _decisive(selector: Selector, device: SysDevice, facts: Facts) -> str:
+    """Give the file that tells that the selector does not take the device."""
+    wanted = selector.candidates
+    uevent = f"{device.syspath}/uevent"
+    if isinstance(wanted, PathSelector) or facts.trouble(uevent):
+        return uevent
+    if not is_candidate_of(wanted, device):
+        return ""
+    failed = first_failure(wanted, device, facts, sitting=device) or hardware_failure(
+        selector.hardware, device, facts
+    )
+    return source(failed) if failed is not None and failed.found is None else ""

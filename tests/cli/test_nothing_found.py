@@ -1,0 +1,108 @@
+"""What finds nothing is told: a slip of the pen must not look like a machine without hardware."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.cli import main
+from tests.cli.asking import HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CAM = '  - name: example.com/cam\n    match: [{usb: {vendor: "046e"}}]\n'
+WHERE = (
+    "  (genericdp discover --all tells what there is, genericdp explain DEVICE why it is not taken)"
+)
+
+
+@pytest.fixture
+def webcam(testbed: Callable[[str], Path]) -> Path:
+    return testbed("webcam")
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, webcam: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    def run(resources: str, *command: str) -> tuple[int, str, str]:
+        config = tmp_path / "config.yaml"
+        config.write_text(HEAD + resources)
+        code = main([*command, "--config", str(config), "--root", str(webcam)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("match", "text"),
+    [
+        ('usb: {vendor: "046e"}', 'usb: {vendor: "046e"}'),
+        ("udev: {subsystem: vide4linux}", "udev: {subsystem: vide4linux}"),
+        ('pci: {vendor: "1003"}', 'pci: {vendor: "1003"}'),
+        ("net: {name: eht0}", "net: {name: eht0}"),
+        (
+            'path: "/dev/video*", hardware: {usb: {vendor: "046e"}}',
+            'path: /dev/video*, hardware: {usb: {vendor: "046e"}}',
+        ),
+    ],
+)
+def test_a_selector_that_takes_nothing_is_listed_in_words(
+    run: Callable[..., tuple[int, str, str]], match: str, text: str
+) -> None:
+    """Comes back if ``unmatched`` is left out of ``nothing_found_by``."""
+    resources = f"  - name: example.com/x\n    match: [{{{match}}}]\n"
+    resources += "    inject: {env: {A: b}}\n"
+    code, out, _ = run(resources, "discover")
+    assert code == 0
+    assert out.splitlines()[1:] == ["", "Nothing found:", f"  example.com/x: {text}", WHERE]
+
+
+def test_json_lists_it_too(run: Callable[..., tuple[int, str, str]]) -> None:
+    _, out, _ = run(CAM, "discover", "-o", "json")
+    found = json.loads(out)["resources"]["example.com/cam"]
+    assert found["nothingFound"] == ['usb: {vendor: "046e"}']
+
+
+def test_a_subsystem_to_inject_that_nobody_knows_is_listed(
+    run: Callable[..., tuple[int, str, str]],
+) -> None:
+    resources = '  - name: example.com/cam\n    match: [{usb: {vendor: "046d"}}]\n'
+    resources += "    inject: {devices: [{subsystem: vide4linux, optional: true}]}\n"
+    _, out, _ = run(resources, "discover")
+    assert "  example.com/cam: inject.devices: {subsystem: vide4linux}" in out.splitlines()
+
+
+def test_allocate_says_why_there_are_not_enough(
+    run: Callable[..., tuple[int, str, str]],
+) -> None:
+    """Comes back if ``_check_enough`` gives the counts alone."""
+    code, _, err = run(CAM, "allocate", "example.com/cam=1")
+    assert (code, err) == (
+        1,
+        'genericdp: example.com/cam: 1 wanted, 0 healthy\n  nothing found: usb: {vendor: "046e"}\n',
+    )
+    excluded = "  - name: example.com/cam\n    match: [{path: /dev/video0}]\n"
+    excluded += "    exclude: [{path: /dev/video0}]\n"
+    _, _, err = run(excluded, "allocate", "example.com/cam=1")
+    assert "\n  not offered: /dev/video0: excluded by the config\n" in err
+    lacking = "  - name: example.com/cam\n    match: [{path: /dev/video0}]\n"
+    lacking += "    inject: {devices: [{path: /dev/none}]}\n"
+    _, _, err = run(lacking, "allocate", "example.com/cam=1")
+    assert "\n  video0 is Unhealthy: /dev/none does not exist\n" in err
+
+
+def test_an_attribute_that_cannot_be_read_is_told(
+    run: Callable[..., tuple[int, str, str]], webcam: Path
+) -> None:
+    """Comes back without ``_troubles``: a lacking permission looks like lacking hardware."""
+    (vendor,) = webcam.glob("sys/devices/pci*/*/usb1/1-8/idVendor")
+    vendor.unlink()
+    vendor.mkdir()  # as good as a lacking permission, for root too
+    _, out, _ = run(CAM.replace("046e", "046d"), "discover")
+    file = vendor.relative_to(webcam)
+    assert f'  example.com/cam: usb: {{vendor: "046d"}} (/{file} cannot be read: ' in out
