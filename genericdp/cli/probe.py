@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Probe and print; 1 if a device is not well, or a probe could not be run."""
     root = root_of(arguments)
-    offers = _asked_for(discovered(arguments).offers, arguments.resource, arguments.device)
+    offers = _asked_for(discovered(arguments)[0].offers, arguments.resource, arguments.device)
     subjects = subjects_of(offers)
     if arguments.output == "json":
         probed = probe_once(subjects, root)
