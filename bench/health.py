@@ -45,7 +45,7 @@ async def measure(bench: Bench) -> AsyncIterator[Line]:
         states.mkdir()
         for number in range(_DEVICES):
             (states / f"thing-{number}").write_text("1")
-        yield await _files(bench, host, 20.0 if bench.quick else 60.0)
+        yield await _files(bench, host, 20.0 if bench.quick else 40.0)
 
 
 @asynccontextmanager
@@ -76,7 +76,7 @@ async def _start(bench: Bench, host: Nodes, rounds: int) -> Line:
 
 async def _allocate(bench: Bench, host: Nodes, rounds: int) -> AsyncIterator[Line]:
     """Call the one without probes, then, once it has settled, the one with them."""
-    seconds = 5.0 if bench.quick else 10.0
+    seconds = 4.0 if bench.quick else 8.0
     rate = _DEVICES // _PERIOD_SECONDS
     bench.progress.say(f"Allocate beside {rate} commands a second, {rounds} rounds")
     calls: dict[str, list[list[float]]] = {"": [], _COMMAND: []}

@@ -190,9 +190,11 @@ class Plugins:
         merged = rejudged(offer, changes, shown[name])
         if merged is shown[name]:
             return
-        tell_health(name, shown[name], merged, changes)
         running.service.set_listing(relisted(merged, running.service.listing, changes))
         self.offers.value = {**shown, name: merged}
+        # The kubelet has the list meanwhile.
+        loop = asyncio.get_running_loop()
+        loop.call_soon(tell_health, name, shown[name], merged, changes)
 
     def _judge_again_of(self, name: str, ids: Iterable[str]) -> None:
         if (health := self._health.value) is not None:

@@ -55,7 +55,7 @@ class Health:
         """By resource and id: what the log said of a device."""
         self._pending: dict[str, set[str]] = {}
         self._told_at = -BURST_SECONDS
-        self._telling: asyncio.TimerHandle | None = None
+        self._telling: asyncio.Handle | None = None
         self._logs_news = Observed(0)
 
     def watch(self, resource: str, devices: Mapping[str, Device], *, delayed: bool = True) -> None:
@@ -172,8 +172,11 @@ class Health:
         """Tell at once, and what follows soon after together."""
         self._pending.setdefault(resource, set()).update(ids)
         if self._telling is None:
-            rest = max(0.0, self._told_at + BURST_SECONDS - self._now())
-            self._telling = asyncio.get_running_loop().call_later(rest, self._tell_pending)
+            loop, rest = asyncio.get_running_loop(), self._told_at + BURST_SECONDS - self._now()
+            if rest > 0:
+                self._telling = loop.call_later(rest, self._tell_pending)
+            else:  # before all that waits its turn now
+                self._telling = loop.call_soon(self._tell_pending)
 
     def _tell_pending(self) -> None:
         self._telling, self._told_at = None, self._now()

@@ -13,11 +13,12 @@ from genericdp.devices.checks import FileRead
 from genericdp.health.kinds import run_probes
 from genericdp.health.outcome import Outcome
 from genericdp.health.schedule import Slots
+from genericdp.health.thresholds import WELL
 from genericdp.health.watched import Watched, asks_the_same, is_same_device, watched
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from genericdp.devices.device import Device
     from genericdp.health.kinds import RunProbes
@@ -27,6 +28,10 @@ log = logging.getLogger(__name__)
 
 FIRST_ROUND_SECONDS = 5.0
 """How long a resource waits for its first results before it registers."""
+_ENTERED_AT_ONCE = 500
+"""Of the results of a batch; after 3 ms the loop has its turn."""
+_PAUSE = 0.005
+"""Seconds in which what is news goes to the kubelet, before the rest of a batch is entered."""
 
 
 Job = tuple[Watched, int]
@@ -216,11 +221,11 @@ class Prober:
             self._end([job])
 
     async def _probe_many(self, jobs: list[Job]) -> None:
-        try:
-            for job, outcome in zip(jobs, await self._outcomes(jobs), strict=True):
+        for part in _parts(jobs, await self._outcomes(jobs)):
+            for job, outcome in part:
                 self._enter(job, outcome)
-        finally:
-            self._end(jobs)
+            self._end([job for job, _ in part])
+            await asyncio.sleep(_PAUSE)
 
     def _end(self, jobs: Sequence[Job]) -> None:
         for one, _ in jobs:
@@ -270,3 +275,14 @@ class Prober:
         else:
             known.unsettled.add(device_id)
         return reason
+
+
+def _parts(jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> Iterator[list[tuple[Job, Outcome]]]:
+    """Take a batch apart: first what may be news to the kubelet, then the many that stay well."""
+    kinds: tuple[list[tuple[Job, Outcome]], ...] = ([], [])
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        one, index = job
+        kinds[outcome.ok and one.states[index] is WELL].append((job, outcome))
+    for kind in kinds:
+        for begin in range(0, len(kind), _ENTERED_AT_ONCE):
+            yield kind[begin : begin + _ENTERED_AT_ONCE]
