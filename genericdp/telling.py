@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING
 
 from genericdp.devices.assembling import shared_ids
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 
 MOST_LINES = 100
 """Of one kind, for one resource: ten thousand devices that vanish at once need not all be named."""
+_DIGITS = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
 _NEVER = Offer(offered={})
 
 
@@ -41,10 +43,12 @@ def tell_health(name: str, before: Offer, offer: Offer, changed: Iterable[str]) 
         was, now = _reason(before, device_id), _reason(offer, device_id)
         if was and not now and NOT_PROBED not in was:
             log.info("device %s is Healthy again", device_id, extra=about)
-        elif now and (not was or NOT_PROBED in was) and NOT_PROBED not in now:
+        elif not now or NOT_PROBED in now:
+            continue
+        elif not was or NOT_PROBED in was:
             fallen.append((device_id, now))
-        elif now != was:
-            log.debug("device %s: %s", device_id, now or "Healthy", extra=about)
+        elif _gist(now) != _gist(was):
+            log.info("device %s is now Unhealthy because: %s", device_id, now, extra=about)
     _tell_unhealthy(fallen, about)
 
 
@@ -95,6 +99,11 @@ def _tell_unhealthy(fallen: Sequence[tuple[str, str]], about: Mapping[str, str])
 def _reason(offer: Offer, device_id: str) -> str:
     one = offer.offered.get(device_id)
     return "" if one is None else one.unhealthy
+
+
+def _gist(reason: str) -> str:
+    """Give what has to change to be news: a temperature has other digits each time."""
+    return _DIGITS.sub("0", reason)
 
 
 def _healthy(offer: Offer, ids: Iterable[str]) -> int:

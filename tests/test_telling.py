@@ -4,8 +4,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import NotOffered
+from genericdp.devices.judging import judged
 from genericdp.devices.offers import Offer
-from genericdp.telling import MOST_LINES, tell_changes, tell_shared_ids
+from genericdp.health.thresholds import NOT_PROBED
+from genericdp.telling import MOST_LINES, tell_changes, tell_health, tell_shared_ids
 from tests.devices.making import decide, node, resource
 
 if TYPE_CHECKING:
@@ -70,3 +72,33 @@ def test_shared_ids_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None
     assert tell_shared_ids(both, warned) == warned
     assert len(caplog.messages) == 1
     assert tell_shared_ids(offers(1), warned) == frozenset()
+
+
+def test_a_reason_is_told_when_it_is_news_and_not_for_other_digits(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    base = offers(1, 2)[NAME]
+    reasons = [
+        NOT_PROBED,
+        "",
+        "file: is 91, more than 90",
+        "file: is 95, more than 90",
+        "exec: exited with 3: no such card",
+        "",
+    ]
+    told, before = [], base
+    for reason in reasons:
+        now = judged(base, {"a1": reason} if reason else {}, before)
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            tell_health(NAME, before, now, ["a1"])
+        told.append(caplog.messages)
+        before = now
+    assert told == [
+        ["1 of 2 devices healthy"],
+        ["2 of 2 devices healthy"],
+        ["1 of 2 devices healthy", "device a1 is Unhealthy: file: is 91, more than 90"],
+        [],
+        ["device a1 is now Unhealthy because: exec: exited with 3: no such card"],
+        ["2 of 2 devices healthy", "device a1 is Healthy again"],
+    ]

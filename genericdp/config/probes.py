@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from genericdp.config.tree import Document, Node, Path, Plain
 
 _CHECKS = ("exec", "file", "open", "kernelLog")
+_GIVEN = ("GENERICDP_RESOURCE", "GENERICDP_DEVICE_ID", "GENERICDP_DEVICE_PATHS")
 _EXPECTATIONS = ("regex", "equals", "min", "max")
 _WHEN_RUN = (
     *("periodSeconds", "timeoutSeconds", "initialDelaySeconds"),
@@ -112,10 +113,17 @@ def _exec_findings(at: Path, program: Plain, context: Context) -> Iterator[Findi
             yield from path_findings(here, argument, Context())
         else:
             yield from template_findings(here, argument, context)
-    for name, value in (program.get("env") or {}).items():
+    yield from _env_findings((*at, "env"), program.get("env"), context)
+
+
+def _env_findings(at: Path, env: Plain, context: Context) -> Iterator[Finding]:
+    for name, value in (env or {}).items():
         if problem := env_problem(name):
-            yield Finding(path=(*at, "env", name), message=problem, of_key=True)
-        yield from template_findings((*at, "env", name), value, context)
+            yield Finding(path=(*at, name), message=problem, of_key=True)
+        elif isinstance(name, str) and name in _GIVEN:
+            message = f"every command is given {shown(name)} by the daemon"
+            yield Finding(path=(*at, name), message=message, hint="omit it", of_key=True)
+        yield from template_findings((*at, name), value, context)
 
 
 def _file_findings(
@@ -125,6 +133,9 @@ def _file_findings(
         return
     if isinstance(path := check.get("path"), str):
         yield from path_findings((*at, "path"), path, context)
+        if any(one in path for one in "*?["):
+            message = "one file is read: a wildcard stands for itself here"
+            yield Finding(path=(*at, "path"), message=message, warning=True)
     if isinstance(regex := check.get("regex"), str):
         yield from regex_findings((*at, "regex"), regex)
     if isinstance(equals := check.get("equals"), str):

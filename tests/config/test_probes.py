@@ -100,3 +100,20 @@ def test_a_period_that_is_wrong_is_not_compared_with() -> None:
     found, warned = check(documents)
     assert [one.path for one in found] == [".resources[0].health[0].periodSeconds"]
     assert warned == []
+
+
+def test_a_wildcard_in_the_path_of_a_file_is_warned_of() -> None:
+    said = ".file.path: one file is read: a wildcard stands for itself here"
+    assert warnings("file: {path: /sys/*/x, equals: '1'}") == [said]
+    assert warnings("file: {path: /sys/x, equals: '1'}") == []
+
+
+@pytest.mark.parametrize("name", ["RESOURCE", "DEVICE_ID", "DEVICE_PATHS"])
+def test_what_the_daemon_gives_cannot_be_declared(name: str) -> None:
+    probe = f"exec: {{command: [/bin/a], env: {{GENERICDP_{name}: x}}}}"
+    body = f"  - name: a/gpu\n    match: [{{path: /dev/gpu}}]\n    health: [{{{probe}}}]\n"
+    documents, _ = read("f", (HEAD + body).encode())
+    found, _ = check(documents)
+    assert [one.message for one in found] == [
+        f"every command is given 'GENERICDP_{name}' by the daemon"
+    ]
