@@ -96,10 +96,25 @@ def test_without_all_a_config_is_needed(
 ) -> None:
     monkeypatch.delenv("GENERICDP_CONFIG", raising=False)
     assert main(["discover", "--root", str(can)]) == 2
-    said = "genericdp: the following arguments are required: --config\n"
+    said = (
+        "genericdp: --config is required, or --all for what this machine has"
+        " (see genericdp discover --help)\n"
+    )
     assert capsys.readouterr().err == said
 
 
 def test_this_very_machine_has_a_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["discover", "--all"]) == 0
     assert "/dev/null" in capsys.readouterr().out
+
+
+def test_a_config_beside_all_is_refused_but_one_of_the_environment_is_not(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "sys/devices").mkdir(parents=True)
+    argv = ["discover", "--all", f"--root={tmp_path}"]
+    assert main([*argv, "--config=any.yaml"]) == 2
+    assert "--config is not used with it" in capsys.readouterr().err
+    monkeypatch.setenv("GENERICDP_CONFIG", "any.yaml")
+    assert main(argv) == 0

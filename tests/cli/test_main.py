@@ -33,7 +33,11 @@ def test_each_command_teaches_with_an_example(
     [
         ([], "the following arguments are required: COMMAND (see genericdp --help)"),
         (["frob"], "(see genericdp --help)"),
-        (["run", "--config=x", "--frob"], "unrecognized arguments: --frob (see genericdp --help)"),
+        (
+            ["run", "--config=x", "--frob"],
+            "unrecognized arguments: --frob (see genericdp run --help)",
+        ),
+        (["version", "--odd"], "unrecognized arguments: --odd (see genericdp version --help)"),
         (["run"], "the following arguments are required: --config (see genericdp run --help)"),
         (["run", "--config=x", "--log-level=loud"], "(see genericdp run --help)"),
         (["discover", "--config"], "expected one argument (see genericdp discover --help)"),
