@@ -133,6 +133,7 @@ _SAID = {
     Outcome.REFUSED: "takes it, but does not offer it: {reason}",
     Outcome.EXCLUDED: "does not offer it: {reason}",
     Outcome.ABOVE: "offers what sits on it: {reason}",
+    Outcome.BELOW_FAILS: "takes {reason}",
     Outcome.BELOW: "takes what it sits on: {reason}",
     Outcome.NOT_TAKEN: "does not take it",
     Outcome.OTHER_NODE: "{reason}",
