@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ALL = """\
 PCI function 0000:00:14.0: vendor 8086, device a36d, class 0c0330, driver xhci_hcd, \
 function physical
-    - {pci: {vendor: "8086", device: a36d}}
+    - {pci: {vendor: "8086", device: a36d}}  # needs inject
 
 USB device usb1: vendor 1d6b, product 0002, serial 0000:00:14.0, class 09
     file /dev/bus/usb/001/001
@@ -34,7 +34,7 @@ ID_SERIAL bytewerk_candleLight_USB_to_CAN_adapter_004D00323536510620353437, ID_V
   can0, net, driver gs_usb
     net name can0, linkType can, driver gs_usb
     properties ID_NET_NAME_PATH can0
-    - {net: {linkType: can}, hardware: {usb: {vendor: "1d50", product: "606f"}}}
+    - {net: {linkType: can}, hardware: {usb: {vendor: "1d50", product: "606f"}}}  # needs inject
 
 Without hardware: block
   - {path: "/dev/loop[0-9]*"}  # /dev/loop0 … /dev/loop2 (3), block
@@ -42,13 +42,14 @@ Without hardware: block
 Without hardware: net
   vcan0, net
     net name vcan0, linkType can
-    - {net: {name: vcan0}}
+    - {net: {name: vcan0}}  # needs inject
 
 Other files
   - {path: /dev/mapper/control}
 
 9 candidates; each line that begins with '-' is an
 entry for match. Facts of a device: genericdp explain, or -o json here.
+What needs inject has no device file: say there what a container gets instead.
 """
 
 
