@@ -32,7 +32,7 @@ def as_text(groups: Sequence[Group]) -> Iterator[str]:
         yield _title(group)
         if group.itself is not None:
             yield from (f"    {line}" for line in _facts(group.itself.entries[0], {}))
-            yield f"    - {group.itself.selector}"
+            yield f"    - {group.itself.selector}{_remark(group.itself)}"
         known = {} if group.itself is None else group.itself.entries[0].properties
         for run in group.members:
             yield from _member(run, known)
@@ -40,6 +40,8 @@ def as_text(groups: Sequence[Group]) -> Iterator[str]:
     count = candidate_count(groups)
     yield f"{count} candidate{'' if count == 1 else 's'}; each line that begins with '-' is an"
     yield "entry for match. Facts of a device: genericdp explain, or -o json here."
+    if any(map(_needs_inject, _runs(groups))):
+        yield _INJECT
 
 
 def _title(group: Group) -> str:
@@ -76,11 +78,28 @@ def _member(run: Run, known: Mapping[str, str]) -> Iterator[str]:
     if first.place is None and not facts:
         # Of the many that every machine has, one line is enough.
         comment = about if len(run.entries) > 1 else ", ".join(kinds)
+        comment = ", ".join(filter(None, [comment, "needs inject" * _needs_inject(run)]))
         yield f"  - {run.selector}{f'  # {comment}' if comment else ''}"
         return
     yield f"  {about}"
     yield from (f"    {line}" for line in facts)
-    yield f"    - {run.selector}"
+    yield f"    - {run.selector}{_remark(run)}"
+
+
+def _runs(groups: Sequence[Group]) -> Iterator[Run]:
+    return (run for group in groups for run in (group.itself, *group.members) if run is not None)
+
+
+def _needs_inject(run: Run) -> bool:
+    device = run.entries[0].device
+    return device is not None and device.number is None
+
+
+def _remark(run: Run) -> str:
+    return "  # needs inject" if _needs_inject(run) else ""
+
+
+_INJECT = "What needs inject has no device file: say there what a container gets instead."
 
 
 def _name(entry: Entry) -> str:

@@ -14,6 +14,7 @@ from genericdp.cli.applying import (
     warn_if_none,
 )
 from genericdp.cli.catalogue import as_json, as_text
+from genericdp.cli.environment import is_given
 from genericdp.cli.missing import dangling_target, missing_mounts
 from genericdp.cli.options import add_config, add_host, add_output, node_name_of, root_of
 from genericdp.cli.patience import patiently
@@ -22,6 +23,7 @@ from genericdp.cli.tables import table
 from genericdp.devices.inventory import Inventory, printable
 from genericdp.devices.matching import for_node
 from genericdp.devices.suggesting import catalogue
+from genericdp.errors import UsageError
 from genericdp.glob import has_wildcard, unescape
 
 if TYPE_CHECKING:
@@ -64,8 +66,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Look once and print it."""
     if arguments.all:
+        if is_given(arguments.config):
+            raise UsageError("--all shows what the machine has: --config is not used with it")
         _print_all(arguments)
         return 0
+    if not arguments.config:
+        raise UsageError(
+            "--config is required, or --all for what this machine has"
+            " (see genericdp discover --help)"
+        )
     resources, node_name = usable_resources(arguments), node_name_of(arguments)
     warn_if_none(resources, node_name)
     root, here = root_of(arguments), for_node(resources, node_name)

@@ -30,6 +30,11 @@ class _List(list[Any]):
         return []
 
 
+def is_given(listed: list[Any] | None) -> bool:
+    """Say whether a list comes from the command line, not from a variable."""
+    return bool(listed) and not isinstance(listed, _List)
+
+
 def variable(option: str) -> str:
     """Give the name of an option's variable."""
     return f"{PREFIX}{option.upper().replace('-', '_')}"

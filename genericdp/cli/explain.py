@@ -21,6 +21,7 @@ from genericdp.devices.explaining import Outcome, explain
 from genericdp.devices.inventory import Inventory, printable
 from genericdp.devices.matching import for_node
 from genericdp.devices.wording import any_of, meaning, selector_text, shown, source
+from genericdp.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "device",
         metavar="DEVICE",
         help="a device file, a link to one, a folder of /sys, a PCI address (03:00.0), a USB port"
-        " (1-1.4), a network interface, or the kernel's name of a device",
+        " (1-1.4), a network interface, the kernel's name of a device, or the id of one on offer",
     )
     add_host(parser)
     add_output(parser)
@@ -58,8 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Look once and print what becomes of the device; 1 if there is no such device."""
-    resources = usable_resources(arguments)
     node_name, asked = node_name_of(arguments), arguments.device
+    if not asked:
+        raise UsageError("DEVICE is an empty text: name a device, as /dev/ttyUSB0 or 1-1.4")
+    resources = usable_resources(arguments)
     warn_if_none(resources, node_name)
     said = patiently(
         root_of(arguments),
@@ -81,11 +84,27 @@ def answer(
     inventory = Inventory(look, facts)
     found = find(asked, inventory)
     if not isinstance(found, Asked):
+        found = _by_id(asked, resources, look, facts, node_name) or found
+    if not isinstance(found, Asked):
         expected = awaited_by(asked, for_node(resources, node_name))
         return replace(found, tried=(*found.tried, *expected))
     discovery = discover_once(for_node(resources, node_name), look, facts, node_name)
     explanation = explain(found, resources, discovery.offers, inventory, node_name)
     return explanation, entry_of(found.candidate, inventory)
+
+
+def _by_id(
+    asked: str, resources: Sequence[Resource], look: Looking, facts: HostFacts, node_name: str
+) -> Asked | None:
+    """Find the device whose id, or that of a share of it, the config gives."""
+    discovery = discover_once(for_node(resources, node_name), look, facts, node_name)
+    inventory = Inventory(look, facts)
+    for offer in discovery.offers.values():
+        for one in offer.offered.values():
+            if one.device.has_share(asked):
+                found = find(one.device.identity.syspath or one.device.path, inventory)
+                return replace(found, text=asked) if isinstance(found, Asked) else None
+    return None
 
 
 def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
@@ -114,6 +133,7 @@ _SAID = {
     Outcome.REFUSED: "takes it, but does not offer it: {reason}",
     Outcome.EXCLUDED: "does not offer it: {reason}",
     Outcome.ABOVE: "offers what sits on it: {reason}",
+    Outcome.BELOW_FAILS: "takes {reason}",
     Outcome.BELOW: "takes what it sits on: {reason}",
     Outcome.NOT_TAKEN: "does not take it",
     Outcome.OTHER_NODE: "{reason}",

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import socket
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,11 +99,37 @@ def add_root(parser: argparse.ArgumentParser) -> None:
 def root_of(arguments: argparse.Namespace) -> Root:
     """Give the root; raises UsageError if there is no machine in that folder."""
     folder: Path = arguments.root
-    if not os.path.isdir(folder / "dev"):  # noqa: PTH112  # False where it may not be looked at
+    if not _is_readable(folder / "dev"):
         raise UsageError(
             f"{folder} has no folder dev (give --root a folder with dev/ and sys/ of a machine)"
         )
+    if not (_is_readable(folder / "sys") and _is_readable(folder / "sys/devices")):
+        _warn_once(arguments, f"{folder / 'sys/devices'} is missing: {_PATHS_ALONE}")
     return Root(folder)
+
+
+_PATHS_ALONE = "only path selectors can find anything, and hardware is unknown"
+
+
+def _is_readable(folder: Path) -> bool:
+    """Say whether a folder is there; raises UsageError if that cannot be known."""
+    try:
+        os.listdir(folder)  # noqa: PTH208  # its error is what is wanted
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be read: {(error.strerror or '').lower()}") from error
+    return True
+
+
+def _warn_once(arguments: argparse.Namespace, sentence: str) -> None:
+    if sentence in arguments.__dict__.setdefault("warned", []):
+        return
+    arguments.warned.append(sentence)
+    if hasattr(arguments, "log_level"):
+        log.warning("%s", sentence)
+    else:
+        print(f"warning: {sentence}", file=sys.stderr)
 
 
 def add_node_name(parser: argparse.ArgumentParser) -> None:

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, with where to read on."""
 
+    asked = ""
+    """The command that is asked for: what it does not take is found out by the whole's parser."""
+
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see {self.prog} --help)")
+        raise UsageError(f"{message} (see {self.asked or self.prog} --help)")
 
 
 def parser_of(argv: Sequence[str]) -> argparse.ArgumentParser:
@@ -46,6 +49,8 @@ def parser_of(argv: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     asked = asked_for(argv)
+    if asked in COMMANDS:
+        parser.asked = f"{parser.prog} {asked}"
     for name in COMMANDS:
         if asked in COMMANDS and name != asked:
             continue

@@ -38,6 +38,7 @@ class Outcome(StrEnum):
     REFUSED = "taken but not offered"
     EXCLUDED = "excluded"
     ABOVE = "what sits on it is offered"
+    BELOW_FAILS = "what it sits on is taken but not offered"
     BELOW = "what it sits on is taken"
     OTHER_NODE = "for other nodes"
     NOT_TAKEN = "not taken"
@@ -163,6 +164,13 @@ def _related(verdict: Verdict, asked: Asked, one: Pass, offer: Offer) -> Verdict
             hint="ask about what sits on it, or match the device itself",
         )
     below = one.taken_below(asked.candidate)
+    if below is not None and (why := _why_not(below, offer)):
+        return replace(
+            verdict,
+            outcome=Outcome.BELOW_FAILS,
+            reason=f"{_named(below, with_kind=True)} that it sits on, but does not offer that:"
+            f" {why}",
+        )
     if below is not None:
         return replace(
             verdict,
@@ -178,6 +186,10 @@ def _related(verdict: Verdict, asked: Asked, one: Pass, offer: Offer) -> Verdict
     # Of equals the first: the device itself, and the first entry.
     closest = max(failed, key=lambda attempt: attempt.held, default=None)
     return replace(verdict, closest=closest)
+
+
+def _why_not(candidate: Candidate, offer: Offer) -> str:
+    return next((left.reason for left in offer.not_offered if left.key == candidate.key), "")
 
 
 def _named(candidate: Candidate, *, with_kind: bool = False) -> str:
@@ -248,6 +260,7 @@ _SENTENCES = {
     Outcome.REFUSED: "{device} is not offered: {name} takes it, but {reason}",
     Outcome.EXCLUDED: "{device} is not offered: {name} excludes it by {reason}",
     Outcome.ABOVE: "{device} itself is not offered, but {name} offers what sits on it: {reason}",
+    Outcome.BELOW_FAILS: "{device} is not offered: {name} takes {reason}",
     Outcome.BELOW: "{device} is not offered: {name} takes {reason} that it sits on, not {device}",
     Outcome.NOT_TAKEN: "{device} is not offered: {name} {closest}",
     Outcome.OTHER_NODE: "{device} is not offered: {name} is not for this node ({reason})",

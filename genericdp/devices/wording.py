@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from genericdp import glob
 from genericdp.devices.inventory import printable
 from genericdp.model import NetSelector, PathSelector, PciSelector, UdevSelector
 
@@ -200,7 +201,9 @@ def complaint(condition: Condition, facts: Facts) -> str:
         return "".join(_about_kind(condition, bus))
     wants = f"wants {key} {any_of(condition.wanted)}"
     if condition.found is not None:
-        return f"{wants}, found {shown(condition.found) or 'an empty text'}"
+        cased = glob.matches_any(condition.wanted, condition.found, ignore_case=True)
+        but = " (upper and lower case count here)" if cased else ""
+        return f"{wants}, found {shown(condition.found) or 'an empty text'}{but}"
     where = source(condition)
     if why := facts.trouble(where):
         return f"{wants}, but {where} cannot be read: {why}"

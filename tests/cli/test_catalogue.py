@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ALL = """\
 PCI function 0000:00:14.0: vendor 8086, device a36d, class 0c0330, driver xhci_hcd, \
 function physical
-    - {pci: {vendor: "8086", device: a36d}}
+    - {pci: {vendor: "8086", device: a36d}}  # needs inject
 
 USB device usb1: vendor 1d6b, product 0002, serial 0000:00:14.0, class 09
     file /dev/bus/usb/001/001
@@ -34,7 +34,7 @@ ID_SERIAL bytewerk_candleLight_USB_to_CAN_adapter_004D00323536510620353437, ID_V
   can0, net, driver gs_usb
     net name can0, linkType can, driver gs_usb
     properties ID_NET_NAME_PATH can0
-    - {net: {linkType: can}, hardware: {usb: {vendor: "1d50", product: "606f"}}}
+    - {net: {linkType: can}, hardware: {usb: {vendor: "1d50", product: "606f"}}}  # needs inject
 
 Without hardware: block
   - {path: "/dev/loop[0-9]*"}  # /dev/loop0 … /dev/loop2 (3), block
@@ -42,13 +42,14 @@ Without hardware: block
 Without hardware: net
   vcan0, net
     net name vcan0, linkType can
-    - {net: {name: vcan0}}
+    - {net: {name: vcan0}}  # needs inject
 
 Other files
   - {path: /dev/mapper/control}
 
 9 candidates; each line that begins with '-' is an
 entry for match. Facts of a device: genericdp explain, or -o json here.
+What needs inject has no device file: say there what a container gets instead.
 """
 
 
@@ -96,10 +97,25 @@ def test_without_all_a_config_is_needed(
 ) -> None:
     monkeypatch.delenv("GENERICDP_CONFIG", raising=False)
     assert main(["discover", "--root", str(can)]) == 2
-    said = "genericdp: the following arguments are required: --config\n"
+    said = (
+        "genericdp: --config is required, or --all for what this machine has"
+        " (see genericdp discover --help)\n"
+    )
     assert capsys.readouterr().err == said
 
 
 def test_this_very_machine_has_a_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["discover", "--all"]) == 0
     assert "/dev/null" in capsys.readouterr().out
+
+
+def test_a_config_beside_all_is_refused_but_one_of_the_environment_is_not(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "sys/devices").mkdir(parents=True)
+    argv = ["discover", "--all", f"--root={tmp_path}"]
+    assert main([*argv, "--config=any.yaml"]) == 2
+    assert "--config is not used with it" in capsys.readouterr().err
+    monkeypatch.setenv("GENERICDP_CONFIG", "any.yaml")
+    assert main(argv) == 0

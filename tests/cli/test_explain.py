@@ -23,6 +23,13 @@ QUESTIONS = {
         "/dev/ttyUSB2 is not offered: example.com/serial wants hardware.usb.product 6001,"
         " found 6015",
     ),
+    "a property in other letters": (
+        "serial-adapters",
+        '  - name: example.com/x\n    match: [{udev: {properties: {ID_VENDOR_ID: "1A86"}}}]\n',
+        "/dev/ttyUSB3",
+        "/dev/ttyUSB3 is not offered: example.com/x wants udev.properties.ID_VENDOR_ID 1A86,"
+        " found 1a86 (upper and lower case count here)",
+    ),
     "another vendor": (
         "serial-adapters",
         FTDI.replace(', product: "6001"', ""),
@@ -139,6 +146,16 @@ QUESTIONS = {
         "    inject: {devices: [{subsystem: drm}, {path: /dev/kfd}]}\n",
         "/dev/dri/renderD128",
         "/dev/dri/renderD128 is given with 0000:0a:00.0 of example.com/gpu (inject.devices)",
+    ),
+    "a node whose device fails": (
+        "gpu",
+        '  - name: example.com/gpu\n    match: [{pci: {vendor: "1002", class: "0300*"}}]\n'
+        "    inject: {devices: [{subsystem: drm, containerPath: /dev/gpu}]}\n",
+        "/dev/dri/renderD128",
+        "/dev/dri/renderD128 is not offered: example.com/gpu takes the PCI function 0000:0a:00.0"
+        " that it sits on, but does not offer that: device 0000:0a:00.0: /dev/dri/card0 and"
+        " /dev/dri/renderD128 would both be '/dev/gpu' in the container"
+        ' (let containerPath end in "/": then base names are kept)',
     ),
     "a node that is missing": (
         "gpu",

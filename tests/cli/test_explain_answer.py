@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.cli import main
 from genericdp.cli.explain import answer as explain
 from genericdp.cli.patience import patiently
 from genericdp.config.load import load
@@ -40,6 +41,21 @@ def test_a_device_has_many_names(
 ) -> None:
     said = first_line(capsys, tmp_path, testbed("serial-adapters"), FTDI, device)
     assert said == f"{device} is offered: it is 1-1.1:1.0-tty of example.com/serial"
+
+
+@pytest.mark.parametrize("device", ["1-1.1:1.0-tty", "1-1.1:1.0-tty::1"])
+def test_the_id_of_a_device_on_offer_is_a_name_of_it_too(
+    device: str, capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+) -> None:
+    """Comes back without ``_by_id``: what discover prints could not be asked about."""
+    resources = f"{FTDI}    replicas: 2\n"
+    said = first_line(capsys, tmp_path, testbed("serial-adapters"), resources, device)
+    assert said == f"{device} is offered: it is 1-1.1:1.0-tty of example.com/serial"
+
+
+def test_an_empty_text_is_no_device(capsys: Capture) -> None:
+    assert main(["explain", "--config", "any.yaml", ""]) == 2
+    assert "DEVICE is an empty text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,11 @@ def test_each_command_teaches_with_an_example(
     [
         ([], "the following arguments are required: COMMAND (see genericdp --help)"),
         (["frob"], "(see genericdp --help)"),
-        (["run", "--config=x", "--frob"], "unrecognized arguments: --frob (see genericdp --help)"),
+        (
+            ["run", "--config=x", "--frob"],
+            "unrecognized arguments: --frob (see genericdp run --help)",
+        ),
+        (["version", "--odd"], "unrecognized arguments: --odd (see genericdp version --help)"),
         (["run"], "the following arguments are required: --config (see genericdp run --help)"),
         (["run", "--config=x", "--log-level=loud"], "(see genericdp run --help)"),
         (["discover", "--config"], "expected one argument (see genericdp discover --help)"),
@@ -115,6 +119,7 @@ def test_messages_do_not_go_to_stdout_where_stderr_is_closed() -> None:
 def test_no_locale_is_in_the_way_of_any_character(setting: str, tmp_path: Path) -> None:
     """Comes back without ``errors`` of ``_make_streams_safe``, or ``_insist_on_utf8``."""
     (tmp_path / "root/dev").mkdir(parents=True)
+    (tmp_path / "root/sys/devices").mkdir(parents=True)
     (tmp_path / "root/dev/é").touch()
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG, encoding="utf-8")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -87,13 +89,13 @@ def test_allocate_says_why_there_are_not_enough(
         'genericdp: example.com/cam: 1 wanted, 0 healthy\n  nothing found: usb: {vendor: "046e"}\n',
     )
     excluded = "  - name: example.com/cam\n    match: [{path: /dev/video0}]\n"
-    excluded += "    exclude: [{path: /dev/video0}]\n"
+    excluded += '    exclude: [{path: "/dev/video*"}]\n'
     _, _, err = run(excluded, "allocate", "example.com/cam=1")
     assert "\n  not offered: /dev/video0: excluded by the config\n" in err
     lacking = "  - name: example.com/cam\n    match: [{path: /dev/video0}]\n"
     lacking += "    inject: {devices: [{path: /dev/none}]}\n"
     _, _, err = run(lacking, "allocate", "example.com/cam=1")
-    assert "\n  video0 is Unhealthy: /dev/none does not exist\n" in err
+    assert "\n  1-8:1.0-video4linux is Unhealthy: /dev/none does not exist\n" in err
 
 
 def test_an_attribute_that_cannot_be_read_is_told(
@@ -106,3 +108,30 @@ def test_an_attribute_that_cannot_be_read_is_told(
     _, out, _ = run(CAM.replace("046e", "046d"), "discover")
     file = vendor.relative_to(webcam)
     assert f'  example.com/cam: usb: {{vendor: "046d"}} (/{file} cannot be read: ' in out
+
+
+@pytest.mark.parametrize("folder", ["dev", "sys", "sys/devices"])
+def test_a_folder_that_cannot_be_read_is_not_an_empty_machine(
+    run: Callable[..., tuple[int, str, str]], webcam: Path, folder: str
+) -> None:
+    """Comes back if ``_is_readable`` takes every OSError for a missing folder."""
+    (webcam / folder).rename(webcam / "elsewhere")
+    (webcam / folder).symlink_to(webcam / folder)  # as good as a lacking permission, for root too
+    code, out, err = run(CAM, "discover")
+    loop = os.strerror(errno.ELOOP).lower()
+    assert (code, out) == (2, "")
+    assert err == f"genericdp: {webcam / folder} cannot be read: {loop}\n"
+
+
+@pytest.mark.parametrize("folder", ["sys", "sys/devices"])
+def test_a_machine_without_sysfs_is_told_once(
+    run: Callable[..., tuple[int, str, str]], webcam: Path, folder: str
+) -> None:
+    (webcam / folder).rename(webcam / "elsewhere")
+    resources = "  - name: example.com/x\n    match: [{path: /dev/none}]\n"
+    code, _, err = run(resources, "discover")
+    assert code == 0
+    assert err == (
+        f"warning: {webcam}/sys/devices is missing: only path selectors can find anything, and"
+        " hardware is unknown\n"
+    )

@@ -213,4 +213,8 @@ def why_no_umockdev() -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in NAMES:
+        sys.exit(f"usage: python -m tests.testbeds.loading {'|'.join(NAMES)} FOLDER")
+    if (Path(sys.argv[2]) / "sys").exists():
+        sys.exit(f"there is a machine in {sys.argv[2]} already: name a new folder")
     build(path_of(sys.argv[1]), Path(sys.argv[2]))
