@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp import glob
 from genericdp.devices.candidates import failure, of_device, of_file
 from genericdp.devices.conditions import Condition, conditions, first_failure, is_candidate_of
 from genericdp.devices.hardware import (
@@ -123,6 +124,8 @@ class Pass:
             hanging = [one for one in failed.wanted if one in self.inventory.hanging]
             if hanging:
                 return f"may look at it, but looking at {any_of(hanging)} does not end"
+            if stolen := self._link_elsewhere(failed.wanted, candidate):
+                return f"looks at {any_of(failed.wanted)}, but {stolen}"
         scope, _, name = failed.key.partition(".")
         if scope == "values" and failed.found is None:
             names = Names(
@@ -136,6 +139,18 @@ class Pass:
             except UnusableValueError as error:
                 return f"wants {failed.key} {any_of(failed.wanted)}, but {printable(str(error))}"
         return complaint(failed, self.inventory.facts)
+
+    def _link_elsewhere(self, wanted: Iterable[str], candidate: Candidate) -> str:
+        """Say which link that udev wanted for the device leads to another one; empty if none."""
+        for link in () if candidate.device is None else candidate.device.links:
+            file = self.inventory.file(link)
+            named = any(glob.matches(pattern, link) for pattern in wanted)
+            if named and file is not None and file.key != candidate.key:
+                return (
+                    f"{printable(link)} leads to {printable(file.target)}, which asks for the same"
+                    " name (equal serial numbers? select by usb.port)"
+                )
+        return ""
 
     def taken_below(self, candidate: Candidate) -> Candidate | None:
         """Give what the resource takes and the candidate sits on, if there is such a thing."""

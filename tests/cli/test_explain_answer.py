@@ -236,3 +236,17 @@ def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
         f"{tty} cannot be read: reading it does not end"
     )
     assert ask("/dev/ttyUSB1").startswith("/dev/ttyUSB1 is offered")
+
+
+def test_a_link_that_another_device_of_the_same_serial_number_has_is_told_of(
+    capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+) -> None:
+    """Comes back if ``_link_elsewhere`` gives nothing: "which does not name it" helps nobody."""
+    resources = "  - name: example.com/serial\n    match: [{path: /dev/serial/by-id/*}]\n"
+    said = first_line(capsys, tmp_path, testbed("serial-adapters"), resources, "/dev/ttyUSB0")
+    link = "/dev/serial/by-id/usb-FTDI_FT232R_USB_UART_A10K5UHJ-if00-port0"
+    assert said == (
+        "/dev/ttyUSB0 is not offered: example.com/serial looks at /dev/serial/by-id/*, but"
+        f" {link} leads to /dev/ttyUSB1, which asks for the same name (equal serial numbers?"
+        " select by usb.port)"
+    )
