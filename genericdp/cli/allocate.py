@@ -44,7 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "amounts",
         metavar="RESOURCE=N",
         nargs="+",
-        help="how many devices of which resource, as in a pod's resources.limits",
+        help=(
+            "how many devices of which resource, as in a pod's resources.limits; no hook is run"
+            " (simulate --allocate runs them)"
+        ),
     )
     parser.add_argument(
         "--id",

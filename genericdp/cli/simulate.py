@@ -32,12 +32,13 @@ from genericdp.kubelet.sockets import check_length
 from genericdp.signals import SIGHUP, SIGINT, SIGTERM, Inbox, not_ignored
 from genericdp.simulator.settings import Generation
 from genericdp.simulator.simulation import Simulation
+from genericdp.simulator.trial import RETRY_SECONDS
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from genericdp.simulator.pods import Given
+    from genericdp.simulator.pods import Given, Start
     from genericdp.simulator.simulation import Picture, Shown
 
 SUMMARY = "run the daemon against a stand-in for the kubelet and show what the node would offer"
@@ -51,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     add_config(parser)
     parser.add_argument(
-        "--once", action="store_true", help="end after the first full picture; 1 if there is none"
+        "--once",
+        action="store_true",
+        help="end after the first full picture; 1 if there is none, or if the container would wait",
     )
     parser.add_argument(
         "--allocate",
@@ -59,7 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RESOURCE=N",
         action="append",
         default=[],
-        help="let a container ask for devices and show what it gets; may be repeated",
+        help=(
+            "let a container ask for devices and show what it gets; may be repeated;"
+            " the config's hooks really run, on this machine"
+        ),
     )
     parser.add_argument(
         "--generation",
@@ -118,14 +124,16 @@ def _files(configs: Sequence[Path], stdin: bytes | None, folder: Path) -> tuple[
     return tuple(copy if path == STDIN else path for path in configs)
 
 
-def _show_json(picture: Picture, given: Given | None) -> None:
+def _show_json(picture: Picture, start: Start | None) -> None:
     line: dict[str, object] = {
         "capacity": {name: one.capacity for name, one in picture.resources.items()},
         "allocatable": {name: one.allocatable for name, one in picture.resources.items()},
         "unhealthy": {name: dict(one.unhealthy) for name, one in picture.resources.items()},
     }
-    if given is not None:
-        line["container"] = as_json(_edits(given))
+    if start is not None and start.given is not None:
+        line["container"] = as_json(_edits(start.given))
+    elif start is not None:
+        line["error"] = _why_it_waits(start)
     print(json.dumps(line), flush=True)
 
 
@@ -136,12 +144,12 @@ class _Screen:
         self._once = once
         self._shown: Picture | None = None
 
-    def show(self, picture: Picture, given: Given | None) -> None:
-        """Print what the node shows now, and what a container got."""
-        print("\n".join(self._lines(picture, given)), flush=True)
+    def show(self, picture: Picture, start: Start | None) -> None:
+        """Print what the node shows now, and what a container got or waits for."""
+        print("\n".join(self._lines(picture, start)), flush=True)
         self._shown = picture
 
-    def _lines(self, picture: Picture, given: Given | None) -> Iterator[str]:
+    def _lines(self, picture: Picture, start: Start | None) -> Iterator[str]:
         if self._shown is not None:
             yield ""
         yield f"{datetime.now().astimezone():%H:%M:%S}  the node shows:"
@@ -166,9 +174,12 @@ class _Screen:
         if unhealthy:
             yield "Unhealthy:"
             yield from unhealthy
-        if given is not None:
+        if start is not None and start.given is not None:
             yield "The container gets:"
-            yield from as_text(_edits(given))
+            yield from as_text(_edits(start.given))
+        elif start is not None and not self._once:  # then it is the error that all ends with
+            yield f"The container waits, and is started again every {RETRY_SECONDS:g} s:"
+            yield f"  {_why_it_waits(start)}"
         if self._shown is None and not self._once:
             yield "(Ctrl-C ends it; plug or unplug something and look)"
 
@@ -184,6 +195,10 @@ class _Screen:
             was = getattr(before, part) if before else amount
             change = "" if was == amount else f"   (was {was})"
             yield f"  {name + ':':{width}}  {amount}{change}"
+
+
+def _why_it_waits(start: Start) -> str:
+    return f"{start.reason}: {start.message}"
 
 
 def _edits(given: Given) -> ContainerEdits:

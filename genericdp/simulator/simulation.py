@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from genericdp.daemon import serve
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.simulator.kubelet import Kubelet
-from genericdp.simulator.pods import Container, Pod
+from genericdp.simulator.trial import RETRY_SECONDS, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Never
 
     from genericdp.daemon import Settings
-    from genericdp.simulator.pods import Given
+    from genericdp.simulator.pods import Start
     from genericdp.simulator.settings import Generation
     from genericdp.supervisor import Supervisor
 
@@ -51,13 +52,17 @@ class Simulation:
         generation: Generation,
         amounts: Mapping[str, int],
         once: bool,
-        show: Callable[[Picture, Given | None], None],
+        show: Callable[[Picture, Start | None], None],
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._settings = settings
         self._amounts = amounts
         self._once = once
         self._show = show
         self._kubelet = Kubelet(settings.kubelet_folder, generation=generation)
+        self._trial = Trial(self._kubelet, amounts, retry_seconds=retry_seconds)
+        self._start: Start | None = None
+        """How the container's last start ended; None: there is no container."""
         self._supervisor: Supervisor | None = None
 
     async def run(self, reload: asyncio.Event) -> None:
@@ -67,16 +72,31 @@ class Simulation:
                 serve(self._settings, reload=reload, watched=self._attach), name="daemon"
             )
             await self._first_picture()
-            given = await self._container() if self._amounts else None
-            shown = self._picture()
-            self._show(shown, given)
-            while not self._once:
-                await self._kubelet.changed()
-                await asyncio.sleep(_SETTLE_SECONDS)
-                if (picture := self._picture()) != shown:
-                    shown = picture
-                    self._show(shown, None)
+            await self._begin()
+            if self._once:
+                self._show(self._picture(), self._start)
+                if self._start is not None and self._start.given is None:
+                    raise GenericdpError(f"the container would wait: {self._start.message}")
+            else:
+                tasks.create_task(self._start_again(), name="container")
+                await self._show_changes()
             serving.cancel()
+
+    async def _show_changes(self) -> Never:
+        picture, start = self._picture(), self._start
+        self._show(picture, start)
+        while True:
+            await self._kubelet.changed()
+            await asyncio.sleep(_SETTLE_SECONDS)
+            before, picture = (picture, start), self._picture()
+            if (picture, self._start) != before:
+                # What the container got, or waits for, is told once.
+                self._show(picture, self._start if self._start != start else None)
+            start = self._start
+
+    async def _start_again(self) -> None:
+        while self._start is not None and self._start.given is None:
+            self._start = await self._trial.again()
 
     def _attach(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
@@ -110,16 +130,12 @@ class Simulation:
             }
         )
 
-    async def _container(self) -> Given | None:
+    async def _begin(self) -> None:
         wanted = self._supervisor.wanted if self._supervisor else {}
         for name in self._amounts:
             if name not in wanted:
                 # No kubelet would refuse it: the scheduler keeps such a pod away.
                 known = ", ".join(wanted) or "none"
                 raise UsageError(f"the config has no resource {name!r} for this node ({known})")
-        container = Container(name="container", limits=self._amounts)
-        pod = Pod(uid="simulated", containers=(container,))
-        admission = await self._kubelet.admit(pod)
-        if not admission.admitted:
-            raise GenericdpError(f"no container would get this: {admission.message}")
-        return (await self._kubelet.start_container(pod, container)).given
+        if self._amounts:
+            self._start = await self._trial.begin()

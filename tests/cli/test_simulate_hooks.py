@@ -1,0 +1,158 @@
+"""``genericdp simulate --allocate`` where hooks run, and what becomes of the container."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.daemon import Settings
+from genericdp.errors import GenericdpError, ungrouped
+from genericdp.simulator.pods import Given
+from genericdp.simulator.settings import Generation
+from genericdp.simulator.simulation import Simulation
+from tests.cli.test_simulate import finished, simulate
+from tests.world import Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from genericdp.simulator.pods import Start
+    from genericdp.simulator.simulation import Picture
+
+CONFIG = """
+apiVersion: genericdp.io/v1alpha1
+kind: DevicePluginConfig
+resources:
+  - name: example.com/card
+    match: [{{path: /dev/card0}}]
+    inject: {{env: {{CARD: $(device.path)}}}}
+    hooks:
+      {hook}: {{exec: {{command: [/bin/sh, -c, '{script}']}}}}
+"""
+LOCKED = "echo the card is locked; exit 3"
+ASKED = "--allocate=example.com/card=1"
+QUIET = "--log-level=error"
+WHY = (
+    "rpc error: code = FailedPrecondition desc = example.com/card: device card0:"
+    " its {} hook /bin/sh exited with 3: the card is locked"
+)
+START_FAILED = f"device plugin PreStartContainer rpc failed with err: {WHY.format('preStart')}"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    host = Host(tmp_path / "host")
+    host.plug("card0")
+    return host
+
+
+def config(host: Host, hook: str, script: str) -> Path:
+    path = host.folder.parent / "config.yaml"
+    path.write_text(CONFIG.format(hook=hook, script=script))
+    return path
+
+
+async def test_once_fails_where_the_container_would_wait_for_its_pre_start_hook(
+    host: Host,
+) -> None:
+    config(host, "preStart", LOCKED)
+    code, out, err = await finished(await simulate(host, "--once", ASKED, QUIET))
+    assert (code, err) == (1, f"genericdp: the container would wait: {START_FAILED}\n")
+    assert out.splitlines()[1:] == [
+        "Capacity:",
+        "  example.com/card:  1",
+        "Allocatable:",
+        "  example.com/card:  1",
+    ]
+
+
+async def test_once_as_json_has_the_error_beside_the_picture(host: Host) -> None:
+    config(host, "preStart", LOCKED)
+    code, out, err = await finished(await simulate(host, "--once", ASKED, QUIET, "-o", "json"))
+    assert (code, err) == (1, f"genericdp: the container would wait: {START_FAILED}\n")
+    assert json.loads(out) == {
+        "capacity": {"example.com/card": 1},
+        "allocatable": {"example.com/card": 1},
+        "unhealthy": {"example.com/card": {}},
+        "error": f"CreateContainerConfigError: {START_FAILED}",
+    }
+
+
+async def test_an_allocate_hook_that_fails_refuses_the_container_for_good(host: Host) -> None:
+    config(host, "allocate", LOCKED)
+    code, out, err = await finished(await simulate(host, "--once", ASKED, QUIET))
+    assert (code, out) == (1, "")
+    assert err.startswith("genericdp: no container would get this: Allocate failed due to ")
+    assert WHY.format("allocate") in err
+
+
+@pytest.mark.parametrize("hook", ["allocate", "preStart"])
+async def test_hooks_really_run_and_what_the_container_gets_is_shown(
+    host: Host, tmp_path: Path, hook: str
+) -> None:
+    ran = tmp_path / "ran"
+    config(host, hook, f"echo once >> {ran}")
+    code, out, err = await finished(await simulate(host, "--once", ASKED))
+    assert (code, err, ran.read_text()) == (0, "", "once\n")
+    assert out.splitlines()[-1] == "  env         CARD=/dev/card0"
+
+
+async def test_a_container_that_waits_is_in_the_picture_with_its_reason(host: Host) -> None:
+    config(host, "preStart", LOCKED)
+    process = await simulate(host, ASKED, QUIET)
+    assert process.stdout is not None
+    lines: list[str] = []
+    async with asyncio.timeout(20):
+        while not (lines and lines[-1].startswith("(Ctrl-C")):
+            lines.append((await process.stdout.readline()).decode().rstrip("\n"))
+            assert lines[-1] or lines == [""], lines
+    process.send_signal(signal.SIGINT)
+    assert (await finished(process))[0] == 0
+    assert lines[-3:-1] == [
+        "The container waits, and is started again every 10 s:",
+        f"  CreateContainerConfigError: {START_FAILED}",
+    ]
+
+
+class Shown(list["Start | None"]):
+    """What each picture said of the container; ends the simulation when it runs."""
+
+    def __call__(self, picture: Picture, start: Start | None) -> None:
+        assert picture.resources["example.com/card"].allocatable == 1
+        self.append(start)
+        if start is not None and start.given is not None:
+            raise GenericdpError("the container runs")
+
+
+async def test_a_container_that_waits_is_started_until_it_runs(
+    host: Host, tmp_path: Path, short_folder: Path
+) -> None:
+    """PRE-1: and what it waits for is told once, however often the same is tried."""
+    tries = tmp_path / "tries"
+    script = f"echo >> {tries}; test $$(wc -l < {tries}) = 3 && exit 0; {LOCKED}"
+    path = config(host, "preStart", script)
+    shown = Shown()
+    simulation = Simulation(
+        Settings(configs=(path,), kubelet_folder=short_folder, root=host.folder, node_name="n"),
+        generation=Generation.B,
+        amounts={"example.com/card": 1},
+        once=False,
+        show=shown,
+        retry_seconds=0.01,
+    )
+    async with asyncio.timeout(20):
+        with pytest.raises(GenericdpError, match="the container runs"):
+            async with ungrouped():
+                await simulation.run(asyncio.Event())
+    waits, runs = shown
+    assert waits is not None
+    assert waits.message == START_FAILED
+    assert runs is not None
+    assert runs.given == Given(
+        devices={"/dev/card0": ("/dev/card0", "rw")}, env={"CARD": "/dev/card0"}
+    )
+    assert tries.read_text().count("\n") == 3
