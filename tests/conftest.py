@@ -12,6 +12,7 @@ import asyncio
 import gc
 import re
 import shutil
+import signal
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -22,6 +23,9 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+# Under nohup it is ignored, also in all programs that tests start: some of them send it.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 POOLED = ("anon_inode:[eventpoll]", "anon_inode:[eventfd]")
 """gRPC opens more of these when many things happen at once, and keeps them for the next time.
