@@ -1,4 +1,4 @@
-"""``python -m bench``: measure everything and print a table, in about six minutes."""
+"""``python -m bench``: measure everything and print a table, in about ten minutes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GROUPS = {
 def main() -> int:
     """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds: about two minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds: about four minutes")
     parser.add_argument(
         "--only", metavar="GROUP", action="append", choices=tuple(GROUPS), help=", ".join(GROUPS)
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import statistics
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from bench import flips
@@ -15,7 +17,7 @@ from bench.processes import cpu_seconds
 from bench.sides import DAEMON
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from bench.nodes import Nodes
     from bench.sides import Bench, Plugin
@@ -30,6 +32,9 @@ _ALLOCATE_GOALS = ((0.50, "p50", 1.5), (0.99, "p99", 3.0))
 _FILE_GOAL = 1.0
 _SETTLE_SECONDS = 1.5 * _PERIOD_SECONDS
 """After the first round: by then the second runs are spread over their period."""
+_BLOCK_SECONDS = 3.0
+_CATCH_UP_SECONDS = 2.5
+"""After a stop: 300 commands wait for their turn, and take about half a second."""
 
 
 async def measure(bench: Bench) -> AsyncIterator[Line]:
@@ -39,7 +44,7 @@ async def measure(bench: Bench) -> AsyncIterator[Line]:
     with nodes(_DEVICES_OF_START, bench.scratch) as host:
         yield await _start(bench, host, 3 if bench.quick else 9)
     with nodes(_DEVICES, bench.scratch) as host:
-        async for line in _allocate(bench, host, 1 if bench.quick else 3):
+        async for line in _allocate(bench, host, 3 if bench.quick else 9):
             yield line
         states = host.folder / "states"
         states.mkdir()
@@ -75,34 +80,48 @@ async def _start(bench: Bench, host: Nodes, rounds: int) -> Line:
 
 
 async def _allocate(bench: Bench, host: Nodes, rounds: int) -> AsyncIterator[Line]:
-    """Call the one without probes, then, once it has settled, the one with them."""
-    seconds = 4.0 if bench.quick else 8.0
+    """Call both in turns; while the one without probes is called, the other one is stopped."""
     rate = _DEVICES // _PERIOD_SECONDS
     bench.progress.say(f"Allocate beside {rate} commands a second, {rounds} rounds")
-    calls: dict[str, list[list[float]]] = {"": [], _COMMAND: []}
-    for _ in range(rounds):
-        for health, blocks in calls.items():
-            async with _daemon(bench, host, health) as plugin, allocating(plugin) as allocate:
-                await asyncio.sleep(_SETTLE_SECONDS if health else 1.0)
-                await _block(allocate, 1.0)  # warms up
-                blocks.append(await _block(allocate, seconds))
+    beside: list[list[float]] = []
+    without: list[list[float]] = []
+    async with (
+        _daemon(bench, host, "") as bare,
+        _daemon(bench, host, _COMMAND) as probing,
+        allocating(bare) as allocate_bare,
+        allocating(probing) as allocate_probing,
+    ):
+        await asyncio.sleep(_SETTLE_SECONDS)
+        for _ in range(rounds):
+            with _stopped(probing.pid):
+                await asyncio.sleep(0.1)
+                without.append(await _block(allocate_bare))
+            await asyncio.sleep(_CATCH_UP_SECONDS)
+            beside.append(await _block(allocate_probing))
     for share, name, goal in _ALLOCATE_GOALS:
-        without, beside = (
-            [percentile(block, share) for block in calls[health]] for health in ("", _COMMAND)
-        )
-        medians = f"{statistics.median(beside):.2f} and {statistics.median(without):.2f} ms"
+        with_, bare_ = ([percentile(one, share) for one in blocks] for blocks in (beside, without))
+        medians = f"{statistics.median(with_):.2f} and {statistics.median(bare_):.2f} ms"
         yield Line(
             what=f"Allocate with {_DEVICES} exec probes / without, {name}",
             unit="times",
-            daemon=tuple(one / other for one, other in zip(beside, without, strict=True)),
+            daemon=tuple(one / other for one, other in zip(with_, bare_, strict=True)),
             goal=goal,
             note=f"{medians}; every {_PERIOD_SECONDS} s",
         )
 
 
-async def _block(allocate: Callable[[], Awaitable[float]], seconds: float) -> list[float]:
+@contextmanager
+def _stopped(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def _block(allocate: Callable[[], Awaitable[float]]) -> list[float]:
     loop = asyncio.get_running_loop()
-    until = loop.time() + seconds
+    until = loop.time() + _BLOCK_SECONDS
     samples = []
     while loop.time() < until:
         samples.append(await allocate())
