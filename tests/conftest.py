@@ -24,8 +24,10 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-# Under nohup it is ignored, also in all programs that tests start: some of them send it.
+# Under nohup, or in the background of a script, they are ignored, and so they are in all programs
+# that tests start: some send them.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 POOLED = ("anon_inode:[eventpoll]", "anon_inode:[eventfd]")
 """gRPC opens more of these when many things happen at once, and keeps them for the next time.
