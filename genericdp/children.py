@@ -41,6 +41,9 @@ log = logging.getLogger(__name__)
 PATIENCE = 2.0
 """Seconds within which what is killed must be gone; what is not hangs in the kernel."""
 
+_MOST_PATIENCE = 5 * PATIENCE
+"""Seconds for those that start others, as long as each round finds other ones."""
+
 _SWEEP_DELAY = 0.05
 """Seconds in which the deaths of many strays become one sweep."""
 
@@ -110,7 +113,8 @@ def _next_mark() -> int:
 async def end(child: Child) -> bool:
     """Kill what is left of a child and of all that it started; gives whether nothing remains.
 
-    Takes no time where nothing is left, and ``PATIENCE`` twice at most; a cancellation waits.
+    Takes no time where nothing is left, ``PATIENCE`` twice at most where something cannot be
+    killed, and a few times that for a fork bomb; a cancellation waits.
     """
     if child.process.returncode is None:
         return await _to_its_end(_kill(child))
@@ -141,16 +145,23 @@ async def _exterminate(mark: int) -> bool:
     They are stopped first, until there is no new one: a fork bomb would refill what is killed.
     """
     loop = asyncio.get_running_loop()
+    last = loop.time() + _MOST_PATIENCE
     deadline = loop.time() + PATIENCE
-    pause = 0.001
+    pause, seen = 0.001, set[int]()
     while True:
         left = mark in _sweep()  # a dead one may have started another
         stopped = await _stop(mark, deadline)
         if not left and not stopped:
             return True
         await signal_marked(mark, signal.SIGKILL)
-        if loop.time() > deadline:
+        if stopped - seen:  # a bomb on a busy machine: there are fewer each time
+            seen |= stopped
+            deadline = min(loop.time() + PATIENCE, last)
+        elif loop.time() > deadline:
             log.warning("%d processes of a command cannot be killed", len(stopped))
+            return False
+        if loop.time() > last:
+            log.warning("a command starts processes faster than they can be killed")
             return False
         await asyncio.sleep(pause)
         pause = min(2 * pause, 0.1)

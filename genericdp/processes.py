@@ -25,6 +25,9 @@ NO_NEW_PRIVS = 38
 SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER: descendants whose parent dies become our children."""
 
+NICENESS = 10
+"""Of what is started: three hundred of them must not starve the one that has to end them."""
+
 _PROCESSES_AT_ONCE = 256
 """So many are looked at (under 1 ms) before the loop has its turn."""
 
@@ -77,7 +80,7 @@ async def _newest_first() -> list[int]:
 
 
 def restrict(pid: int, limits: Mapping[int, int]) -> None:
-    """Set RLIMIT_… of a process, soft and hard, and let it be the first when memory is short.
+    """Set RLIMIT_… of a process, soft and hard; let it be the first to lack memory or CPU.
 
     By the kernel's own choice a thousand small processes would outlive one bigger daemon.
     """
@@ -86,6 +89,8 @@ def restrict(pid: int, limits: Mapping[int, int]) -> None:
         most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         with suppress(OSError):  # it has ended already
             resource.prlimit(pid, what, (most, most))
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, NICENESS)
     with suppress(OSError):
         file = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         try:
