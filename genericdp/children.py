@@ -152,7 +152,10 @@ async def _exterminate(mark: int) -> bool:
         left = mark in _sweep()  # a dead one may have started another
         stopped = await _stop(mark, deadline)
         if not left and not stopped:
-            return True
+            # While some die, the kernel's list of our children may lack others.
+            if mark not in _sweep():
+                return True
+            continue
         await signal_marked(mark, signal.SIGKILL)
         if stopped - seen:  # a bomb on a busy machine: there are fewer each time
             seen |= stopped
