@@ -32,6 +32,7 @@ class Changing:
         self.tree = Tree(folder)
         self.told = Told()
         self.present: set[int] = set()
+        self.minors: dict[int, int] = {}
         for name in ("bus/usb/devices", "bus/pci/devices", "class/tty", "class/video4linux"):
             (folder / "sys" / name).mkdir(parents=True)
         for name in ("dev/serial/by-id", "dev/out", "dev/aux", "run/udev/data", "proc/driver"):
@@ -93,14 +94,22 @@ class Changing:
             devnum=str(place + 5),
         )
         self.device(interface_of(place), "bus/usb", "DEVTYPE=usb_interface\n")
-        self._node(tty, "class/tty", place if minor is None else minor)
+        self._node(tty, "class/tty", self._free(place, place if minor is None else minor))
         self.turn(f"dev/serial/by-id/{serial}-{place}", f"../../ttyUSB{place}")
+
+    def _free(self, place: int, minor: int) -> int:
+        """Give the number, or another one if a device has it: no kernel gives it twice."""
+        self.minors = {one: its for one, its in self.minors.items() if one in self.present}
+        self.minors.pop(place, None)
+        free = minor if minor not in self.minors.values() else 10 * (place + 1) + minor
+        self.minors[place] = free
+        return free
 
     def renumber(self, place: int, minor: int) -> None:
         """Give the tty another number, as after a replug of its driver."""
         if place in self.present:
             self._without_node(tty_of(place), "class/tty")
-            self._node(tty_of(place), "class/tty", minor)
+            self._node(tty_of(place), "class/tty", self._free(place, minor))
 
     def unplug(self, place: int) -> None:
         """Take an adapter away, all that sits on it first."""
