@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 import threading
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ import pytest
 
 from genericdp.discovery import Discoverer, discover
 from genericdp.host.devicefiles import Looker
-from genericdp.inotify import FolderWatch
 from tests.devices.making import healthy, inject, nodes, refusals, resource, unhealthy
 from tests.fixtures.make_tree import Tree, add_adapter, serial_node
 
@@ -217,92 +215,6 @@ async def test_a_mistake_of_ours_in_a_pass_is_raised(tree: Tree) -> None:
     discoverer = Discoverer(tree.root, node_name="n", look_again=lambda: None, looker=broken)
     with pytest.raises(ZeroDivisionError):
         await discoverer.discover([SERIAL], {})
-
-
-class Follower:
-    """Looks again whenever a folder that the last pass named changes, and at no other time."""
-
-    def __init__(self, tree: Tree, *resources: Resource) -> None:
-        self._tree = tree
-        self._resources = resources
-        self._changed = asyncio.Event()
-        self._watch = FolderWatch(self._changed.set, what="test")
-        self._discovery = self._look({})
-
-    def _look(self, previous: Mapping[str, Offer]) -> Discovery:
-        while True:
-            self._changed.clear()
-            found = look(self._tree, *self._resources, previous=previous)
-            if not self._watch.set_folders([self._tree.root.real(one) for one in found.folders]):
-                return found
-
-    async def sees(self, name: str, ids: list[str]) -> None:
-        async with asyncio.timeout(5):
-            while healthy(self._discovery.offers, name) != ids:
-                await self._changed.wait()
-                self._discovery = self._look(self._discovery.offers)
-
-    def close(self) -> None:
-        self._watch.close()
-
-
-async def test_folders_that_come_and_go_are_followed_by_events_alone(tree: Tree) -> None:
-    """D3: a plugged device is never seen.
-
-    Brought back by ``path`` instead of ``deepest`` in ``Looker._folders_on_the_way``: what does
-    not exist cannot be watched.
-    """
-    follower = Follower(tree, resource("x", "/dev/new/by-id/*"))
-    dev = tree.folder / "dev"
-    try:
-        await follower.sees("x", [])
-        (dev / "new").mkdir()
-        (dev / "new/by-id").mkdir()
-        tree.link("dev/new/by-id/a", "../../ttyUSB0")
-        await follower.sees("x", ["new_by-id_a"])
-        shutil.rmtree(dev / "new")
-        await follower.sees("x", [])
-        tree.link("dev/other/by-id/b", "../../ttyUSB1")
-        (dev / "other").rename(dev / "new")
-        await follower.sees("x", ["new_by-id_b"])
-        tree.link("dev/third/c", "../../ttyUSB0")
-        (dev / "new/by-id").rename(dev / "old")
-        (dev / "third").rename(dev / "new/by-id")
-        await follower.sees("x", ["new_by-id_c"])
-    finally:
-        follower.close()
-
-
-async def test_what_a_dangling_link_leads_to_is_seen_when_it_comes(tree: Tree) -> None:
-    """D3: udev may leave a link alone while its target goes and returns.
-
-    Brought back by leaving ``found is None`` out of ``Looker.look``.
-    """
-    tree.link("dev/mine/modem", "../slot/ttyUSB9")
-    follower = Follower(tree, resource("x", "/dev/mine/*"))
-    try:
-        await follower.sees("x", [])
-        tree.node("slot/ttyUSB9", "188:9")
-        await follower.sees("x", ["mine_modem"])
-        tree.remove("dev/slot/ttyUSB9")
-        await follower.sees("x", [])
-        tree.write("dev/slot/ttyUSB9", "")
-        await follower.sees("x", ["mine_modem"])
-    finally:
-        follower.close()
-
-
-async def test_a_link_among_the_folders_that_is_turned_is_followed(tree: Tree) -> None:
-    tree.link("dev/cards/one/card", "../../ttyUSB0")
-    tree.link("dev/cards/two/card", "../../ttyUSB1")
-    tree.link("dev/current", "cards/one")
-    follower = Follower(tree, resource("x", "/dev/current/*", id="$(device.name)"))
-    try:
-        await follower.sees("x", ["ttyUSB0"])
-        tree.link("dev/.next", "cards/two").rename(tree.folder / "dev/current")
-        await follower.sees("x", ["ttyUSB1"])
-    finally:
-        follower.close()
 
 
 def test_a_device_is_given_once_whichever_way_it_is_reached(tree: Tree) -> None:

@@ -37,11 +37,7 @@ class LogProbes:
                     alone = replace(device, probes=(bound,))
                     alike.setdefault(_name(resource, index), []).append(alone)
         for name, ones in alike.items():
-            appeared = {
-                one.key: one.initialized_usec / 1e6
-                for one in ones
-                if one.initialized_usec is not None
-            }
+            appeared = {one.key: one.known_since for one in ones if one.known_since is not None}
             self._log.watch(name, ones, appeared=appeared)
 
     def close(self) -> None:

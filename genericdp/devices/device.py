@@ -75,6 +75,11 @@ class Device:
     hooks: BoundHooks = NO_HOOKS
 
     @property
+    def known_since(self) -> float | None:
+        """When udev first recorded it, in seconds of the monotonic clock; None where it did not."""
+        return None if self.initialized_usec is None else self.initialized_usec / 1e6
+
+    @property
     def shares(self) -> tuple[str, ...]:
         """The ids that the kubelet sees: ID, ID::1, ID::2, …"""
         return (self.id, *(f"{self.id}::{share}" for share in range(1, self.replicas)))

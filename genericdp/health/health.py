@@ -131,8 +131,8 @@ class Health:
         """
         since = {}
         for key, one in devices.items():
-            if one.initialized_usec is not None:
-                since[key] = one.initialized_usec / 1e6
+            if one.known_since is not None:
+                since[key] = one.known_since
             elif before is not None and not _is_same(before.get(one.id), one):
                 since[key] = self._now()
         return since

@@ -38,8 +38,7 @@ class ProbeState:
 
 UNPROBED = ProbeState()
 WELL = ProbeState(healthy=True)
-PRESUMED = WELL
-"""Of a device that was Healthy when the config asked for another probe: it stays so until its
+"""Also of a device that was Healthy when the config asked for another probe: it stays so until its
 results say otherwise."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import FileRead, LogWatch
 from genericdp.health.schedule import in_step, next_run, second_run, share_of_period
-from genericdp.health.thresholds import PRESUMED, UNPROBED, ProbeState, after, verdict
+from genericdp.health.thresholds import UNPROBED, WELL, ProbeState, after, verdict
 
 if TYPE_CHECKING:
     from genericdp.devices.checks import BoundProbe
@@ -84,7 +84,7 @@ def watched(
     presumed_well: bool = False,
 ) -> Watched:
     """Begin to watch a device; ``delayed``: one that has just appeared gets its initial delay."""
-    state = PRESUMED if presumed_well else UNPROBED
+    state = WELL if presumed_well else UNPROBED
     return Watched(
         resource=resource,
         device=device,

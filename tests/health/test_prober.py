@@ -247,7 +247,7 @@ async def test_a_resource_that_does_not_answer_waits_for_its_first_round_only_so
 async def test_a_mistake_of_ours_in_one_probe_ends_no_other_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """K6: (change: ``_outcome`` does not catch)."""
+    """K6: (change: ``_outcomes`` does not catch)."""
     probes = Probes()
     probes.outcomes["/a/0"] = ValueError("oops")
     async with probing(probes, tmp_path) as prober:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from genericdp.health.outcome import Outcome
 from genericdp.health.thresholds import (
     NOT_PROBED,
-    PRESUMED,
     UNPROBED,
+    WELL,
     after,
     verdict,
 )
@@ -73,7 +73,7 @@ def test_so_many_results_in_a_row_change_the_state(
 
 
 def test_a_device_that_was_well_stays_so_until_a_new_probe_has_failed_often_enough() -> None:
-    found = states(PRESUMED, probe(3, 1), [failed(), failed(), failed()])
+    found = states(WELL, probe(3, 1), [failed(), failed(), failed()])
     assert [one.healthy for one in found] == [True, True, True, False]
 
 
