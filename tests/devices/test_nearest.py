@@ -101,6 +101,18 @@ def test_nor_is_one_among_many_devices(free: list[int], taken: set[int], size: i
     assert total(where, units(held) + units(chosen)) <= greedy
 
 
+def test_a_round_of_swaps_improves_what_greedy_choices_from_every_start_give() -> None:
+    places = [1, 4, 5, 5, 5, 8, 10, 10, 13, 14, 19, 19, 21, 22, 23, 27, 29, 30, 30]
+    where, size = [card(number) for number in places], 7
+    free = dict.fromkeys(range(len(where)), 1)
+    assert comb(len(where), size) > MOST_COMBINATIONS
+    greedy = [
+        total(where, plain_greedy(where, {**free, start: 0}, {start: 1}, size - 1))
+        for start in free
+    ]
+    assert (min(greedy), total(where, units(nearest(where, free, {}, size)))) == (60, 53)
+
+
 def card(number: int) -> Spot:
     """One of many cards: 4 on a switch, 4 switches on a root complex, 4 of those on a socket."""
     socket, root, switch, port = number // 64, number // 16, number // 4 % 4, number % 4

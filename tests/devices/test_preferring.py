@@ -126,6 +126,9 @@ def test_links_that_sysfs_does_not_show_bring_devices_together() -> None:
             P.SPREAD, "d1 d1::1 d2 d2::1", "", 2, "d1 d2", id="distinct-before-second-shares"
         ),
         pytest.param(P.SPREAD, "d1 d1::1 d2 d2::1", "d1", 2, "d1 d2", id="not-that-of-what-is-had"),
+        pytest.param(
+            P.SPREAD, "d1 d1::1 d1::2 d2::1", "d1", 2, "d1 d2::1", id="however-much-of-it-is-free"
+        ),
         pytest.param(P.SPREAD, "d1::1 d2 d2::1", "", 1, "d2", id="the-one-that-others-use-least"),
         pytest.param(P.SPREAD, "d1 d1::1 d2", "", 3, "d1 d1::1 d2", id="all"),
         pytest.param(
