@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericdp.devices.closeness import Distance, Spot, distance, lineage
+from genericdp.devices.hardware import numa_node_of
+from genericdp.host.facts import HostFacts
+from tests.fixtures.topologies import TOPOLOGIES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+D = Distance
+ROOT = "/sys/devices/pci0000:00"
+SWITCH = f"{ROOT}/0000:00:01.0/0000:01:00.0"
+SECOND = f"{SWITCH}/0000:02:08.0/0000:06:00.0"
+USB = f"{ROOT}/0000:00:14.0/usb1"
+VMD = f"{ROOT}/0000:00:05.5/pci10000:00"
+SOC = "/sys/devices/platform/soc/fd500000.usb"
+
+
+@pytest.mark.parametrize(
+    ("syspath", "expected"),
+    [
+        pytest.param(
+            f"{SWITCH}/0000:02:00.0/0000:03:00.0/drm/renderD128",
+            (ROOT, "0000:00:01.0", "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"),
+            id="what-sits-on-a-function",
+        ),
+        pytest.param(
+            f"{USB}/1-1/1-1.4/1-1.4:1.0/ttyUSB0/tty/ttyUSB0",
+            (ROOT, "0000:00:14.0", "usb1", "1-1", "1-1.4"),
+            id="interfaces-and-ports-of-a-driver-are-no-steps",
+        ),
+        pytest.param(f"{SOC}/usb2/2-1", (SOC, "usb2", "2-1"), id="usb-without-pci"),
+        pytest.param(
+            f"{VMD}/10000:00:02.0/10000:01:00.0/nvme/nvme0",
+            (VMD, "10000:00:02.0", "10000:01:00.0"),
+            id="a-root-behind-a-function",
+        ),
+        pytest.param(
+            f"{USB}/1-2/1-2:1.0/i2c-1/1-0050", (ROOT, "0000:00:14.0", "usb1", "1-2"), id="i2c"
+        ),
+        pytest.param(
+            "/sys/devices/platform/soc/i2c-1/1-0050",
+            ("/sys/devices/platform/soc/i2c-1/1-0050",),
+            id="neither-pci-nor-usb",
+        ),
+        pytest.param("", ("",), id="nothing"),
+    ],
+)
+def test_a_lineage_is_the_hardware_from_the_root_down(
+    syspath: str, expected: tuple[str, ...]
+) -> None:
+    assert lineage(syspath) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        pytest.param(f"{ROOT}/0000:00:17.0/ata1", f"{ROOT}/0000:00:17.0/ata2", D.DEVICE, id="hba"),
+        pytest.param(
+            f"{SWITCH}/0000:02:00.0/0000:03:00.0",
+            f"{SWITCH}/0000:02:00.0/0000:03:00.1",
+            D.DEVICE,
+            id="functions-of-one-slot",
+        ),
+        pytest.param(f"{ROOT}/0000:00:1f.3", f"{ROOT}/0000:00:1f.6", D.DEVICE, id="on-the-root"),
+        pytest.param(f"{USB}/1-1/1-1:1.0/tty", f"{USB}/1-1/1-1:1.1/tty", D.DEVICE, id="interfaces"),
+        pytest.param(
+            f"{SWITCH}/0000:02:00.0/0000:03:00.0",
+            f"{SWITCH}/0000:02:04.0/0000:04:00.0",
+            D.SWITCH,
+            id="one-pci-switch",
+        ),
+        pytest.param(
+            f"{ROOT}/0000:00:01.0/0000:03:02.0",
+            f"{ROOT}/0000:00:01.0/0000:03:03.1",
+            D.SWITCH,
+            id="virtual-functions-behind-one-port",
+        ),
+        pytest.param(f"{USB}/1-1/1-1.1", f"{USB}/1-1/1-1.2", D.SWITCH, id="one-hub"),
+        pytest.param(f"{USB}/1-1", f"{USB}/1-2", D.SWITCH, id="one-root-hub"),
+        pytest.param(f"{USB}/1-1", f"{USB}/1-1/1-1.2", D.SWITCH, id="a-hub-and-what-is-on-it"),
+        pytest.param(
+            f"{SWITCH}/0000:02:00.0/0000:03:00.0",
+            f"{SECOND}/0000:07:00.0/0000:08:00.0",
+            D.SWITCHES,
+            id="a-switch-behind-a-switch",
+        ),
+        pytest.param(f"{USB}/1-1/1-1.1", f"{USB}/1-1/1-1.4/1-1.4.1", D.SWITCHES, id="two-hubs"),
+        pytest.param(f"{USB}/1-1/1-1.1", f"{USB}/1-2/1-2.1", D.SWITCHES, id="hubs-side-by-side"),
+        pytest.param(
+            f"{USB}/1-1", f"{ROOT}/0000:00:14.0/usb2/2-1", D.SWITCHES, id="buses-of-a-controller"
+        ),
+        pytest.param(
+            f"{ROOT}/0000:00:01.0/0000:01:00.0",
+            f"{ROOT}/0000:00:01.1/0000:02:00.0",
+            D.ROOT,
+            id="two-root-ports-of-one-slot",
+        ),
+        pytest.param(f"{USB}/1-1", f"{ROOT}/0000:00:1a.0/usb3/3-1", D.ROOT, id="two-controllers"),
+        pytest.param(f"{VMD}/10000:00:02.0/10000:01:00.0", f"{USB}/1-1", D.OTHER, id="behind-vmd"),
+        pytest.param(
+            f"{ROOT}/0000:00:01.0", "/sys/devices/pci0000:80/0000:80:01.0", D.OTHER, id="two-roots"
+        ),
+        pytest.param(
+            "/sys/devices/virtual/block/loop0", "/sys/devices/virtual/block/loop1", D.OTHER, id="no"
+        ),
+        pytest.param("/sys/devices/platform/x", "/sys/devices/platform/x", D.DEVICE, id="itself"),
+    ],
+)
+def test_the_nearest_common_ancestor_gives_the_distance(
+    one: str, other: str, expected: Distance
+) -> None:
+    a, b = Spot(syspaths=(one,)), Spot(syspaths=(other,))
+    assert (distance(a, b), distance(b, a)) == (expected, expected)
+
+
+FAR = ("/sys/devices/pci0000:00/0000:00:01.0", "/sys/devices/pci0000:80/0000:80:01.0")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        pytest.param(Spot(), Spot(), D.OTHER, id="nothing-known"),
+        pytest.param(Spot(numa_nodes=(0,)), Spot(numa_nodes=(0,)), D.NUMA_NODE, id="numa-alone"),
+        pytest.param(
+            Spot(syspaths=FAR[:1], numa_nodes=(0, 1)),
+            Spot(syspaths=FAR[1:], numa_nodes=(1,)),
+            D.NUMA_NODE,
+            id="one-numa-node-of-several",
+        ),
+        pytest.param(
+            Spot(syspaths=(f"{USB}/1-1",), numa_nodes=(0,)),
+            Spot(syspaths=(f"{USB}/1-2",), numa_nodes=(1,)),
+            D.SWITCH,
+            id="the-tree-before-numa",
+        ),
+        pytest.param(
+            Spot(syspaths=FAR), Spot(syspaths=FAR[1:]), D.DEVICE, id="members-that-come-closest"
+        ),
+        pytest.param(
+            Spot(syspaths=FAR[:1], closeness="0xd1e"),
+            Spot(syspaths=FAR[1:], closeness="0xd1e"),
+            D.DEVICE,
+            id="linked",
+        ),
+        pytest.param(
+            Spot(syspaths=FAR[:1], closeness="a"),
+            Spot(syspaths=FAR[1:], closeness="b"),
+            D.OTHER,
+            id="linked-to-others",
+        ),
+        pytest.param(
+            Spot(syspaths=FAR[:1], closeness=""),
+            Spot(syspaths=FAR[1:], closeness=""),
+            D.OTHER,
+            id="an-empty-text-is-none",
+        ),
+    ],
+)
+def test_members_numa_nodes_and_links_count(one: Spot, other: Spot, expected: Distance) -> None:
+    assert (distance(one, other), distance(other, one)) == (expected, expected)
+
+
+def test_two_pairs_on_a_socket_are_closer_than_three_and_one_on_the_other() -> None:
+    two_pairs = 2 * D.SWITCH + 4 * D.NUMA_NODE
+    three_and_one = 3 * D.SWITCH + 3 * D.OTHER
+    assert two_pairs < three_and_one
+
+
+@given(st.text(), st.text())
+def test_any_text_has_a_distance(one: str, other: str) -> None:
+    assert distance(Spot(syspaths=(one,)), Spot(syspaths=(other,))) in Distance
+
+
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_the_trees_of_the_topologies_are_read_as_they_are_meant(name: str, tmp_path: Path) -> None:
+    topology = TOPOLOGIES[name]()
+    facts = HostFacts(topology.build(tmp_path).root)
+    for spot in topology.spots.values():
+        (syspath,) = spot.syspaths
+        device = facts.device(syspath)
+        assert device is not None
+        node = numa_node_of(device, facts)
+        assert spot.numa_nodes == (() if node is None else (node,))
+        above = [one.name for one in (device, *facts.ancestors(device))]
+        assert set(spot.lineages[0][1:]) <= set(above)

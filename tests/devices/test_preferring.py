@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import random
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genericdp.devices.closeness import Spot, distance
+from genericdp.devices.preferring import preferred_ids
+from genericdp.model import Preference
+from genericdp.natural import natural_key
+from tests.fixtures.topologies import TOPOLOGIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+P = Preference
+MACHINES = {
+    name: dict(sorted(make().spots.items(), key=lambda item: natural_key(item[0])))
+    for name, make in TOPOLOGIES.items()
+}
+MACHINES["two-sockets-with-nics"] = MACHINES["two-sockets"]
+MACHINES["two-sockets"] = {
+    name: spot for name, spot in MACHINES["two-sockets"].items() if "drm" in name
+}
+FOUR = {f"d{i}": Spot() for i in (1, 2, 10, 11)}
+
+
+def shares(devices: Mapping[str, Spot], replicas: int) -> list[str]:
+    """All ids, in natural order."""
+    return [f"{one}::{i}" if i else one for one in devices for i in range(replicas)]
+
+
+def total(devices: Mapping[str, Spot], ids: Sequence[str]) -> int:
+    """The sum of distances of all pairs; shares of one device have none."""
+    owners = [share.partition("::")[0] for share in ids]
+    return sum(distance(devices[a], devices[b]) for a, b in combinations(owners, 2) if a != b)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=8, deadline=None)
+def test_the_closest_are_the_best_of_all_choices(name: str, size: int, seed: int) -> None:
+    """PRF-2: in whatever order the kubelet sends the ids, some of which others have."""
+    devices, chance = MACHINES[name], random.Random(seed)
+    ids = shares(devices, chance.choice([1, 1, 2]) if len(devices) < 10 else 1)
+    available = chance.sample(ids, chance.randint(size, len(ids)))
+    must = chance.sample(available, chance.randint(0, size - 1))
+    rest = [one for one in ids if one in set(available) - set(must)]
+    best = min(
+        combinations(rest, size - len(must)), key=lambda some: total(devices, [*must, *some])
+    )
+    expected = [one for one in ids if one in {*must, *best}]
+    assert preferred_ids(available, must, size, devices, P.CLOSEST, replicas=1) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "must", "expected"),
+    [
+        pytest.param("two-sockets", [], ["0000:04:00.0-drm", "0000:05:00.0-drm"], id="a-switch"),
+        pytest.param(
+            "two-sockets",
+            ["0000:94:00.0-drm"],
+            ["0000:94:00.0-drm", "0000:95:00.0-drm"],
+            id="the-switch-of-what-is-taken",
+        ),
+        pytest.param(
+            "two-sockets",
+            ["0000:94:00.0-drm"],
+            [f"0000:{bus}:00.0-drm" for bus in (84, 85, 94, 95)],
+            id="then-its-socket",
+        ),
+        pytest.param(
+            "nps4", ["0000:a2:00.0-nvme"], ["0000:a1:00.0-nvme", "0000:a2:00.0-nvme"], id="numa"
+        ),
+        pytest.param("one-unknown-node", [], ["0000:3b:00.0-accel", "0000:5e:00.0-accel"], id="-1"),
+        pytest.param("laptop", [], ["1-7:1.0-video4linux", "1-8:1.0-video4linux"], id="a-laptop"),
+        pytest.param(
+            "hub-tree", [], [f"1-1.4.{i}:1.0-tty" for i in (1, 2, 3, 4)], id="the-second-chip"
+        ),
+    ],
+)
+def test_the_closest_are_those_a_person_would_take(
+    name: str, must: list[str], expected: list[str]
+) -> None:
+    devices = MACHINES[name]
+    given = preferred_ids([*devices], must, len(expected), devices, P.CLOSEST, replicas=1)
+    assert given == expected
+
+
+def test_a_gpu_and_a_nic_in_one_group_are_close_to_what_either_is_close_to() -> None:
+    """A group has a place for each member: the other pair on the switch is the nearest."""
+    machine = MACHINES["two-sockets-with-nics"]
+    groups = {
+        f"pair-{i}": Spot(syspaths=(machine[gpu].syspaths + machine[nic].syspaths))
+        for i, (gpu, nic) in enumerate(
+            zip(
+                *([one for one in machine if kind in one] for kind in ("drm", "verbs")), strict=True
+            )
+        )
+    }
+    given = preferred_ids([*groups], ["pair-3"], 2, groups, P.CLOSEST)
+    assert given == ["pair-2", "pair-3"]
+
+
+def test_links_that_sysfs_does_not_show_bring_devices_together() -> None:
+    places = {"a": "00:01", "b": "00:02", "c": "80:01", "d": "80:02"}
+    devices = {
+        name: Spot(
+            syspaths=(f"/sys/devices/pci0000:{place[:2]}/0000:{place}.0",),
+            closeness={"b": "hive-7", "d": "hive-7"}.get(name),
+        )
+        for name, place in places.items()
+    }
+    assert preferred_ids("abcd", (), 2, devices, P.CLOSEST, replicas=1) == ["b", "d"]
+
+
+@pytest.mark.parametrize(
+    ("preference", "available", "must", "size", "expected"),
+    [
+        pytest.param(
+            P.SPREAD, "d1 d1::1 d2 d2::1", "", 2, "d1 d2", id="distinct-before-second-shares"
+        ),
+        pytest.param(P.SPREAD, "d1 d1::1 d2 d2::1", "d1", 2, "d1 d2", id="not-that-of-what-is-had"),
+        pytest.param(
+            P.SPREAD, "d1 d1::1 d1::2 d2::1", "d1", 2, "d1 d2::1", id="however-much-of-it-is-free"
+        ),
+        pytest.param(P.SPREAD, "d1::1 d2 d2::1", "", 1, "d2", id="the-one-that-others-use-least"),
+        pytest.param(P.SPREAD, "d1 d1::1 d2", "", 3, "d1 d1::1 d2", id="all"),
+        pytest.param(
+            P.SPREAD, "d10 d10::1 d2 d2::1 d1 d1::1", "", 4, "d1 d1::1 d2 d10", id="a-second-round"
+        ),
+        pytest.param(P.PACKED, "d1 d1::1 d2 d2::1", "", 2, "d1 d1::1", id="packed"),
+        pytest.param(
+            P.PACKED, "d1 d1::1 d2::1", "", 2, "d1 d2::1", id="those-in-use-by-others-first"
+        ),
+        pytest.param(
+            P.PACKED, "d1::2 d2 d2::1", "d2", 2, "d2 d2::1", id="before-them-those-that-it-has"
+        ),
+        pytest.param(P.PACKED, "d1::10 d1::9 d1::2", "", 2, "d1::2 d1::9", id="natural-order"),
+        pytest.param(P.CLOSEST, "d1 d2 d2::1", "", 2, "d2 d2::1", id="one-device-is-closest"),
+        pytest.param(P.AUTO, "d1 d1::1 d2 d2::1", "", 2, "d1 d2", id="auto-with-shares"),
+        pytest.param(P.AUTO, "d1 d1::1 d2 d2::1", "d1", 2, "d1 d2", id="auto-not-what-is-had"),
+        pytest.param(P.NONE, "d1 d2", "", 1, "", id="none"),
+        pytest.param(P.CLOSEST, "d2 d1", "d1", 1, "d1", id="no-more-than-must-be"),
+        pytest.param(P.PACKED, "d2 d1", "d1", 1, "d1", id="no-more-than-must-be-packed"),
+        pytest.param(P.NONE, "d1 d2", "d1", 1, "", id="none-at-all"),
+        pytest.param(P.SPREAD, "d2 d1", "d2 d1", 2, "d1 d2", id="nothing-to-choose"),
+        pytest.param(P.SPREAD, "d2 d1", "", 3, "d1 d2", id="fewer-than-asked-for"),
+        pytest.param(P.SPREAD, "d2 d1", "d1 d2", 1, "", id="more-than-asked-for"),
+        pytest.param(P.SPREAD, "d2 d1", "", 0, "", id="of-none"),
+        pytest.param(P.SPREAD, "d2 d1", "", -1, "", id="of-less-than-none"),
+        pytest.param(P.SPREAD, "", "", 2, "", id="nothing-available"),
+        pytest.param(P.SPREAD, "d2 d1", "d10", 2, "d1 d10", id="had-and-not-available"),
+        pytest.param(P.SPREAD, "aa x2 d2 x10", "", 3, "d2 aa x2", id="strangers-last"),
+        pytest.param(P.CLOSEST, "d2 d1 x2", "x10", 2, "d1 x10", id="a-stranger-that-is-had"),
+        pytest.param(P.SPREAD, "d2 d2 d1 d1", "d2 d2", 2, "d1 d2", id="twice"),
+    ],
+)
+def test_what_is_preferred(
+    preference: Preference, available: str, must: str, size: int, expected: str
+) -> None:
+    given = preferred_ids(available.split(), must.split(), size, FOUR, preference, replicas=3)
+    assert given == expected.split()
+
+
+def test_auto_is_spread_with_shares_even_where_only_first_ones_are_left() -> None:
+    devices = MACHINES["hub-tree"]
+    must = ["1-1.4.3:1.0-tty"]
+    first, nearest = (["1-1.1:1.0-tty", *must], ["1-1.4.1:1.0-tty", *must])
+    assert preferred_ids([*devices], must, 2, devices, P.AUTO, replicas=2) == first
+    assert preferred_ids([*devices], must, 2, devices, P.AUTO) == nearest
+    told_by_an_id = [*devices, "1-1.1:1.0-tty::1"]
+    assert preferred_ids(told_by_an_id, must, 2, devices, P.AUTO) == first
+
+
+def test_auto_without_shares_is_closest() -> None:
+    devices = MACHINES["hub-tree"]
+    given = preferred_ids([*devices], (), 2, devices, P.AUTO, replicas=1)
+    assert given == ["1-1.1:1.0-tty", "1-1.2:1.0-tty"]
+    must = ["1-1.4.3:1.0-tty"]
+    given = preferred_ids([*devices], must, 2, devices, P.AUTO, replicas=1)
+    assert given == ["1-1.4.1:1.0-tty", "1-1.4.3:1.0-tty"]
+
+
+ids = st.sampled_from([*shares(FOUR, 3), "x", "x::1", "", "::", "d1::x", "9" * 5000]) | st.text()
+
+
+@given(
+    available=st.lists(ids, max_size=12),
+    must=st.lists(ids, max_size=4),
+    size=st.integers(-1, 14) | st.just(10**9),
+    preference=st.sampled_from(Preference),
+    devices=st.dictionaries(st.sampled_from([*FOUR]) | st.text(), st.just(Spot()), max_size=5),
+    replicas=st.sampled_from([1, 3]),
+    chance=st.randoms(use_true_random=False),
+)
+@settings(deadline=None)
+def test_whatever_is_asked_the_answer_is_right_and_does_not_depend_on_the_order(
+    available: list[str],
+    must: list[str],
+    size: int,
+    preference: Preference,
+    devices: dict[str, Spot],
+    replicas: int,
+    chance: random.Random,
+) -> None:
+    """PRF-3, PRF-4: never an error, never too many, and all that must be."""
+    answer = preferred_ids(available, must, size, devices, preference, replicas=replicas)
+    if preference is P.NONE or size < 1 or size < len(set(must)):
+        assert answer == []
+        return
+    possible = {*available, *must}
+    assert len(answer) == len(set(answer)) == min(size, len(possible))
+    assert set(must) <= set(answer) <= possible
+    chance.shuffle(available)
+    chance.shuffle(must)
+    again = preferred_ids(available, must, size, devices, preference, replicas=replicas)
+    assert again == answer
