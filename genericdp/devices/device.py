@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import NO_HOOKS, BoundHooks, BoundProbe
+from genericdp.devices.closeness import NOWHERE, Spot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,8 +68,10 @@ class Device:
     """What it needs and the host lacks, as sentences: it is Unhealthy."""
     identity: Identity
     replicas: int = 1
-    numa_node: int | None = None
-    """The NUMA node of its hardware, if that has one that is online."""
+    numa_nodes: tuple[int, ...] = ()
+    """Those of its hardware that are online, in order, unless the config wants none sent."""
+    spot: Spot = NOWHERE
+    """Where its hardware sits."""
     initialized_usec: int | None = None
     """When udev first recorded it, on the monotonic clock: older news is about something else."""
     probes: tuple[BoundProbe, ...] = ()

@@ -15,11 +15,12 @@ from genericdp.devices.device import (
     NotOffered,
     Variable,
 )
-from genericdp.devices.hardware import numa_node_of, place_name
+from genericdp.devices.hardware import place_name
 from genericdp.devices.ids import as_id
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
 from genericdp.devices.matching import NONE_EXCLUDED, not_offered
+from genericdp.devices.placing import closeness, spot_of
 from genericdp.devices.requesting import (
     LATER,
     absolute_path,
@@ -27,6 +28,7 @@ from genericdp.devices.requesting import (
     request,
     requested_nodes,
 )
+from genericdp.model import TopologyMode
 from genericdp.template import Template, UnusableValueError, bind, expand
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class Draft:
     probes: tuple[BoundProbe, ...]
     hooks: BoundHooks
     lookup: Lookup
+    closeness: str | None = None
 
 
 def draft(
@@ -99,6 +102,7 @@ def _draft(resource: Resource, candidate: Candidate, inventory: Inventory, node_
         probes=bound_probes(resource, names.get_text),
         hooks=bound_hooks(resource, names.get_text),
         lookup=names.get_text,
+        closeness=closeness(resource, names.get_text),
     )
 
 
@@ -159,6 +163,7 @@ def _device(
     draft: Draft, nodes: tuple[Node, ...], missing: tuple[str, ...], inventory: Inventory
 ) -> Device:
     inject, known = draft.resource.inject, draft.candidate.device
+    spot = spot_of(() if known is None else (known,), inventory.facts, draft.closeness)
     return Device(
         id=draft.id,
         key=draft.candidate.key,
@@ -180,7 +185,8 @@ def _device(
         missing=missing,
         identity=draft.candidate.file.identity,
         replicas=draft.resource.replicas,
-        numa_node=None if known is None else numa_node_of(known, inventory.facts),
+        numa_nodes=spot.numa_nodes if draft.resource.topology is TopologyMode.AUTO else (),
+        spot=spot,
         initialized_usec=None if known is None else known.initialized_usec,
         probes=draft.probes,
         hooks=draft.hooks,

@@ -43,7 +43,7 @@ class Offer:
         With topology on some devices only, a kubelet refuses pods although devices are free
         (LAW-8): then none carries it.
         """
-        lacking = [name for name, one in self.offered.items() if one.device.numa_node is None]
+        lacking = [name for name, one in self.offered.items() if not one.device.numa_nodes]
         return lacking[0] if lacking and len(lacking) < len(self.offered) else ""
 
 

@@ -21,11 +21,10 @@ UNHEALTHY = "Unhealthy"
 _DEVICES_TAG = b"\x0a"  # field 1 of ListAndWatchResponse, length-delimited
 
 
-def listed_device(share: str, *, healthy: bool, numa_node: int | None = None) -> bytes:
+def listed_device(share: str, *, healthy: bool, numa_nodes: Iterable[int] = ()) -> bytes:
     """Give one device as it stands in a list; a list is nothing but these, joined."""
-    topology = None
-    if numa_node is not None:
-        topology = api.TopologyInfo(nodes=[api.NUMANode(ID=numa_node)])
+    nodes = [api.NUMANode(ID=node) for node in numa_nodes]
+    topology = api.TopologyInfo(nodes=nodes) if nodes else None
     health = HEALTHY if healthy else UNHEALTHY
     body = api.Device(ID=share, health=health, topology=topology).SerializeToString()
     return _DEVICES_TAG + _varint(len(body)) + body
