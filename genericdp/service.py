@@ -218,6 +218,8 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
     """Look at every node again, and say which is gone or another one now (D4, D5)."""
     for device in devices:
         places = {node.host_path: node.identity for node in device.nodes}
+        if not places:
+            places = {one.path: one.identity for one in device.members}
         for path, identity in (places or {device.path: device.identity}).items():
             same = is_same(root, path, identity)
             if same is None:
