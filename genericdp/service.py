@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.errors import InvalidCallError, OverdueCallError, UnusableDeviceError
 from genericdp.health.hooks import HookRunner
-from genericdp.host.devicefiles import is_same
+from genericdp.host.devicefiles import Looker, is_same
 from genericdp.host.workers import in_worker
 from genericdp.kubelet import messages
 from genericdp.listing import NO_LISTING, Listing, listing
@@ -216,12 +216,13 @@ def _distinct(devices: Iterable[Device]) -> list[Device]:
 
 def why_unusable(root: Root, devices: Sequence[Device]) -> str:
     """Look at every node again, and say which is gone or another one now (D4, D5)."""
+    looker = Looker(root)
     for device in devices:
         places = {node.host_path: node.identity for node in device.nodes}
         if not places:
             places = {one.path: one.identity for one in device.members}
         for path, identity in (places or {device.path: device.identity}).items():
-            same = is_same(root, path, identity)
+            same = is_same(root, path, identity, looker)
             if same is None:
                 return f"device {device.id}: {path} does not exist"
             if not same:

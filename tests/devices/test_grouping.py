@@ -297,11 +297,13 @@ def test_where_group_needs_holds_no_longer_the_device_is_unhealthy_and_says_why(
     before = decide([sound(needs="each")], [CONTROLS[0], CAPTURES[0]])
     offers = decide([sound(needs="each")], CONTROLS[:1], before, now=1.0)
     assert unhealthy(offers, "sound") == {
-        "card0": "/dev/snd/pcmC0D0c is missing; /dev/snd/controlC0: its group 'card0' has members"
-        " of 1 of 2 entries: 1 missing, match[1] (groupNeeds: each)"
+        "card0": "/dev/snd/pcmC0D0c is missing; its group 'card0' has members of 1 of 2 entries:"
+        " 1 missing, match[1] (groupNeeds: each)"
     }
     gone = decide([sound(needs="each")], [], offers, now=2.0)
-    assert unhealthy(gone, "sound") == {"card0": "/dev/snd/controlC0 does not exist"}
+    assert unhealthy(gone, "sound") == {
+        "card0": "/dev/snd/controlC0 and /dev/snd/pcmC0D0c do not exist"
+    }
 
 
 def test_a_new_member_joins_a_device_on_offer_at_once() -> None:
