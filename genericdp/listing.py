@@ -57,7 +57,7 @@ def _listed(one: Offered, *, carried: bool) -> bytes:
     device = one.device
     return b"".join(
         messages.listed_device(
-            share, healthy=not one.unhealthy, numa_node=device.numa_node if carried else None
+            share, healthy=not one.unhealthy, numa_nodes=device.numa_nodes if carried else ()
         )
         for share in device.shares
     )

@@ -274,6 +274,8 @@ class Resource:
     replicas: int = 1
     prefer: Preference = Preference.AUTO
     topology: TopologyMode = TopologyMode.AUTO
+    closeness: str | None = None
+    """The declared value that tells of links which sysfs does not show."""
     forget_after_seconds: int = 300
     inject: Inject = Inject()
     health: tuple[Probe, ...] = ()

@@ -58,7 +58,7 @@ def _title(group: Group) -> str:
     texts = entry.buses.get(bus, {})
     kind = {"usb": "USB device", "pci": "PCI function"}[bus]
     known = {key: texts[key] for key in _BUS_FACTS[bus] if key in texts}
-    numa = "" if entry.numa_node is None else f", NUMA node {entry.numa_node}"
+    numa = f", NUMA node {','.join(map(str, entry.numa_nodes))}" if entry.numa_nodes else ""
     return f"{kind} {printable(hardware.name)}: {listed(known)}{numa}"
 
 

@@ -176,7 +176,7 @@ def _rows(probed: Sequence[Probed]) -> Iterator[tuple[str, ...]]:
         one = known.subject.one
         replicas = one.device.replicas
         shares = f" ({replicas} shares)" if replicas > 1 else ""
-        numa = "" if one.device.numa_node is None else str(one.device.numa_node)
+        numa = ",".join(map(str, one.device.numa_nodes))
         nodes = " ".join(_nodes(one))
         yield known.subject.resource, f"{one.device.id}{shares}", _state(known), nodes, numa
 
@@ -221,7 +221,7 @@ def _as_json(report: _Report, probed: Sequence[Probed]) -> dict[str, object]:
                         "reason": known[name, device_id].reason,
                         "shares": list(one.device.shares),
                         "nodes": _nodes(one),
-                        "numaNode": one.device.numa_node,
+                        "numaNodes": list(one.device.numa_nodes),
                     }
                     for device_id, one in offer.offered.items()
                 ],

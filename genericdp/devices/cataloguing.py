@@ -15,11 +15,11 @@ from genericdp.devices.hardware import (
     is_usb_device,
     nearest,
     net_text,
-    numa_node_of,
     pci_text,
     usb_text,
 )
 from genericdp.devices.inventory import printable
+from genericdp.devices.placing import spot_of
 from genericdp.devices.trying import what_it_is
 from genericdp.devices.wording import shown
 from genericdp.model import FileType
@@ -57,7 +57,7 @@ class Entry:
     has_node: bool = False
     links: tuple[str, ...] = ()
     driver: str = ""
-    numa_node: int | None = None
+    numa_nodes: tuple[int, ...] = ()
     buses: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The texts of ``usb``, ``pci`` and ``net``: of itself or what it sits on."""
     place: SysDevice | None = None
@@ -91,8 +91,8 @@ class Entry:
             yield "properties", listed(self.properties)
         if device.tags:
             yield "tags", " ".join(map(printable, sorted(device.tags)))
-        if self.numa_node is not None:
-            yield "NUMA node", str(self.numa_node)
+        if self.numa_nodes:
+            yield "NUMA node", ",".join(map(str, self.numa_nodes))
 
     def as_json(self) -> dict[str, object]:
         """Give the same as plain data."""
@@ -109,7 +109,7 @@ class Entry:
             **{bus: _plain(self.buses.get(bus)) for bus in ("usb", "pci", "net")},
             "properties": _plain(self.properties),
             "tags": sorted(map(printable, device.tags)) if device else [],
-            "numaNode": self.numa_node,
+            "numaNodes": list(self.numa_nodes),
         }
 
 
@@ -153,7 +153,7 @@ def entry_of(candidate: Candidate, inventory: Inventory, also_linked: Iterable[s
         has_node=candidate.has_node,
         links=tuple(sorted(links)),
         driver=driver_of(device, facts) or "",
-        numa_node=numa_node_of(device, facts),
+        numa_nodes=spot_of((device,), facts).numa_nodes,
         buses=buses_of(device, facts),
         place=function_of(device, facts),
     )

@@ -56,6 +56,9 @@ class Spot:
         return tuple(sorted({lineage(syspath) for syspath in self.syspaths}))
 
 
+NOWHERE = Spot()
+
+
 def lineage(syspath: str) -> Lineage:
     """Give what a device sits on: the last PCI root's path, then bridges, functions, hubs, ports.
 

@@ -11,10 +11,10 @@ from genericdp.devices.hardware import (
     is_usb_device,
     nearest,
     net_text,
-    numa_node_of,
     pci_text,
     usb_text,
 )
+from genericdp.devices.placing import spot_of
 from genericdp.devices.values import value_of
 from genericdp.template import UnusableValueError
 
@@ -82,8 +82,8 @@ class Names:
             case "driver":
                 return driver_of(device, self._facts)
             case "numa":
-                numa = numa_node_of(device, self._facts)
-                return None if numa is None else str(numa)
+                nodes = spot_of((device,), self._facts).numa_nodes
+                return ",".join(map(str, nodes)) or None
             case _:
                 return None
 

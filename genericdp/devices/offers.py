@@ -16,6 +16,10 @@ LIST_LIMIT_BYTES = 4_194_304
 _ENTRY_BYTES = 2 + 2 + 2 + len("Unhealthy") + 8
 """Of one entry without its id: each length takes one byte, 8 bytes are for one NUMA node."""
 _MOST_ENTRY_BYTES = _ENTRY_BYTES + 63
+_NODE_BYTES = 5
+"""Of each NUMA node beyond the first."""
+_MOST_SHORT = 8
+"""With more nodes, the lengths of the entry and of its nodes may take two bytes each."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +47,7 @@ class Offer:
         With topology on some devices only, a kubelet refuses pods although devices are free
         (LAW-8): then none carries it.
         """
-        lacking = [name for name, one in self.offered.items() if one.device.numa_node is None]
+        lacking = [name for name, one in self.offered.items() if not one.device.numa_nodes]
         return lacking[0] if lacking and len(lacking) < len(self.offered) else ""
 
 
@@ -95,10 +99,16 @@ def next_to_forget(offered: Mapping[str, Offered], forget_after_seconds: float) 
 def listed_bytes(device: Device) -> int:
     """Give what a device with all its shares takes of a list at most, in bytes."""
     # An id has at most 63 ASCII characters, so each length takes one byte.
-    entry = _ENTRY_BYTES + len(device.id)
+    entry = _ENTRY_BYTES + len(device.id) + _more_bytes(device)
     more = device.replicas - 1
     digits: int = sum(more - 10**place + 1 for place in range(len(str(more))))
     return entry * device.replicas + len("::") * more + digits
+
+
+def _more_bytes(device: Device) -> int:
+    """Give what the NUMA nodes of a share beyond the first take."""
+    nodes = len(device.numa_nodes)
+    return max(nodes - 1, 0) * _NODE_BYTES + (2 if nodes > _MOST_SHORT else 0)
 
 
 def within_limit(
@@ -108,7 +118,9 @@ def within_limit(
     limit: int = LIST_LIMIT_BYTES,
 ) -> tuple[dict[str, Offered], tuple[NotOffered, ...]]:
     """Keep the list below what a kubelet takes (K11): devices on offer stay."""
-    if sum(one.device.replicas for one in offered.values()) * _MOST_ENTRY_BYTES <= limit:
+    most = max((_more_bytes(one.device) for one in offered.values()), default=0)
+    most += _MOST_ENTRY_BYTES
+    if sum(one.device.replicas for one in offered.values()) * most <= limit:
         return dict(offered), ()
     total = sum(listed_bytes(one.device) for one in offered.values())
     if total <= limit:

@@ -181,6 +181,10 @@ class NotedFacts:
         """Give the last part of what a link leads to."""
         return self._answered("link", path, self._facts.link(path))
 
+    def target(self, path: str) -> str | None:
+        """Give what a path leads to when every link is followed."""
+        return self._answered("target", path, self._facts.target(path))
+
     def text(self, path: str) -> str | None:
         """Give a file's content, stripped; at most 1 MiB."""
         return self._answered("text", path, self._facts.text(path))

@@ -149,7 +149,7 @@ def _runs(members: list[Entry], kinds: Kinds) -> Iterator[Run]:
 def _likeness(entry: Entry) -> tuple[str, ...]:
     device = entry.device
     kind = ("", "") if device is None else (device.subsystem, device.devtype)
-    return (*kind, entry.driver, _stem(entry.path), str(entry.has_node), str(entry.numa_node))
+    return (*kind, entry.driver, _stem(entry.path), str(entry.has_node), str(entry.numa_nodes))
 
 
 def _stem(name: str) -> str:

@@ -92,6 +92,9 @@ class Facts(Protocol):
     def link(self, path: str) -> str | None:
         """Give the last part of what a link leads to."""
 
+    def target(self, path: str) -> str | None:
+        """Give what a path leads to when every link is followed."""
+
     def text(self, path: str) -> str | None:
         """Give a file's content, stripped; at most 1 MiB."""
 
@@ -131,6 +134,9 @@ class _Nothing:
         return self.text(f"{syspath}/{name}")
 
     def link(self, path: str) -> str | None:
+        return self.text(path)
+
+    def target(self, path: str) -> str | None:
         return self.text(path)
 
     def text(self, path: str) -> str | None:

@@ -143,8 +143,13 @@ class HostFacts:
 
     def link(self, path: str) -> str | None:
         """Give the last part of what a path leads to when every link is followed."""
+        target = self.target(path)
+        return target and target.rpartition("/")[2]
+
+    def target(self, path: str) -> str | None:
+        """Give what a path leads to when every link is followed."""
         try:
-            return self._root.resolve(path)[0].rpartition("/")[2]
+            return self._root.resolve(path)[0]
         except OSError:
             return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -10,7 +10,7 @@ from genericdp.errors import InvalidCallError
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from genericdp.devices.device import ContainerEdits
 
@@ -21,11 +21,10 @@ UNHEALTHY = "Unhealthy"
 _DEVICES_TAG = b"\x0a"  # field 1 of ListAndWatchResponse, length-delimited
 
 
-def listed_device(share: str, *, healthy: bool, numa_node: int | None = None) -> bytes:
+def listed_device(share: str, *, healthy: bool, numa_nodes: Iterable[int] = ()) -> bytes:
     """Give one device as it stands in a list; a list is nothing but these, joined."""
-    topology = None
-    if numa_node is not None:
-        topology = api.TopologyInfo(nodes=[api.NUMANode(ID=numa_node)])
+    nodes = [api.NUMANode(ID=node) for node in numa_nodes]
+    topology = api.TopologyInfo(nodes=nodes) if nodes else None
     health = HEALTHY if healthy else UNHEALTHY
     body = api.Device(ID=share, health=health, topology=topology).SerializeToString()
     return _DEVICES_TAG + _varint(len(body)) + body
@@ -73,6 +72,27 @@ def started_ids(request: bytes) -> tuple[str, ...]:
         return tuple(api.PreStartContainerRequest.FromString(request).devices_ids)
     except DecodeError as error:
         raise InvalidCallError(f"the request is no PreStartContainerRequest: {error}") from error
+
+
+class Wish(NamedTuple):
+    """What the kubelet asks of GetPreferredAllocation for one container."""
+
+    available: Sequence[str]
+    """In random order, with those that must be among the answer (PRF-2)."""
+    must: Sequence[str]
+    size: int
+
+
+def wishes(request: bytes) -> tuple[Wish, ...]:
+    """Take a PreferredAllocationRequest apart; raises InvalidCallError."""
+    try:
+        parsed = api.PreferredAllocationRequest.FromString(request)
+    except DecodeError as error:
+        raise InvalidCallError(f"the request is no PreferredAllocationRequest: {error}") from error
+    return tuple(
+        Wish(one.available_deviceIDs, one.must_include_deviceIDs, one.allocation_size)
+        for one in parsed.container_requests
+    )
 
 
 def allocation(containers: Iterable[ContainerEdits]) -> bytes:

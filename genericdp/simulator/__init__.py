@@ -1,6 +1,6 @@
 """A kubelet without Kubernetes: real gRPC on real sockets, for trying configs and for tests.
 
 It does what the device manager of a kubelet does, its mistakes included, for plugins that register
-on ``kubelet.sock``. Left out: the pod-resources server, the watcher of ``plugins_registry`` and
-NUMA alignment (the topology manager's policy is ``none``).
+on ``kubelet.sock``, and what the topology manager does by their hints in the scope ``container``.
+Left out: the pod-resources server and the watcher of ``plugins_registry``.
 """

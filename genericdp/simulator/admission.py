@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.simulator.aligning import align
 from genericdp.simulator.allocations import Allocation, merged
 from genericdp.simulator.goerrors import KubeletError
 from genericdp.simulator.picking import Need, pick, shuffled
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from genericdp.simulator.pods import Container, Pod
 
 WITHOUT_NUMA_NODE = -1
+
+UNALIGNED = Admission(
+    admitted=False,
+    reason="TopologyAffinityError",
+    message="Resources cannot be allocated with Topology locality",
+)
 
 Ids = dict[str, set[str]]
 """Device ids by resource."""
@@ -56,13 +63,16 @@ class Admitter:
         self._running = {key for key in self._running if key[0] != pod.uid}
 
     async def admit(self, pod: Pod) -> Admission:
-        """Allocate for init containers, then for the others; the first error refuses the pod."""
+        """Align and allocate for init containers, then for the others; the first error refuses."""
         manager = self._managed()
         async with self._one_at_a_time:
             self._active[pod.uid] = pod
             reusable: Ids = {}
             try:
                 for container in (*pod.init_containers, *pod.containers):
+                    if not self._align(manager, pod, container, reusable):
+                        self.remove(pod)
+                        return UNALIGNED
                     await self._allocate(manager, pod, container, reusable)
             except KubeletError as error:
                 self.remove(pod)
@@ -148,6 +158,11 @@ class Admitter:
         except KubeletError as error:
             text = f"device plugin PreStartContainer rpc failed with err: {error}"
             raise KubeletError(text) from None
+
+    def _align(self, manager: DeviceManager, pod: Pod, container: Container, reusable: Ids) -> bool:
+        self._release_ended(manager)
+        amounts = {name: n for name, n in container.limits.items() if _is_known(manager, name)}
+        return align(manager, pod.uid, container.name, amounts=amounts, reusable=reusable)
 
     async def _allocate(
         self, manager: DeviceManager, pod: Pod, container: Container, reusable: Ids

@@ -18,7 +18,8 @@ class Told:
 
     id: str
     health: str
-    numa_nodes: tuple[int, ...] = ()
+    numa_nodes: tuple[int, ...] | None = None
+    """None: without a topology, which is not the same as an empty one."""
 
 
 class Devices:
@@ -84,5 +85,9 @@ class Devices:
 
     def numa_nodes(self, resource: str, device_id: str) -> tuple[int, ...]:
         """Give the NUMA nodes a device was last listed with."""
-        told = self._told.get(resource, {}).get(device_id)
-        return told.numa_nodes if told is not None else ()
+        told = self.listed(resource).get(device_id)
+        return told.numa_nodes or () if told is not None else ()
+
+    def listed(self, resource: str) -> dict[str, Told]:
+        """Give the last list by id: it outlives the plugin, and is lost with the kubelet."""
+        return self._told.get(resource, {})

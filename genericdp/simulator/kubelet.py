@@ -16,7 +16,7 @@ from genericdp.simulator.manager import DeviceManager
 from genericdp.simulator.node import Node
 from genericdp.simulator.record import Record
 from genericdp.simulator.registration import Registration
-from genericdp.simulator.settings import Cleanup, Faults, Generation, Timing
+from genericdp.simulator.settings import Cleanup, Faults, Generation, Timing, Topology
 from genericdp.simulator.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Kubelet:
         *,
         generation: Generation = Generation.B,
         timing: Timing | None = None,
+        topology: Topology | None = None,
         faults: Faults | None = None,
         cleanup: Cleanup = Cleanup.SOCKETS,
         seed: int | None = None,
@@ -47,6 +48,7 @@ class Kubelet:
         self.socket = folder / SOCKET_NAME
         self.generation = generation
         self.timing = timing or Timing()
+        self.topology = topology or Topology()
         self.faults = faults or Faults()
         self.observed = Record()
         self._cleanup = cleanup
@@ -95,6 +97,7 @@ class Kubelet:
             self.folder,
             generation=self.generation,
             timing=self.timing,
+            topology=self.topology,
             observed=self.observed,
             announce=self._change.announce,
         )

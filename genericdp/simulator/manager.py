@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.simulator.client import PluginClient
+    from genericdp.simulator.hints import Mask
     from genericdp.simulator.record import Record
-    from genericdp.simulator.settings import Generation, Timing
+    from genericdp.simulator.settings import Generation, Timing, Topology
 
 Amounts = dict[str, tuple[int, int]]
 """Capacity and allocatable of each resource."""
@@ -34,11 +35,13 @@ class DeviceManager:
         *,
         generation: Generation,
         timing: Timing,
+        topology: Topology,
         observed: Record,
         announce: Callable[[], None],
     ) -> None:
         self.folder = folder
         self.timing = timing
+        self.topology = topology
         self.observed = observed
         self.announce = announce
         self.clients, self.endpoints = books_of(generation)
@@ -46,6 +49,8 @@ class DeviceManager:
         self.allocations = Allocations()
         self.reserved: dict[str, set[str]] = {}
         """Ids that are not free: those held, and those of an allocation under way or leaked."""
+        self.affinities: dict[tuple[str, str], Mask | None] = {}
+        """The NUMA nodes that were decided on, by pod and container."""
 
     def recover(self) -> bool:
         """Take over what the checkpoint says, if there is one (KST-6)."""
@@ -102,7 +107,9 @@ class DeviceManager:
                 Told(
                     id=device.ID,
                     health=device.health,
-                    numa_nodes=tuple(node.ID for node in device.topology.nodes),
+                    numa_nodes=tuple(node.ID for node in device.topology.nodes)
+                    if device.HasField("topology")
+                    else None,
                 )
                 for device in response.devices
             ],

@@ -1,7 +1,4 @@
-"""Which devices the kubelet picks for a container, step by step as its device manager does.
-
-Without NUMA alignment there is one case of the two of PRF-1: whatever is free may be taken.
-"""
+"""Which devices the kubelet picks for a container, step by step as its device manager does."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.simulator.affinity import aligned
 from genericdp.simulator.goerrors import KubeletError
 
 if TYPE_CHECKING:
@@ -61,7 +59,7 @@ async def pick(
             f' "{resource}" from {len(held)} to {need.amount}'
         )
     _check_health(manager, resource, held or frozenset())
-    if held is not None:
+    if held is not None or need.amount == 0:
         return frozenset()
     picked = _Picked(reserved=manager.reserved.setdefault(resource, set()), missing=need.amount)
     if reusable and picked.take(shuffled(reusable, order)):
@@ -72,11 +70,28 @@ async def pick(
             f"requested number of devices unavailable for {resource}."
             f" Requested: {picked.missing}, Available: {len(free)}"
         )
-    preferred = await _preferred(manager, need, free=free, taken=picked.ids, order=order)
-    # Too few preferred ones are made up for at random, of too many a random part is taken (PRF-3).
-    if not picked.take(shuffled(preferred & free, order)):
-        picked.take(shuffled(free, order))
+    await _choose(manager, need, picked, free=frozenset(free), order=order)
     return frozenset(picked.ids)
+
+
+async def _choose(
+    manager: DeviceManager, need: Need, picked: _Picked, *, free: frozenset[str], order: Random
+) -> None:
+    """Take aligned devices first; let the plugin choose where there is a choice (PRF-1)."""
+    nodes = manager.affinities.get((need.pod_uid, need.container))
+    sorts = aligned(free, manager.devices.listed(need.resource), nodes)
+    remainder: tuple[frozenset[str], ...]
+    if picked.missing < len(sorts.inside):
+        offered, remainder = sorts.inside, (sorts.inside,)
+    elif picked.take(shuffled(sorts.inside, order)):
+        return
+    else:
+        offered, remainder = free, (sorts.elsewhere, sorts.nowhere)
+    preferred = await _preferred(manager, need, free=offered, taken=picked.ids, order=order)
+    # Too few preferred ones are made up for at random, of too many a random part is taken (PRF-3).
+    for ids in (preferred & offered, *remainder):
+        if picked.take(shuffled(ids, order)):
+            return
 
 
 def shuffled(ids: Collection[str], order: Random) -> list[str]:
@@ -103,7 +118,7 @@ def _check_health(manager: DeviceManager, resource: str, held: frozenset[str]) -
 
 
 async def _preferred(
-    manager: DeviceManager, need: Need, *, free: set[str], taken: set[str], order: Random
+    manager: DeviceManager, need: Need, *, free: frozenset[str], taken: set[str], order: Random
 ) -> frozenset[str]:
     """Ask the plugin which it would rather give, if it wants to be asked (PRF-1, PRF-2)."""
     endpoint = manager.endpoints.current.get(need.resource)

@@ -24,6 +24,28 @@ class Cleanup(StrEnum):
     """Later: only sockets, and symlinks to them."""
 
 
+class TopologyPolicy(StrEnum):
+    """What ``topologyManagerPolicy`` of a kubelet may be; the scope is ``container``."""
+
+    NONE = "none"
+    """Devices come from anywhere."""
+    BEST_EFFORT = "best-effort"
+    """From as few NUMA nodes as can be, and in any case the pod runs."""
+    RESTRICTED = "restricted"
+    """Pods that would not get theirs from as few nodes as possible are refused."""
+    SINGLE_NUMA_NODE = "single-numa-node"
+    """Pods that would not get theirs from one node are refused."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Topology:
+    """The machine and how its kubelet aligns devices."""
+
+    policy: TopologyPolicy = TopologyPolicy.NONE
+    numa_nodes: tuple[int, ...] = (0,)
+    """Those that the kubelet knows."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
     """The kubelet's clocks, as they are; tests shrink them."""

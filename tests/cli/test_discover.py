@@ -75,7 +75,7 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
                 "reason": "",
                 "shares": ["fuse", "fuse::1", "fuse::2"],
                 "nodes": ["/dev/fuse"],
-                "numaNode": None,
+                "numaNodes": [],
             }
         ],
         "notOffered": [],
@@ -92,7 +92,7 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
                 "reason": "/dev/nvme-ctl does not exist",
                 "shares": ["nvme0n1"],
                 "nodes": ["/dev/nvme0n1"],
-                "numaNode": None,
+                "numaNodes": [],
             }
         ],
         "notOffered": [{"path": "/dev/nvme0n1p1", "reason": "excluded by the config"}],

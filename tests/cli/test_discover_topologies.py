@@ -34,6 +34,6 @@ def test_ids_and_numa_nodes_are_those_of_the_machine(
     topology.build(root)
     assert main(["discover", "--root", str(root), "--config", str(config), "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["resources"]["example.com/all"]["devices"]
-    assert {one["id"]: one["numaNode"] for one in found} == {
-        device_id: next(iter(spot.numa_nodes), None) for device_id, spot in topology.spots.items()
+    assert {one["id"]: one["numaNodes"] for one in found} == {
+        device_id: list(spot.numa_nodes) for device_id, spot in topology.spots.items()
     }

@@ -22,6 +22,8 @@ class Known:
     devices: dict[str, SysDevice] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
+    targets: dict[str, str] = field(default_factory=dict)
+    """Syspaths that links outside lead to."""
     troubles: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     """Each file that was read."""
@@ -91,12 +93,17 @@ class Known:
     def link(self, path: str) -> str | None:
         return self.links.get(path)
 
+    def target(self, path: str) -> str | None:
+        return self.targets.get(path)
+
     def text(self, path: str) -> str | None:
         self.asked.append(path)
         return self.texts.get(path)
 
     def paths(self, pattern: str) -> tuple[str, ...]:
-        return tuple(path for path in sorted(self.links) if glob.matches(pattern, path))
+        return tuple(
+            path for path in sorted((*self.links, *self.targets)) if glob.matches(pattern, path)
+        )
 
     def trouble(self, path: str) -> str:
         return self.troubles.get(path, "")

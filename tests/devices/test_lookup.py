@@ -96,6 +96,17 @@ def test_what_templates_can_name(known: Known, scope: str, name: str, expected: 
     assert port_of(known).get_text(scope, name) == expected
 
 
+def test_several_numa_nodes_are_one_text(known: Known) -> None:
+    volume = known.add("/sys/devices/virtual/block/dm-0", "block")
+    for i in range(2):
+        disk = known.add(f"0000:0{i}:00.0/nvme{i}", "block", attributes={"numa_node": str(i)})
+        known.targets[f"{volume.syspath}/slaves/{disk.name}"] = disk.syspath
+    inventory = Inventory(lambda _: Look(), known)
+    found = Candidate(path="/dev/dm-0", file=node("/dev/dm-0", (253, 0)), device=volume)
+    names = Names(found, resource=resource("x"), inventory=inventory, node_name="n")
+    assert names.get_text("device", "numa") == "0,1"
+
+
 def test_the_id_is_known_once_it_has_been_made(known: Known) -> None:
     names = port_of(known)
     names.device_id = "1-1.4:1.0-tty"

@@ -12,15 +12,27 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 IDS = st.text(st.characters(codec="utf-8"), max_size=300)
 
 
-@given(st.lists(st.tuples(IDS, st.booleans()), max_size=5))
+def topology(nodes: list[int]) -> api.TopologyInfo | None:
+    """None rather than one without nodes, which would be a wish that nothing fulfils."""
+    return api.TopologyInfo(nodes=[api.NUMANode(ID=one) for one in nodes]) if nodes else None
+
+
+@given(st.lists(st.tuples(IDS, st.booleans(), st.lists(st.integers(0, 9))), max_size=5))
 def test_joined_entries_are_the_list_that_protobuf_would_write(
-    devices: list[tuple[str, bool]],
+    devices: list[tuple[str, bool, list[int]]],
 ) -> None:
-    joined = b"".join(messages.listed_device(name, healthy=healthy) for name, healthy in devices)
+    joined = b"".join(
+        messages.listed_device(name, healthy=healthy, numa_nodes=nodes)
+        for name, healthy, nodes in devices
+    )
     whole = api.ListAndWatchResponse(
         devices=[
-            api.Device(ID=name, health="Healthy" if healthy else "Unhealthy")
-            for name, healthy in devices
+            api.Device(
+                ID=name,
+                health="Healthy" if healthy else "Unhealthy",
+                topology=topology(nodes),
+            )
+            for name, healthy, nodes in devices
         ]
     )
     assert joined == whole.SerializeToString()
