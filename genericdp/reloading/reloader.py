@@ -111,17 +111,19 @@ class Reloader:
             contents=True,
             open_inotify=self._open_inotify,
         )
+        settled = False
         try:
             while True:
                 told = self._news.value
                 found = await self._watched(watch)
-                if self._asked or self._is_due() or found not in {None, sight}:
-                    asked, self._asked = self._asked, False
-                    sight = await self._take(
-                        await read(self._paths, found, self._load), asked=asked
-                    )
-                else:
-                    await self._until_news(told, watch)
+                differs = found not in {None, sight}
+                if self._asked or self._is_due() or (differs and settled):
+                    asked, self._asked, settled = self._asked, False, False
+                    reading = await read(self._paths, found, self._load)
+                    sight = await self._take(reading, asked=asked)
+                elif differs or await self._until_told(told, self._rest(watch)):
+                    await self._settle()
+                    settled = True
         finally:
             watch.close()
 
@@ -141,14 +143,15 @@ class Reloader:
                 break
         return self._sight
 
-    async def _until_news(self, told: int, watch: FolderWatch) -> None:
-        """Wait until the config may be another one, and nothing more happens to it."""
-        loop = asyncio.get_running_loop()
+    def _rest(self, watch: FolderWatch) -> float:
         rest = self._pace.net if watch.complete else self._pace.poll
         if self._due is not None:
-            rest = min(rest, max(0.0, self._due - loop.time()))
-        if not await self._until_told(told, rest):
-            return
+            rest = min(rest, max(0.0, self._due - asyncio.get_running_loop().time()))
+        return rest
+
+    async def _settle(self) -> None:
+        """Wait until nothing more happens to the config."""
+        loop = asyncio.get_running_loop()
         latest = loop.time() + self._pace.longest
         while not self._asked and (rest := min(self._pace.settle, latest - loop.time())) > 0:
             if not await self._until_told(self._news.value, rest):
