@@ -137,7 +137,7 @@ async def test_a_config_it_cannot_use_keeps_it_waiting_for_the_first_good_one(
 ) -> None:
     """C10: it stays up, says why, serves nothing, and takes the first good one by itself.
 
-    Brought back by raising ConfigError in ``Reloader._take``.
+    Brought back by ``raise ConfigError(self.state.value.problems)`` in ``Reloader._tell_refused``.
     """
     if config is not None:
         place.config.write_text(config)

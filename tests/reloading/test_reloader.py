@@ -216,7 +216,7 @@ async def test_a_bad_config_at_start_waits_for_the_first_good_one(
 ) -> None:
     """C10: a bad config ends the process, or it waits for a restart.
 
-    Brought back by ``decision.verdict is Verdict.APPLY or loaded.problems`` ending ``run``.
+    Brought back by ``raise ConfigError(decision.state.problems)`` in ``Reloader._tell_refused``.
     """
     file = tmp_path / "a.yaml"
     file.write_text(BAD)
