@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from genericdp import model
@@ -53,6 +54,7 @@ def _resource(resource: Mapping[str, Any], place: model.Place) -> model.Resource
         id=parse,
         prefer=model.Preference,
         topology=model.TopologyMode,
+        closeness=itemgetter("value"),
         inject=_inject,
         health=_each(_probe),
         hooks=_hooks,

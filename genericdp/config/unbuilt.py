@@ -10,7 +10,7 @@ from genericdp.model import Place
 if TYPE_CHECKING:
     from genericdp.config.tree import Document
 
-RESOURCE_KEYS = ("groupBy", "groupNeeds", "prefer", "topology")
+RESOURCE_KEYS = ("groupBy", "groupNeeds")
 
 
 def unbuilt(document: Document) -> tuple[Unbuilt, ...]:

@@ -30,6 +30,7 @@ from genericdp.devices.requesting import (
     request,
     requested_nodes,
 )
+from genericdp.devices.vfio import why_not_bound
 from genericdp.model import TopologyMode
 from genericdp.template import Template, UnusableValueError, bind, expand
 
@@ -183,6 +184,8 @@ def complete(
     requested = any(part.requests for part in draft.parts)
     if requested and not nodes and not missing:
         return refusal(resource, group, "all nodes of inject.devices are optional and absent")
+    if reason := why_not_bound(nodes, inventory.facts):
+        return refusal(resource, group, reason)
     try:
         device = _device(draft, nodes, missing, inventory)
         if requested or device.mounts or device.members:

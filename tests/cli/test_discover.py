@@ -212,9 +212,9 @@ def test_a_bad_config_and_one_that_is_not_built_yet_are_refused_with_their_place
     argv = ["discover", "--root", str(LAPTOP), "--config", str(config)]
     assert main(argv) == 2
     assert f"{config}:9:5: " in capsys.readouterr().err
-    config.write_text(CONFIG.replace("replicas: 3", "prefer: spread"))
+    config.write_text(CONFIG.replace("replicas: 3", "groupBy: x"))
     assert main(argv) == 2
-    assert capsys.readouterr().err == f"not implemented yet: prefer at {config}:9\n"
+    assert capsys.readouterr().err == f"not implemented yet: groupBy at {config}:9\n"
 
 
 def test_a_tree_without_sys_has_files_but_no_devices(

@@ -68,11 +68,11 @@ def test_problems_of_several_configs_are_sorted_by_file(
 
 def test_what_run_would_refuse_is_a_warning(tmp_path: Path, capsys: Output) -> None:
     config = tmp_path / "later.yaml"
-    config.write_text(f"{(VALID / 'usb.yaml').read_text().rstrip()}\n    prefer: auto\n")
+    config.write_text(f"{(VALID / 'usb.yaml').read_text().rstrip()}\n    groupBy: x\n")
     assert main(["validate", str(config)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert re.search(
-        r"later.yaml:\d+:5: warning: not implemented yet, run refuses it: prefer$", lines[0]
+        r"later.yaml:\d+:5: warning: not implemented yet, run refuses it: groupBy$", lines[0]
     )
     assert lines[-1] == "1 file, 1 resource: valid"
 

@@ -27,9 +27,7 @@ MATCH = "    match: [{path: /dev/a}]\n"
     [
         (MATCH, []),
         (MATCH + "    id: $(device.name)-$(node.name)\n    forgetAfterSeconds: 5\n", []),
-        (MATCH + "    prefer: auto\n", ["prefer at a.yaml:6"]),
-        (MATCH + "    topology: auto\n    health: []\n",
-         ["topology at a.yaml:6"]),
+        (MATCH + "    prefer: auto\n    topology: none\n    health: []\n", []),
         (MATCH + "    values: {}\n    hooks: {}\n", []),
         (MATCH + "    groupBy: x\n    groupNeeds: 1\n",
          ["groupBy at a.yaml:6", "groupNeeds at a.yaml:7"]),
