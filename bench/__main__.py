@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import allocate, events, growth, health, idle, memory, passes, restarts, start
+from bench import allocate, events, growth, health, idle, memory, passes, reloads, restarts, start
 from bench.lines import table
 from bench.sides import Bench, Progress, scratch_folder
 
@@ -27,6 +27,7 @@ GROUPS = {
     "passes": passes,
     "health": health,
     "restarts": restarts,
+    "reloads": reloads,
     "idle": idle,
     "growth": growth,
 }
