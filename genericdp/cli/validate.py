@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from genericdp.cli.loading import load_in_time, read_stdin
 from genericdp.cli.options import add_host, add_output, config_of
-from genericdp.errors import Problem, UsageError
+from genericdp.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from genericdp.config.loaded import Loaded, Unbuilt
+    from genericdp.config.loaded import Loaded
+    from genericdp.errors import Problem
 
 SUMMARY = "say what is wrong with configs, or what a reload would do; exit 2 if anything is wrong"
 EXAMPLE = (
@@ -52,22 +53,14 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.diff and len(arguments.paths) != 2:
         raise UsageError(f"--diff takes two configs, OLD and NEW, not {len(arguments.paths)}")
     configs = [load_in_time([path], stdin) for path in arguments.paths]
-    if arguments.diff:
-        configs = [_as_run_takes_it(config) for config in configs]
-        if not any(config.problems for config in configs):
-            # Needs what the daemon needs, which takes its time to import.
-            from genericdp.cli.differing import print_difference
+    if arguments.diff and not any(config.problems for config in configs):
+        # Needs what the daemon needs, which takes its time to import.
+        from genericdp.cli.differing import print_difference
 
-            print_difference(arguments, *configs)
-            return 0
+        print_difference(arguments, *configs)
+        return 0
     print(_as_json(configs) if arguments.output == "json" else _as_text(configs))
     return 2 if any(config.problems for config in configs) else 0
-
-
-def _as_run_takes_it(config: Loaded) -> Loaded:
-    """Give a config in which what ``run`` refuses is a problem."""
-    problems = (*config.problems, *map(_later, config.unbuilt))
-    return replace(config, problems=problems, unbuilt=())
 
 
 def _as_text(configs: Sequence[Loaded]) -> str:
@@ -75,7 +68,6 @@ def _as_text(configs: Sequence[Loaded]) -> str:
     said = [(problem, str(problem)) for problem in problems]
     for config in configs:
         said += ((warning, _as_warning(warning)) for warning in config.warnings)
-        said += ((_later(use), _as_warning(_later(use))) for use in config.unbuilt)
     lines = [line for _, line in sorted(set(said))]
     if problems:
         files = len({problem.file for problem in problems})
@@ -85,12 +77,6 @@ def _as_text(configs: Sequence[Loaded]) -> str:
         resources = sum(len(config.resources) for config in configs)
         total = f"{_count(files, 'file')}, {_count(resources, 'resource')}: valid"
     return "\n".join([*lines, total])
-
-
-def _later(use: Unbuilt) -> Problem:
-    place = use.place
-    message = f"not implemented yet, run refuses it: {use.key}"
-    return Problem(file=place.file, line=place.line, column=place.column, path="", message=message)
 
 
 def _as_warning(warning: Problem) -> str:
@@ -114,7 +100,6 @@ def _as_json(configs: Sequence[Loaded]) -> str:
             "resources": sum(len(config.resources) for config in configs),
             "problems": [asdict(problem) for problem in problems],
             "warnings": [asdict(warning) for warning in warnings],
-            "notImplementedYet": [asdict(use) for config in configs for use in config.unbuilt],
         },
         indent=2,
     )

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from genericdp.config.build import build
 from genericdp.config.check import check, resources_of
 from genericdp.config.files import content, sources
-from genericdp.config.loaded import Loaded, Unbuilt
+from genericdp.config.loaded import Loaded
 from genericdp.config.read import read
-from genericdp.config.unbuilt import unbuilt
 from genericdp.model import Place
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from genericdp.config.tree import Document
     from genericdp.errors import Problem
 
-__all__ = ["Loaded", "Unbuilt", "load", "read_all"]
+__all__ = ["Loaded", "load", "read_all"]
 
 
 def load(paths: Sequence[Path], *, stdin: bytes | None = None) -> Loaded:
@@ -39,7 +38,6 @@ def load(paths: Sequence[Path], *, stdin: bytes | None = None) -> Loaded:
     return Loaded(
         resources=resources,
         warnings=loaded.warnings,
-        unbuilt=loaded.unbuilt,
         files=loaded.files,
         digest=loaded.digest,
     )
@@ -65,7 +63,6 @@ def read_all(paths: Sequence[Path], stdin: bytes | None = None) -> tuple[Loaded,
     loaded = Loaded(
         problems=_sorted(problems),
         warnings=tuple(warnings),
-        unbuilt=() if problems else tuple(use for one in documents for use in unbuilt(one)),
         files=tuple(source.path for source in files),
         digest=digest.hexdigest(),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.build import build
-from genericdp.config.loaded import Loaded, Unbuilt
+from genericdp.config.loaded import Loaded
 from genericdp.errors import Problem
 from genericdp.model import Place
 
@@ -32,7 +32,6 @@ def encode(loaded: Loaded, documents: Sequence[Listed]) -> bytes:
         ],
         "problems": [asdict(problem) for problem in loaded.problems[:MAX_PROBLEMS]],
         "warnings": [asdict(warning) for warning in loaded.warnings[:MAX_PROBLEMS]],
-        "unbuilt": [asdict(use) for use in loaded.unbuilt],
         "files": [os.fspath(path) for path in loaded.files],
         "digest": loaded.digest,
     }
@@ -60,9 +59,6 @@ def _decoded(text: bytes) -> Loaded:
         resources=resources,
         problems=tuple(Problem(**problem) for problem in message["problems"]),
         warnings=tuple(Problem(**warning) for warning in message["warnings"]),
-        unbuilt=tuple(
-            Unbuilt(key=use["key"], place=Place(**use["place"])) for use in message["unbuilt"]
-        ),
         files=tuple(Path(path) for path in message["files"]),
         digest=message["digest"],
         wire=text,

@@ -37,7 +37,7 @@ def decide(before: ConfigState, loaded: Loaded, *, now: float, asked: bool = Fal
 
     A config is taken as a whole or not at all.
     """
-    problems = tuple(map(str, (*loaded.problems, *loaded.unbuilt)))
+    problems = tuple(map(str, loaded.problems))
     if problems:
         state = replace(
             before,

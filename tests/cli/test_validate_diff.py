@@ -115,12 +115,6 @@ def test_problems_of_either_are_exit_code_2(which: str, asking: Asking, capsys: 
     assert printed.err == ""
 
 
-def test_what_run_would_refuse_is_a_problem_here(asking: Asking, capsys: Output) -> None:
-    asking.new.write_text(f"{HEAD}{OLD.rstrip()[:-1]}, groupBy: $(device.name)}}\n")
-    assert asking.ask() == 2
-    assert "not implemented yet, run refuses it: groupBy" in capsys.readouterr().out
-
-
 def test_it_wants_two_configs(asking: Asking, capsys: Output) -> None:
     for count in (1, 3):
         assert main(["validate", "--diff", *[str(asking.old)] * count]) == 2

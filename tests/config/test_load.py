@@ -43,10 +43,3 @@ def test_the_digest_tells_whether_names_or_contents_differ(tmp_path: Path) -> No
     second = load([path]).digest
     path.rename(tmp_path / "b.yaml")
     assert len({first, second, load([tmp_path / "b.yaml"]).digest}) == 3
-
-
-def test_a_config_that_is_not_carried_out_yet_is_loaded_all_the_same(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(_config("a") + "    groupBy: x\n")
-    loaded = load([tmp_path])
-    assert [use.key for use in loaded.unbuilt] == ["groupBy"]
-    assert len(loaded.resources) == 1

@@ -40,18 +40,25 @@ CAPTURES = [node(f"/dev/snd/pcmC{n}D0c", (116, 100 + n)) for n in (0, 2, 10)]
 
 
 def sound(
-    *, needs: int | str | None = None, given: Inject | None = None, **keys: object
+    *,
+    needs: int | str | None = None,
+    given: Inject | None = None,
+    id: str | None = None,  # noqa: A002  # the key's name
+    replicas: int = 1,
+    forget_after_seconds: int = 300,
 ) -> Resource:
     """A sound card: its control node with its capture nodes."""
     return resource(
         "sound",
         "/dev/snd/controlC*",
         "/dev/snd/pcmC*",
+        id=id,
         values={"card": CARD},
         group_by=parse("card$(value.card)"),
         group_needs=needs,
         given=given,
-        **keys,
+        replicas=replicas,
+        forget_after_seconds=forget_after_seconds,
     )
 
 

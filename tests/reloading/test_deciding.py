@@ -7,10 +7,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.config.loaded import Loaded, Unbuilt
+from genericdp.config.loaded import Loaded
 from genericdp.config.state import ConfigState
 from genericdp.errors import Problem
-from genericdp.model import Place
 from genericdp.reloading.deciding import Verdict, decide
 
 NONE = ConfigState()
@@ -43,11 +42,6 @@ def test_one_problem_refuses_the_whole() -> None:
     assert (decision.state.digest, decision.state.since) == ("a", 5.0)
     assert decision.state.differs_since == 6.0
     assert decision.state.problems == ("x.yaml:1:1: wrong",)
-
-
-def test_what_this_version_cannot_carry_out_refuses_it_too() -> None:
-    use = Unbuilt(key="topology", place=Place(file="a.yaml", line=3, column=1))
-    assert decide(NONE, Loaded(digest="a", unbuilt=(use,)), now=1.0).verdict is Verdict.REFUSE
 
 
 def test_the_same_problems_are_news_once_and_to_whoever_asks() -> None:
