@@ -14,7 +14,6 @@ from genericdp.config.state import ConfigState
 from genericdp.host.workers import in_worker
 from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.observed import Observed, until
-from genericdp.reloading import lastgood
 from genericdp.reloading.deciding import Verdict, decide, in_force
 from genericdp.reloading.mounts import pinned_here
 from genericdp.reloading.reading import read, see
@@ -208,6 +207,8 @@ class Reloader:
         """Put the last good config in force; say whether there was one."""
         if (folder := self._state_dir) is None:
             return False
+        from genericdp.reloading import lastgood  # most daemons never need it
+
         try:
             loaded = await in_worker(partial(lastgood.recall, folder))
         except lastgood.UnusableStateError as error:
@@ -231,6 +232,8 @@ class Reloader:
         """Store a config that is in force, for a start at which the one on disk is bad."""
         if self._state_dir is None:
             return
+        from genericdp.reloading import lastgood
+
         try:
             await in_worker(partial(lastgood.store, self._state_dir, loaded))
         except OSError as error:

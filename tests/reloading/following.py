@@ -51,11 +51,25 @@ class Followed:
             self.names.value
         )
 
+    async def idle(self) -> None:
+        """Wait until it waits for news: what comes now, only an event can tell of."""
+        assert self.reloader is not None
+        async with asyncio.timeout(10):
+            while not self.reloader._news._waiters:
+                await asyncio.sleep(0.001)
+
     async def is_(self, condition: Callable[[ConfigState], object]) -> None:
         """Wait for a state."""
         assert await until(
             lambda: bool(condition(self.state.value)), self.state, timeout_seconds=10
         ), self.state.value
+
+
+async def until_true(condition: Callable[[], bool]) -> None:
+    """Wait for what nothing tells of."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

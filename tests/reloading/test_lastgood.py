@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import stat
@@ -15,7 +14,7 @@ from genericdp import __version__
 from genericdp.config.child import load_in_child
 from genericdp.reloading.lastgood import NAME, UnusableStateError, recall, store
 from tests.reloading.configs import BAD, config
-from tests.reloading.following import following
+from tests.reloading.following import following, until_true
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +139,7 @@ async def test_a_start_with_a_bad_config_serves_the_last_good_one(
         await followed.has("a")
         file.write_text(config("b"))
         await followed.has("b")
-        await _until(lambda: b"/b" in (state_dir / NAME).read_bytes())
+        await until_true(lambda: b"/b" in (state_dir / NAME).read_bytes())
         file.write_text(BAD)
         await followed.is_(lambda state: state.problems)
     async with following(file, state_dir=state_dir) as followed:
@@ -163,7 +162,7 @@ async def test_without_a_last_good_one_it_waits_and_says_why(
     file.write_text(BAD)
     state_dir.mkdir()
     async with following(file, state_dir=state_dir) as followed:
-        await _until(lambda: "there is no last good config in" in caplog.text)
+        await until_true(lambda: "there is no last good config in" in caplog.text)
     (state_dir / NAME).write_text("garbage")
     async with following(file, state_dir=state_dir) as followed:
         await followed.is_(lambda state: state.problems)
@@ -180,10 +179,4 @@ async def test_a_state_folder_that_cannot_be_written_is_a_warning(
     (tmp_path / "state").touch()
     async with following(tmp_path, state_dir=tmp_path / "state") as followed:
         await followed.has("a")
-        await _until(lambda: "the last good config cannot be kept in" in caplog.text)
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.01)
+        await until_true(lambda: "the last good config cannot be kept in" in caplog.text)

@@ -7,16 +7,18 @@ import errno
 import logging
 import os
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.config.child import load_in_child
 from genericdp.config.loaded import Loaded
 from genericdp.errors import Problem
 from genericdp.inotify import open_inotify
 from genericdp.reloading.reloader import Pace
-from tests.reloading.configs import BAD, WAYS, ConfigMap, config, rename
-from tests.reloading.following import QUICK, following, load_here
+from tests.reloading.configs import BAD, WAYS, ConfigMap, config, rename, write
+from tests.reloading.following import QUICK, following, load_here, until_true
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,12 +42,10 @@ async def test_every_way_to_change_a_config_is_noticed_twice(
     file.write_text(config("a"))
     async with following(file.parent if as_folder else file) as followed:
         await followed.has("a")
-        change(file, config("b"))
-        await followed.has("b")
-        rename(file, config("c"))
-        await followed.has("c")
-        file.write_text(config("d"))
-        await followed.has("d")
+        for step, name in ((change, "b"), (rename, "c"), (write, "d")):
+            await followed.idle()
+            step(file, config(name))
+            await followed.has(name)
 
 
 @pytest.mark.parametrize("as_folder", [True, False], ids=["folder", "file"])
@@ -56,6 +56,7 @@ async def test_a_config_map_that_the_kubelet_swaps_is_noticed(
     async with following(volume.folder / "a.yaml" if not as_folder else volume.folder) as followed:
         await followed.has("a")
         for name in ("b", "c"):
+            await followed.idle()
             volume.update({"a.yaml": config(name)})
             await followed.has(name)
         if as_folder:
@@ -66,10 +67,7 @@ async def test_a_config_map_that_the_kubelet_swaps_is_noticed(
 
 
 async def test_no_config_is_put_together_from_two_versions(tmp_path: Path) -> None:
-    """Both files are read as files, from one ``..data`` that is swapped between them.
-
-    Comes back if ``_Versions`` follows the link anew for each file.
-    """
+    """Both files are read as files, from one ``..data`` that may be swapped between them."""
     volume = ConfigMap(tmp_path / "v", {"a.yaml": config("a1"), "b.yaml": config("b1")})
     files = [volume.folder / "a.yaml", volume.folder / "b.yaml"]
     seen = set()
@@ -120,11 +118,13 @@ async def test_a_deleted_config_is_refused_and_taken_when_it_returns(tmp_path: P
     file.write_text(config("a"))
     async with following(file.parent) as followed:
         await followed.has("a")
+        await followed.idle()
         shutil.rmtree(file.parent)
         await followed.is_(lambda state: state.problems)
         (problem,) = followed.state.value.problems
         assert problem.endswith(": it does not exist")
         assert followed.names.value == ("a",)
+        await followed.idle()
         file.parent.mkdir()
         file.write_text(config("b"))
         await followed.has("b")
@@ -138,6 +138,7 @@ async def test_several_configs_are_one_and_each_is_watched(tmp_path: Path) -> No
     async with following(*paths) as followed:
         await followed.has("a", "b")
         for i, path in enumerate(paths):
+            await followed.idle()
             path.write_text(config(f"{path.parent.name}2"))
             await followed.has(*(("a2", "b") if i == 0 else ("a2", "b2")))
 
@@ -199,8 +200,7 @@ async def test_each_problem_is_told_once_until_the_files_are_others(
             await asyncio.sleep(0.1)
         assert (told(), followed.state.value) == (1, first)
         followed.hangup.set()
-        while told() < 2:  # somebody asks, so somebody is told
-            await asyncio.sleep(0.01)
+        await until_true(lambda: told() == 2)  # somebody asks, so somebody is told
         file.write_text(f"# another one\n{BAD}")
         await followed.is_(lambda state: state.refused != first.refused)
         assert told() == 3
@@ -244,8 +244,7 @@ async def test_a_hangup_reads_a_config_that_shows_no_change(
     async with following(tmp_path, load=load) as followed:
         await followed.has("a")
         followed.hangup.set()
-        while "the config on disk is the one in force" not in caplog.text:
-            await asyncio.sleep(0.01)
+        await until_true(lambda: "the config on disk is the one in force" in caplog.text)
     assert (loads, followed.applied) == (2, 1)
 
 
@@ -304,3 +303,26 @@ async def test_a_reading_that_fails_is_told_once_and_tried_again_by_itself(
         await followed.has("a")
     assert tries == 4
     assert caplog.text.count("ended by SIGKILL") == 1
+
+
+@pytest.mark.parametrize("how", ["hangs", "is-killed", "prints-garbage"])
+async def test_a_child_that_breaks_changes_nothing(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever becomes of the process that reads is a problem of the config like any other."""
+    file = tmp_path / "etc" / "a.yaml"
+    file.parent.mkdir()
+    file.write_text(config("a"))
+    scripts = {"hangs": "exec sleep 60", "is-killed": "kill -KILL $$", "prints-garbage": "echo [["}
+    (tmp_path / "python").write_text(f"#!/bin/sh\n{scripts[how]}\n")
+    (tmp_path / "python").chmod(0o755)
+    async with following(file, load=partial(load_in_child, timeout_seconds=5)) as followed:
+        await followed.has("a")
+        before = followed.state.value
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.executable", str(tmp_path / "python"))
+            file.write_text(config("b"))
+            await followed.is_(lambda state: state.problems)
+        assert (followed.names.value, followed.state.value.digest) == (("a",), before.digest)
+        file.write_text(config("c"))
+        await followed.has("c")
