@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.devices.offers import NOTHING
-from genericdp.devices.preferring import preferred_ids
+from genericdp.garbage import without_collections
 from genericdp.host.workers import in_worker
 from genericdp.kubelet import messages
 from genericdp.model import Preference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from genericdp.devices.closeness import Spot
     from genericdp.devices.offers import Offer
     from genericdp.kubelet.messages import Wish
+
+Choose = Callable[..., list[str]]
+"""As ``preferred_ids``."""
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +60,7 @@ class Preferences:
         *,
         prefer: Preference = Preference.NONE,
         replicas: int = 1,
-        choose: Callable[..., list[str]] = preferred_ids,
+        choose: Choose | None = None,
         seconds: float = SECONDS,
     ) -> None:
         self.prefer = prefer
@@ -74,11 +78,10 @@ class Preferences:
         """
         try:
             async with asyncio.timeout(self._seconds):
-                if len(request) <= MOST_BYTES and len(offer.offered) <= MOST_DEVICES:
-                    known = self._of(offer)
-                    if known.is_small:
-                        return self._decided(request, known)
-                return await in_worker(lambda: self._decided(request, self._of(offer)))
+                few = len(request) <= MOST_BYTES and len(offer.offered) <= MOST_DEVICES
+                if few and self._choose is not None and (known := self._of(offer)).is_small:
+                    return self._decided(request, known, self._choose)
+                return await in_worker(lambda: self._decided_elsewhere(request, offer))
         except Exception:
             # Whatever it is, it comes again with each pod.
             if not self._failed:
@@ -92,13 +95,24 @@ class Preferences:
             known = self._known = _known(offer)
         return known
 
-    def _decided(self, request: bytes, known: _Known) -> bytes:
-        wishes = messages.wishes(request)
-        return messages.preferred_allocation([self._preferred(wish, known) for wish in wishes])
+    def _decided_elsewhere(self, request: bytes, offer: Offer) -> bytes:
+        if self._choose is None:
+            # Not before the first registration: it costs 5 ms and is asked for by some pods only.
+            from genericdp.devices.preferring import preferred_ids
 
-    def _preferred(self, wish: Wish, known: _Known) -> list[str]:
+            self._choose = preferred_ids
+        # One collection would hold up the loop for longer than all of this takes.
+        with without_collections():
+            return self._decided(request, self._of(offer), self._choose)
+
+    def _decided(self, request: bytes, known: _Known, choose: Choose) -> bytes:
+        wishes = messages.wishes(request)
+        chosen = [self._preferred(wish, known, choose) for wish in wishes]
+        return messages.preferred_allocation(chosen)
+
+    def _preferred(self, wish: Wish, known: _Known, choose: Choose) -> list[str]:
         available, must = _healthy_first(wish, known.unhealthy)
-        return self._choose(
+        return choose(
             available,
             must,
             wish.size,

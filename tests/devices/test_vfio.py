@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,11 +18,10 @@ from tests.devices.known import Known
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from genericdp.devices.offers import Offer
     from genericdp.model import Resource
 
+EXAMPLE = Path(__file__).parents[2] / "examples/configs/vfio.yaml"
 NAME = "example.com/vfio"
 HEAD = f"""\
 apiVersion: genericdp.io/v1alpha1
@@ -161,3 +161,18 @@ def test_nodes_are_called_by_their_groups(name: str, number: str | None) -> None
 
 def test_a_group_that_is_not_there_has_no_functions() -> None:
     assert functions_of("7", Known()) == ()
+
+
+def test_the_example_makes_one_device_of_each_group(machine: Machine) -> None:
+    offer = machine.offer(*load([EXAMPLE]).resources)
+    assert list(offer.offered) == ["11", "12"]
+    both = edits([one.device for one in offer.offered.values()])
+    assert [node.host_path for node in both.devices] == [
+        "/dev/vfio/11",
+        "/dev/vfio/vfio",
+        "/dev/vfio/12",
+    ]
+    addresses = ("0000:01:00.0", "0000:01:00.1", "0000:02:00.0", "0000:02:00.1")
+    assert both.env == {"VFIO_FUNCTIONS": ",".join(addresses)}
+    machine.bind(f"{CARD}.1", "snd_hda_intel")
+    assert list(machine.offer(*load([EXAMPLE]).resources).offered) == ["12"]
