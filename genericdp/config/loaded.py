@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,3 +23,5 @@ class Loaded:
     """The files that were read or should have been, in the order of precedence."""
     digest: str = ""
     """SHA-256 over names and contents, hexadecimal; tells whether a config is another one."""
+    wire: bytes = field(default=b"", compare=False, repr=False)
+    """What it was decoded from, where another process has loaded it."""

@@ -39,7 +39,14 @@ def encode(loaded: Loaded, documents: Sequence[Listed]) -> bytes:
 
 
 def decode(text: bytes) -> Loaded:
-    """Give what was encoded, with the resources built; raises ValueError or KeyError."""
+    """Give what was encoded, with the resources built; raises ValueError for anything else."""
+    try:
+        return _decoded(text)
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"it is no encoded config: {error}") from error
+
+
+def _decoded(text: bytes) -> Loaded:
     message = json.loads(text)
     resources = tuple(
         resource
@@ -54,4 +61,5 @@ def decode(text: bytes) -> Loaded:
         warnings=tuple(Problem(**warning) for warning in message["warnings"]),
         files=tuple(Path(path) for path in message["files"]),
         digest=message["digest"],
+        wire=text,
     )
