@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.loaded import Loaded
 from genericdp.inotify import open_inotify
 from genericdp.reloading.reloader import Pace
 from tests.reloading.configs import WAYS, ConfigMap, config, rename, write
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from inotify_simple import INotify
+
+    from genericdp.config.loaded import Loaded
 
 
 @pytest.mark.parametrize("as_folder", [True, False], ids=["folder", "file"])
