@@ -154,7 +154,7 @@ def _make_reloader(settings: Settings, supervisor: Supervisor, hangup: asyncio.E
 def _put_in_force(supervisor: Supervisor, node_name: str, loaded: Loaded) -> None:
     # The model is imported by now: not before the child that loads the config has started.
     from genericdp.devices.nodes import why_none
-    from genericdp.plugins import plan
+    from genericdp.planning import plan
 
     running, is_first = supervisor.wanted, supervisor.resources.value is None
     supervisor.resources.value = loaded.resources

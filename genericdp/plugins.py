@@ -14,8 +14,8 @@ from genericdp.health.hooks import HookRunner
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.sockets import SocketNames
 from genericdp.listing import NO_LISTING, Listing, listing, relisted
-from genericdp.model import Preference
 from genericdp.observed import Observed, until
+from genericdp.planning import plan
 from genericdp.plugin import Plugin, Timing
 from genericdp.preferences import Preferences
 from genericdp.service import Service
@@ -30,42 +30,11 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.model import Resource
+    from genericdp.planning import Plan
 
 log = logging.getLogger(__name__)
 
 _FAREWELL_SECONDS = 1.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    """What has to be done, by resource name; what is in both is begun anew."""
-
-    stop: frozenset[str] = frozenset()
-    update: frozenset[str] = frozenset()
-    start: frozenset[str] = frozenset()
-
-    def __str__(self) -> str:
-        anew = self.stop & self.start
-        added, removed = self.start - anew, self.stop - anew
-        changed = self.update | anew
-        return f"{len(added)} added, {len(removed)} removed, {len(changed)} changed"
-
-
-def plan(wanted: Mapping[str, Resource], running: Mapping[str, Resource]) -> Plan:
-    """Compare what should be with what is."""
-    both = wanted.keys() & running.keys()
-    changed = {name for name in both if wanted[name] != running[name]}
-    # A kubelet asks for the options once for each registration (REG-7).
-    anew = {name for name in changed if _options(wanted[name]) != _options(running[name])}
-    return Plan(
-        stop=frozenset(running.keys() - wanted.keys() | anew),
-        update=frozenset(changed - anew),
-        start=frozenset(wanted.keys() - running.keys() | anew),
-    )
-
-
-def _options(resource: Resource) -> tuple[bool, bool]:
-    return resource.hooks.pre_start is not None, resource.prefer is not Preference.NONE
 
 
 @dataclass(slots=True)
@@ -274,7 +243,7 @@ class Plugins:
         """End plugins. What is gone for good says farewell, which holds up nothing else."""
         for name in todo.stop:
             leaving = self._running.pop(name)
-            if name in todo.start:  # its devices stay, so the node need not show 0 meanwhile
+            if name in todo.anew:  # its devices stay, so the node need not show 0 meanwhile
                 await _end(leaving)
                 continue
             if self._health.value is not None:

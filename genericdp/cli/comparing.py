@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.devices.matching import for_node
 from genericdp.discovery import discover
-from genericdp.plugins import plan
+from genericdp.planning import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -69,8 +69,7 @@ def compare(old: Sequence[Resource], new: Sequence[Resource], node_name: str) ->
     """Compare two configs as the daemon does when it goes from one to the other."""
     before = {one.name: one for one in for_node(old, node_name)}
     after = {one.name: one for one in for_node(new, node_name)}
-    todo = plan(after, before)
-    changed = todo.update | (todo.stop & todo.start)
+    changed = plan(after, before).changed
     return Comparison(
         added=tuple(name for name in after if name not in before),
         removed=tuple(name for name in before if name not in after),
@@ -99,7 +98,7 @@ def _changed(before: Resource, after: Resource) -> Changed:
 
 
 def _is_begun_anew(before: Resource, after: Resource) -> bool:
-    return bool(plan({"": after}, {"": before}).stop)
+    return bool(plan({"": after}, {"": before}).anew)
 
 
 def _with(before: Resource, after: Resource, field: str) -> Resource:

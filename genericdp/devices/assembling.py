@@ -160,11 +160,14 @@ def _not_existing(device: Device, inventory: Inventory) -> str:
 def _lacking(resource: Resource, matches: Matches) -> Callable[[Device], str]:
     """Have it said which members a group has lost, if some are still there."""
 
+    @cache  # mostly nothing is gone, and nobody asks
+    def matched() -> frozenset[str]:
+        return frozenset(candidate.key for candidate in matches.members[resource.name])
+
     def lacking(device: Device) -> str:
-        matched = {candidate.key for candidate in matches.members[resource.name]}
-        if matched.isdisjoint(device.keys):
+        if matched().isdisjoint(device.keys):
             return ""
-        gone = [one.path for one in device.members if one.key not in matched]
+        gone = [one.path for one in device.members if one.key not in matched()]
         return "".join(f"{path} is missing; " for path in gone)
 
     return lacking

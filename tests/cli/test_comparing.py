@@ -18,7 +18,7 @@ from genericdp.model import (
     Preference,
     Resource,
 )
-from genericdp.plugins import plan
+from genericdp.planning import plan
 from genericdp.template import parse
 from tests.world import resource
 
