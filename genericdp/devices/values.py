@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.model import ValueKind
 from genericdp.regex import extract
-from genericdp.template import LackingValueError, UnusableValueError, expand
+from genericdp.template import LackingValueError, UnusableValueError, expand, is_utf8
 
 if TYPE_CHECKING:
     from genericdp.devices.sysdevice import Facts
@@ -22,6 +22,8 @@ def value_of(name: str, source: ValueSource, lookup: Lookup, facts: Facts) -> st
     UnusableValueError where it cannot be known whether it has one.
     """
     text = _source_text(name, source, lookup, facts)
+    if text is not None and not is_utf8(text):
+        raise UnusableValueError(f"the value {name!r} is {text!r}, which is not valid UTF-8")
     if text is None or source.regex is None:
         return text
     found = extract(source.regex, text)
