@@ -8,7 +8,7 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: run test lint e2e bench fuzz mutants lock generate clean
+.PHONY: run test lint e2e soak bench fuzz mutants lock generate clean
 .DEFAULT_GOAL := help
 
 help:
@@ -49,6 +49,10 @@ lint: $(VENV)/development.stamp
 
 e2e: $(VENV)/development.stamp
 	@tests/e2e/run $(BIN)
+
+# Ten minutes unless told; the same SEED is the same steps. KUBELETS: all, simulated or real.
+soak: $(VENV)/development.stamp
+	@$(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(KUBELETS),--kubelets $(KUBELETS))
 
 bench: $(VENV)/development.stamp
 	@$(BIN)/python -m bench
