@@ -90,8 +90,8 @@ DEVICES = (
     _mutant(
         "D10",
         "devices/hardware.py",
-        "        if node is not None and node.isdecimal():",
-        "        if node is not None:",
+        "(number := decimal(node)) is not None",
+        "(number := int(node)) is not None",
         "devices/test_hardware.py::test_the_numa_node_is_the_nearest_that_is_one_and_online",
     ),
     _mutant(
