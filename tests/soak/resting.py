@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from tests.soak.invariants import Violation, growth, leftover
@@ -29,6 +28,8 @@ class Resting:
         self._reference: dict[str, Mapping[str, int]] | None = None
         self._samples: list[tuple[float, float]] = []
         self._threads: list[int] = []
+        self._latest = 0
+        self._blocks: list[int] = []
         self.rests = 0
 
     async def sample(self, daemon: Daemon) -> None:
@@ -58,6 +59,7 @@ class Resting:
             await asyncio.sleep(0.2)
         self.rests += 1
         self._threads.append(daemon.threads())
+        self._blocks.append(self._latest)
 
     def conclude(self, figures: Figures) -> None:
         """Enter the figures; raises Violation if memory has a slope."""
@@ -68,10 +70,15 @@ class Resting:
                 figures.lines[what] = f"{total} at each of {self.rests} rests after the first"
         if self._threads:
             figures.lines["threads"] = f"{min(self._threads)} to {max(self._threads)}"
+            most, least = max(self._blocks), min(self._blocks)
+            figures.lines["Python's blocks of memory"] = (
+                f"{self._blocks[0]} at first, {self._blocks[-1]} at last ({least} to {most})"
+            )
         if figures.growth is not None and figures.growth.is_slope:
             raise Violation(f"memory grows: {figures.growth.total:+.2f} MB by its slope")
 
     async def _counted(self, daemon: Daemon) -> dict[str, Mapping[str, int]]:
         descriptors = daemon.descriptors()
         descriptors.pop("pooled by gRPC", None)
-        return {"descriptors": descriptors, "asyncio tasks": Counter(await daemon.tasks())}
+        tasks, self._latest = await daemon.ask()
+        return {"descriptors": descriptors, "asyncio tasks": tasks}
