@@ -18,7 +18,7 @@ from tests.soak.config import KINDS, first_specs
 from tests.soak.disk import Disk
 from tests.soak.figures import Figures
 from tests.soak.host import host
-from tests.soak.invariants import Violation
+from tests.soak.invariants import WARM_UP_SECONDS, Violation
 from tests.soak.load import Load
 from tests.soak.record import Record
 from tests.soak.resting import Resting
@@ -100,7 +100,7 @@ class Book:
             if name == "restarts":
                 await self._chapter(name, side, seconds, (*_SIMULATED, *DAEMON), folder)
             else:
-                resting = Resting(min(90.0, seconds / 3))
+                resting = Resting(min(WARM_UP_SECONDS, seconds / 3))
                 await self._chapter(name, side, seconds, _SIMULATED, folder, resting)
         finally:
             self._figures.lists += sum(side.kubelet.observed.lists.values())
