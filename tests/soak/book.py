@@ -81,6 +81,8 @@ class Book:
             self._left_out.append(f"no real kubelet: {why_not}")
             shares["one life"] += shares.pop("real")
         if kubelets == "real":
+            if not versions:
+                raise Violation(f"nothing was done, for want of a real kubelet: {why_not}")
             shares = {"real": 1.0}
         whole = sum(shares.values())
         for name, share in shares.items():

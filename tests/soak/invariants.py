@@ -22,8 +22,8 @@ WARM_UP_SECONDS = 90.0
 """Until then the allocators' pools still grow to what bursts need."""
 _MOST_GROWTH_MB = 1.0
 _MOST_GROWTH_EARLY_MB = 3.0
-MOST_MORE_BLOCKS = 0.02
-"""By which share Python's blocks of memory may be more at the end than at the beginning."""
+_MOST_MORE_BLOCKS = 0.02
+_MOST_MORE_BLOCKS_EARLY = 0.06
 
 
 class Violation(Exception):  # noqa: N818  # it is the soak's finding, no failure of its own
@@ -115,6 +115,11 @@ def registered_again(
 ) -> list[str]:
     """Give the types that registered during a step although it does not concern them."""
     return sorted(k for k, n in after.items() if n != before.get(k) and k not in touched)
+
+
+def most_more_blocks(warm_up_seconds: float) -> float:
+    """Give by which share Python's blocks of memory may grow, on their line, after such one."""
+    return _MOST_MORE_BLOCKS if warm_up_seconds >= WARM_UP_SECONDS else _MOST_MORE_BLOCKS_EARLY
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

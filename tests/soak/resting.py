@@ -6,7 +6,13 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from tests.soak.invariants import MOST_MORE_BLOCKS, Violation, growth, leftover, most_growth
+from tests.soak.invariants import (
+    Violation,
+    growth,
+    leftover,
+    most_growth,
+    most_more_blocks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,12 +92,12 @@ class Resting:
         line = growth(self._blocks)
         if line is None:
             return
-        share = line.total / line.first
+        share, most = line.total / line.first, most_more_blocks(self._warm_up_seconds)
         figures.lines["Python's blocks of memory"] = (
             f"{line.first:.0f} at the first rest, {share:+.2%} by their slope in"
-            f" {line.seconds:.0f} s (limit {MOST_MORE_BLOCKS:+.0%})"
+            f" {line.seconds:.0f} s (limit {most:+.0%})"
         )
-        if share > MOST_MORE_BLOCKS:
+        if share > most:
             raise Violation(f"Python's blocks of memory grow: {share:+.2%} by their slope")
 
     async def _counted(self, daemon: Daemon) -> dict[str, Mapping[str, int]]:
