@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import children
 from genericdp.config.child import load_in_child
-from genericdp.errors import ungrouped
+from genericdp.errors import ConfigError, ungrouped
 from genericdp.signals import Inbox
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ class Settings:
     kubelet_folder: Path
     root: Path
     node_name: str
+    policy: Path | None = None
+    """What bounds the config."""
     timing: Timing | None = None
 
 
@@ -113,7 +115,7 @@ async def serve(
     with children.contain():
         async with ungrouped(), asyncio.TaskGroup() as tasks:
             # The child starts before gRPC is imported here: both take their time.
-            loading = tasks.create_task(load_in_child(settings.configs), name="load config")
+            loading = tasks.create_task(_load_once(settings), name="load config")
             await asyncio.sleep(0)
             supervisor = _make_supervisor(settings)
             watched(supervisor)
@@ -134,6 +136,10 @@ def _make_supervisor(settings: Settings) -> Supervisor:
     )
 
 
+async def _load_once(settings: Settings) -> Loaded:
+    return await load_in_child(settings.configs, policy=settings.policy)
+
+
 async def _load(
     settings: Settings,
     supervisor: Supervisor,
@@ -142,6 +148,9 @@ async def _load(
 ) -> None:
     """Put the first good config in force; a bad one is told and tried again at SIGHUP (C10)."""
     loaded = await loading
+    if loaded.policy_is_unusable:
+        # Nothing must ever run without the bounds that were asked for.
+        raise ConfigError(loaded.problems)
     while not _is_usable(loaded):
         log.error(
             "the config cannot be used: nothing is served; correct it and send SIGHUP (%s)",
@@ -149,7 +158,7 @@ async def _load(
         )
         await reload.wait()
         reload.clear()
-        loaded = await load_in_child(settings.configs)
+        loaded = await _load_once(settings)
     for warning in loaded.warnings:
         log.warning("%s", warning)
     files = ", ".join(map(str, loaded.files))

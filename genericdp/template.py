@@ -231,6 +231,12 @@ def _inserted(reference: Reference, lookup: Lookup, *, path: bool) -> str:
     return text
 
 
+def may_bring_folders(reference: Reference) -> bool:
+    """Say whether what it gives may hold a slash within a path."""
+    own = (reference.scope, reference.name)
+    return own in _MAY_HOLD_SLASHES or reference.scope in _MAY_HOLD_PATHS
+
+
 def _may_hold_slashes(reference: Reference, text: str) -> bool:
     if (reference.scope, reference.name) in _MAY_HOLD_SLASHES:
         return True

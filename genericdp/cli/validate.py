@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from genericdp.cli.loading import load_in_time, read_stdin
-from genericdp.cli.options import add_output, config_of
+from genericdp.cli.options import add_output, add_policy, config_of
 from genericdp.errors import Problem
 
 if TYPE_CHECKING:
@@ -33,13 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a config of its own: a file, a folder whose *.yaml and *.yml make up one, or - for"
         " stdin",
     )
+    add_policy(parser)
     add_output(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Load each config and print what there is to say."""
     stdin = read_stdin(arguments.paths)
-    configs = [load_in_time([path], stdin) for path in arguments.paths]
+    configs = [load_in_time([path], stdin, policy=arguments.policy) for path in arguments.paths]
     print(_as_json(configs) if arguments.output == "json" else _as_text(configs))
     return 2 if any(config.problems for config in configs) else 0
 

@@ -12,6 +12,7 @@ from genericdp.config.build import build
 from genericdp.config.loaded import Loaded, Unbuilt
 from genericdp.errors import Problem
 from genericdp.model import Place
+from genericdp.policy import from_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +36,8 @@ def encode(loaded: Loaded, documents: Sequence[Listed]) -> bytes:
         "unbuilt": [asdict(use) for use in loaded.unbuilt],
         "files": [os.fspath(path) for path in loaded.files],
         "digest": loaded.digest,
+        "policy": loaded.policy and asdict(loaded.policy),
+        "policyIsUnusable": loaded.policy_is_unusable,
     }
     return json.dumps(message).encode()
 
@@ -42,11 +45,12 @@ def encode(loaded: Loaded, documents: Sequence[Listed]) -> bytes:
 def decode(text: bytes) -> Loaded:
     """Give what was encoded, with the resources built; raises ValueError or KeyError."""
     message = json.loads(text)
+    policy = message["policy"] and from_plain(message["policy"])
     resources = tuple(
         resource
         for document in message["documents"]
         for resource in build(
-            document["resources"], [Place(**place) for place in document["places"]]
+            document["resources"], [Place(**place) for place in document["places"]], policy
         )
     )
     return Loaded(
@@ -58,4 +62,6 @@ def decode(text: bytes) -> Loaded:
         ),
         files=tuple(Path(path) for path in message["files"]),
         digest=message["digest"],
+        policy=policy,
+        policy_is_unusable=message["policyIsUnusable"],
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.binding import bound_hooks, bound_probes
+from genericdp.devices.bounding import why_refused
 from genericdp.devices.device import (
     Device,
     MountPoint,
@@ -156,6 +157,8 @@ def complete(
             reason = _why_no_node(candidate, inventory.facts)
             reason = f"{reason} (in a container: mount {folder} of the host)"
         return not_offered(resource, candidate, reason)
+    if refusal := why_refused(device, inventory.file):
+        return not_offered(resource, candidate, refusal)
     return device
 
 
@@ -190,6 +193,7 @@ def _device(
         initialized_usec=None if known is None else known.initialized_usec,
         probes=draft.probes,
         hooks=draft.hooks,
+        policy=draft.resource.policy,
     )
 
 
