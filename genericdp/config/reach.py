@@ -86,7 +86,9 @@ class _Walk:
         written = self._current.replace("*", "") if self._open else self._current
         if self._ended or (not self._open and written in {"", "."}):
             pass
-        elif written == ".." or (self._open and set(written) <= {"."}):
+        elif written == "..":
+            self._known, self._ended = [], True
+        elif self._open and set(written) <= {"."}:
             # Its text may be empty or a dot: then the path is one of the folder above.
             self._ended = True
         else:
