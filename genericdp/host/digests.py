@@ -6,9 +6,15 @@ import hashlib
 import os
 import stat
 import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _CHUNK = 1024 * 1024
 _MOST_KEPT = 256
+_TICK_NS = 1_000_000_000
 _State = tuple[int, ...]
 
 
@@ -16,9 +22,11 @@ class Digests:
     """Remembers what a file had as long as its inode, size and times are the same.
 
     A write that leaves all of them as they are is not seen; root can do that, and nobody else.
+    ``now`` gives the time of day in nanoseconds, as the times of files have it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], int] = time.time_ns) -> None:
+        self._now = now
         self._known: dict[str, tuple[_State, str]] = {}
         self._lock = threading.Lock()
 
@@ -38,6 +46,9 @@ class Digests:
                 digest.update(chunk)
             if _state(os.fstat(descriptor)) != state:
                 raise OSError("it is being written")
+        if self._now() - max(state[-2:]) < _TICK_NS:
+            # A write in the same tick of the kernel's clock would leave the times as they are.
+            return digest.hexdigest()
         with self._lock:
             if len(self._known) >= _MOST_KEPT:
                 self._known.clear()
