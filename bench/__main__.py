@@ -12,7 +12,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import allocate, events, growth, health, idle, memory, passes, restarts, start
+from bench import (
+    allocate,
+    events,
+    growth,
+    health,
+    idle,
+    memory,
+    passes,
+    preferring,
+    restarts,
+    start,
+)
 from bench.lines import table
 from bench.sides import Bench, Progress, scratch_folder
 
@@ -23,6 +34,7 @@ GROUPS = {
     "start": start,
     "memory": memory,
     "allocate": allocate,
+    "preferring": preferring,
     "events": events,
     "passes": passes,
     "health": health,

@@ -6,11 +6,11 @@ import asyncio
 import shutil
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import trees
+from bench.lag import Lag, watched
 from bench.lines import Line
 from bench.nodes import nodes
 from genericdp.discovery import Discoverer
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 _PLACE = Place(file="bench.yaml", line=1, column=1)
 _GOAL_OF_FIRST, _GOAL_OF_EVENT, _GOAL_OF_LAG, _GOAL_HERE = 1000.0, 10.0, 20.0, 20.0
 _MANY = 10_000
-_TICK_SECONDS = 0.002
 _FULL_LOOK_SECONDS = 4.0
 """More often than in earnest, so that one need not be waited for."""
 _USB = {
@@ -105,30 +104,10 @@ async def _here(rounds: int) -> Line:
     return Line(what=what, unit="ms", daemon=tuple(took), goal=_GOAL_HERE)
 
 
-@dataclass(slots=True)
-class _Lag:
-    """How late the loop was at worst, in milliseconds."""
-
-    worst: float = 0.0
-    samples: list[float] = field(default_factory=list)
-
-    async def watch(self) -> None:
-        while True:
-            since = time.monotonic()
-            await asyncio.sleep(_TICK_SECONDS)
-            self.worst = max(self.worst, _ms(since) - _TICK_SECONDS * 1000)
-
-    def begin(self) -> None:
-        self.worst = 0.0
-
-    def end(self) -> None:
-        self.samples.append(self.worst)
-
-
 async def _lags(bench: Bench, rounds: int) -> AsyncIterator[Line]:
-    coming, event, again = _Lag(), _Lag(), _Lag()
+    coming, event, again = Lag(), Lag(), Lag()
     with nodes(1, bench.scratch) as host:
-        async with _supervised(bench, host.root) as supervisor, _watched(coming, event, again):
+        async with _supervised(bench, host.root) as supervisor, watched(coming, event, again):
             await _offered(supervisor, 1)
             await asyncio.to_thread(host.describe, range(1, _MANY))
             coming.begin()
@@ -180,15 +159,6 @@ async def _supervised(bench: Bench, root: Path) -> AsyncIterator[Supervisor]:
         running = tasks.create_task(supervisor.run())
         yield supervisor
         running.cancel()
-
-
-@asynccontextmanager
-async def _watched(*lags: _Lag) -> AsyncIterator[None]:
-    async with asyncio.TaskGroup() as tasks:
-        watching = [tasks.create_task(one.watch()) for one in lags]
-        yield
-        for one in watching:
-            one.cancel()
 
 
 async def _offered(supervisor: Supervisor, count: int) -> None:

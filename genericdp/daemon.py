@@ -181,6 +181,6 @@ def _warn_if_none(loaded: Loaded, node_name: str) -> None:
 
 
 def _is_usable(loaded: Loaded) -> bool:
-    for problem in (*loaded.problems, *loaded.unbuilt):
+    for problem in loaded.problems:
         log.error("%s", problem)
-    return not loaded.problems and not loaded.unbuilt
+    return not loaded.problems

@@ -13,7 +13,7 @@ from genericdp.devices.assembling import Offers, assemble
 from genericdp.devices.inventory import Inventory, Look
 from genericdp.devices.making import make
 from genericdp.devices.matching import match, path_globs, reads_properties
-from genericdp.devices.offers import next_to_forget
+from genericdp.devices.offers import next_change
 from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
 from genericdp.garbage import without_collections
 from genericdp.host.devicefiles import Looker
@@ -73,7 +73,7 @@ def discover(
         for name, resource in ((resource.name, resource) for resource in resources)
     }
     offers = assemble(resources, matches, made, inventory, previous, now=now)
-    due = (next_to_forget(offers[one.name].offered, one.forget_after_seconds) for one in resources)
+    due = (next_change(offers[one.name], one.forget_after_seconds) for one in resources)
     return Discovery(
         offers=offers,
         folders=inventory.folders,

@@ -14,8 +14,10 @@ from genericdp.health.hooks import HookRunner
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.sockets import SocketNames
 from genericdp.listing import NO_LISTING, Listing, listing, relisted
+from genericdp.model import Preference
 from genericdp.observed import Observed, until
 from genericdp.plugin import Plugin, Timing
+from genericdp.preferences import Preferences
 from genericdp.service import Service
 from genericdp.telling import tell_changes, tell_health, tell_shared_ids
 
@@ -56,8 +58,8 @@ def plan(wanted: Mapping[str, Resource], running: Mapping[str, Resource]) -> Pla
     )
 
 
-def _options(resource: Resource) -> bool:
-    return resource.hooks.pre_start is not None
+def _options(resource: Resource) -> tuple[bool, bool]:
+    return resource.hooks.pre_start is not None, resource.prefer is not Preference.NONE
 
 
 @dataclass(slots=True)
@@ -68,6 +70,12 @@ class _Running:
     service: Service
     plugin: Plugin
     task: asyncio.Task[None]
+
+    def update(self, resource: Resource) -> None:
+        """Take over what a plugin can change while it serves."""
+        self.resource = resource
+        preferences = self.service.preferences
+        preferences.prefer, preferences.replicas = resource.prefer, resource.replicas
 
 
 class Plugins:
@@ -126,7 +134,7 @@ class Plugins:
             if todo.stop:
                 await self._stop(todo.stop)
             for name in todo.update:
-                self._running[name].resource = wanted[name]
+                self._running[name].update(wanted[name])
             merged = self._merged(offers)
             listings = await self._encoded(merged)
             changed = [
@@ -227,6 +235,9 @@ class Plugins:
             look_again=self._look_again,
             hooks=self._hooks,
             pre_start=resource.hooks.pre_start is not None,
+            preferences=Preferences(
+                resource.name, prefer=resource.prefer, replicas=resource.replicas
+            ),
         )
         service.set_listing(listing)
         plugin = Plugin(

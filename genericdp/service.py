@@ -16,7 +16,9 @@ from genericdp.host.devicefiles import Looker, is_same
 from genericdp.host.workers import in_worker
 from genericdp.kubelet import messages
 from genericdp.listing import NO_LISTING, Listing, listing
+from genericdp.model import Preference
 from genericdp.observed import Observed, until
+from genericdp.preferences import Preferences
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class Service:
         look_again: Callable[[], None],
         hooks: HookRunner | None = None,
         pre_start: bool = False,
+        preferences: Preferences | None = None,
         check_seconds: float = CHECK_SECONDS,
         allocate_seconds: float = ALLOCATE_SECONDS,
         check: Callable[[Root, Sequence[Device]], str] | None = None,
@@ -62,7 +65,11 @@ class Service:
         self._root = root
         self._look_again = look_again
         self._hooks = hooks or HookRunner()
-        self._options = messages.options(pre_start_required=pre_start)
+        self.preferences = preferences or Preferences(resource)
+        self._options = messages.options(
+            pre_start_required=pre_start,
+            preferred_allocation=self.preferences.prefer is not Preference.NONE,
+        )
         self._check_seconds = check_seconds
         self._allocate_seconds = allocate_seconds
         self._check = check or why_unusable
@@ -107,9 +114,8 @@ class Service:
         return messages.allocation(containers)
 
     async def preferred_allocation(self, request: bytes) -> bytes:
-        """Answer GetPreferredAllocation: no preference; the options say that it need not ask."""
-        del request
-        return messages.preferred_allocation([])
+        """Answer GetPreferredAllocation; never raises, that would reject the pod (PRF-4)."""
+        return await self.preferences.answer(request, self.listing.offer)
 
     async def pre_start_container(self, request: bytes) -> bytes:
         """Answer PreStartContainer: the hooks have run, or an error that says which failed.
@@ -217,6 +223,8 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
     find = Looker(root).examine
     for device in devices:
         places = {node.host_path: node.identity for node in device.nodes}
+        if not places:
+            places = {one.path: one.identity for one in device.members}
         for path, identity in (places or {device.path: device.identity}).items():
             same = is_same(root, path, identity)
             if same is None:

@@ -60,7 +60,8 @@ class Reference:
     offset: int = 0
 
     def __str__(self) -> str:
-        return f"$({self.scope}.{self.name})"
+        default = "" if self.default is None else f":-{self.default}"
+        return f"$({self.scope}.{self.name}{default})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,6 @@ async def test_the_call_back_of_the_kubelet_is_answered_during_register(place: P
     ("config", "why"),
     [
         pytest.param(BAD, "unknown key 'matches' (did you mean 'match'?)", id="bad"),
-        pytest.param(UNBUILT, "not implemented yet: topology at", id="not-built-yet"),
         pytest.param(None, "config.yaml:1:1: it does not exist", id="missing"),
     ],
 )

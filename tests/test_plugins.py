@@ -11,7 +11,7 @@ import pytest
 
 from genericdp.errors import UnusableDeviceError
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from genericdp.model import Command, FileCheck, Hook, Hooks, Probe, Resource
+from genericdp.model import Command, FileCheck, Hook, Hooks, Preference, Probe, Resource
 from genericdp.observed import until
 from genericdp.plugins import Plan, plan
 from genericdp.simulator.kubelet import Kubelet
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 A, B, C = (resource(f"example.com/{letter}", "/dev/null") for letter in "abc")
 
 
+UNASKED = replace(A, prefer=Preference.NONE)
+PACKED = replace(B, prefer=Preference.PACKED)
 HOOKED = replace(A, hooks=Hooks(pre_start=Hook(command=Command(argv=(parse("/bin/true"),)))))
 
 
@@ -48,6 +50,12 @@ HOOKED = replace(A, hooks=Hooks(pre_start=Hook(command=Command(argv=(parse("/bin
             {"a": A},
             Plan(stop=frozenset("a"), start=frozenset("a")),
             id="other-options-begin-anew",  # REG-7
+        ),
+        pytest.param(
+            {"a": A, "b": PACKED},
+            {"a": UNASKED, "b": B},
+            Plan(stop=frozenset("a"), start=frozenset("a"), update=frozenset("b")),
+            id="a-kubelet-asks-for-preferred-devices-or-does-not",  # REG-7
         ),
     ],
 )
@@ -83,6 +91,31 @@ def set_state(world: World, name: str, text: str) -> None:
     file = world.host.folder / "state" / name
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
+
+
+async def test_the_devices_that_a_container_gets_are_those_that_are_preferred(
+    world: World,
+) -> None:
+    """Spread over devices, and packed after a reload that keeps the registration."""
+    for number in range(3):
+        world.host.plug(f"ttyUSB{number}")
+    one = serial(replicas=3)
+    every = [f"ttyUSB{i}{share}" for i in range(3) for share in ("", "::1", "::2")]
+    async with world.serving(one) as supervisor:
+        await world.listed(NAME, *every)
+        given = await world.container("a", serial=3)
+        assert given.env["SERIAL"] == "ttyUSB0,ttyUSB1,ttyUSB2"
+        supervisor.resources.value = (replace(one, prefer=Preference.PACKED),)
+        service = supervisor.plugins[NAME]._service
+        assert await until(
+            lambda: service.preferences.prefer is Preference.PACKED,
+            supervisor.offers,
+            timeout_seconds=5,
+        )
+        assert (await world.container("b", serial=2)).env["SERIAL"] == "ttyUSB0"
+        assert world.kubelet.observed.registrations[NAME] == 1
+        supervisor.resources.value = (replace(one, prefer=Preference.NONE),)
+        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[NAME] == 2)
 
 
 async def test_a_device_falls_and_returns_with_its_probe(world: World) -> None:

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 def usable_resources(
     arguments: argparse.Namespace, stdin: bytes | None = None
 ) -> tuple[Resource, ...]:
-    """Load a config; raises ConfigError with its problems or with what is not built yet."""
+    """Load a config; raises ConfigError with its problems."""
     paths = configs_of(arguments)
     loaded = load_in_time(
         paths, read_stdin(paths) if stdin is None else stdin, policy=arguments.policy
     )
-    if loaded.problems or loaded.unbuilt:
-        raise ConfigError((*loaded.problems, *loaded.unbuilt))
+    if loaded.problems:
+        raise ConfigError(loaded.problems)
     for warning in loaded.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return loaded.resources

@@ -14,6 +14,7 @@ from genericdp.cli.applying import refuse_if_none, usable_resources
 from genericdp.cli.container import as_json, as_text
 from genericdp.cli.loading import read_stdin
 from genericdp.cli.options import (
+    add_choice,
     add_config,
     add_host,
     add_logging,
@@ -27,10 +28,12 @@ from genericdp.cli.options import (
 from genericdp.config.files import STDIN
 from genericdp.daemon import Settings, until_signalled
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
+from genericdp.devices.hardware import online_nodes
 from genericdp.errors import UsageError
+from genericdp.host.facts import HostFacts
 from genericdp.kubelet.sockets import check_length
 from genericdp.signals import SIGHUP, SIGINT, SIGTERM, Inbox, not_ignored
-from genericdp.simulator.settings import Generation
+from genericdp.simulator.settings import MOST_NUMA_NODES, Generation, Topology, TopologyPolicy
 from genericdp.simulator.simulation import Simulation
 from genericdp.simulator.trial import RETRY_SECONDS
 
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from genericdp.host.root import Root
     from genericdp.simulator.pods import Given, Start
     from genericdp.simulator.simulation import Picture, Shown
 
@@ -73,6 +77,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Generation.B.value,
         help="act as a kubelet up to 1.36 (A) or from 1.37 on (B, the default)",
     )
+    add_choice(
+        parser,
+        "topology-policy",
+        tuple(TopologyPolicy),
+        TopologyPolicy.NONE,
+        about="the kubelet's topologyManagerPolicy, on the NUMA nodes of the machine",
+    )
     add_host(parser)
     add_logging(parser, level="warning")
     add_output(parser)
@@ -85,7 +96,7 @@ def execute(arguments: argparse.Namespace) -> int:
     # The daemon would wait for a better config; here somebody is looking.
     stdin = read_stdin(configs_of(arguments))
     refuse_if_none(usable_resources(arguments, stdin), node_name_of(arguments))
-    root_of(arguments)
+    topology = _topology(root_of(arguments), TopologyPolicy(arguments.topology_policy))
     # Before there is anything that a signal could leave behind.
     inbox = Inbox([SIGINT, SIGTERM, *not_ignored([SIGHUP])])
     with tempfile.TemporaryDirectory(prefix="genericdp-") as folder:
@@ -98,12 +109,24 @@ def execute(arguments: argparse.Namespace) -> int:
                 node_name=node_name_of(arguments),
             ),
             generation=Generation(arguments.generation),
+            topology=topology,
             amounts=amounts,
             once=arguments.once,
             show=_show_json if arguments.output == "json" else _Screen(arguments.once).show,
         )
         asyncio.run(until_signalled(simulation.run, inbox, hangup_ends=True))
     return 0
+
+
+def _topology(root: Root, policy: TopologyPolicy) -> Topology:
+    # Without NUMA a kubelet takes the machine for one node.
+    nodes = tuple(sorted(online_nodes(HostFacts(root)))) or (0,)
+    if policy is not TopologyPolicy.NONE and len(nodes) > MOST_NUMA_NODES:
+        raise UsageError(
+            f"--topology-policy {policy}: the machine has {len(nodes)} NUMA nodes,"
+            f" and no kubelet starts so on more than {MOST_NUMA_NODES}"
+        )
+    return Topology(policy=policy, numa_nodes=nodes)
 
 
 def _checked(folder: Path) -> Path:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.loading import load_in_time, read_stdin
 from genericdp.cli.options import add_output, add_policy, config_of
-from genericdp.errors import Problem
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from genericdp.config.loaded import Loaded, Unbuilt
+    from genericdp.config.loaded import Loaded
+    from genericdp.errors import Problem
 
 SUMMARY = "say what is wrong with configs; exit 2 if anything is"
 EXAMPLE = (
@@ -50,7 +50,6 @@ def _as_text(configs: Sequence[Loaded]) -> str:
     said = [(problem, str(problem)) for problem in problems]
     for config in configs:
         said += ((warning, _as_warning(warning)) for warning in config.warnings)
-        said += ((_later(use), _as_warning(_later(use))) for use in config.unbuilt)
     lines = [line for _, line in sorted(set(said))]
     if problems:
         files = len({problem.file for problem in problems})
@@ -60,12 +59,6 @@ def _as_text(configs: Sequence[Loaded]) -> str:
         resources = sum(len(config.resources) for config in configs)
         total = f"{_count(files, 'file')}, {_count(resources, 'resource')}: valid"
     return "\n".join([*lines, total])
-
-
-def _later(use: Unbuilt) -> Problem:
-    place = use.place
-    message = f"not implemented yet, run refuses it: {use.key}"
-    return Problem(file=place.file, line=place.line, column=place.column, path="", message=message)
 
 
 def _as_warning(warning: Problem) -> str:
@@ -89,7 +82,6 @@ def _as_json(configs: Sequence[Loaded]) -> str:
             "resources": sum(len(config.resources) for config in configs),
             "problems": [asdict(problem) for problem in problems],
             "warnings": [asdict(warning) for warning in warnings],
-            "notImplementedYet": [asdict(use) for config in configs for use in config.unbuilt],
         },
         indent=2,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from genericdp import model
@@ -60,6 +61,7 @@ def _resource(
         id=parse,
         prefer=model.Preference,
         topology=model.TopologyMode,
+        closeness=itemgetter("value"),
         inject=_inject,
         health=_each(_probe),
         hooks=_hooks,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from genericdp.config.build import build
 from genericdp.config.check import check, resources_of
 from genericdp.config.files import content, sources
-from genericdp.config.loaded import Loaded, Unbuilt
+from genericdp.config.loaded import Loaded
 from genericdp.config.policyfile import LoadedPolicy, load_policy
 from genericdp.config.read import read
-from genericdp.config.unbuilt import unbuilt
 from genericdp.model import Place
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from genericdp.config.tree import Document
     from genericdp.errors import Problem
 
-__all__ = ["Loaded", "Unbuilt", "load", "read_all"]
+__all__ = ["Loaded", "load", "read_all"]
 
 
 def load(
@@ -69,7 +68,6 @@ def read_all(
     loaded = Loaded(
         problems=_sorted(problems),
         warnings=(*bounds.warnings, *warnings),
-        unbuilt=() if problems else tuple(use for one in documents for use in unbuilt(one)),
         files=tuple(source.path for source in files),
         digest=digest.hexdigest(),
         policy=bounds.policy,

@@ -9,19 +9,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.errors import Problem
-    from genericdp.model import Place, Resource
+    from genericdp.model import Resource
     from genericdp.policy import Policy
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unbuilt:
-    """One use of what only a later version carries out."""
-
-    key: str
-    place: Place
-
-    def __str__(self) -> str:
-        return f"not implemented yet: {self.key} at {self.place.file}:{self.place.line}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +20,6 @@ class Loaded:
     resources: tuple[Resource, ...] = ()
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
-    unbuilt: tuple[Unbuilt, ...] = ()
     files: tuple[Path, ...] = ()
     """The files that were read or should have been, in the order of precedence."""
     digest: str = ""

@@ -13,6 +13,7 @@ from genericdp.config.selectors import (
     may_find_several,
     selector_findings,
     selectors_findings,
+    undeclared,
 )
 from genericdp.config.texts import (
     glob_findings,
@@ -20,6 +21,7 @@ from genericdp.config.texts import (
     regex_findings,
     template_findings,
 )
+from genericdp.model import Preference
 from genericdp.template import Context, TemplateSyntaxError, parse
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ def resource_findings(at: Path, resource: dict[str, Any], document: Document) ->
     yield from selectors_findings(at, resource)
     yield from _values_findings((*at, "values"), resource.get("values") or {}, document, values)
     yield from _group_findings(at, resource, document)
+    yield from _closeness_findings((*at, "closeness"), resource, values)
     for key in ("id", "groupBy"):
         if isinstance(text := resource.get(key), str):
             yield from template_findings((*at, key), text, Context(values=values))
@@ -73,6 +76,27 @@ def _group_findings(at: Path, resource: dict[str, Any], document: Document) -> I
     if "groupBy" not in document.keys(at):
         message = "'groupNeeds' says nothing without 'groupBy'"
         yield Finding(path=(*at, "groupNeeds"), message=message, of_key=True)
+
+
+def _closeness_findings(
+    at: Path, resource: dict[str, Any], values: frozenset[str]
+) -> Iterator[Finding]:
+    closeness = resource.get("closeness")
+    if not isinstance(closeness, dict):
+        return
+    if isinstance(name := closeness.get("value"), str) and name not in values:
+        yield undeclared((*at, "value"), name, values)
+    prefer = resource.get("prefer", Preference.AUTO)
+    spread = prefer == Preference.AUTO and (resource.get("replicas") or 1) > 1
+    if spread or prefer in {Preference.NONE, Preference.SPREAD, Preference.PACKED}:
+        why = "auto and replicas more than 1, so shares are spread" if spread else prefer
+        yield Finding(
+            path=at,
+            message=f"'closeness' has no effect: prefer is {why}",
+            hint="only closest looks at it",
+            of_key=True,
+            warning=True,
+        )
 
 
 def _each_hint(text: str) -> str:

@@ -112,10 +112,14 @@ def _value_findings(at: Path, wanted: object, declared: frozenset[str]) -> Itera
         return
     for name, globs in wanted.items():
         if name not in declared:
-            hint = guess(name, declared) if declared else "declare it under values"
-            message = f"there is no value {shown(name)}"
-            yield Finding(path=(*at, name), message=message, hint=hint, of_key=True)
+            yield undeclared((*at, name), name, declared, of_key=True)
         yield from glob_findings((*at, name), globs)
+
+
+def undeclared(at: Path, name: str, declared: frozenset[str], *, of_key: bool = False) -> Finding:
+    """Say that the resource declares no value of this name."""
+    hint = guess(name, declared) if declared else "declare it under values"
+    return Finding(path=at, message=f"there is no value {shown(name)}", hint=hint, of_key=of_key)
 
 
 def selectors_findings(at: Path, resource: dict[str, Any]) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.build import build
-from genericdp.config.loaded import Loaded, Unbuilt
+from genericdp.config.loaded import Loaded
 from genericdp.errors import Problem
 from genericdp.model import Place
 from genericdp.policy import from_plain
@@ -33,7 +33,6 @@ def encode(loaded: Loaded, documents: Sequence[Listed]) -> bytes:
         ],
         "problems": [asdict(problem) for problem in loaded.problems[:MAX_PROBLEMS]],
         "warnings": [asdict(warning) for warning in loaded.warnings[:MAX_PROBLEMS]],
-        "unbuilt": [asdict(use) for use in loaded.unbuilt],
         "files": [os.fspath(path) for path in loaded.files],
         "digest": loaded.digest,
         "policy": loaded.policy and asdict(loaded.policy),
@@ -57,9 +56,6 @@ def decode(text: bytes) -> Loaded:
         resources=resources,
         problems=tuple(Problem(**problem) for problem in message["problems"]),
         warnings=tuple(Problem(**warning) for warning in message["warnings"]),
-        unbuilt=tuple(
-            Unbuilt(key=use["key"], place=Place(**use["place"])) for use in message["unbuilt"]
-        ),
         files=tuple(Path(path) for path in message["files"]),
         digest=message["digest"],
         policy=policy,

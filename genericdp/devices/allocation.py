@@ -54,9 +54,12 @@ class _Answer:
             self._add_mount(device, mount, _container_path(mount.container_path, lookup))
         for name, variable in device.env.items():
             values = self._env.setdefault(name, (variable.separator, []))[1]
-            _append_once(values, expand(variable.value, lookup))
-        for key, template in device.annotations.items():
-            _append_once(self._annotations.setdefault(key, []), expand(template, lookup))
+            for template in variable.values:
+                _append_once(values, expand(template, lookup))
+        for key, templates in device.annotations.items():
+            texts = self._annotations.setdefault(key, [])
+            for template in templates:
+                _append_once(texts, expand(template, lookup))
         self._cdi.update(dict.fromkeys(device.cdi))
 
     def _add_node(self, device: Device, node: Node, container_path: str) -> None:

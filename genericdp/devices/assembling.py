@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.device import Device, NotOffered
 from genericdp.devices.matching import path_globs
+from genericdp.devices.membership import settled
 from genericdp.devices.offers import NOTHING, Offer, advance, within_limit
 from genericdp.devices.settling import settle
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.matching import Matches
+    from genericdp.devices.membership import Arriving
     from genericdp.model import Resource
 
 Offers = dict[str, Offer]
@@ -43,6 +45,7 @@ def assemble(
     for name, results in made.items():
         devices[name] = [one for one in results if isinstance(one, Device)]
         refused[name] += (one for one in results if isinstance(one, NotOffered))
+    arriving = _arriving(resources, devices, refused, previous, now=now)
     holding = {
         resource.name: tuple(
             _holding(resource, matches, devices[resource.name], inventory, previous)
@@ -59,10 +62,36 @@ def assemble(
             tuple(refused[resource.name]),
             previous.get(resource.name, NOTHING),
             inventory,
+            arriving=arriving.get(resource.name, {}),
+            lacking=_lacking(resource, matches),
             now=now,
         )
         for resource in resources
     }
+
+
+def _arriving(
+    resources: Iterable[Resource],
+    devices: dict[str, list[Device]],
+    refused: Mapping[str, list[NotOffered]],
+    previous: Mapping[str, Offer],
+    *,
+    now: float,
+) -> dict[str, dict[str, Arriving]]:
+    """Take out the groups that have just appeared; what is there at the first look is complete."""
+    arriving = {}
+    for resource in resources:
+        name, before = resource.name, previous.get(resource.name)
+        if resource.group_by is None or before is None:
+            continue
+        on_offer = frozenset(
+            one.device.key for one in before.offered.values() if one.gone_since is None
+        )
+        devices[name], waiting, arriving[name] = settled(
+            name, devices[name], on_offer, before.arriving, now=now
+        )
+        refused[name] += waiting
+    return arriving
 
 
 def _holding(
@@ -83,7 +112,7 @@ def _holding(
         return
     matched = {candidate.key for candidate in matches.members[resource.name]}
     for device in gone:
-        if device.key in matched or _hidden_by(resource, device, inventory):
+        if not matched.isdisjoint(device.keys) or _hidden_by(resource, device, inventory):
             yield device
 
 
@@ -103,23 +132,42 @@ def _offer(
     before: Offer,
     inventory: Inventory,
     *,
+    arriving: Mapping[str, Arriving],
+    lacking: Callable[[Device], str],
     now: float,
 ) -> Offer:
     offered = advance(
         before.offered,
         devices,
-        why_gone=_why_gone(resource, refused, inventory),
+        why_gone=_why_gone(resource, refused, inventory, lacking),
         now=now,
         forget_after_seconds=resource.forget_after_seconds,
+        whole_groups=resource.group_needs is None,
     )
     kept, left_out = within_limit(resource.name, offered, before.offered)
-    offer = Offer(offered=kept, not_offered=(*refused, *left_out))
+    offer = Offer(offered=kept, not_offered=(*refused, *left_out), arriving=arriving)
     # The very same object where it is equal: who compares it with the last one is soon done.
     return before if offer == before and list(kept) == list(before.offered) else offer
 
 
+def _lacking(resource: Resource, matches: Matches) -> Callable[[Device], str]:
+    """Have it said which members a group has lost, if some are still there."""
+
+    def lacking(device: Device) -> str:
+        matched = {candidate.key for candidate in matches.members[resource.name]}
+        if matched.isdisjoint(device.keys):
+            return ""
+        gone = [one.path for one in device.members if one.key not in matched]
+        return "".join(f"{path} is missing; " for path in gone)
+
+    return lacking
+
+
 def _why_gone(
-    resource: Resource, refused: tuple[NotOffered, ...], inventory: Inventory
+    resource: Resource,
+    refused: tuple[NotOffered, ...],
+    inventory: Inventory,
+    lacking: Callable[[Device], str],
 ) -> Callable[[Device], str]:
     @cache  # mostly nothing is gone, and nobody asks
     def reasons() -> dict[str, str]:
@@ -127,13 +175,13 @@ def _why_gone(
 
     def reason(device: Device) -> str:
         if device.key in reasons():
-            return f"{device.path}: {reasons()[device.key]}"
+            return f"{lacking(device)}{device.path}: {reasons()[device.key]}"
         if hanging := _hidden_by(resource, device, inventory):
             return f"looking at {hanging} does not end"
         found = inventory.file(device.path)
         if found is None:
             return f"{device.path} does not exist"
-        if found.key != device.key:
+        if found.key != device.keys[0]:
             return f"{device.path} is something else now"
         return f"{device.path} is no longer matched"
 

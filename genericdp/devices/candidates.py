@@ -83,6 +83,15 @@ def taken(
     return orders[name]
 
 
+def entries(resource: Resource, inventory: Inventory, node_name: str) -> dict[str, frozenset[int]]:
+    """Give the entries of ``match`` that take each candidate, by its key: all, not the first."""
+    found: dict[str, set[int]] = {}
+    for i, selector in enumerate(resource.match):
+        for candidate in _fitting(selector, resource, inventory, node_name):
+            found.setdefault(candidate.key, set()).add(i)
+    return {key: frozenset(those) for key, those in found.items()}
+
+
 def _fitting(
     selector: Selector, resource: Resource, inventory: Inventory, node_name: str
 ) -> Iterator[Candidate]:

@@ -47,8 +47,22 @@ class MountPoint:
 class Variable:
     """An environment variable before it is joined with those of other devices."""
 
-    value: Template
+    values: tuple[Template, ...]
+    """Of each member that gives it."""
     separator: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Member:
+    """One of the candidates that are one device together."""
+
+    key: str
+    """What it is on the host."""
+    path: str
+    """How a person finds it."""
+    identity: Identity
+    place: str
+    """Where its hardware is; the same after a replug, whatever the kernel calls it then."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,10 +74,12 @@ class Device:
     """What it is on the host; ids can pass from one to another."""
     path: str
     """How a person finds it: the path it was matched by."""
+    members: tuple[Member, ...] = ()
+    """Of a group, in natural order of their paths; empty where nothing is grouped."""
     nodes: tuple[Node, ...] = ()
     mounts: tuple[MountPoint, ...] = ()
     env: Mapping[str, Variable] = field(default_factory=dict)
-    annotations: Mapping[str, Template] = field(default_factory=dict)
+    annotations: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
     cdi: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     """What it needs and the host lacks, as sentences: it is Unhealthy."""
@@ -84,6 +100,11 @@ class Device:
     def known_since(self) -> float | None:
         """When udev first recorded it, in seconds of the monotonic clock; None where it did not."""
         return None if self.initialized_usec is None else self.initialized_usec / 1e6
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The candidates that it is made of."""
+        return tuple(one.key for one in self.members) or (self.key,)
 
     @property
     def shares(self) -> tuple[str, ...]:
@@ -107,6 +128,12 @@ class NotOffered:
     path: str
     key: str
     reason: str
+    members: tuple[str, ...] = ()
+    """The keys of all candidates that it is about, if it is a group."""
+
+    def is_about(self, key: str) -> bool:
+        """Say whether a candidate is among them."""
+        return key == self.key or key in self.members
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

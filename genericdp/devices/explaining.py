@@ -106,7 +106,7 @@ def _verdict(asked: Asked, one: Pass, offers: Mapping[str, Offer]) -> Verdict:
     if entry := _exclude_entry(one, candidate):
         return replace(verdict, outcome=Outcome.EXCLUDED, reason=entry)
     for device_id, offered in offer.offered.items():
-        if offered.device.key == candidate.key:
+        if candidate.key in offered.device.keys:
             outcome = Outcome.UNHEALTHY if offered.unhealthy else Outcome.OFFERED
             return replace(
                 verdict,
@@ -115,7 +115,7 @@ def _verdict(asked: Asked, one: Pass, offers: Mapping[str, Offer]) -> Verdict:
                 reason=offered.unhealthy,
                 hint=_also_there(candidate, one, offered.device),
             )
-    reasons = [left.reason for left in offer.not_offered if left.key == candidate.key]
+    reasons = [left.reason for left in offer.not_offered if left.is_about(candidate.key)]
     reason = reasons[0] if reasons else "it has changed while it was looked at"
     return replace(verdict, outcome=Outcome.REFUSED, reason=reason)
 
@@ -150,9 +150,10 @@ def _related(verdict: Verdict, asked: Asked, one: Pass, offer: Offer) -> Verdict
     above = one.above(asked.candidate)
     keys = {candidate.key: candidate for candidate in above}
     offered = {
-        device_id: _named(keys[listed.device.key])
+        device_id: _named(keys[key])
         for device_id, listed in offer.offered.items()
-        if listed.device.key in keys
+        for key in listed.device.keys
+        if key in keys
     }
     if offered:
         texts = [f"{what} as {device_id}" for device_id, what in offered.items()]
@@ -189,7 +190,8 @@ def _related(verdict: Verdict, asked: Asked, one: Pass, offer: Offer) -> Verdict
 
 
 def _why_not(candidate: Candidate, offer: Offer) -> str:
-    return next((left.reason for left in offer.not_offered if left.key == candidate.key), "")
+    about = (left.reason for left in offer.not_offered if left.is_about(candidate.key))
+    return next(about, "")
 
 
 def _named(candidate: Candidate, *, with_kind: bool = False) -> str:

@@ -81,12 +81,12 @@ def numa_node_of(device: SysDevice, facts: Facts) -> int | None:
     for one in lineage(device, facts):
         node = facts.attribute(one.syspath, "numa_node")
         if node is not None and node.isdecimal():
-            return int(node) if int(node) in _online_nodes(facts) else None
+            return int(node) if int(node) in online_nodes(facts) else None
     return None
 
 
-def _online_nodes(facts: Facts) -> frozenset[int]:
-    """Take the kernel's list of nodes apart: ``0-1,4``."""
+def online_nodes(facts: Facts) -> frozenset[int]:
+    """Give the machine's NUMA nodes; the kernel lists them as ``0-1,4``."""
     nodes: set[int] = set()
     for part in (facts.text("/sys/devices/system/node/online") or "").split(","):
         first, _, last = part.partition("-")

@@ -11,17 +11,19 @@ from genericdp.devices.binding import bound_hooks, bound_probes
 from genericdp.devices.bounding import why_refused
 from genericdp.devices.device import (
     Device,
+    Member,
     MountPoint,
     Node,
     NotOffered,
     Variable,
 )
+from genericdp.devices.grouping import refusal
 from genericdp.devices.hardware import place_name
 from genericdp.devices.ids import as_id
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
-from genericdp.devices.matching import NONE_EXCLUDED, not_offered
-from genericdp.devices.placing import closeness, spot_of
+from genericdp.devices.matching import NONE_EXCLUDED
+from genericdp.devices.placing import agreed, closeness, spot_of
 from genericdp.devices.requesting import (
     LATER,
     absolute_path,
@@ -29,12 +31,16 @@ from genericdp.devices.requesting import (
     request,
     requested_nodes,
 )
+from genericdp.devices.vfio import why_not_bound
 from genericdp.model import TopologyMode
 from genericdp.template import Template, UnusableValueError, bind, expand
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from genericdp.devices.candidates import Candidate
     from genericdp.devices.checks import BoundHooks, BoundProbe
+    from genericdp.devices.grouping import Group
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.matching import Excluded
     from genericdp.devices.requesting import Request
@@ -49,62 +55,103 @@ _CDI_NAME = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class _Part:
+    """What one member brings, but for what its globs find."""
+
+    candidate: Candidate
+    requests: tuple[Request, ...]
+    mounts: tuple[MountPoint, ...]
+    cdi: tuple[str, ...]
+    lookup: Lookup
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Draft:
     """A device that only lacks what its globs find."""
 
     resource: Resource
-    candidate: Candidate
+    group: Group
     id: str
-    requests: tuple[Request, ...]
-    mounts: tuple[MountPoint, ...]
-    cdi: tuple[str, ...]
+    parts: tuple[_Part, ...]
+    """Of each member, in natural order of their paths."""
     probes: tuple[BoundProbe, ...]
     hooks: BoundHooks
-    lookup: Lookup
-    closeness: str | None = None
 
 
 def draft(
-    resource: Resource, candidate: Candidate, inventory: Inventory, node_name: str
+    resource: Resource, group: Group, inventory: Inventory, node_name: str
 ) -> Draft | NotOffered:
-    """Expand all templates of the resource for one candidate."""
+    """Expand all templates of the resource, those of ``inject`` for each member."""
     try:
-        return _draft(resource, candidate, inventory, node_name)
+        return _draft(resource, group, inventory, node_name)
     except UnusableValueError as error:
-        return not_offered(resource, candidate, str(error))
+        return refusal(resource, group, str(error))
 
 
-def _draft(resource: Resource, candidate: Candidate, inventory: Inventory, node_name: str) -> Draft:
-    if candidate.needs_node and not candidate.has_node and resource.inject.devices is None:
-        raise UnusableValueError(_why_no_node(candidate, inventory.facts))
-    names = Names(candidate, resource=resource, inventory=inventory, node_name=node_name)
-    if resource.id is None:
-        text = _default_id(candidate, inventory)
-    else:
-        text = expand(resource.id, names.get_text)
-    if not text:
-        raise UnusableValueError(f"its id '{resource.id}' is an empty text")
-    names.device_id = as_id(text)
-    inject = resource.inject
+def _draft(resource: Resource, group: Group, inventory: Inventory, node_name: str) -> Draft:
+    if resource.inject.devices is None:
+        _check_nodes(group, inventory.facts)
+    names = [
+        Names(one, resource=resource, inventory=inventory, node_name=node_name)
+        for one in group.members
+    ]
+    device_id = as_id(_id_text(resource, group, names, inventory))
+    for one in names:
+        one.device_id = device_id
+    first = names[0].get_text
     return Draft(
         resource=resource,
+        group=group,
+        id=device_id,
+        parts=tuple(
+            _part(resource, member, its.get_text)
+            for member, its in zip(group.members, names, strict=True)
+        ),
+        probes=bound_probes(resource, first),
+        hooks=bound_hooks(resource, first),
+    )
+
+
+def _part(resource: Resource, candidate: Candidate, lookup: Lookup) -> _Part:
+    inject = resource.inject
+    return _Part(
         candidate=candidate,
-        id=as_id(text),
-        requests=tuple(request(entry, names.get_text, candidate) for entry in inject.devices or ()),
+        requests=tuple(request(entry, lookup, candidate) for entry in inject.devices or ()),
         mounts=tuple(
             MountPoint(
-                host_path=absolute_path(mount.host_path, names.get_text),
-                container_path=bind(mount.container_path, names.get_text, path=True, later=LATER),
+                host_path=absolute_path(mount.host_path, lookup),
+                container_path=bind(mount.container_path, lookup, path=True, later=LATER),
                 read_only=mount.read_only,
             )
             for mount in inject.mounts
         ),
-        cdi=tuple(_cdi_name(template, names.get_text) for template in inject.cdi),
-        probes=bound_probes(resource, names.get_text),
-        hooks=bound_hooks(resource, names.get_text),
-        lookup=names.get_text,
-        closeness=closeness(resource, names.get_text),
+        cdi=tuple(_cdi_name(template, lookup) for template in inject.cdi),
+        lookup=lookup,
     )
+
+
+def _id_text(resource: Resource, group: Group, names: Sequence[Names], inventory: Inventory) -> str:
+    """Give what the id is made of, which is the same for every member."""
+    if resource.id is None:
+        return group.text or _default_id(group.members[0], inventory)
+    texts: dict[str, Candidate] = {}
+    for member, its in zip(group.members, names, strict=True):
+        texts.setdefault(expand(resource.id, its.get_text), member)
+    if len(texts) > 1:
+        both = [f"{text!r} ({member.file.shown})" for text, member in texts.items()]
+        raise UnusableValueError(f"its members have different ids: {both[0]} and {both[1]}")
+    if not (text := next(iter(texts))):
+        raise UnusableValueError(f"its id '{resource.id}' is an empty text")
+    return text
+
+
+def _check_nodes(group: Group, facts: Facts) -> None:
+    """See that what was selected for its device file has one; in a group another may have it."""
+    alone = not any(one.has_node for one in group.members)
+    for one in group.members:
+        expects_file = one.device is not None and one.device.number is not None
+        if one.needs_node and not one.has_node and (alone or expects_file):
+            raise UnusableValueError(_why_no_node(one, facts))
 
 
 def _why_no_node(candidate: Candidate, facts: Facts) -> str:
@@ -133,60 +180,75 @@ def complete(
     draft: Draft, inventory: Inventory, *, excluded: Excluded = NONE_EXCLUDED
 ) -> Device | NotOffered:
     """Add the nodes that the globs found; what must be there and is not makes it Unhealthy."""
-    resource, candidate = draft.resource, draft.candidate
-    if resource.inject.devices is None:
-        is_node = candidate.file.type in NODE_TYPES
-        nodes: tuple[Node, ...] = (own_node(candidate.file),) if is_node else ()
-        missing: tuple[str, ...] = ()
-    else:
-        nodes, missing = requested_nodes(draft.requests, candidate, inventory, excluded)
-    if draft.requests and not nodes and not missing:
-        return not_offered(
-            resource, candidate, "all nodes of inject.devices are optional and absent"
-        )
+    resource, group = draft.resource, draft.group
+    nodes, missing = _nodes(draft, inventory, excluded)
+    requested = any(part.requests for part in draft.parts)
+    if requested and not nodes and not missing:
+        return refusal(resource, group, "all nodes of inject.devices are optional and absent")
+    if reason := why_not_bound(nodes, inventory.facts):
+        return refusal(resource, group, reason)
     try:
         device = _device(draft, nodes, missing, inventory)
-        if draft.requests or draft.mounts:
+        if requested or device.mounts or device.members:
             edits([device])
     except (UnusableValueError, AllocationConflictError) as error:
-        return not_offered(resource, candidate, str(error))
+        return refusal(resource, group, str(error))
     if not (missing or nodes or device.mounts or device.env or device.annotations or device.cdi):
-        reason = "there is nothing to give to a container"
-        if (known := candidate.device) is not None and known.number is not None:
-            folder = known.device_file.rpartition("/")[0]
-            reason = _why_no_node(candidate, inventory.facts)
-            reason = f"{reason} (in a container: mount {folder} of the host)"
-        return not_offered(resource, candidate, reason)
-    if refusal := why_refused(device, inventory.file):
-        return not_offered(resource, candidate, refusal)
+        return refusal(resource, group, _nothing_to_give(group.members[0], inventory.facts))
+    if reason := why_refused(device, inventory.file):
+        return refusal(resource, group, reason)
     return device
+
+
+def _nothing_to_give(candidate: Candidate, facts: Facts) -> str:
+    if (known := candidate.device) is None or known.number is None:
+        return "there is nothing to give to a container"
+    folder = known.device_file.rpartition("/")[0]
+    return f"{_why_no_node(candidate, facts)} (in a container: mount {folder} of the host)"
+
+
+def _nodes(
+    draft: Draft, inventory: Inventory, excluded: Excluded
+) -> tuple[tuple[Node, ...], tuple[str, ...]]:
+    """Give the nodes of all members, and what is missing of them."""
+    if draft.resource.inject.devices is None:
+        files = (one.file for one in draft.group.members)
+        return tuple(own_node(one) for one in files if one.type in NODE_TYPES), ()
+    nodes: list[Node] = []
+    missing: list[str] = []
+    for part in draft.parts:
+        its, lacking = requested_nodes(part.requests, part.candidate, inventory, excluded)
+        nodes += its
+        missing += lacking
+    # A control node comes with every member.
+    return tuple(dict.fromkeys(nodes)), tuple(dict.fromkeys(missing))
 
 
 def _device(
     draft: Draft, nodes: tuple[Node, ...], missing: tuple[str, ...], inventory: Inventory
 ) -> Device:
-    inject, known = draft.resource.inject, draft.candidate.device
-    spot = spot_of(() if known is None else (known,), inventory.facts, draft.closeness)
+    inject, first = draft.resource.inject, draft.group.members[0]
+    known, lookups = first.device, [part.lookup for part in draft.parts]
+    spot = spot_of(
+        [one.device for one in draft.group.members if one.device is not None],
+        inventory.facts,
+        agreed(closeness(draft.resource, lookup) for lookup in lookups),
+    )
     return Device(
         id=draft.id,
-        key=draft.candidate.key,
-        path=draft.candidate.path,
+        key=draft.group.key,
+        path=first.path,
+        members=() if draft.group.text is None else _members(draft.group, inventory),
         nodes=nodes,
-        mounts=draft.mounts,
+        mounts=tuple(dict.fromkeys(mount for part in draft.parts for mount in part.mounts)),
         env={
-            name: Variable(
-                value=bind(variable.value, draft.lookup, later=LATER),
-                separator=variable.separator,
-            )
-            for name, variable in inject.env.items()
+            name: Variable(values=_bound(it.value, lookups), separator=it.separator)
+            for name, it in inject.env.items()
         },
-        annotations={
-            key: bind(template, draft.lookup, later=LATER)
-            for key, template in inject.annotations.items()
-        },
-        cdi=draft.cdi,
+        annotations={key: _bound(text, lookups) for key, text in inject.annotations.items()},
+        cdi=tuple(dict.fromkeys(name for part in draft.parts for name in part.cdi)),
         missing=missing,
-        identity=draft.candidate.file.identity,
+        identity=first.file.identity,
         replicas=draft.resource.replicas,
         numa_nodes=spot.numa_nodes if draft.resource.topology is TopologyMode.AUTO else (),
         spot=spot,
@@ -195,6 +257,23 @@ def _device(
         hooks=draft.hooks,
         policy=draft.resource.policy,
     )
+
+
+def _members(group: Group, inventory: Inventory) -> tuple[Member, ...]:
+    return tuple(
+        Member(
+            key=one.key,
+            path=one.file.shown,
+            identity=one.file.identity,
+            place=_default_id(one, inventory),
+        )
+        for one in group.members
+    )
+
+
+def _bound(template: Template, lookups: Iterable[Lookup]) -> tuple[Template, ...]:
+    """Expand a text for each member; equal ones count once."""
+    return tuple(dict.fromkeys(bind(template, lookup, later=LATER) for lookup in lookups))
 
 
 def _cdi_name(template: Template, lookup: Lookup) -> str:

@@ -11,7 +11,7 @@ from genericdp.glob import escape
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 T = TypeVar("T")
 
@@ -117,9 +117,20 @@ class Inventory:
         """Give what one path leads to, or None if there is nothing."""
         return next(iter(self.found(escape(path))), None)
 
-    def decide(self, part: dict[str, Any], key: str, about: str, decide: Callable[[], T]) -> T:
-        """Decide something about a thing, and have the memory keep it; what is asked counts."""
-        notes = Notes(about)
+    def decide(
+        self,
+        part: dict[str, Any],
+        key: str,
+        about: str,
+        decide: Callable[[], T],
+        *,
+        others: Iterable[str] = (),
+    ) -> T:
+        """Decide something about a thing, and have the memory keep it; what is asked counts.
+
+        ``others`` are the syspaths of what it is about besides.
+        """
+        notes = Notes(about, others=set(others))
         decision = self.facts.deciding(notes, decide)
         self.memory.keep(part, key, decision, notes)
         return decision

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import Device, NotOffered
+from genericdp.devices.grouping import group
 from genericdp.devices.injecting import complete, draft
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from genericdp.devices.candidates import Candidate
+    from genericdp.devices.grouping import Group
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.matching import Excluded
     from genericdp.model import Resource
@@ -22,9 +25,17 @@ if TYPE_CHECKING:
 class _Made:
     """What was made, and of what."""
 
-    candidate: Candidate
+    members: tuple[Candidate, ...]
     excluded: Excluded
     result: Device | NotOffered
+
+    def is_of(self, members: tuple[Candidate, ...], excluded: Excluded) -> bool:
+        """Say whether it still is what would be made."""
+        return (
+            self.excluded is excluded
+            and len(self.members) == len(members)
+            and all(map(is_, self.members, members))
+        )
 
 
 def make(
@@ -34,30 +45,31 @@ def make(
     inventory: Inventory,
     node_name: str,
 ) -> list[Device | NotOffered]:
-    """Give a device for each candidate, or why it is not offered."""
+    """Give a device for each candidate or group of them, or why it is not offered."""
     part = inventory.memory.part("made", resource.name)
-    results = []
-    for candidate in candidates:
-        file = candidate.file
-        known = part.get(file.key)
-        if known is None or known.candidate is not candidate or known.excluded is not excluded:
-            one = partial(_made, resource, candidate, excluded, inventory, node_name)
-            known = inventory.decide(part, file.key, file.identity.syspath or file.path, one)
+    groups, refused = group(resource, candidates, inventory, node_name)
+    results: list[Device | NotOffered] = []
+    for one in groups:
+        known = part.get(one.key)
+        if known is None or not known.is_of(one.members, excluded):
+            made = partial(_made, resource, one, excluded, inventory, node_name)
+            first, *others = (m.file.identity.syspath or m.file.path for m in one.members)
+            known = inventory.decide(part, one.key, first, made, others=others)
         results.append(known.result)
-    return results
+    return [*results, *refused]
 
 
 def _made(
     resource: Resource,
-    candidate: Candidate,
+    group: Group,
     excluded: Excluded,
     inventory: Inventory,
     node_name: str,
 ) -> _Made:
     result: Device | NotOffered
-    drafted = draft(resource, candidate, inventory, node_name)
+    drafted = draft(resource, group, inventory, node_name)
     if isinstance(drafted, NotOffered):
         result = drafted
     else:
         result = complete(drafted, inventory, excluded=excluded)
-    return _Made(candidate, excluded, result)
+    return _Made(group.members, excluded, result)

@@ -20,6 +20,8 @@ Counts = dict[int, int]
 
 MOST_COMBINATIONS = 20_000
 """Up to so many ways to choose, the best one is searched for: half of 16 devices."""
+MOST_STEPS = 1_500_000
+"""Where more than half is taken: ways to choose times the square of the shares, some 15 ms."""
 MOST_COMPARED = 128
 """Of more devices than these, only so many are compared with each other."""
 _MOST_WORK = 100_000
@@ -32,10 +34,11 @@ def nearest(
     """Give how many of the free shares to take of each device: ``size`` in all.
 
     The sum of the distances of all pairs, with what is taken already, is the smallest for up to
-    ``MOST_COMBINATIONS`` ways to choose, and then ties go to the first devices. Above that it is
-    the best of greedy choices from every start (as many as time allows), improved by one round
-    of swaps, so never worse than the plain greedy choice (always the nearest to all that is
-    taken). Of more than ``MOST_COMPARED`` devices, those that are worth it are compared.
+    ``MOST_COMBINATIONS`` ways to choose (``MOST_STEPS`` where most are taken), and then ties go
+    to the first devices. Above that it is the best of greedy choices from every start (as many as
+    time allows), improved by one round of swaps, so never worse than the plain greedy choice
+    (always the nearest to all that is taken). Of more than ``MOST_COMPARED`` devices, those that
+    are worth it are compared.
 
     There must be at least ``size`` free shares, and ``size`` at least 1.
     """
@@ -48,9 +51,17 @@ def nearest(
     choice = _choice(devices, spots, free, taken, size)
     best = _improved(choice, _best_greedy(choice))
     shares = sum(choice.free)
-    if shares <= MOST_COMPARED and comb(shares, size) <= MOST_COMBINATIONS:
+    if shares <= MOST_COMPARED and _can_be_searched(shares, size):
         best = _Search(choice, _sum(choice, best)).run()
     return {devices[i]: count for i, count in enumerate(best) if count}
+
+
+def _can_be_searched(shares: int, size: int) -> bool:
+    """Say whether all ways to choose can be gone through in time."""
+    ways = comb(shares, size)
+    # Where most are taken there are few ways, but each is long.
+    few = 2 * size <= shares or ways * shares**2 <= MOST_STEPS
+    return few and ways <= MOST_COMBINATIONS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import Device, NotOffered
+from genericdp.devices.membership import Arriving, Lost, still_lost
 from genericdp.natural import in_natural_order
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Offered:
     """Why it is Unhealthy; empty: Healthy."""
     gone_since: float | None = None
     """When it was first not found any more, on the monotonic clock, in seconds."""
+    lost: tuple[Lost, ...] = ()
+    """The members of its group that it lacks and is Unhealthy for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +42,8 @@ class Offer:
 
     offered: Mapping[str, Offered]
     not_offered: tuple[NotOffered, ...] = ()
+    arriving: Mapping[str, Arriving] = field(default_factory=dict)
+    """New groups that other members may join in a moment, by key."""
 
     @property
     def without_numa_node(self) -> str:
@@ -61,17 +66,28 @@ def advance(
     why_gone: Callable[[Device], str],
     now: float,
     forget_after_seconds: float,
+    whole_groups: bool = False,
 ) -> dict[str, Offered]:
     """Give the next list: what is here, and what was and has not been gone for too long.
 
     A device that vanishes is kept as Unhealthy, because a kubelet reports one that is missing
-    from the list as healthy (LAW-10).
+    from the list as healthy (LAW-10). So is, with ``whole_groups``, one that has lost a member.
     """
     offered: dict[str, Offered] = {}
     for device in devices:
         before = previous.get(device.id)
-        if before is None or before.device is not device or before.gone_since is not None:
-            before = _same(before, Offered(device=device, unhealthy="; ".join(device.missing)))
+        if (
+            before is None
+            or before.device is not device
+            or before.gone_since is not None
+            or before.lost
+        ):
+            lost: tuple[Lost, ...] = ()
+            if whole_groups and before is not None:
+                lost = _lost(before, device, now - forget_after_seconds, now=now)
+            reasons = (*device.missing, *(f"{one.member.path} is missing" for one in lost))
+            one = Offered(device=device, unhealthy="; ".join(reasons), lost=lost)
+            before = _same(before, one)
         offered[device.id] = before
     for device_id in previous.keys() - offered.keys():
         before = previous[device_id]
@@ -85,15 +101,30 @@ def advance(
     return {device_id: offered[device_id] for device_id in ordered}
 
 
+def _lost(before: Offered, device: Device, forgotten: float, *, now: float) -> tuple[Lost, ...]:
+    """Give what a device lacks and has not lacked for too long."""
+    since = now if before.gone_since is None else before.gone_since
+    lost = still_lost(before.device, before.lost, device, since=since)
+    return tuple(one for one in lost if one.since > forgotten)
+
+
 def _same(before: Offered | None, now: Offered) -> Offered:
     """Give the very same object where it is equal: what has changed is then found at once."""
     return before if before is not None and before == now else now
 
 
-def next_to_forget(offered: Mapping[str, Offered], forget_after_seconds: float) -> float | None:
-    """Give the moment at which the next vanished device has to leave the list."""
-    gone = [one.gone_since for one in offered.values() if one.gone_since is not None]
-    return min(gone) + forget_after_seconds if gone else None
+def next_change(offer: Offer, forget_after_seconds: float) -> float | None:
+    """Give the moment at which time alone changes the list.
+
+    A vanished device has to leave it, a lost member is waited for no longer, a new group is
+    complete.
+    """
+    due = [one.due for one in offer.arriving.values()]
+    for one in offer.offered.values():
+        if one.gone_since is not None:
+            due.append(one.gone_since + forget_after_seconds)
+        due += (lost.since + forget_after_seconds for lost in one.lost)
+    return min(due, default=None)
 
 
 def listed_bytes(device: Device) -> int:

@@ -6,8 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from genericdp.devices.device import Node
     from genericdp.devices.sysdevice import Facts, SysDevice
 
+_FOLDER = "/dev/vfio"
 _GROUP_NODE = re.compile(r"(?:noiommu-)?([0-9]{1,9})")
 """Names of the nodes in ``/dev/vfio``; ``vfio`` itself is a control node."""
 _BRIDGE = "0x06"
@@ -27,6 +31,33 @@ def functions_of(group: str, facts: Facts) -> tuple[SysDevice, ...]:
         if (target := facts.target(path)) is not None
     )
     return tuple(one for one in found if one is not None and not _is_bridge(one, facts))
+
+
+def why_not_bound(nodes: Iterable[Node], facts: Facts) -> str:
+    """Say which PCI function keeps VFIO from giving away a group whose node is among these.
+
+    Empty if every function of it, but for bridges, is bound to a driver of VFIO. A container
+    could not open the group otherwise, and the host would go on using its other functions.
+    """
+    for group in dict.fromkeys(filter(None, (_group_of(node, facts) for node in nodes))):
+        for function in functions_of(group, facts):
+            if function.subsystem == "pci" and not function.driver.startswith("vfio"):
+                driver = f"the driver {function.driver}" if function.driver else "no driver"
+                return (
+                    f"{function.name} of IOMMU group {group} has {driver}, all of the group need"
+                    " vfio-pci"
+                )
+    return ""
+
+
+def _group_of(node: Node, facts: Facts) -> str | None:
+    """Give the IOMMU group of a node, by whatever link it came in."""
+    syspath = node.identity.syspath
+    device = None if syspath is None else facts.device(syspath)
+    if device is not None:
+        return group_number(device.name) if device.subsystem == "vfio" else None
+    folder, _, name = node.host_path.rpartition("/")
+    return group_number(name) if folder == _FOLDER else None
 
 
 def _is_bridge(device: SysDevice, facts: Facts) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -10,7 +10,7 @@ from genericdp.errors import InvalidCallError
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from genericdp.devices.device import ContainerEdits
 
@@ -72,6 +72,27 @@ def started_ids(request: bytes) -> tuple[str, ...]:
         return tuple(api.PreStartContainerRequest.FromString(request).devices_ids)
     except DecodeError as error:
         raise InvalidCallError(f"the request is no PreStartContainerRequest: {error}") from error
+
+
+class Wish(NamedTuple):
+    """What the kubelet asks of GetPreferredAllocation for one container."""
+
+    available: Sequence[str]
+    """In random order, with those that must be among the answer (PRF-2)."""
+    must: Sequence[str]
+    size: int
+
+
+def wishes(request: bytes) -> tuple[Wish, ...]:
+    """Take a PreferredAllocationRequest apart; raises InvalidCallError."""
+    try:
+        parsed = api.PreferredAllocationRequest.FromString(request)
+    except DecodeError as error:
+        raise InvalidCallError(f"the request is no PreferredAllocationRequest: {error}") from error
+    return tuple(
+        Wish(one.available_deviceIDs, one.must_include_deviceIDs, one.allocation_size)
+        for one in parsed.container_requests
+    )
 
 
 def allocation(containers: Iterable[ContainerEdits]) -> bytes:

@@ -37,13 +37,17 @@ class TopologyPolicy(StrEnum):
     """Pods that would not get theirs from one node are refused."""
 
 
+MOST_NUMA_NODES = 8
+"""With more of them a kubelet starts under no policy but ``none``: it tries all their sets."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Topology:
     """The machine and how its kubelet aligns devices."""
 
     policy: TopologyPolicy = TopologyPolicy.NONE
     numa_nodes: tuple[int, ...] = (0,)
-    """Those that the kubelet knows."""
+    """Those that the kubelet knows; more than MOST_NUMA_NODES it takes without a policy alone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

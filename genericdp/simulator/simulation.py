@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from genericdp.daemon import Settings
     from genericdp.simulator.pods import Start
-    from genericdp.simulator.settings import Generation
+    from genericdp.simulator.settings import Generation, Topology
     from genericdp.supervisor import Supervisor
 
 FIRST_PICTURE_SECONDS = 30.0
@@ -50,6 +50,7 @@ class Simulation:
         settings: Settings,
         *,
         generation: Generation,
+        topology: Topology | None = None,
         amounts: Mapping[str, int],
         once: bool,
         show: Callable[[Picture, Start | None], None],
@@ -59,7 +60,7 @@ class Simulation:
         self._amounts = amounts
         self._once = once
         self._show = show
-        self._kubelet = Kubelet(settings.kubelet_folder, generation=generation)
+        self._kubelet = Kubelet(settings.kubelet_folder, generation=generation, topology=topology)
         self._trial = Trial(self._kubelet, amounts, retry_seconds=retry_seconds)
         self._start: Start | None = None
         """How the container's last start ended; None: there is no container."""

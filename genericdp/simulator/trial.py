@@ -33,7 +33,8 @@ class Trial:
         """Admit the pod, start its container once; raises GenericdpError if it is refused."""
         admission = await self._kubelet.admit(self._pod)
         if not admission.admitted:
-            raise GenericdpError(f"no container would get this: {admission.message}")
+            why = f"{admission.reason}: {admission.message}"
+            raise GenericdpError(f"no container would get this: {why}")
         return await self._kubelet.start_container(self._pod, self._container)
 
     async def again(self) -> Start:

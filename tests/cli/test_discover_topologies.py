@@ -13,6 +13,8 @@ from tests.fixtures.topologies import TOPOLOGIES
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from genericdp.devices.closeness import Spot
+
 CONFIG = """\
 apiVersion: genericdp.io/v1alpha1
 kind: DevicePluginConfig
@@ -37,3 +39,32 @@ def test_ids_and_numa_nodes_are_those_of_the_machine(
     assert {one["id"]: one["numaNodes"] for one in found} == {
         device_id: list(spot.numa_nodes) for device_id, spot in topology.spots.items()
     }
+
+
+@pytest.mark.parametrize("needs", [1, 2, 3])
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_what_sits_below_one_port_of_the_root_can_be_one_device(
+    name: str, needs: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"{CONFIG}"
+        "    values:\n"
+        "      port: {text: $(device.syspath), regex: '^/sys/devices/([^/]+/[^/]+)/'}\n"
+        f"    groupBy: $(value.port)\n    groupNeeds: {needs}\n"
+    )
+    topology = TOPOLOGIES[name]()
+    topology.build(tmp_path / "root")
+    argv = ["discover", "--root", str(tmp_path / "root"), "--config", str(config), "-o", "json"]
+    assert main(argv) == 0
+    found = json.loads(capsys.readouterr().out)["resources"]["example.com/all"]
+    groups: dict[str, list[Spot]] = {}
+    for spot in topology.spots.values():
+        port = "_".join(spot.syspaths[0].split("/")[3:5])
+        groups.setdefault(port, []).append(spot)
+    assert {one["id"]: (len(one["nodes"]), one["numaNodes"]) for one in found["devices"]} == {
+        port: (len(spots), sorted({node for spot in spots for node in spot.numa_nodes}))
+        for port, spots in groups.items()
+        if len(spots) >= needs
+    }
+    assert len(found["notOffered"]) == sum(len(spots) < needs for spots in groups.values())

@@ -136,7 +136,6 @@ async def test_a_resource_that_the_config_lacks_is_bad_usage(host: Host) -> None
     ("config", "said"),
     [
         pytest.param(CONFIG.replace("match", "matches"), "unknown key 'matches'", id="bad"),
-        pytest.param(CONFIG + "    prefer: auto\n", "not implemented yet: prefer at", id="unbuilt"),
     ],
 )
 async def test_a_config_it_cannot_use_is_exit_code_2(host: Host, config: str, said: str) -> None:

@@ -86,7 +86,8 @@ async def test_an_allocate_hook_that_fails_refuses_the_container_for_good(host: 
     config(host, "allocate", LOCKED)
     code, out, err = await finished(await simulate(host, "--once", ASKED, QUIET))
     assert (code, out) == (1, "")
-    assert err.startswith("genericdp: no container would get this: Allocate failed due to ")
+    said = "no container would get this: UnexpectedAdmissionError: Allocate failed due to "
+    assert err.startswith(f"genericdp: {said}")
     assert WHY.format("allocate") in err
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -66,17 +65,6 @@ def test_problems_of_several_configs_are_sorted_by_file(
     assert lines[2] == "2 problems in 2 files"
 
 
-def test_what_run_would_refuse_is_a_warning(tmp_path: Path, capsys: Output) -> None:
-    config = tmp_path / "later.yaml"
-    config.write_text(f"{(VALID / 'usb.yaml').read_text().rstrip()}\n    prefer: auto\n")
-    assert main(["validate", str(config)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert re.search(
-        r"later.yaml:\d+:5: warning: not implemented yet, run refuses it: prefer$", lines[0]
-    )
-    assert lines[-1] == "1 file, 1 resource: valid"
-
-
 def test_json_says_the_same(capsys: Output) -> None:
     assert main(["validate", "-o", "json", str(INVALID / "duplicate-key.yaml")]) == 2
     answer = json.loads(capsys.readouterr().out)
@@ -94,7 +82,6 @@ def test_json_says_the_same(capsys: Output) -> None:
     assert main(["validate", "-o", "json", str(VALID / "all-of-it.yaml")]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["valid"], answer["files"], answer["resources"]) == (True, 1, 1)
-    assert answer["notImplementedYet"][0]["key"] == "groupBy"
     assert len(answer["warnings"]) == 1
 
 

@@ -107,5 +107,4 @@ def test_an_example_is_carried_out_as_a_whole_and_without_warning(path: Path) ->
     loaded = load([path])
     assert loaded.problems == ()
     assert loaded.warnings == ()
-    assert loaded.unbuilt == ()
     assert loaded.resources

@@ -48,6 +48,33 @@ def test_all_problems_of_a_resource_are_told_at_once() -> None:
     ]
 
 
+CLOSE = FUSE + "    values: {hive: {text: x}}\n    closeness: {value: hive}\n"
+
+
+def test_closeness_names_a_value_that_is_declared() -> None:
+    problems, _ = check(_documents(HEAD + CLOSE.replace("value: hive", "value: hvie")))
+    assert [str(problem) for problem in problems] == [
+        "f:7:24: .resources[0].closeness.value: there is no value 'hvie' (did you mean 'hive'?)"
+    ]
+    assert _problems(FUSE + "    closeness: {}\n") == [
+        ".resources[0].closeness the key 'value' is required"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ("", None),
+        ("    prefer: closest\n    replicas: 2\n", None),
+        ("    replicas: 2\n", "auto and replicas more than 1, so shares are spread"),
+        *((f"    prefer: {word}\n", word) for word in ("none", "spread", "packed")),
+    ],
+)
+def test_closeness_without_effect_is_a_warning(keys: str, why: str | None) -> None:
+    wanted = [] if why is None else [f"'closeness' has no effect: prefer is {why}"]
+    assert [warning.message for warning in _warnings(CLOSE + keys)] == wanted
+
+
 def test_a_misspelt_key_does_not_also_count_as_missing() -> None:
     """C1: one problem with the right word; ``misspelt = False`` in ``_missing`` makes it two."""
     problems, _ = check(_documents(HEAD + "  - {name: a/b, mtach: [{path: /dev/a}]}\n"))

@@ -53,10 +53,3 @@ def test_the_digest_tells_whether_the_policy_differs(tmp_path: Path) -> None:
         policy.write_text(HEAD.replace("Config", "Policy").replace("resources:\n", text))
         digests.add(load([path], policy=policy).digest)
     assert len(digests) == 4
-
-
-def test_a_config_that_is_not_carried_out_yet_is_loaded_all_the_same(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(_config("a") + "    prefer: none\n")
-    loaded = load([tmp_path])
-    assert [use.key for use in loaded.unbuilt] == ["prefer"]
-    assert len(loaded.resources) == 1

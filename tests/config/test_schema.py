@@ -10,13 +10,11 @@ from jsonschema import Draft202012Validator
 
 from genericdp import model
 from genericdp.config.schema import KINDS, POLICY, schema, schema_text
-from genericdp.config.unbuilt import RESOURCE_KEYS
 from genericdp.policy import SECTIONS, Bound, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MARK = "Not carried out yet"
 CLASSES: dict[str, type] = {
     "resource": model.Resource,
     "deviceNodes": model.DeviceNodes,
@@ -81,16 +79,6 @@ def test_every_key_is_described_and_no_other_is_taken(name: str, mapping: dict[s
     for key, value in mapping["properties"].items():
         assert value.get("description", "").endswith("."), f"{name}.{key}"
     assert ("patternProperties" in mapping) is (name in {"config", "policy"})
-
-
-@pytest.mark.parametrize(
-    ("definition", "later"),
-    [("resource", RESOURCE_KEYS), ("selector", ()), ("deviceNodes", ())],
-)
-def test_what_is_not_carried_out_is_marked(definition: str, later: tuple[str, ...]) -> None:
-    properties = schema()["$defs"][definition]["properties"]
-    marked = {key for key, value in properties.items() if MARK in value["description"]}
-    assert marked == set(later)
 
 
 @pytest.mark.parametrize("name", CLASSES)

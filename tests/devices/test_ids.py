@@ -96,7 +96,7 @@ def test_without_a_template_the_link_the_kernel_name_or_the_path_is_the_id(
 def test_an_id_that_is_empty_is_refused() -> None:
     file = node("/dev/a", (1, 1))
     offers = decide([resource("x", "/dev/a", id="$(property.NONE:-)")], [file])
-    assert refusals(offers, "x") == {"/dev/a": "its id '$(property.NONE)' is an empty text"}
+    assert refusals(offers, "x") == {"/dev/a": "its id '$(property.NONE:-)' is an empty text"}
 
 
 @given(st.permutations([node(f"/dev/d{i}", (1, i), inode=i) for i in range(6)]))

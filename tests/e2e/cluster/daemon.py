@@ -13,11 +13,15 @@ from tests.e2e.cluster.sweep import MARK
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.e2e.cluster.numa import View
+
 
 class Daemon:
     """``genericdp run``; leaving the context ends it and checks that it ended well."""
 
     def __init__(self, program: Path, folder: Path, config: str, kubelet_dir: Path) -> None:
+        self.view: View | None = None
+        """What it sees from the next start on; None: this machine."""
         self._program = program
         self._folder = folder
         self.config = config
@@ -41,8 +45,9 @@ class Daemon:
         config.write_text(self.config)
         files = ("--config", str(config), "--kubelet-dir", str(self._kubelet_dir))
         with (self._folder / "daemon.log").open("ab") as log:
+            command = (str(self._program), "run", *files, "--node-name", NODE_NAME)
             self._process = subprocess.Popen(
-                [str(self._program), "run", *files, "--node-name", NODE_NAME],
+                self.view.command(*command) if self.view else command,
                 env={**os.environ, MARK: f"{self._folder}/"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -11,11 +11,14 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.e2e.cluster.image import pack
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS, MARK, sweep
 from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.e2e.cluster.numa import View
 
 PAUSE_IMAGE = "localhost/pause:1"
 LOOK_IMAGE = "localhost/look:1"
@@ -62,6 +65,7 @@ failSwapOn: false
 failCgroupV1: false
 authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
 authorization: {{mode: AlwaysAllow}}
+topologyManagerPolicy: {policy}
 address: 127.0.0.1
 readOnlyPort: 10255
 evictionHard: {{memory.available: "1Mi", nodefs.available: "1%", imagefs.available: "1%"}}
@@ -109,15 +113,20 @@ class Node:
         (self.folder / "containerd.toml").write_text(
             _CONTAINERD.format(folder=self.folder, pause=PAUSE_IMAGE)
         )
-        (self.folder / "kubelet.yaml").write_text(_KUBELET.format(folder=self.folder))
-        self._launch("containerd", self._bin.containerd / "containerd", "-c", "containerd.toml")
+        containerd = str(self._bin.containerd / "containerd")
+        self._launch("containerd", containerd, "-c", "containerd.toml")
         eventually(self._containerd_answers, what="containerd answers")
         self._load_image(PAUSE_IMAGE, "/bin/busybox", "sleep", "2147483647")
         self._load_image(LOOK_IMAGE, "/bin/busybox", "sh", "/bin/look")
         self.start_kubelet()
 
-    def start_kubelet(self) -> None:
-        """Start it and wait until it takes registrations."""
+    def start_kubelet(self, policy: str = "none", view: View | None = None) -> None:
+        """Start it and wait until it takes registrations.
+
+        ``policy`` is its topology manager's, on the machine that it sees.
+        """
+        config = _KUBELET.format(folder=self.folder, policy=policy)
+        (self.folder / "kubelet.yaml").write_text(config)
         # Left by one that was killed: what is waited for is the new one.
         (DEVICE_PLUGINS / "kubelet.sock").unlink(missing_ok=True)
         arguments = {
@@ -128,7 +137,8 @@ class Node:
             "--v": "2",
         }
         flags = (f"{flag}={value}" for flag, value in arguments.items())
-        kubelet = self._launch("kubelet", self._bin.kubelet / "kubelet", *flags)
+        command = (str(self._bin.kubelet / "kubelet"), *flags)
+        kubelet = self._launch("kubelet", *(view.command(*command) if view else command))
 
         def serves() -> bool:
             if kubelet.poll() is not None:
@@ -186,11 +196,11 @@ class Node:
         shutil.rmtree(rootfs)
         archive.unlink()
 
-    def _launch(self, name: str, program: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    def _launch(self, name: str, *command: str) -> subprocess.Popen[bytes]:
         path = f"{self._bin.containerd}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
         with (self.folder / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen(
-                [str(program), *arguments],
+                command,
                 cwd=self.folder,
                 env={**os.environ, "PATH": path, MARK: f"{self.folder}/"},
                 stdin=subprocess.DEVNULL,

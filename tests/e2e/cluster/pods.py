@@ -70,8 +70,12 @@ class Pod:
         written.rename(self._file)
         return self
 
+    def withdraw(self) -> None:
+        """Let it end; leaving the context waits for that."""
+        self._file.unlink(missing_ok=True)
+
     def __exit__(self, *_: object) -> None:
-        self._file.unlink()
+        self.withdraw()
         eventually(self._running, lambda ids: not ids, what=f"{self.name} has ended")
 
     def state(self) -> dict[str, Any]:

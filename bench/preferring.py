@@ -1,0 +1,138 @@
+"""How long GetPreferredAllocation takes through the socket, and what the loop feels of it."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from bench.asker import asking
+from bench.lag import Lag, watched
+from bench.lines import Line
+from genericdp.devices.closeness import Spot
+from genericdp.devices.device import Device
+from genericdp.devices.inventory import Identity
+from genericdp.devices.offers import Offer, Offered
+from genericdp.host.root import Root
+from genericdp.kubelet import messages
+from genericdp.kubelet.server import listening
+from genericdp.listing import NO_LISTING, listing
+from genericdp.model import Preference
+from genericdp.preferences import Preferences
+from genericdp.service import Service
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from bench.asker import Asker
+    from bench.sides import Bench
+
+_NAME = "bench.example.com/thing"
+_GPUS, _MANY = 8, 10_000
+_GOAL_OF_FEW, _GOAL_OF_MANY, _GOAL_OF_LAG = 2.0, 50.0, 20.0
+
+
+class _Floor(Service):
+    """Takes the first ids that come: what the libraries cost."""
+
+    async def preferred_allocation(self, request: bytes) -> bytes:
+        chosen = [wish.available[: wish.size] for wish in messages.wishes(request)]
+        return messages.preferred_allocation(chosen)
+
+
+async def measure(bench: Bench) -> AsyncIterator[Line]:
+    """Ask for GPUs, then for shares of many devices."""
+    rounds = 50 if bench.quick else 200
+    bench.progress.say(f"GetPreferredAllocation of {_GPUS} GPUs and of {_MANY} shares")
+    async for line in _lines(
+        bench,
+        offer=_offer(_GPUS, replicas=1),
+        prefer=Preference.CLOSEST,
+        sizes=range(1, _GPUS + 1),
+        rounds=rounds,
+        goal=_GOAL_OF_FEW,
+    ):
+        yield line
+    for replicas, prefer in (
+        (10, Preference.SPREAD),
+        (10, Preference.PACKED),
+        (1, Preference.CLOSEST),
+    ):
+        async for line in _lines(
+            bench,
+            offer=_offer(_MANY // replicas, replicas=replicas),
+            prefer=prefer,
+            sizes=(4, 1000),
+            rounds=rounds // 10,
+            goal=_GOAL_OF_MANY,
+        ):
+            yield line
+
+
+async def _lines(
+    bench: Bench,
+    *,
+    offer: Offer,
+    prefer: Preference,
+    sizes: Sequence[int],
+    rounds: int,
+    goal: float,
+) -> AsyncIterator[Line]:
+    ids = [share for one in offer.offered.values() for share in one.device.shares]
+    root, lag = Root(bench.scratch), Lag()
+    preferences = Preferences(_NAME, prefer=prefer, replicas=len(ids) // len(offer.offered))
+    ours = Service(_NAME, root=root, look_again=lambda: None, preferences=preferences)
+    floor = _Floor(_NAME, root=root, look_again=lambda: None)
+    what = f"{prefer} of {len(ids)}"
+    async with AsyncExitStack() as stack:
+        askers: list[Asker] = []
+        for name, service in (("ours", ours), ("floor", floor)):
+            service.set_listing(listing(offer, NO_LISTING))
+            socket = bench.scratch / f"preferring-{name}.sock"
+            await stack.enter_async_context(listening(socket, service))
+            askers.append(await stack.enter_async_context(asking(socket)))
+        await stack.enter_async_context(watched(lag))
+        for asker in askers:
+            await asker.ask(ids, 1, 3)  # it warms up
+        for size in sizes:
+            lag.begin()
+            took = await askers[0].ask(ids, size, rounds)
+            lag.end()
+            yield Line(
+                what=f"preferred devices, {what}: {size}",
+                unit="ms",
+                daemon=tuple(took),
+                baseline=tuple(await askers[1].ask(ids, size, rounds)),
+                goal=goal,
+            )
+    yield Line(
+        what=f"the loop is late meanwhile, {what}",
+        unit="ms",
+        daemon=tuple(lag.samples),
+        goal=_GOAL_OF_LAG,
+        worst=True,
+    )
+
+
+def _offer(devices: int, *, replicas: int) -> Offer:
+    """Make up devices of two sockets, two on each PCI switch."""
+    return Offer(
+        offered={f"gpu-{i}": _device(f"gpu-{i}", i, devices, replicas) for i in range(devices)}
+    )
+
+
+def _device(name: str, number: int, devices: int, replicas: int) -> Offered:
+    socket, switch = 2 * number // devices, number // 2
+    at = f"/sys/devices/pci{switch // 128:04x}:{0x80 * socket:02x}/0000:{switch % 256:02x}:01.0"
+    port = f"{at}/0000:{switch % 256:02x}:00.0/0000:{switch % 256:02x}:0{number % 2}.0"
+    device = Device(
+        id=name,
+        key=name,
+        path=f"/dev/{name}",
+        identity=Identity(inode=1),
+        replicas=replicas,
+        numa_nodes=(socket,),
+        spot=Spot(
+            syspaths=(f"{port}/0000:{switch % 256:02x}:1{number % 2}.0",), numa_nodes=(socket,)
+        ),
+    )
+    return Offered(device=device)

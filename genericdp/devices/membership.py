@@ -1,0 +1,114 @@
+"""Members of a group that come and go: what is waited for, and how long."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genericdp.devices.device import Device, Member, NotOffered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+GROUP_SECONDS = 0.3
+"""How long the members of a new group have to stay the same before it is offered."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lost:
+    """A member that a device on offer had and lacks."""
+
+    member: Member
+    since: float
+    """On the monotonic clock, in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arriving:
+    """A new group whose members have yet to stay the same for a while."""
+
+    members: tuple[str, ...]
+    """Their keys."""
+    since: float
+    """Since when they are these, on the monotonic clock, in seconds."""
+
+    @property
+    def due(self) -> float:
+        """When it will be offered if no other member comes."""
+        return self.since + GROUP_SECONDS
+
+
+def missing(before: Sequence[Member], members: Sequence[Member]) -> tuple[Member, ...]:
+    """Give those that were there before and are not any more.
+
+    What the kernel has made anew under another number is there again if it sits where the old one
+    did. What is still the very same comes first: its neighbours' going may move its rank.
+    """
+    here, there = {one.identity for one in members}, {one.identity for one in before}
+    new_places = Counter(one.place for one in members if one.identity not in there)
+    gone = []
+    for one in before:
+        if one.identity in here:
+            continue
+        if new_places[one.place]:
+            new_places[one.place] -= 1
+        else:
+            gone.append(one)
+    return tuple(gone)
+
+
+def still_lost(
+    before: Device, lost: Sequence[Lost], device: Device, *, since: float
+) -> tuple[Lost, ...]:
+    """Give what a device lacks of all that it had: of late, and of what was lost already.
+
+    ``since`` is when it lost what it had of late.
+    """
+    known = {one.member: one.since for one in lost}
+    had = tuple(dict.fromkeys((*before.members, *known)))
+    return tuple(
+        Lost(member=one, since=known.get(one, since)) for one in missing(had, device.members)
+    )
+
+
+def settled(
+    resource: str,
+    devices: Iterable[Device],
+    on_offer: frozenset[str],
+    before: Mapping[str, Arriving],
+    *,
+    now: float,
+) -> tuple[list[Device], list[NotOffered], dict[str, Arriving]]:
+    """Give the devices that can be offered, those that must wait, and since when those are so.
+
+    The kernel tells of the members of a group one after the other: a container that asks in
+    between must not be given half of it. ``on_offer`` are the keys of what is on offer already.
+    """
+    ready: list[Device] = []
+    waiting: list[NotOffered] = []
+    arriving: dict[str, Arriving] = {}
+    for device in devices:
+        if device.key in on_offer:
+            ready.append(device)
+            continue
+        known = before.get(device.key)
+        if known is None or known.members != device.keys:
+            known = Arriving(members=device.keys, since=now)
+        if now >= known.due:
+            ready.append(device)
+        else:
+            arriving[device.key] = known
+            waiting.append(_waiting(resource, device))
+    return ready, waiting, arriving
+
+
+def _waiting(resource: str, device: Device) -> NotOffered:
+    return NotOffered(
+        resource=resource,
+        path=device.path,
+        key=device.key,
+        reason=f"it has just appeared: other members of its group may come within"
+        f" {GROUP_SECONDS:g} s",
+        members=device.keys,
+    )

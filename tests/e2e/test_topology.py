@@ -1,0 +1,142 @@
+"""A real kubelet's topology manager on a machine of two NUMA nodes, which are made up.
+
+The kubelet and the daemon see them in mount namespaces of their own (``cluster/numa.py``): real
+loop devices, in whose folders of sysfs a ``numa_node`` lies. Kernel and runtime see none of it.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.settings import Generation, Topology, TopologyPolicy
+from tests.e2e.bench import config_in
+from tests.e2e.cluster import loop
+from tests.e2e.cluster.numa import machine_in
+from tests.e2e.cluster.sweep import DEVICE_PLUGINS
+from tests.e2e.cluster.versions import KUBELETS
+from tests.e2e.topologies import NUMA_NODES, RealJudge, SimulatedJudge, judgements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.bench import Bench
+    from tests.e2e.cluster.node import Node
+    from tests.e2e.cluster.numa import View
+
+pytestmark = pytest.mark.e2e
+SINGLE, RESTRICTED = TopologyPolicy.SINGLE_NUMA_NODE, TopologyPolicy.RESTRICTED
+PROCESSORS = ([0], [1])
+"""Of each NUMA node."""
+NODES = {70: 0, 71: 1, 72: 1, 73: 1}
+"""Loop device → NUMA node."""
+LINKS = {70: "a", 71: "b", 72: "a", 73: "b"}
+"""Devices with equal ones belong together, for ``closeness``."""
+ALL = {f"loop{number}" for number in NODES}
+LINKED = "example.com/linked"
+_RESOURCES = """\
+  - name: example.com/linked
+    match:
+      - path: /dev/loop7[0-3]
+    values:
+      link: {text: $(attribute.link)}
+    closeness: {value: link}
+    inject:
+      devices:
+        - path: $(device.path)
+          containerPath: /dev/linked$(allocation.index)
+"""
+REFUSAL = (
+    "TopologyAffinityError: Pod was rejected: Resources cannot be allocated with Topology locality"
+)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    return config_in(tmp_path) + _RESOURCES
+
+
+@contextmanager
+def started(node: Node, policy: TopologyPolicy, view: View) -> Iterator[None]:
+    """Start the kubelet with a policy on the machine that is made up."""
+    node.stop_kubelet()
+    node.start_kubelet(policy, view)
+    try:
+        yield
+    finally:
+        node.stop_kubelet()
+        node.start_kubelet()
+
+
+@contextmanager
+def aligned(bench: Bench, policy: TopologyPolicy) -> Iterator[None]:
+    """Start the daemon there, too, with all loop devices plugged in."""
+    for number in NODES:
+        loop.add(number)
+    loops = {n: {"numa_node": str(NODES[n]), "link": LINKS[n]} for n in NODES}
+    view = machine_in(bench.folder / "machine", PROCESSORS, loops)
+    bench.daemon.stop()
+    with started(bench.node, policy, view):
+        bench.daemon.view = view
+        bench.daemon.start()
+        bench.await_listed(LINKED, *ALL)
+        yield
+
+
+@pytest.mark.parametrize("policy", [SINGLE, RESTRICTED])
+def test_a_container_gets_the_devices_of_one_node_that_belong_together(
+    bench: Bench, policy: TopologyPolicy
+) -> None:
+    """LAW-8, PRF-5: the kubelet says which node, the daemon which of its three devices."""
+    with aligned(bench, policy):
+        pair = bench.pod("pair", {LINKED: 2})
+        sight = pair.container().saw()
+        assert bench.resources.held(pair.name) == {LINKED: {"loop71", "loop73"}}
+        nodes = {path: sight.nodes[path] for path in ("/dev/linked0", "/dev/linked1")}
+        assert nodes == {"/dev/linked0": "b 7 47", "/dev/linked1": "b 7 49"}
+        assert sight.reads["/dev/linked1"] == "ok"
+
+        refusal = bench.pod("split", {LINKED: 2}).refusal()
+        print(
+            f"\n--- {policy}: two devices, of which one is free on each node\n{refusal}", flush=True
+        )
+        assert refusal == REFUSAL
+        for name in ("third", "fourth"):
+            bench.pod(name, {LINKED: 1}).container()
+
+
+def test_more_than_one_node_holds_is_refused_where_one_must_do(bench: Bench) -> None:
+    with aligned(bench, SINGLE):
+        refusal = bench.pod("greedy", {LINKED: 4}).refusal()
+        print(f"\n--- {SINGLE}: more devices than a node has\n{refusal}", flush=True)
+        assert refusal == REFUSAL
+
+
+def test_more_than_one_node_holds_is_given_where_as_few_as_possible_do(bench: Bench) -> None:
+    with aligned(bench, RESTRICTED):
+        greedy = bench.pod("greedy", {LINKED: 4})
+        greedy.container()
+        assert bench.resources.held(greedy.name) == {LINKED: ALL}
+
+
+@pytest.mark.parametrize("policy", [policy for policy in TopologyPolicy if policy != "none"])
+async def test_the_simulator_aligns_as_the_kubelet_does(
+    node: Node, policy: TopologyPolicy, tmp_path: Path, short_folder: Path
+) -> None:
+    """LAW-8, PRF-1, PRF-2: topologies that are right and wrong, and what plugins are asked."""
+    view = machine_in(tmp_path / "machine", PROCESSORS)
+    with started(node, policy, view), RealJudge(node, DEVICE_PLUGINS) as judge:
+        real = await judgements(judge)
+    generation = Generation(KUBELETS[node.version])
+    topology = Topology(policy=policy, numa_nodes=NUMA_NODES)
+    async with Kubelet(short_folder, generation=generation, topology=topology) as kubelet:
+        simulated = await judgements(SimulatedJudge(kubelet))
+
+    print(f"\n--- kubelet {node.version}, {policy}")
+    for title, said in real.items():
+        print(f"{title}: {'; '.join(said)}", flush=True)
+    assert simulated == real
