@@ -158,13 +158,13 @@ def _cdi_findings(at: Path, text: object, bounds: Policy) -> Iterator[Finding]:
     kind = ""
     for part in parsed.parts:
         if isinstance(part, Reference):
+            # What it inserts may hold the `=`, so that the kind ends there.
             kind += "*"
-        else:
-            before, equals, _ = part.partition("=")
-            kind += glob.escape(before)
-            if equals:
-                break
-    # What a reference inserts may hold the `=`: a `*` for it takes that in.
+            break
+        before, equals, _ = part.partition("=")
+        kind += glob.escape(before)
+        if equals:
+            break
     if not any(covers(bound.text, kind) for bound in bounds.cdi.bounds):
         yield Finding(path=at, message=_outside(str(text)), hint=bounds.cdi.says)
 

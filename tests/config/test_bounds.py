@@ -129,9 +129,9 @@ FUSE = "path: /dev/fuse"
         ),
         (
             FUSE,
-            "cdi: [vendor.com/serial$(device.name)=0]",
+            "cdi: [vendor.com/seri$(device.name)al=0]",
             "",
-            f"{INJECT}.cdi[0]: 'vendor.com/serial$(device.name)=0' can lead to what is not allowed",
+            f"{INJECT}.cdi[0]: 'vendor.com/seri$(device.name)al=0' can lead to what is not allowed",
         ),
         (
             FUSE,

@@ -18,7 +18,7 @@ def _sha256(text: bytes) -> str:
 
 
 def test_a_file_that_changes_gets_another_digest(tmp_path: Path) -> None:
-    """Even with the size and times that it had: brought back by remembering what is fresh."""
+    """Even with the size and the time of modification that it had."""
     path, digests = tmp_path / "x", Digests()
     path.write_bytes(b"one")
     times = path.stat()
@@ -37,6 +37,17 @@ def test_a_file_that_stays_is_read_once(tmp_path: Path) -> None:
     assert digests.sha256(str(path)) == _sha256(b"one")
     digests._known[str(path)] = (digests._known[str(path)][0], "remembered")
     assert digests.sha256(str(path)) == "remembered"
+
+
+def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
+    """Its times would be the same after another write: brought back by ``_TICK_NS`` of 0."""
+    path = tmp_path / "x"
+    path.write_bytes(b"one")
+    written = path.stat().st_ctime_ns
+    for later, kept in ((10**8, False), (2 * 10**9, True), (-(10**12), False)):
+        digests = Digests(lambda later=later: written + later)  # type: ignore[misc]
+        digests.sha256(str(path))
+        assert bool(digests._known) is kept
 
 
 def test_links_are_followed_and_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
