@@ -21,6 +21,7 @@ from bench import (
     memory,
     passes,
     preferring,
+    reloads,
     restarts,
     start,
 )
@@ -39,6 +40,7 @@ GROUPS = {
     "passes": passes,
     "health": health,
     "restarts": restarts,
+    "reloads": reloads,
     "idle": idle,
     "growth": growth,
 }

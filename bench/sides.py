@@ -114,12 +114,14 @@ class Bench:
         *,
         root: Path,
         health: str = "",
+        config: Path | None = None,
     ) -> AsyncIterator[Plugin]:
         """Run one side until the kubelet has a list of every resource, then let it go on.
 
-        ``health``: a probe that the daemon shall run for each device, in YAML.
+        ``health``: a probe that the daemon shall run for each device, in YAML. ``config``: one that
+        says the same as ``globs`` and is there already.
         """
-        command = self._command(side, kubelet, globs, root, health)
+        command = self._command(side, kubelet, globs, root, config or health)
         log = self.scratch / f"{side}.log"
         with log.open("ab") as errors:
             started = time.monotonic()
@@ -152,7 +154,7 @@ class Bench:
             await process.wait()
 
     def _command(
-        self, side: str, kubelet: Kubelet, globs: Mapping[str, str], root: Path, health: str
+        self, side: str, kubelet: Kubelet, globs: Mapping[str, str], root: Path, given: Path | str
     ) -> tuple[str, ...]:
         folder = os.fspath(kubelet.folder)
         if side in {BASELINE, POLLING}:
@@ -160,10 +162,18 @@ class Bench:
             asked = (f"{name}={prefix}{glob}" for name, glob in globs.items())
             flags = ("--poll",) if side == POLLING else ()
             return ("-m", "bench.baseline", *flags, folder, *asked)
-        config = self.scratch / f"config-{next(_numbers)}.yaml"
-        config.write_text("".join(_config(globs, health)), encoding="utf-8")
-        given = ("--config", os.fspath(config), "--kubelet-dir", folder, "--root", os.fspath(root))
-        return ("-m", "genericdp", "run", *given)
+        if isinstance(given, str):
+            config = self.scratch / f"config-{next(_numbers)}.yaml"
+            config.write_text(config_text(globs, given), encoding="utf-8")
+        else:
+            config = given
+        where = ("--config", os.fspath(config), "--kubelet-dir", folder, "--root", os.fspath(root))
+        return ("-m", "genericdp", "run", *where)
+
+
+def config_text(globs: Mapping[str, str], health: str = "") -> str:
+    """Give the daemon's config for these; ``health``: a probe of each device, in YAML."""
+    return "".join(_config(globs, health))
 
 
 def _config(globs: Mapping[str, str], health: str) -> Iterator[str]:

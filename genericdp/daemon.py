@@ -8,11 +8,12 @@ import os
 import signal
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import children
-from genericdp.config.child import load_in_child
-from genericdp.errors import ConfigError, ungrouped
+from genericdp.errors import ungrouped
+from genericdp.reloading.reading import Origin, read, see
 from genericdp.signals import Inbox
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from genericdp.config.loaded import Loaded
     from genericdp.plugin import Timing
+    from genericdp.reloading.reloader import Reloader
     from genericdp.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -38,7 +40,9 @@ class Settings:
     root: Path
     node_name: str
     policy: Path | None = None
-    """What bounds the config."""
+    """What bounds the config; None: nothing."""
+    state_dir: Path | None = None
+    """Where the last good config is kept; None: nowhere."""
     timing: Timing | None = None
 
 
@@ -114,13 +118,16 @@ async def serve(
     """
     with children.contain():
         async with ungrouped(), asyncio.TaskGroup() as tasks:
+            origin = Origin(configs=settings.configs, policy=settings.policy)
+            sight = await see(origin.paths)
             # The child starts before gRPC is imported here: both take their time.
-            loading = tasks.create_task(_load_once(settings), name="load config")
+            first = tasks.create_task(read(origin, sight), name="first config")
             await asyncio.sleep(0)
             supervisor = _make_supervisor(settings)
             watched(supervisor)
             tasks.create_task(supervisor.run(), name="supervisor")
-            tasks.create_task(_load(settings, supervisor, loading, reload), name="config")
+            reloader = _make_reloader(settings, origin, supervisor, reload)
+            tasks.create_task(reloader.run(first), name="config")
 
 
 def _make_supervisor(settings: Settings) -> Supervisor:
@@ -136,51 +143,31 @@ def _make_supervisor(settings: Settings) -> Supervisor:
     )
 
 
-async def _load_once(settings: Settings) -> Loaded:
-    return await load_in_child(settings.configs, policy=settings.policy)
+def _make_reloader(
+    settings: Settings, origin: Origin, supervisor: Supervisor, hangup: asyncio.Event
+) -> Reloader:
+    from genericdp.reloading.reloader import Reloader
+
+    return Reloader(
+        origin,
+        put_in_force=partial(_put_in_force, supervisor, settings.node_name),
+        hangup=hangup,
+        state_dir=settings.state_dir,
+    )
 
 
-async def _load(
-    settings: Settings,
-    supervisor: Supervisor,
-    loading: asyncio.Task[Loaded],
-    reload: asyncio.Event,
-) -> None:
-    """Put the first good config in force; a bad one is told and tried again at SIGHUP (C10)."""
-    loaded = await loading
-    if loaded.policy_is_unusable:
-        # Nothing must ever run without the bounds that were asked for.
-        raise ConfigError(loaded.problems)
-    while not _is_usable(loaded):
-        log.error(
-            "the config cannot be used: nothing is served; correct it and send SIGHUP (%s)",
-            ", ".join(map(str, settings.configs)),
-        )
-        await reload.wait()
-        reload.clear()
-        loaded = await _load_once(settings)
-    for warning in loaded.warnings:
-        log.warning("%s", warning)
-    files = ", ".join(map(str, loaded.files))
-    count = len(loaded.resources)
-    log.info("config in force: %d resource%s (%s)", count, "" if count == 1 else "s", files)
-    _warn_if_none(loaded, settings.node_name)
-    supervisor.resources.value = loaded.resources
-    while True:
-        await reload.wait()
-        reload.clear()
-        log.warning("SIGHUP: a config is in force already; restart to read another one")
-
-
-def _warn_if_none(loaded: Loaded, node_name: str) -> None:
+def _put_in_force(supervisor: Supervisor, node_name: str, loaded: Loaded) -> None:
     # The model is imported by now: not before the child that loads the config has started.
     from genericdp.devices.nodes import why_none
+    from genericdp.planning import plan
 
+    running, is_first = supervisor.wanted, supervisor.resources.value is None
+    supervisor.resources.value = loaded.resources
+    todo = plan(supervisor.wanted, running)
+    changes = "" if is_first else f", {todo}"
+    files = ", ".join(map(str, loaded.files))
+    count = len(loaded.resources)
+    plural = "" if count == 1 else "s"
+    log.info("config in force: %d resource%s%s (%s)", count, plural, changes, files)
     if reason := why_none(loaded.resources, node_name):
         log.warning("nothing is served: %s", reason)
-
-
-def _is_usable(loaded: Loaded) -> bool:
-    for problem in loaded.problems:
-        log.error("%s", problem)
-    return not loaded.problems

@@ -47,7 +47,8 @@ _REMEDY = "; raise fs.inotify.max_user_instances and max_user_watches"
 class FolderWatch:
     """Calls ``changed`` on the loop when an entry of a watched folder comes, goes or changes.
 
-    ``entry`` is called before that with the path of each; None: it may be any.
+    ``entry`` is called before that with the path of each; None: it may be any. With ``contents``
+    an entry also changes when a file has been written and is closed.
 
     Where inotify cannot be had, or cannot watch all that was asked for, ``complete`` is False and
     the owner has to poll; the log says so once.
@@ -59,11 +60,13 @@ class FolderWatch:
         *,
         what: str,
         entry: Callable[[str | None], None] = lambda _: None,
+        contents: bool = False,
         open_inotify: Callable[[], INotify] = open_inotify,
     ) -> None:
         self._changed = changed
         self._entry = entry
         self._what = what
+        self._mask = _MASK | flags.CLOSE_WRITE if contents else _MASK
         self._watched: dict[str, int] = {}
         self._folders: dict[int, list[str]] = {}
         """The other way round: several may be one."""
@@ -90,7 +93,7 @@ class FolderWatch:
         for folder in folders:
             # Added again each time: a folder that was replaced gets another descriptor that way.
             try:
-                watched[folder] = self._inotify.add_watch(folder, _MASK)
+                watched[folder] = self._inotify.add_watch(folder, self._mask)
             except (FileNotFoundError, NotADirectoryError):
                 continue  # gone meanwhile: the watch of the folder above tells when it returns
             except OSError as error:

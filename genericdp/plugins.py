@@ -14,8 +14,8 @@ from genericdp.health.hooks import HookRunner
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.sockets import SocketNames
 from genericdp.listing import NO_LISTING, Listing, listing, relisted
-from genericdp.model import Preference
 from genericdp.observed import Observed, until
+from genericdp.planning import plan
 from genericdp.plugin import Plugin, Timing
 from genericdp.preferences import Preferences
 from genericdp.service import Service
@@ -30,36 +30,11 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.model import Resource
+    from genericdp.planning import Plan
 
 log = logging.getLogger(__name__)
 
 _FAREWELL_SECONDS = 1.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    """What has to be done, by resource name; what is in both is begun anew."""
-
-    stop: frozenset[str] = frozenset()
-    update: frozenset[str] = frozenset()
-    start: frozenset[str] = frozenset()
-
-
-def plan(wanted: Mapping[str, Resource], running: Mapping[str, Resource]) -> Plan:
-    """Compare what should be with what is."""
-    both = wanted.keys() & running.keys()
-    changed = {name for name in both if wanted[name] != running[name]}
-    # A kubelet asks for the options once for each registration (REG-7).
-    anew = {name for name in changed if _options(wanted[name]) != _options(running[name])}
-    return Plan(
-        stop=frozenset(running.keys() - wanted.keys() | anew),
-        update=frozenset(changed - anew),
-        start=frozenset(wanted.keys() - running.keys() | anew),
-    )
-
-
-def _options(resource: Resource) -> tuple[bool, bool]:
-    return resource.hooks.pre_start is not None, resource.prefer is not Preference.NONE
 
 
 @dataclass(slots=True)
@@ -100,6 +75,8 @@ class Plugins:
         self._timing = timing
         self._now = now
         self._running: dict[str, _Running] = {}
+        self._leaving: dict[str, asyncio.Task[None]] = {}
+        """The ends of those that are wanted no more."""
         self.found: Offers = {}
         """What the last pass found, whatever the probes say."""
         self._warned_ids: frozenset[str] = frozenset()
@@ -131,8 +108,7 @@ class Plugins:
             # What lives counts, not what was asked for last: a task that died is started again.
             self._running = {n: one for n, one in self._running.items() if not one.task.done()}
             todo = plan(wanted, {name: one.resource for name, one in self._running.items()})
-            if todo.stop:
-                await self._stop(todo.stop)
+            await self._stop(todo, tasks)
             for name in todo.update:
                 self._running[name].update(wanted[name])
             merged = self._merged(offers)
@@ -252,6 +228,8 @@ class Plugins:
         return _Running(resource=resource, service=service, plugin=plugin, task=task)
 
     async def _live(self, plugin: Plugin) -> None:
+        if leaving := self._leaving.get(plugin.resource):
+            await asyncio.wait([leaving])  # never two servers of one resource
         if (health := self._health.value) is not None:
             # So that a restart of the daemon makes nothing Unhealthy that is well.
             if not await health.first_round(plugin.resource):
@@ -261,15 +239,28 @@ class Plugins:
             self._judge_again_of(plugin.resource, self.offers.value[plugin.resource].offered)
         await plugin.run()
 
-    async def _stop(self, names: frozenset[str]) -> None:
-        """Send an empty list, so that the node shows 0 at once (KST-11), then end."""
-        leaving = [self._running.pop(name) for name in names]
-        for one in leaving:
-            one.service.set_offer(NOTHING)
-        await asyncio.sleep(_FAREWELL_SECONDS if any(o.plugin.active.value for o in leaving) else 0)
-        for one in leaving:
-            one.task.cancel()
-            await asyncio.wait([one.task])
+    async def _stop(self, todo: Plan, tasks: asyncio.TaskGroup) -> None:
+        """End plugins. What is gone for good says farewell, which holds up nothing else."""
+        for name in todo.stop:
+            leaving = self._running.pop(name)
+            if name in todo.anew:  # its devices stay, so the node need not show 0 meanwhile
+                await _end(leaving)
+                continue
             if self._health.value is not None:
-                self._health.value.forget(one.resource.name)
-            log.info("stopped", extra={"resource": one.resource.name})
+                self._health.value.forget(name)
+            leaving.service.set_offer(NOTHING)
+            self._leaving[name] = tasks.create_task(self._farewell(leaving), name=f"end {name}")
+
+    async def _farewell(self, leaving: _Running) -> None:
+        """Let the empty list arrive, so that the node shows 0 at once (KST-11), then end."""
+        if leaving.plugin.active.value:
+            await asyncio.sleep(_FAREWELL_SECONDS)
+        await _end(leaving)
+        name = leaving.resource.name
+        del self._leaving[name]
+        log.info("stopped", extra={"resource": name})
+
+
+async def _end(leaving: _Running) -> None:
+    leaving.task.cancel()
+    await asyncio.wait([leaving.task])

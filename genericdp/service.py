@@ -220,17 +220,17 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
 
     What a policy allows is asked again, too: links may lead elsewhere by now.
     """
-    find = Looker(root).examine
+    looker = Looker(root)
     for device in devices:
         places = {node.host_path: node.identity for node in device.nodes}
         if not places:
             places = {one.path: one.identity for one in device.members}
         for path, identity in (places or {device.path: device.identity}).items():
-            same = is_same(root, path, identity)
+            same = is_same(root, path, identity, looker)
             if same is None:
                 return f"device {device.id}: {path} does not exist"
             if not same:
                 return f"device {device.id}: {path} is another device than the one on offer"
-        if refusal := why_refused(device, find):
+        if refusal := why_refused(device, looker.examine):
             return f"device {device.id}: {refusal}"
     return ""

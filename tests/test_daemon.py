@@ -134,33 +134,20 @@ async def test_the_call_back_of_the_kubelet_is_answered_during_register(place: P
 async def test_a_config_it_cannot_use_keeps_it_waiting_for_the_first_good_one(
     place: Place, config: str | None, why: str
 ) -> None:
-    """C10: it stays up, says why, serves nothing, and takes the first good one at SIGHUP.
+    """C10: it stays up, says why, serves nothing, and takes the first good one by itself.
 
-    Brought back by raising ConfigError in ``daemon._load``.
+    Brought back by ``raise ConfigError(self.state.value.problems)`` in ``Reloader._tell_refused``.
     """
     if config is not None:
         place.config.write_text(config)
     async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
         await daemon.says(why)
-        await daemon.says("nothing is served; correct it and send SIGHUP")
+        await daemon.says("nothing is served until it is corrected")
         assert not kubelet.observed.registrations
         place.config.write_text(GOOD)
-        daemon.process.send_signal(signal.SIGHUP)
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1, 10)
         daemon.process.send_signal(signal.SIGTERM)
         assert await daemon.ends() == 0
-
-
-async def test_a_hangup_while_a_good_config_is_in_force_is_only_told(place: Place) -> None:
-    place.config.write_text(GOOD)
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
-        await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1, 10)
-        await daemon.says("registered")
-        place.config.write_text(BAD)
-        daemon.process.send_signal(signal.SIGHUP)
-        await daemon.says("a config is in force already")
-        assert kubelet.capacity("example.com/serial") == 1
-        assert kubelet.observed.registrations["example.com/serial"] == 1
 
 
 async def test_a_config_for_other_nodes_is_told(place: Place) -> None:

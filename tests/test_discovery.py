@@ -13,35 +13,19 @@ from genericdp.discovery import Discoverer, discover
 from genericdp.host.devicefiles import Looker
 from tests.devices.making import healthy, inject, nodes, refusals, resource, unhealthy
 from tests.fixtures.make_tree import Tree, add_adapter, serial_node
+from tests.looking import INPUT, SERIAL, look
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from genericdp.devices.inventory import Look
-    from genericdp.devices.offers import Offer
-    from genericdp.discovery import Discovery
     from genericdp.host.root import Root
-    from genericdp.model import Resource
-
-SERIAL = resource("serial", "/dev/ttyUSB*")
-INPUT = resource("input", "/dev/input/*")
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     return serial_node(tmp_path)
-
-
-def look(
-    tree: Tree,
-    *resources: Resource,
-    previous: Mapping[str, Offer] | None = None,
-    now: float = 0.0,
-) -> Discovery:
-    return discover(
-        resources, Looker(tree.root).look, node_name="n", previous=previous or {}, now=now
-    )
 
 
 def test_a_pass_finds_the_devices_of_every_resource(tree: Tree) -> None:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker
 from genericdp.inotify import FolderWatch
 from tests.devices.making import healthy, resource
 from tests.fixtures.make_tree import Tree, serial_node
+from tests.looking import look
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,24 +21,10 @@ if TYPE_CHECKING:
     from genericdp.discovery import Discovery
     from genericdp.model import Resource
 
-SERIAL = resource("serial", "/dev/ttyUSB*")
-INPUT = resource("input", "/dev/input/*")
-
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     return serial_node(tmp_path)
-
-
-def look(
-    tree: Tree,
-    *resources: Resource,
-    previous: Mapping[str, Offer] | None = None,
-    now: float = 0.0,
-) -> Discovery:
-    return discover(
-        resources, Looker(tree.root).look, node_name="n", previous=previous or {}, now=now
-    )
 
 
 class Follower:

@@ -13,7 +13,6 @@ from genericdp.errors import UnusableDeviceError
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Command, FileCheck, Hook, Hooks, Preference, Probe, Resource
 from genericdp.observed import until
-from genericdp.plugins import Plan, plan
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from genericdp.template import parse
@@ -22,54 +21,6 @@ from tests.world import World, resource, serial
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
-
-A, B, C = (resource(f"example.com/{letter}", "/dev/null") for letter in "abc")
-
-
-UNASKED = replace(A, prefer=Preference.NONE)
-PACKED = replace(B, prefer=Preference.PACKED)
-HOOKED = replace(A, hooks=Hooks(pre_start=Hook(command=Command(argv=(parse("/bin/true"),)))))
-
-
-@pytest.mark.parametrize(
-    ("wanted", "running", "expected"),
-    [
-        pytest.param({}, {}, Plan(), id="nothing-wanted-nothing-runs"),
-        pytest.param({"a": A}, {}, Plan(start=frozenset("a")), id="new-ones-start"),
-        pytest.param({}, {"a": A}, Plan(stop=frozenset("a")), id="gone-ones-stop"),
-        pytest.param({"a": A}, {"a": A}, Plan(), id="equal-ones-stay"),
-        pytest.param({"a": B}, {"a": A}, Plan(update=frozenset("a")), id="changed-ones-change"),
-        pytest.param(
-            {"a": A, "b": C, "c": C},
-            {"b": B, "d": A, "c": C},
-            Plan(stop=frozenset("d"), update=frozenset("b"), start=frozenset("a")),
-            id="all-at-once",
-        ),
-        pytest.param(
-            {"a": HOOKED},
-            {"a": A},
-            Plan(stop=frozenset("a"), start=frozenset("a")),
-            id="other-options-begin-anew",  # REG-7
-        ),
-        pytest.param(
-            {"a": A, "b": PACKED},
-            {"a": UNASKED, "b": B},
-            Plan(stop=frozenset("a"), start=frozenset("a"), update=frozenset("b")),
-            id="a-kubelet-asks-for-preferred-devices-or-does-not",  # REG-7
-        ),
-    ],
-)
-def test_a_plan_compares_what_should_be_with_what_is(
-    wanted: dict[str, object], running: dict[str, object], expected: Plan
-) -> None:
-    assert plan(wanted, running) == expected  # type: ignore[arg-type]
-
-
-def test_the_place_in_the_config_is_no_change() -> None:
-    """A comment added above a resource must not restart it."""
-    moved = replace(A, place=replace(A.place, line=99))
-    assert plan({"a": moved}, {"a": A}) == Plan()
-
 
 NAME = "example.com/serial"
 

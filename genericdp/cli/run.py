@@ -37,6 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path(KUBELET_FOLDER),
         help=f"the folder of kubelet.sock (default: {KUBELET_FOLDER})",
     )
+    parser.add_argument(
+        "--state-dir",
+        metavar="DIR",
+        type=path_of,
+        default=None,
+        help="keep the last good config here, and serve it when at a start the config is bad",
+    )
     add_host(parser)
     add_logging(parser)
 
@@ -55,6 +62,7 @@ def execute(arguments: argparse.Namespace) -> int:
             kubelet_folder=arguments.kubelet_dir.absolute(),
             root=arguments.root,
             node_name=node_name_of(arguments),
+            state_dir=arguments.state_dir,
         )
     )
     return 0

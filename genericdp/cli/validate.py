@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from genericdp.cli.loading import load_in_time, read_stdin
-from genericdp.cli.options import add_output, add_policy, config_of
+from genericdp.cli.options import add_host, add_output, add_policy, config_of
+from genericdp.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -16,15 +17,16 @@ if TYPE_CHECKING:
     from genericdp.config.loaded import Loaded
     from genericdp.errors import Problem
 
-SUMMARY = "say what is wrong with configs; exit 2 if anything is"
+SUMMARY = "say what is wrong with configs, or what a reload would do; exit 2 if anything is wrong"
 EXAMPLE = (
     "  genericdp validate examples/configs/*.yaml\n"
-    "  genericdp validate -o json /etc/genericdp        # a folder is one config"
+    "  genericdp validate -o json /etc/genericdp        # a folder is one config\n"
+    "  genericdp validate --diff /etc/genericdp new.yaml    # what a running daemon would do"
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the paths and ``-o``."""
+    """Declare the flags."""
     parser.add_argument(
         "paths",
         metavar="PATH",
@@ -34,13 +36,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " stdin",
     )
     add_policy(parser)
+    parser.add_argument(
+        "--diff",
+        action="store_true",
+        help="take exactly two configs, OLD and NEW, and say what a daemon that goes from one to"
+        " the other does on this machine: the resources that are added, removed or changed (which"
+        " keys; in place, or registered anew and why), and the devices that appear, go or change"
+        " their id; exit 0 also where they differ, 2 where one of them cannot be used",
+    )
+    add_host(parser)
     add_output(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Load each config and print what there is to say."""
     stdin = read_stdin(arguments.paths)
+    if arguments.diff and len(arguments.paths) != 2:
+        raise UsageError(f"--diff takes two configs, OLD and NEW, not {len(arguments.paths)}")
     configs = [load_in_time([path], stdin, policy=arguments.policy) for path in arguments.paths]
+    if arguments.diff and not any(config.problems for config in configs):
+        # Needs what the daemon needs, which takes its time to import.
+        from genericdp.cli.differing import print_difference
+
+        print_difference(arguments, *configs)
+        return 0
     print(_as_json(configs) if arguments.output == "json" else _as_text(configs))
     return 2 if any(config.problems for config in configs) else 0
 

@@ -81,7 +81,7 @@ def _loaded(paths: Sequence[Path], child: Process, output: bytes, complaint: byt
 
         try:
             return decode(output)
-        except (ValueError, KeyError, TypeError):
+        except ValueError:
             return _failed(paths, "the config could not be loaded: it is too much")
     code = child.returncode or 0
     how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"failed with code {code}"

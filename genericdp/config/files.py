@@ -50,12 +50,14 @@ def sources(
     """
     found: list[Source] = []
     problems: list[Problem] = []
+    versions = _Versions()
     for path in paths:
         if stdin is not None and path == STDIN:
             found.append(Source(name="<stdin>", path=path, text=stdin))
             continue
         try:
-            found += _in_folder(path) if path.is_dir() else [Source(name=shown(path), path=path)]
+            files = _in_folder(path) if path.is_dir() else [path]
+            found += [Source(name=shown(one), path=versions.file(one)) for one in files]
         except _UnusableError as error:
             problems.append(unusable(path, str(error)))
         except OSError as error:
@@ -63,23 +65,35 @@ def sources(
     return found, problems
 
 
-def _in_folder(folder: Path) -> list[Source]:
-    # A ConfigMap mount swaps this link: followed once, all files are of one version.
-    data = folder / _DATA_LINK
-    version = data.resolve() if data.is_symlink() else None
-    found = []
-    for name in sorted(entry.name for entry in folder.iterdir()):
-        if name.startswith(".") or not name.endswith(SUFFIXES):
-            continue
-        path = folder / name
-        if version is not None and path.is_symlink():
-            target = path.readlink()
-            if target.parts[:1] == (_DATA_LINK,):
-                path = version.joinpath(*target.parts[1:])
-        found.append(Source(name=shown(folder / name), path=path))
+def _in_folder(folder: Path) -> list[Path]:
+    names = sorted(entry.name for entry in folder.iterdir())
+    found = [
+        folder / name for name in names if not name.startswith(".") and name.endswith(SUFFIXES)
+    ]
     if not found:
         raise _UnusableError("the folder holds no config: no *.yaml or *.yml that is not hidden")
     return found
+
+
+class _Versions:
+    """Follows each folder's ``..data`` once: a ConfigMap mount swaps it, and all files of one pass
+    are to be of one version.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Path, Path | None] = {}
+
+    def file(self, path: Path) -> Path:
+        """Give where a file of a mount really lies; any other file as it is."""
+        folder = path.parent
+        if folder not in self._known:
+            data = folder / _DATA_LINK
+            self._known[folder] = data.resolve() if data.is_symlink() else None
+        version = self._known[folder]
+        if version is None or not path.is_symlink():
+            return path
+        target = path.readlink()
+        return version.joinpath(*target.parts[1:]) if target.parts[:1] == (_DATA_LINK,) else path
 
 
 def content(source: Source) -> bytes | Problem:

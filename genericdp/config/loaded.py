@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,3 +31,5 @@ class Loaded:
     """What bounds the resources; each of them carries it."""
     policy_is_unusable: bool = False
     """Whether a policy was asked for and there is none: its problems are among the problems."""
+    wire: bytes = field(default=b"", compare=False, repr=False)
+    """What it was decoded from, where another process has loaded it."""

@@ -42,7 +42,14 @@ def encode(loaded: Loaded, documents: Sequence[Listed]) -> bytes:
 
 
 def decode(text: bytes) -> Loaded:
-    """Give what was encoded, with the resources built; raises ValueError or KeyError."""
+    """Give what was encoded, with the resources built; raises ValueError for anything else."""
+    try:
+        return _decoded(text)
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"it is no encoded config: {error}") from error
+
+
+def _decoded(text: bytes) -> Loaded:
     message = json.loads(text)
     policy = message["policy"] and from_plain(message["policy"])
     resources = tuple(
@@ -60,4 +67,5 @@ def decode(text: bytes) -> Loaded:
         digest=message["digest"],
         policy=policy,
         policy_is_unusable=message["policyIsUnusable"],
+        wire=text,
     )

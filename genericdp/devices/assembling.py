@@ -150,14 +150,24 @@ def _offer(
     return before if offer == before and list(kept) == list(before.offered) else offer
 
 
+def _not_existing(device: Device, inventory: Inventory) -> str:
+    paths = [one.path for one in device.members if inventory.file(one.path) is None]
+    if len(paths) < 2:
+        return f"{device.path} does not exist"
+    return f"{', '.join(paths[:-1])} and {paths[-1]} do not exist"
+
+
 def _lacking(resource: Resource, matches: Matches) -> Callable[[Device], str]:
     """Have it said which members a group has lost, if some are still there."""
 
+    @cache  # mostly nothing is gone, and nobody asks
+    def matched() -> frozenset[str]:
+        return frozenset(candidate.key for candidate in matches.members[resource.name])
+
     def lacking(device: Device) -> str:
-        matched = {candidate.key for candidate in matches.members[resource.name]}
-        if matched.isdisjoint(device.keys):
+        if matched().isdisjoint(device.keys):
             return ""
-        gone = [one.path for one in device.members if one.key not in matched]
+        gone = [one.path for one in device.members if one.key not in matched()]
         return "".join(f"{path} is missing; " for path in gone)
 
     return lacking
@@ -175,12 +185,13 @@ def _why_gone(
 
     def reason(device: Device) -> str:
         if device.key in reasons():
-            return f"{lacking(device)}{device.path}: {reasons()[device.key]}"
+            about = "" if device.members else f"{device.path}: "
+            return f"{lacking(device)}{about}{reasons()[device.key]}"
         if hanging := _hidden_by(resource, device, inventory):
             return f"looking at {hanging} does not end"
         found = inventory.file(device.path)
         if found is None:
-            return f"{device.path} does not exist"
+            return _not_existing(device, inventory)
         if found.key != device.keys[0]:
             return f"{device.path} is something else now"
         return f"{device.path} is no longer matched"

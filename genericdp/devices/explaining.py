@@ -150,10 +150,9 @@ def _related(verdict: Verdict, asked: Asked, one: Pass, offer: Offer) -> Verdict
     above = one.above(asked.candidate)
     keys = {candidate.key: candidate for candidate in above}
     offered = {
-        device_id: _named(keys[key])
+        device_id: " and ".join(_named(keys[key]) for key in its)
         for device_id, listed in offer.offered.items()
-        for key in listed.device.keys
-        if key in keys
+        if (its := [key for key in listed.device.keys if key in keys])
     }
     if offered:
         texts = [f"{what} as {device_id}" for device_id, what in offered.items()]

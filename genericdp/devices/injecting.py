@@ -32,6 +32,7 @@ from genericdp.devices.requesting import (
     requested_nodes,
 )
 from genericdp.devices.vfio import why_not_bound
+from genericdp.glob import unescape
 from genericdp.model import TopologyMode
 from genericdp.template import Template, UnusableValueError, bind, expand
 
@@ -185,7 +186,8 @@ def complete(
     requested = any(part.requests for part in draft.parts)
     if requested and not nodes and not missing:
         return refusal(resource, group, "all nodes of inject.devices are optional and absent")
-    if reason := why_not_bound(nodes, inventory.facts):
+    wanted = (unescape(one.glob) for part in draft.parts for one in part.requests)
+    if reason := why_not_bound(nodes, inventory.facts, wanted):
         return refusal(resource, group, reason)
     try:
         device = _device(draft, nodes, missing, inventory)

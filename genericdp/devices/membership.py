@@ -108,7 +108,6 @@ def _waiting(resource: str, device: Device) -> NotOffered:
         resource=resource,
         path=device.path,
         key=device.key,
-        reason=f"it has just appeared: other members of its group may come within"
-        f" {GROUP_SECONDS:g} s",
+        reason=f"its group has just changed: other members may come within {GROUP_SECONDS:g} s",
         members=device.keys,
     )

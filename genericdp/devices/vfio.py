@@ -33,13 +33,17 @@ def functions_of(group: str, facts: Facts) -> tuple[SysDevice, ...]:
     return tuple(one for one in found if one is not None and not _is_bridge(one, facts))
 
 
-def why_not_bound(nodes: Iterable[Node], facts: Facts) -> str:
+def why_not_bound(nodes: Iterable[Node], facts: Facts, wanted: Iterable[str] = ()) -> str:
     """Say which PCI function keeps VFIO from giving away a group whose node is among these.
 
     Empty if every function of it, but for bridges, is bound to a driver of VFIO. A container
     could not open the group otherwise, and the host would go on using its other functions.
+    ``wanted`` are paths of nodes that may not exist.
     """
-    for group in dict.fromkeys(filter(None, (_group_of(node, facts) for node in nodes))):
+    groups = [_group_of(node, facts) for node in nodes]
+    # Before all is bound there is no node yet: why not is what a person has to know.
+    groups += (_group_of_path(path) for path in wanted)
+    for group in dict.fromkeys(filter(None, groups)):
         for function in functions_of(group, facts):
             if function.subsystem == "pci" and not function.driver.startswith("vfio"):
                 driver = f"the driver {function.driver}" if function.driver else "no driver"
@@ -56,7 +60,11 @@ def _group_of(node: Node, facts: Facts) -> str | None:
     device = None if syspath is None else facts.device(syspath)
     if device is not None:
         return group_number(device.name) if device.subsystem == "vfio" else None
-    folder, _, name = node.host_path.rpartition("/")
+    return _group_of_path(node.host_path)
+
+
+def _group_of_path(path: str) -> str | None:
+    folder, _, name = path.rpartition("/")
     return group_number(name) if folder == _FOLDER else None
 
 

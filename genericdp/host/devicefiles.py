@@ -260,10 +260,11 @@ def _name_trouble(path: str) -> str:
     return "its name holds a control character" if control else ""
 
 
-def is_same(root: Root, path: str, identity: Identity) -> bool | None:
+def is_same(root: Root, path: str, identity: Identity, looker: Looker | None = None) -> bool | None:
     """Say whether a path still leads to this very device, as it may; None if it leads nowhere.
 
-    Asked at each allocation (D4, D5), because any link on the way may have been turned.
+    Asked at each allocation (D4, D5), because any link on the way may have been turned. Who asks
+    about several gives the ``looker``: of a copied tree it has to read which files are nodes.
     """
-    found = Looker(root).examine(path)
+    found = (looker or Looker(root)).examine(path)
     return None if found is None else found.identity == identity and not found.trouble

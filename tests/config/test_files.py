@@ -10,6 +10,7 @@ import pytest
 from genericdp.config import files
 from genericdp.config.files import MAX_BYTES, Source, content, shown, sources
 from genericdp.errors import Problem
+from tests.reloading.configs import ConfigMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +67,16 @@ def test_a_config_map_is_read_as_of_one_version(tmp_path: Path) -> None:
     assert [content(source) for source in found] == [b"1", b"1"]
     assert [source.name for source in found] == [str(tmp_path / n) for n in ("a.yaml", "b.yaml")]
     assert [content(source) for source in sources([tmp_path])[0]] == [b"2", b"2"]
+
+
+def test_files_that_are_named_one_by_one_are_of_one_version_too(tmp_path: Path) -> None:
+    """Comes back if ``_Versions.file`` follows ``..data`` for each file: ``if True:``."""
+    volume = ConfigMap(tmp_path / "v", {"a.yaml": "1", "b.yaml": "1"})
+    versions = files._Versions()
+    first = versions.file(volume.folder / "a.yaml")
+    volume.update({"a.yaml": "2", "b.yaml": "2"})
+    assert versions.file(volume.folder / "b.yaml").parent == first.parent
+    assert files._Versions().file(volume.folder / "b.yaml").read_text() == "2"
 
 
 def test_a_config_that_is_removed_while_it_is_read_is_a_problem(tmp_path: Path) -> None:

@@ -21,57 +21,14 @@ from tests.devices.making import (
     plain,
     refusals,
     resource,
-    unhealthy,
 )
+from tests.devices.sound import CAPTURES, CONTROLS, given_for, paths, sound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from genericdp.devices.device import ContainerEdits
     from genericdp.devices.inventory import FoundFile
     from genericdp.devices.offers import Offer
-    from genericdp.model import Inject, Resource
-
-CARD = ValueSource(
-    kind=ValueKind.TEXT, source=parse("$(device.path)"), regex=r"(?:controlC|pcmC)(\d+)"
-)
-CONTROLS = [node(f"/dev/snd/controlC{n}", (116, n)) for n in (0, 1, 2, 10)]
-CAPTURES = [node(f"/dev/snd/pcmC{n}D0c", (116, 100 + n)) for n in (0, 2, 10)]
-
-
-def sound(
-    *,
-    needs: int | str | None = None,
-    given: Inject | None = None,
-    id: str | None = None,  # noqa: A002  # the key's name
-    replicas: int = 1,
-    forget_after_seconds: int = 300,
-) -> Resource:
-    """A sound card: its control node with its capture nodes."""
-    return resource(
-        "sound",
-        "/dev/snd/controlC*",
-        "/dev/snd/pcmC*",
-        id=id,
-        values={"card": CARD},
-        group_by=parse("card$(value.card)"),
-        group_needs=needs,
-        given=given,
-        replicas=replicas,
-        forget_after_seconds=forget_after_seconds,
-    )
-
-
-def given_for(device_id: str, one: Resource, files: Iterable[FoundFile]) -> ContainerEdits:
-    """What a container gets for a device."""
-    offers = decide([one], files)
-    assert refusals(offers, "sound") == {}
-    return edits([offers[one.name].offered[device_id].device])
-
-
-def paths(answer: ContainerEdits) -> list[str]:
-    """The nodes of an answer."""
-    return [one.host_path for one in answer.devices]
 
 
 def test_nodes_are_paired_by_a_text_of_theirs_never_by_their_index() -> None:
@@ -266,47 +223,3 @@ def test_any_candidates_in_any_order_give_the_same_devices_ids_and_answers(
     sizes = {group: sum(other == group for _, other in numbers) for _, group in numbers}
     offered = healthy(decide([one], files), "sound")
     assert offered == sorted(group for group, size in sizes.items() if size >= (needs or 1))
-
-
-def test_a_lost_member_makes_the_device_unhealthy_until_it_is_forgotten_or_back() -> None:
-    one = sound(forget_after_seconds=300)
-    pair = [CONTROLS[0], CAPTURES[0]]
-    before = decide([one], pair)
-    lost = decide([one], pair[:1], before, now=10.0)
-    assert unhealthy(lost, "sound") == {"card0": "/dev/snd/pcmC0D0c is missing"}
-    assert unhealthy(decide([one], pair[:1], lost, now=309.9), "sound") != {}
-    back = decide([one], pair, lost, now=11.0)
-    assert (healthy(back, "sound"), unhealthy(back, "sound")) == (["card0"], {})
-    forgotten = decide([one], pair[:1], lost, now=310.0)
-    assert healthy(forgotten, "sound") == ["card0"]
-    assert paths(edits([forgotten[one.name].offered["card0"].device])) == ["/dev/snd/controlC0"]
-    assert healthy(decide([one], pair[:1], forgotten, now=900.0), "sound") == ["card0"]
-
-
-@pytest.mark.parametrize("needs", [1, 2])
-def test_where_group_needs_still_holds_it_goes_on_without_a_lost_member(needs: int) -> None:
-    several = [CONTROLS[0], CAPTURES[0], node("/dev/snd/pcmC0D1c", (116, 150))]
-    before = decide([sound(needs=needs)], several)
-    offers = decide([sound(needs=needs)], several[:2], before, now=1.0)
-    assert healthy(offers, "sound") == ["card0"]
-    device = offers["example.com/sound"].offered["card0"].device
-    assert paths(edits([device])) == ["/dev/snd/controlC0", "/dev/snd/pcmC0D0c"]
-
-
-def test_where_group_needs_holds_no_longer_the_device_is_unhealthy_and_says_why() -> None:
-    before = decide([sound(needs="each")], [CONTROLS[0], CAPTURES[0]])
-    offers = decide([sound(needs="each")], CONTROLS[:1], before, now=1.0)
-    assert unhealthy(offers, "sound") == {
-        "card0": "/dev/snd/pcmC0D0c is missing; /dev/snd/controlC0: its group 'card0' has members"
-        " of 1 of 2 entries: 1 missing, match[1] (groupNeeds: each)"
-    }
-    gone = decide([sound(needs="each")], [], offers, now=2.0)
-    assert unhealthy(gone, "sound") == {"card0": "/dev/snd/controlC0 does not exist"}
-
-
-def test_a_new_member_joins_a_device_on_offer_at_once() -> None:
-    before = decide([sound()], CONTROLS[:1])
-    offers = decide([sound()], [CONTROLS[0], CAPTURES[0]], before, now=1.0)
-    device = offers["example.com/sound"].offered["card0"].device
-    assert healthy(offers, "sound") == ["card0"]
-    assert paths(edits([device])) == ["/dev/snd/controlC0", "/dev/snd/pcmC0D0c"]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from genericdp.devices.allocation import edits
 from genericdp.devices.device import Member
 from genericdp.devices.inventory import Identity
 from genericdp.devices.membership import missing
 from genericdp.devices.offers import next_change
 from genericdp.template import parse
 from tests.devices.making import decide, healthy, node, refusals, resource, unhealthy
+from tests.devices.sound import CAPTURES, CONTROLS, paths, sound
 
-WAITING = "it has just appeared: other members of its group may come within 0.3 s"
+WAITING = "its group has just changed: other members may come within 0.3 s"
 VIDEO = resource("video", "/dev/video*", group_by=parse("cam"), forget_after_seconds=300)
 CAM = [node(f"/dev/video{n}", (81, n)) for n in range(4)]
 
@@ -74,9 +76,55 @@ def test_a_group_that_returns_waits_for_its_members_and_is_not_taken_for_half_of
     offers = decide([VIDEO], CAM[:2])
     offers = decide([VIDEO], [], offers, now=10.0)
     offers = decide([VIDEO], CAM[:1], offers, now=11.0)
-    assert unhealthy(offers, "video") == {"cam": f"/dev/video1 is missing; /dev/video0: {WAITING}"}
+    assert unhealthy(offers, "video") == {"cam": f"/dev/video1 is missing; {WAITING}"}
     offers = decide([VIDEO], CAM[:1], offers, now=11.4)
     assert unhealthy(offers, "video") == {"cam": "/dev/video1 is missing"}
     assert next_change(offers[VIDEO.name], 300) == 310.0
     offers = decide([VIDEO], CAM[:2], offers, now=12.0)
     assert healthy(offers, "video") == ["cam"]
+
+
+def test_a_lost_member_makes_the_device_unhealthy_until_it_is_forgotten_or_back() -> None:
+    one = sound(forget_after_seconds=300)
+    pair = [CONTROLS[0], CAPTURES[0]]
+    before = decide([one], pair)
+    lost = decide([one], pair[:1], before, now=10.0)
+    assert unhealthy(lost, "sound") == {"card0": "/dev/snd/pcmC0D0c is missing"}
+    assert unhealthy(decide([one], pair[:1], lost, now=309.9), "sound") != {}
+    back = decide([one], pair, lost, now=11.0)
+    assert (healthy(back, "sound"), unhealthy(back, "sound")) == (["card0"], {})
+    forgotten = decide([one], pair[:1], lost, now=310.0)
+    assert healthy(forgotten, "sound") == ["card0"]
+    assert paths(edits([forgotten[one.name].offered["card0"].device])) == ["/dev/snd/controlC0"]
+    assert healthy(decide([one], pair[:1], forgotten, now=900.0), "sound") == ["card0"]
+
+
+@pytest.mark.parametrize("needs", [1, 2])
+def test_where_group_needs_still_holds_it_goes_on_without_a_lost_member(needs: int) -> None:
+    several = [CONTROLS[0], CAPTURES[0], node("/dev/snd/pcmC0D1c", (116, 150))]
+    before = decide([sound(needs=needs)], several)
+    offers = decide([sound(needs=needs)], several[:2], before, now=1.0)
+    assert healthy(offers, "sound") == ["card0"]
+    device = offers["example.com/sound"].offered["card0"].device
+    assert paths(edits([device])) == ["/dev/snd/controlC0", "/dev/snd/pcmC0D0c"]
+
+
+def test_where_group_needs_holds_no_longer_the_device_is_unhealthy_and_says_why() -> None:
+    before = decide([sound(needs="each")], [CONTROLS[0], CAPTURES[0]])
+    offers = decide([sound(needs="each")], CONTROLS[:1], before, now=1.0)
+    assert unhealthy(offers, "sound") == {
+        "card0": "/dev/snd/pcmC0D0c is missing; its group 'card0' has members of 1 of 2 entries:"
+        " 1 missing, match[1] (groupNeeds: each)"
+    }
+    gone = decide([sound(needs="each")], [], offers, now=2.0)
+    assert unhealthy(gone, "sound") == {
+        "card0": "/dev/snd/controlC0 and /dev/snd/pcmC0D0c do not exist"
+    }
+
+
+def test_a_new_member_joins_a_device_on_offer_at_once() -> None:
+    before = decide([sound()], CONTROLS[:1])
+    offers = decide([sound()], [CONTROLS[0], CAPTURES[0]], before, now=1.0)
+    device = offers["example.com/sound"].offered["card0"].device
+    assert healthy(offers, "sound") == ["card0"]
+    assert paths(edits([device])) == ["/dev/snd/controlC0", "/dev/snd/pcmC0D0c"]

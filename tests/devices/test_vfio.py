@@ -126,6 +126,21 @@ def test_a_group_is_offered_only_if_all_its_functions_are_bound(
     assert refused == {f"0000:01:00.1 of IOMMU group 11 has {told}, all of the group need vfio-pci"}
 
 
+def test_what_is_not_bound_is_told_where_there_is_no_node_for_that_reason(
+    machine: Machine, tmp_path: Path
+) -> None:
+    """A card on its own driver has no node of VFIO yet.
+
+    Comes back if ``wanted`` is left out of the call in ``injecting.complete``.
+    """
+    machine.bind(f"{CARD}.0", "nvidia")
+    machine.tree.remove("dev/vfio/11")
+    offer = machine.offer(config(tmp_path, "pci"))
+    assert len(offer.offered) == 1
+    reasons = {one.reason for one in offer.not_offered}
+    assert any("0000:01:00.0 of IOMMU group 11 has the driver nvidia" in one for one in reasons)
+
+
 def test_any_driver_of_vfio_will_do(machine: Machine, tmp_path: Path) -> None:
     machine.bind(f"{CARD}.0", "vfio_pci_custom")
     assert len(machine.offer(config(tmp_path, "path")).offered) == 2

@@ -1,0 +1,114 @@
+"""The last good config, kept on disk for a start at which the one on disk is bad."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genericdp import __version__
+from genericdp.config.child import MAX_OUTPUT
+from genericdp.config.wire import decode
+
+if TYPE_CHECKING:
+    from genericdp.config.loaded import Loaded
+
+NAME = "last-good.json"
+_TEMPORARY = ".last-good-"
+_LEFT_SECONDS = 60.0
+"""A temporary file that is older is left over from a crash."""
+_KIND = "genericdp last good config"
+
+
+class UnusableStateError(Exception):
+    """What lies in the folder cannot be used; its text says why."""
+
+
+def store(folder: Path, loaded: Loaded) -> None:
+    """Keep a config that has come from a child; raises OSError. What was kept is replaced whole."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _remove_leftovers(folder)
+    descriptor, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)  # 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_head(loaded.wire) + loaded.wire)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(folder / NAME)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+    _sync(folder)
+
+
+def _head(text: bytes) -> bytes:
+    """Give a first line that tells what follows, by whom, and whether it is whole."""
+    head = {"kind": _KIND, "version": __version__, "sha256": hashlib.sha256(text).hexdigest()}
+    return json.dumps(head).encode() + b"\n"
+
+
+def _sync(folder: Path) -> None:
+    """Let the new name outlive a power failure, too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    for path in folder.glob(f"{_TEMPORARY}*"):
+        with suppress(OSError):
+            if time.time() - path.lstat().st_mtime > _LEFT_SECONDS:
+                path.unlink()
+
+
+def recall(folder: Path) -> Loaded | None:
+    """Give what was kept, None if there is nothing; raises UnusableStateError."""
+    path = folder / NAME
+    try:
+        content = _read(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UnusableStateError(f"{path} cannot be read: {error.strerror}") from error
+    head, newline, text = content.partition(b"\n")
+    kept = _fields(head)
+    if not newline or kept.get("kind") != _KIND:
+        raise UnusableStateError(f"{path} is nothing that genericdp has written")
+    if kept.get("version") != __version__:
+        raise UnusableStateError(
+            f"{path} is of version {kept.get('version')!r}, this is {__version__}"
+        )
+    if head + newline != _head(text):
+        raise UnusableStateError(f"{path} is damaged")
+    try:
+        return decode(text)
+    except ValueError as error:
+        raise UnusableStateError(f"{path} is damaged: {error}") from error
+
+
+def _fields(head: bytes) -> dict[str, object]:
+    try:
+        fields = json.loads(head)
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _read(path: Path) -> bytes:
+    """Read a file that only we, or root, can have written; raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        trusted = status.st_uid in {0, os.geteuid()} and not status.st_mode & 0o022
+        if not stat.S_ISREG(status.st_mode) or not trusted:
+            raise PermissionError(0, "others may have written it")
+        return file.read(MAX_OUTPUT + 4096)

@@ -1,0 +1,252 @@
+"""Follows the config on disk: whatever happens to its files, a good one is put in force."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from genericdp.config.child import load_in_child
+from genericdp.config.state import ConfigState
+from genericdp.host.workers import in_worker
+from genericdp.inotify import FolderWatch, open_inotify
+from genericdp.observed import Observed, until
+from genericdp.reloading.deciding import Verdict, decide, in_force
+from genericdp.reloading.mounts import pinned_here
+from genericdp.reloading.reading import read, see
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from inotify_simple import INotify
+
+    from genericdp.config.loaded import Loaded
+    from genericdp.reloading.reading import Load, Origin, Reading
+    from genericdp.reloading.sight import Sight
+
+log = logging.getLogger(__name__)
+
+_MOST_LOOKS = 5
+"""Before watching folders that are always others is given up until the next change."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pace:
+    """How soon and how often the config is looked at, in seconds."""
+
+    settle: float = 0.2
+    """Without a change, before the config is read: what is written together is read together."""
+    longest: float = 2.0
+    """After the first change, whatever else goes on."""
+    poll: float = 2.0
+    """Where inotify cannot be had."""
+    net: float = 30.0
+    """For what inotify does not tell of: a network's filesystem, a mount from elsewhere."""
+    retry: float = 5.0
+    """After a reading that failed for no reason that the config's files would show; then twice as
+    long, and so on."""
+    last_retry: float = 300.0
+    """As long as a config is refused, it is read again so often: a disk may have recovered."""
+
+
+class Reloader:
+    """Puts the config in force, and each good one after it; ``state`` says how things stand."""
+
+    def __init__(
+        self,
+        origin: Origin,
+        *,
+        put_in_force: Callable[[Loaded], None],
+        hangup: asyncio.Event,
+        state_dir: Path | None = None,
+        pace: Pace | None = None,
+        load: Load = load_in_child,
+        open_inotify: Callable[[], INotify] = open_inotify,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.state = Observed(ConfigState())
+        self._origin = origin
+        self._put_in_force = put_in_force
+        self._hangup = hangup
+        self._state_dir = state_dir
+        self._pace = pace or Pace()
+        self._load = load
+        self._open_inotify = open_inotify
+        self._clock = clock
+        self._asked = False
+        self._news = Observed(0)
+        self._told = False
+        """Whether something has happened that concerns the config and is not news yet."""
+        self._sight: Sight | None = None
+        """What was to be seen when folders were watched last."""
+        self._retries = 0
+        self._due: float | None = None
+        """When a refused config is read again, on the loop's clock."""
+
+    async def run(self, first: Awaitable[Reading]) -> None:
+        """Take the first reading, then follow the config for ever."""
+        sight = await self._take(await first, asked=False)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._heed_hangups(), name="hangups")
+            tasks.create_task(self._follow(sight), name="config files")
+
+    async def _heed_hangups(self) -> None:
+        while True:
+            await self._hangup.wait()
+            self._hangup.clear()
+            log.info("SIGHUP: the config is read again")
+            self._asked = True
+            self._news.value += 1
+
+    async def _follow(self, sight: Sight | None) -> None:
+        watch = FolderWatch(
+            self._tell,
+            what=f"the config {self._origin}",
+            entry=self._note,
+            contents=True,
+            open_inotify=self._open_inotify,
+        )
+        settled = False
+        try:
+            while True:
+                told = self._news.value
+                found = await self._watched(watch)
+                differs = found not in {None, sight}
+                if self._asked or self._is_due() or (differs and settled):
+                    asked, self._asked, settled = self._asked, False, False
+                    reading = await read(self._origin, found, self._load)
+                    sight = await self._take(reading, asked=asked)
+                elif differs or await self._until_told(told, self._rest(watch)):
+                    await self._settle()
+                    settled = True
+        finally:
+            watch.close()
+
+    def _note(self, path: str | None) -> None:
+        self._told = self._told or self._sight is None or self._sight.concerns(path)
+
+    def _tell(self) -> None:
+        if self._told:
+            self._told = False
+            self._news.value += 1
+
+    async def _watched(self, watch: FolderWatch) -> Sight | None:
+        """See what there is, with all folders watched in which it can change from now on."""
+        for _ in range(_MOST_LOOKS):
+            self._sight = await see(self._origin.paths)
+            if self._sight is None or not watch.set_folders(self._sight.folders):
+                break
+        return self._sight
+
+    def _rest(self, watch: FolderWatch) -> float:
+        rest = self._pace.net if watch.complete else self._pace.poll
+        if self._due is not None:
+            rest = min(rest, max(0.0, self._due - asyncio.get_running_loop().time()))
+        return rest
+
+    async def _settle(self) -> None:
+        """Wait until nothing more happens to the config."""
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + self._pace.longest
+        while not self._asked and (rest := min(self._pace.settle, latest - loop.time())) > 0:
+            if not await self._until_told(self._news.value, rest):
+                return
+
+    async def _until_told(self, told: int, seconds: float) -> bool:
+        return await until(lambda: self._news.value != told, self._news, timeout_seconds=seconds)
+
+    def _is_due(self) -> bool:
+        return self._due is not None and self._due <= asyncio.get_running_loop().time()
+
+    async def _take(self, reading: Reading, *, asked: bool) -> Sight | None:
+        """Do what is to be done about a config that has been read; gives what was seen of it."""
+        loaded, before = reading.loaded, self.state.value
+        decision = decide(before, loaded, now=self._clock(), asked=asked)
+        self.state.value = decision.state
+        self._plan_retry(loaded, refused=decision.verdict is Verdict.REFUSE)
+        match decision.verdict:
+            case Verdict.APPLY:
+                self._apply(loaded)
+                await self._keep(loaded)
+            case Verdict.KEEP if decision.is_news:
+                log.info("the config on disk is the one in force")
+            case Verdict.REFUSE if decision.is_news:
+                for problem in decision.state.problems:
+                    log.error("%s", problem)
+                if before.in_force or not await self._recalled():
+                    self._tell_refused()
+            case _:
+                pass
+        await self._find_pinned(loaded)
+        return reading.sight
+
+    def _plan_retry(self, loaded: Loaded, *, refused: bool) -> None:
+        if not refused:
+            self._retries, self._due = 0, None
+            return
+        last: float = self._pace.last_retry
+        # Without a digest it is the reading that has failed, not the config that is bad.
+        pause = last if loaded.digest else min(last, self._pace.retry * 2 ** min(self._retries, 16))
+        self._retries += 1
+        self._due = asyncio.get_running_loop().time() + pause
+
+    def _apply(self, loaded: Loaded) -> None:
+        for warning in loaded.warnings:
+            log.warning("%s", warning)
+        self._put_in_force(loaded)
+
+    def _tell_refused(self) -> None:
+        stays = "the one in force stays" if self.state.value.in_force else "nothing is served"
+        log.error("the config cannot be used: %s until it is corrected (%s)", stays, self._origin)
+
+    async def _recalled(self) -> bool:
+        """Put the last good config in force; say whether there was one."""
+        if (folder := self._state_dir) is None:
+            return False
+        from genericdp.reloading import lastgood  # most daemons never need it
+
+        try:
+            loaded = await in_worker(partial(lastgood.recall, folder))
+        except lastgood.UnusableStateError as error:
+            log.warning("the last good config is ignored: %s", error)
+            return False
+        if loaded is None:
+            log.warning("there is no last good config in %s", folder)
+            return False
+        state = in_force(self.state.value, loaded, now=self._clock())
+        self.state.value = replace(state, from_state_dir=True)
+        log.error(
+            "the config cannot be used: the last good one, from %s, is served until it is"
+            " corrected (%s)",
+            folder,
+            self._origin,
+        )
+        self._apply(loaded)
+        return True
+
+    async def _keep(self, loaded: Loaded) -> None:
+        """Store a config that is in force, for a start at which the one on disk is bad."""
+        if self._state_dir is None:
+            return
+        from genericdp.reloading import lastgood
+
+        try:
+            await in_worker(partial(lastgood.store, self._state_dir, loaded))
+        except OSError as error:
+            log.warning("the last good config cannot be kept in %s: %s", self._state_dir, error)
+
+    async def _find_pinned(self, loaded: Loaded) -> None:
+        """Warn of files that can never be seen to change (``subPath``), once of each."""
+        if not loaded.files:
+            return
+        policy = self._origin.policy
+        files = loaded.files if policy is None else (*loaded.files, policy)
+        found = await in_worker(partial(pinned_here, self._origin.paths, files))
+        for sentence in found:
+            if sentence not in self.state.value.pinned:
+                log.warning("%s", sentence)
+        self.state.value = replace(self.state.value, pinned=tuple(found))

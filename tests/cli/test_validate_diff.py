@@ -1,0 +1,121 @@
+"""``genericdp validate --diff``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.cli import main
+from tests.cli.asking import HEAD
+from tests.world import Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Output = pytest.CaptureFixture[str]
+HOOKS = "hooks: {preStart: {exec: {command: [/bin/true]}}}"
+OLD = """\
+  - {name: example.com/gone, match: [{path: /dev/null}]}
+  - {name: example.com/tty, match: [{path: "/dev/tty[0-2]"}], forgetAfterSeconds: 60}
+  - {name: example.com/same, match: [{path: "/dev/ttyUSB*"}]}
+  - {name: example.com/hooked, match: [{path: /dev/fuse}]}
+"""
+NEW = f"""\
+  - {{name: example.com/new, match: [{{path: /dev/full}}, {{path: /dev/ttyUSB1}}]}}
+  - {{name: example.com/hooked, match: [{{path: /dev/fuse}}], {HOOKS}}}
+  - name: example.com/tty
+    match: [{{path: "/dev/tty[1-3]"}}]
+    exclude: [{{path: /dev/tty2}}]
+    id: x-$(device.name)
+    forgetAfterSeconds: 60
+  - {{name: example.com/same, match: [{{path: "/dev/ttyUSB*"}}]}}
+"""
+
+
+class Asking:
+    """Two configs and a machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.old, self.new = folder / "old.yaml", folder / "new.yaml"
+        self.old.write_text(HEAD + OLD)
+        self.new.write_text(HEAD + NEW)
+        host = Host(folder / "host")
+        for i, name in enumerate(
+            ("null", "full", "fuse", "tty0", "tty1", "tty2", "tty3", "ttyUSB0", "ttyUSB1")
+        ):
+            host.plug(name, minor=i)
+        self.root = host.folder
+
+    def ask(self, *more: str) -> int:
+        words = ["validate", "--diff", str(self.old), str(self.new)]
+        return main([*words, f"--root={self.root}", "--node-name=n", *more])
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Asking:
+    return Asking(tmp_path)
+
+
+def test_it_says_what_a_reload_would_do(asking: Asking, capsys: Output) -> None:
+    assert asking.ask() == 0
+    assert (
+        capsys.readouterr().out
+        == """\
++ example.com/new: begins
+    + full  /dev/full
+    + ttyUSB1  /dev/ttyUSB1
+~ example.com/hooked: registered anew, for hooks.preStart, which kubelets ask for only when a \
+plugin registers: hooks.preStart
+~ example.com/tty: changed in place: match, exclude, id
+    ~ tty1 → x-tty1  /dev/tty1: tty1 stays listed as Unhealthy for 60 s
+    + x-tty3  /dev/tty3
+    - tty0  /dev/tty0: Unhealthy for 60 s (/dev/tty0 is no longer matched)
+    - tty2  /dev/tty2: Unhealthy for 60 s (/dev/tty2: excluded by the config)
+  example.com/same: unchanged, but not so its devices
+    - ttyUSB1  /dev/ttyUSB1: Unhealthy for 300 s (/dev/ttyUSB1: belongs to resource \
+example.com/new, which comes first in the config)
+- example.com/gone: sends an empty list and ends
+    - null  /dev/null
+1 added, 1 removed, 2 changed, 1 unchanged
+"""
+    )
+
+
+def test_json_says_the_same(asking: Asking, capsys: Output) -> None:
+    assert asking.ask("-o", "json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    resources, devices = answer["resources"], answer["devices"]
+    assert (resources["added"], resources["removed"]) == (["example.com/new"], ["example.com/gone"])
+    assert [one["inPlace"] for one in resources["changed"]] == [False, True]
+    assert resources["changed"][0]["registeredAnewFor"] == ["hooks.preStart"]
+    assert resources["unchanged"] == ["example.com/same"]
+    assert [one["id"] for one in devices["example.com/tty"]["go"]] == ["tty0", "tty2"]
+    assert devices["example.com/tty"]["changeId"] == [
+        {"before": "tty1", "after": "x-tty1", "path": "/dev/tty1", "unhealthySeconds": 60}
+    ]
+    assert "example.com/hooked" not in devices
+
+
+def test_equal_configs_are_no_change(asking: Asking, capsys: Output) -> None:
+    """Also where they are written otherwise."""
+    other = OLD.replace("{path: /dev/null}", "{path: [/dev/null]}")
+    asking.new.write_text(f"# a comment\n{HEAD}{other}")
+    assert asking.ask() == 0
+    assert capsys.readouterr().out == "0 added, 0 removed, 0 changed, 4 unchanged\n"
+
+
+@pytest.mark.parametrize("which", ["old", "new"])
+def test_problems_of_either_are_exit_code_2(which: str, asking: Asking, capsys: Output) -> None:
+    getattr(asking, which).write_text(HEAD + OLD.replace("match", "matches", 1))
+    assert asking.ask() == 2
+    assert f"{which}.yaml:4:" in (printed := capsys.readouterr()).out
+    assert printed.out.endswith("1 problem in 1 file\n")
+    assert printed.err == ""
+
+
+def test_it_wants_two_configs(asking: Asking, capsys: Output) -> None:
+    for count in (1, 3):
+        assert main(["validate", "--diff", *[str(asking.old)] * count]) == 2
+        assert f"--diff takes two configs, OLD and NEW, not {count}" in capsys.readouterr().err

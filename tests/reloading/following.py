@@ -1,0 +1,95 @@
+"""A reloader that runs, and what it has put in force so far."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from genericdp.config.load import load
+from genericdp.observed import Observed, until
+from genericdp.reloading.reading import Origin, read, see
+from genericdp.reloading.reloader import Pace, Reloader
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
+
+    from genericdp.config.loaded import Loaded
+    from genericdp.config.state import ConfigState
+
+QUICK = Pace(settle=0.02, longest=0.5, poll=0.05)
+
+
+async def load_here(paths: Sequence[Path], *, policy: Path | None = None) -> Loaded:
+    """Load without a child, which takes its time; its own tests show that both give the same."""
+    return load(paths, policy=policy)
+
+
+class Followed:
+    """What a reloader does."""
+
+    def __init__(self) -> None:
+        self.names: Observed[tuple[str, ...]] = Observed(())
+        """Of the resources in force."""
+        self.applied = 0
+        self.hangup = asyncio.Event()
+        self.reloader: Reloader | None = None
+
+    def put_in_force(self, loaded: Loaded) -> None:
+        self.applied += 1
+        self.names.value = tuple(one.name.removeprefix("example.com/") for one in loaded.resources)
+
+    @property
+    def state(self) -> Observed[ConfigState]:
+        assert self.reloader is not None
+        return self.reloader.state
+
+    async def has(self, *names: str) -> None:
+        """Wait until these resources are in force."""
+        assert await until(lambda: self.names.value == names, self.names, timeout_seconds=10), (
+            self.names.value
+        )
+
+    async def idle(self) -> None:
+        """Wait until it waits for news: what comes now, only an event can tell of."""
+        assert self.reloader is not None
+        async with asyncio.timeout(10):
+            while not self.reloader._news._waiters:
+                await asyncio.sleep(0.001)
+
+    async def is_(self, condition: Callable[[ConfigState], object]) -> None:
+        """Wait for a state."""
+        assert await until(
+            lambda: bool(condition(self.state.value)), self.state, timeout_seconds=10
+        ), self.state.value
+
+
+async def until_true(condition: Callable[[], bool]) -> None:
+    """Wait for what nothing tells of."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def following(
+    *paths: Path, policy: Path | None = None, **settings: Any
+) -> AsyncIterator[Followed]:
+    """Follow a config until the end of the context."""
+    followed, origin = Followed(), Origin(configs=paths, policy=policy)
+    settings = {"pace": QUICK, "load": load_here, **settings}
+    followed.reloader = Reloader(
+        origin, put_in_force=followed.put_in_force, hangup=followed.hangup, **settings
+    )
+
+    async def follow() -> None:
+        assert followed.reloader is not None
+        await followed.reloader.run(read(origin, await see(origin.paths), settings["load"]))
+
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(follow())
+        try:
+            yield followed
+        finally:
+            running.cancel()

@@ -1,0 +1,117 @@
+"""What becomes of configs that cannot be used, and of what is in force meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.config.child import load_in_child
+from genericdp.config.loaded import Loaded
+from genericdp.errors import Problem
+from genericdp.reloading.reloader import Pace
+from tests.reloading.configs import BAD, config, rename
+from tests.reloading.following import QUICK, following, load_here, until_true
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+async def test_each_problem_is_told_once_until_the_files_are_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    file = tmp_path / "a.yaml"
+    file.write_text(config("a"))
+
+    def told() -> int:
+        return sum("unknown key" in record.message for record in caplog.records)
+
+    async with following(tmp_path) as followed:
+        await followed.has("a")
+        file.write_text(BAD)
+        await followed.is_(lambda state: state.problems)
+        first = followed.state.value
+        assert (told(), first.in_force, first.from_state_dir) == (1, True, False)
+        assert "the config cannot be used: the one in force stays until" in caplog.text
+        for _ in range(3):
+            rename(file, BAD)
+            await asyncio.sleep(0.1)
+        assert (told(), followed.state.value) == (1, first)
+        followed.hangup.set()
+        await until_true(lambda: told() == 2)  # somebody asks, so somebody is told
+        file.write_text(f"# another one\n{BAD}")
+        await followed.is_(lambda state: state.refused != first.refused)
+        assert told() == 3
+        assert followed.state.value.differs_since == first.differs_since
+        file.write_text(config("a"))
+        await followed.is_(lambda state: state.differs_since is None)
+        assert "the config on disk is the one in force" in caplog.text
+    assert (followed.applied, followed.state.value.since) == (1, first.since)
+
+
+async def test_a_bad_config_at_start_waits_for_the_first_good_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C10: a bad config ends the process, or it waits for a restart.
+
+    Brought back by ``raise ConfigError(decision.state.problems)`` in ``Reloader._tell_refused``.
+    """
+    file = tmp_path / "a.yaml"
+    file.write_text(BAD)
+    async with following(file) as followed:
+        await followed.is_(lambda state: state.problems)
+        assert not followed.state.value.in_force
+        file.write_text(config("a"))
+        await followed.has("a")
+    assert "the config cannot be used: nothing is served until it is corrected" in caplog.text
+
+
+async def test_a_reading_that_fails_is_told_once_and_tried_again_by_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The child may have been killed for want of memory: no event tells that there is some again.
+
+    Comes back without ``_plan_retry``.
+    """
+    (tmp_path / "a.yaml").write_text(config("a"))
+    problem = Problem(file="a.yaml", line=1, column=1, path="", message="ended by SIGKILL")
+    tries = 0
+
+    async def load(paths: Sequence[Path], *, policy: Path | None) -> Loaded:
+        nonlocal tries
+        tries += 1
+        return Loaded(problems=(problem,)) if tries < 4 else await load_here(paths, policy=policy)
+
+    quick = Pace(settle=QUICK.settle, retry=0.01)
+    async with following(tmp_path, load=load, pace=quick) as followed:
+        await followed.has("a")
+    assert tries == 4
+    assert caplog.text.count("ended by SIGKILL") == 1
+
+
+@pytest.mark.parametrize("how", ["hangs", "is-killed", "prints-garbage"])
+async def test_a_child_that_breaks_changes_nothing(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever becomes of the process that reads is a problem of the config like any other."""
+    file = tmp_path / "etc" / "a.yaml"
+    file.parent.mkdir()
+    file.write_text(config("a"))
+    scripts = {"hangs": "exec sleep 60", "is-killed": "kill -KILL $$", "prints-garbage": "echo [["}
+    (tmp_path / "python").write_text(f"#!/bin/sh\n{scripts[how]}\n")
+    (tmp_path / "python").chmod(0o755)
+    async with following(file, load=partial(load_in_child, timeout_seconds=5)) as followed:
+        await followed.has("a")
+        before = followed.state.value
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.executable", str(tmp_path / "python"))
+            file.write_text(config("b"))
+            await followed.is_(lambda state: state.problems)
+        assert (followed.names.value, followed.state.value.digest) == (("a",), before.digest)
+        file.write_text(config("c"))
+        await followed.has("c")

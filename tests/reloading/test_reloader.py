@@ -1,0 +1,230 @@
+"""genericdp.reloading.reloader, on real folders with real inotify."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.inotify import open_inotify
+from genericdp.reloading.reloader import Pace
+from tests.reloading.configs import WAYS, ConfigMap, config, rename, write
+from tests.reloading.following import following, load_here, until_true
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from inotify_simple import INotify
+
+    from genericdp.config.loaded import Loaded
+
+
+@pytest.mark.parametrize("as_folder", [True, False], ids=["folder", "file"])
+@pytest.mark.parametrize("change", WAYS, ids=lambda way: way.__name__)
+async def test_every_way_to_change_a_config_is_noticed_twice(
+    change: Callable[[Path, str], None], as_folder: bool, tmp_path: Path
+) -> None:
+    """C7: a changed config is never read.
+
+    Brought back by ``contents=False`` in ``Reloader._follow``, for what is written over. Twice:
+    a watch must not stay on what has been replaced.
+    """
+    file = tmp_path / "etc" / "a.yaml"
+    file.parent.mkdir()
+    file.write_text(config("a"))
+    async with following(file.parent if as_folder else file) as followed:
+        await followed.has("a")
+        for step, name in ((change, "b"), (rename, "c"), (write, "d")):
+            await followed.idle()
+            step(file, config(name))
+            await followed.has(name)
+
+
+@pytest.mark.parametrize("as_folder", [True, False], ids=["folder", "file"])
+async def test_a_config_map_that_the_kubelet_swaps_is_noticed(
+    as_folder: bool, tmp_path: Path
+) -> None:
+    volume = ConfigMap(tmp_path / "volume", {"a.yaml": config("a")})
+    async with following(volume.folder / "a.yaml" if not as_folder else volume.folder) as followed:
+        await followed.has("a")
+        for name in ("b", "c"):
+            await followed.idle()
+            volume.update({"a.yaml": config(name)})
+            await followed.has(name)
+        if as_folder:
+            volume.update({"a.yaml": config("a"), "b.yaml": config("b")})
+            await followed.has("a", "b")
+            volume.update({"b.yaml": config("b")})
+            await followed.has("b")
+
+
+async def test_no_config_is_put_together_from_two_versions(tmp_path: Path) -> None:
+    """Both files are read as files, from one ``..data`` that may be swapped between them."""
+    volume = ConfigMap(tmp_path / "v", {"a.yaml": config("a1"), "b.yaml": config("b1")})
+    files = [volume.folder / "a.yaml", volume.folder / "b.yaml"]
+    seen = set()
+
+    async def load(paths: Sequence[Path], *, policy: Path | None) -> Loaded:
+        loaded = await load_here(paths, policy=policy)
+        seen.add(tuple(one.name for one in loaded.resources))
+        return loaded
+
+    async with following(*files, load=load) as followed:
+        await followed.has("a1", "b1")
+        for i in range(2, 30):
+            volume.update({"a.yaml": config(f"a{i}"), "b.yaml": config(f"b{i}")})
+            await asyncio.sleep(0.001 * (i % 5))
+        await followed.has("a29", "b29")
+    assert all(a.replace("/a", "/b") == b for a, b in filter(None, seen))
+
+
+async def test_what_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    """A mixture of two would be taken otherwise.
+
+    Comes back without the loop in ``reading.read``.
+    """
+    one, other = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    one.write_text(config("a"))
+    other.write_text(config("b"))
+    held = asyncio.Event()
+
+    async def load(paths: Sequence[Path], *, policy: Path | None) -> Loaded:
+        loaded = await load_here(paths, policy=policy)
+        if held.is_set():
+            held.clear()
+            one.write_text(config("a2"))
+            other.write_text(config("b2"))
+        return loaded
+
+    async with following(tmp_path, load=load) as followed:
+        await followed.has("a", "b")
+        held.set()
+        one.write_text(config("x"))
+        await followed.has("a2", "b2")
+        assert followed.applied == 2
+
+
+async def test_a_deleted_config_is_refused_and_taken_when_it_returns(tmp_path: Path) -> None:
+    file = tmp_path / "etc" / "a.yaml"
+    file.parent.mkdir()
+    file.write_text(config("a"))
+    async with following(file.parent) as followed:
+        await followed.has("a")
+        await followed.idle()
+        shutil.rmtree(file.parent)
+        await followed.is_(lambda state: state.problems)
+        (problem,) = followed.state.value.problems
+        assert problem.endswith(": it does not exist")
+        assert followed.names.value == ("a",)
+        await followed.idle()
+        file.parent.mkdir()
+        file.write_text(config("b"))
+        await followed.has("b")
+
+
+async def test_several_configs_are_one_and_each_is_watched(tmp_path: Path) -> None:
+    paths = [tmp_path / name / "x.yaml" for name in "ab"]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(config(path.parent.name))
+    async with following(*paths) as followed:
+        await followed.has("a", "b")
+        for i, path in enumerate(paths):
+            await followed.idle()
+            path.write_text(config(f"{path.parent.name}2"))
+            await followed.has(*(("a2", "b") if i == 0 else ("a2", "b2")))
+
+
+async def test_what_is_written_together_is_read_together(tmp_path: Path) -> None:
+    async with following(tmp_path, pace=Pace(settle=0.2)) as followed:
+        await followed.is_(lambda state: state.problems)
+        for name in "abc":
+            (tmp_path / f"{name}.yaml").write_text(config(name))
+            await asyncio.sleep(0.02)
+        await followed.has("a", "b", "c")
+        assert followed.applied == 1
+
+
+async def test_what_does_not_end_is_read_meanwhile(tmp_path: Path) -> None:
+    async with following(tmp_path, pace=Pace(settle=0.1, longest=0.3)) as followed:
+        for i in range(100):
+            rename(tmp_path / "a.yaml", config("a", replicas=1 + i))
+            await asyncio.sleep(0.01)
+        assert 0 < followed.applied < 10
+
+
+async def test_what_else_happens_in_the_folder_of_a_file_is_not_looked_at(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(config("a"))
+    async with following(file) as followed:
+        await followed.has("a")
+        assert followed.reloader is not None
+        await asyncio.sleep(0.1)
+        told = followed.reloader._news.value
+        for name in ("b.yaml", "a.yaml~", "log"):
+            (tmp_path / name).write_text("x")
+            (tmp_path / name).unlink()
+        await asyncio.sleep(0.1)
+        assert followed.reloader._news.value == told
+
+
+async def test_a_hangup_reads_a_config_that_shows_no_change(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C8: SIGHUP restarts without reading. Comes back if ``self._asked`` is not looked at."""
+    caplog.set_level(logging.INFO)
+    loads = 0
+
+    async def load(paths: Sequence[Path], *, policy: Path | None) -> Loaded:
+        nonlocal loads
+        loads += 1
+        return await load_here(paths, policy=policy)
+
+    (tmp_path / "a.yaml").write_text(config("a"))
+    async with following(tmp_path, load=load) as followed:
+        await followed.has("a")
+        followed.hangup.set()
+        await until_true(lambda: "the config on disk is the one in force" in caplog.text)
+    assert (loads, followed.applied) == (2, 1)
+
+
+async def test_without_inotify_it_polls_and_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def exhausted() -> INotify:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    (tmp_path / "a.yaml").write_text(config("a"))
+    async with following(tmp_path, open_inotify=exhausted) as followed:
+        for name in "bcd":
+            (tmp_path / "a.yaml").write_text(config(name))
+            await followed.has(name)
+    assert caplog.text.count("inotify cannot be used") == 1
+
+
+async def test_without_a_watch_left_it_polls_and_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def poor() -> INotify:
+        one = open_inotify()
+
+        def refuse(*_: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        one.add_watch = refuse
+        return one
+
+    (tmp_path / "a.yaml").write_text(config("a"))
+    async with following(tmp_path, open_inotify=poor) as followed:
+        for name in "bcd":
+            (tmp_path / "a.yaml").write_text(config(name))
+            await followed.has(name)
+    assert caplog.text.count("inotify cannot be used") == 1
