@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _HEX = frozenset("0123456789abcdef")
 _SHA256_DIGITS = 64
+_IF_EMPTY = (
+    "a policy that allows nothing has two lines: 'apiVersion: genericdp.io/v1alpha1' and"
+    " 'kind: DevicePluginPolicy'"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +46,7 @@ def load_policy(path: pathlib.Path) -> LoadedPolicy:
     text = content(Source(name=name, path=path))
     if not isinstance(text, bytes):
         return LoadedPolicy(problems=(text,))
-    documents, problems = read(name, text)
+    documents, problems = read(name, text, if_empty=_IF_EMPTY)
     for extra in documents[1:]:
         message = "a policy is one document, and this is another one"
         problems.append(problem_of(Finding(path=(), message=message), extra))

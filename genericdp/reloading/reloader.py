@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.config.child import load_in_child
 from genericdp.config.state import ConfigState
+from genericdp.errors import ConfigError
 from genericdp.host.workers import in_worker
 from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.observed import Observed, until
@@ -88,8 +89,14 @@ class Reloader:
         """When a refused config is read again, on the loop's clock."""
 
     async def run(self, first: Awaitable[Reading]) -> None:
-        """Take the first reading, then follow the config for ever."""
-        sight = await self._take(await first, asked=False)
+        """Take the first reading, then follow the config for ever.
+
+        Raises ConfigError if there is a policy then that cannot be used.
+        """
+        reading = await first
+        if reading.loaded.policy_is_unusable:
+            raise ConfigError(reading.loaded.problems)
+        sight = await self._take(reading, asked=False)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._heed_hangups(), name="hangups")
             tasks.create_task(self._follow(sight), name="config files")
@@ -177,8 +184,8 @@ class Reloader:
             case Verdict.REFUSE if decision.is_news:
                 for problem in decision.state.problems:
                     log.error("%s", problem)
-                if before.in_force or not await self._recalled():
-                    self._tell_refused()
+                if before.in_force or not await self._recalled(loaded):
+                    self._tell_refused(loaded)
             case _:
                 pass
         await self._find_pinned(loaded)
@@ -199,18 +206,28 @@ class Reloader:
             log.warning("%s", warning)
         self._put_in_force(loaded)
 
-    def _tell_refused(self) -> None:
-        stays = "the one in force stays" if self.state.value.in_force else "nothing is served"
-        log.error("the config cannot be used: %s until it is corrected (%s)", stays, self._origin)
+    def _tell_refused(self, refused: Loaded) -> None:
+        what = "policy" if refused.policy_is_unusable else "config"
+        stays = "nothing is served"
+        if self.state.value.in_force:
+            has_policy = what == "config" and self._origin.policy is not None
+            stays = f"the one in force stays{', with its policy,' if has_policy else ''}"
+        log.error("the %s cannot be used: %s until it is corrected (%s)", what, stays, self._origin)
 
-    async def _recalled(self) -> bool:
-        """Put the last good config in force; say whether there was one."""
+    async def _recalled(self, refused: Loaded) -> bool:
+        """Put the last good config in force, as far as a policy allows; say whether there is one.
+
+        The policy is that of today: what it forbids must not come back by a restart.
+        """
         if (folder := self._state_dir) is None:
+            return False
+        if self._origin.policy is not None and refused.policy is None:
+            log.warning("the last good config is ignored: there is no policy that could bound it")
             return False
         from genericdp.reloading import lastgood  # most daemons never need it
 
         try:
-            loaded = await in_worker(partial(lastgood.recall, folder))
+            loaded = await in_worker(partial(lastgood.recall, folder, refused.policy))
         except lastgood.UnusableStateError as error:
             log.warning("the last good config is ignored: %s", error)
             return False
