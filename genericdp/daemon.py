@@ -43,6 +43,8 @@ class Settings:
     """What bounds the config; None: nothing."""
     state_dir: Path | None = None
     """Where the last good config is kept; None: nowhere."""
+    pod_resources: Path | None = None
+    """The kubelet's socket that tells which devices pods hold; None: nobody asks."""
     timing: Timing | None = None
 
 
@@ -140,6 +142,7 @@ def _make_supervisor(settings: Settings) -> Supervisor:
         node_name=settings.node_name,
         kubelet=KubeletFolder(settings.kubelet_folder),
         timing=settings.timing,
+        pod_resources=settings.pod_resources,
     )
 
 

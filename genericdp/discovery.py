@@ -24,6 +24,7 @@ from genericdp.known import CHANGED_FILES, Known, Run, Stale
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from genericdp.devices.holders import Holders
     from genericdp.devices.offers import Offer
     from genericdp.devices.remembering import Memory
     from genericdp.host.root import Root
@@ -61,10 +62,12 @@ def discover(
     previous: Mapping[str, Offer],
     now: float,
     memory: Memory | None = None,
+    holders: Holders | None = None,
 ) -> Discovery:
     """Look at all that the resources name and decide what each offers.
 
-    ``look`` gives None for a glob that hangs. ``memory`` is of the same resources.
+    ``look`` gives None for a glob that hangs. ``memory`` is of the same resources. ``holders``
+    says what pods hold; None: nobody asks.
     """
     inventory = Inventory(look, facts, memory)
     matches = match(resources, inventory, node_name)
@@ -72,8 +75,8 @@ def discover(
         name: make(resource, matches.members[name], matches.excluded[name], inventory, node_name)
         for name, resource in ((resource.name, resource) for resource in resources)
     }
-    offers = assemble(resources, matches, made, inventory, previous, now=now)
-    due = (next_change(offers[one.name], one.forget_after_seconds) for one in resources)
+    offers = assemble(resources, matches, made, inventory, previous, now=now, holders=holders)
+    due = (next_change(offers[one.name], one.forget_after_seconds, now=now) for one in resources)
     return Discovery(
         offers=offers,
         folders=inventory.folders,
@@ -102,6 +105,7 @@ class Discoverer:
         look_seconds: float = LOOK_SECONDS,
         now: Callable[[], float] = time.monotonic,
         looker: Callable[[Root], Looker] = Looker,
+        holders: Callable[[], Holders | None] = lambda: None,
     ) -> None:
         self._root = root
         self._node_name = node_name
@@ -109,6 +113,7 @@ class Discoverer:
         self._look_seconds = look_seconds
         self._now = now
         self._looker = looker
+        self._holders = holders
         self._hanging: set[str] = set()
         self._known = Known(root)
         self._stale = Stale()
@@ -186,6 +191,7 @@ class Discoverer:
                 previous=previous,
                 now=self._now(),
                 memory=known.memory,
+                holders=self._holders(),
             )
         return replace(found, folders=frozenset(known.looks.folders))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.matching import for_node
 from genericdp.discovery import Discoverer
+from genericdp.holding import Holding, Patience
 from genericdp.host.udevrecords import UdevRecords
 from genericdp.host.uevents import Uevents
 from genericdp.host.workers import in_worker
@@ -21,6 +22,7 @@ from genericdp.plugins import Plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from inotify_simple import INotify
 
@@ -57,6 +59,8 @@ class Supervisor:
         kubelet: KubeletFolder,
         timing: Timing | None = None,
         pace: Pace | None = None,
+        pod_resources: Path | None = None,
+        patience: Patience | None = None,
         open_inotify: Callable[[], INotify] = open_inotify,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -73,8 +77,21 @@ class Supervisor:
         """Whether events tell of every change, so that not all must be looked at each time."""
         self._lists_changed = False
         """Whether the last pass gave the kubelet a new list."""
+        self._holding: Holding | None = None
+        if pod_resources is not None:
+            self._holding = Holding(
+                pod_resources,
+                kubelet=kubelet,
+                look_again=self.look_again,
+                patience=patience,
+                now=now,
+            )
         self._discoverer = Discoverer(
-            root, node_name=node_name, look_again=self.look_again, now=now
+            root,
+            node_name=node_name,
+            look_again=self.look_again,
+            now=now,
+            holders=lambda: self._holding.holders if self._holding else None,
         )
         self._plugins = Plugins(
             root=root,
@@ -129,6 +146,12 @@ class Supervisor:
             tasks.create_task(self._passes(tasks), name="passes")
             tasks.create_task(self._watch_hardware(), name="hardware")
             tasks.create_task(self._remove_leftovers(), name="leftovers")
+            if self._holding is not None:
+                work = self._holding.run(self.offers, self._forget_after_seconds, self.resources)
+                tasks.create_task(work, name="holders")
+
+    def _forget_after_seconds(self) -> dict[str, float]:
+        return {one.name: one.forget_after_seconds for one in self.wanted.values()}
 
     async def _passes(self, tasks: asyncio.TaskGroup) -> None:
         await until(lambda: self.resources.value is not None, self.resources)

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from genericdp.holding import Patience
 from genericdp.host.root import Root
 from genericdp.inotify import open_inotify
 from genericdp.kubelet.folder import KubeletFolder
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from genericdp.simulator.pods import Given
 
 PLACE = Place(file="test.yaml", line=1, column=1)
+PROMPT = Patience(pace=0.05, settling=0.0)
 FAST = Timing(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05)
 
 
@@ -104,6 +106,8 @@ class World:
         *resources: Resource,
         timing: Timing = FAST,
         pace: Pace | None = None,
+        pod_resources: Path | None = None,
+        patience: Patience = PROMPT,
         open_inotify: Callable[[], INotify] = open_inotify,
     ) -> AsyncIterator[Supervisor]:
         """Run the supervisor for these resources."""
@@ -114,6 +118,8 @@ class World:
             kubelet=kubelet,
             timing=timing,
             pace=pace,
+            pod_resources=pod_resources,
+            patience=patience,
             open_inotify=open_inotify,
         )
         supervisor.resources.value = resources

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 _COUNT = re.compile(r"0*[1-9][0-9]{0,8}")
 _FORMATS = ("text", "json")
+_LONGEST_SOCKET_BYTES = 107
 
 
 def add_choice(
@@ -177,6 +178,30 @@ def add_host(parser: argparse.ArgumentParser) -> None:
     """Declare what every command has that applies a config: on which host, as which node."""
     add_root(parser)
     add_node_name(parser)
+
+
+def add_pod_resources(parser: argparse.ArgumentParser, about: str) -> None:
+    """Declare ``--pod-resources``."""
+    parser.add_argument(
+        "--pod-resources",
+        metavar="SOCKET",
+        type=path_of,
+        default=None,
+        help=f"what has vanished stays listed, however long, while a pod holds it: {about}",
+    )
+
+
+def pod_resources_of(arguments: argparse.Namespace) -> Path | None:
+    """Give the pod-resources socket, if any; raises UsageError."""
+    given: Path | None = arguments.pod_resources
+    if given is None:
+        return None
+    if len(os.fsencode(given.absolute())) > _LONGEST_SOCKET_BYTES:
+        raise UsageError(
+            f"{given} is longer than the {_LONGEST_SOCKET_BYTES} bytes that the path of a unix"
+            " socket may have: reach it under a shorter one"
+        )
+    return given.absolute()
 
 
 def amounts_of(texts: Sequence[str]) -> dict[str, int]:

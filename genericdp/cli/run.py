@@ -9,9 +9,11 @@ from genericdp.cli.options import (
     add_config,
     add_host,
     add_logging,
+    add_pod_resources,
     configs_of,
     node_name_of,
     path_of,
+    pod_resources_of,
     root_of,
     set_up_logging,
 )
@@ -44,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="keep the last good config here, and serve it when at a start the config is bad",
     )
+    add_pod_resources(
+        parser,
+        "ask the kubelet at this socket, usually /var/lib/kubelet/pod-resources/kubelet.sock"
+        " (default: nobody is asked)",
+    )
     add_host(parser)
     add_logging(parser)
 
@@ -63,6 +70,7 @@ def execute(arguments: argparse.Namespace) -> int:
             root=arguments.root,
             node_name=node_name_of(arguments),
             state_dir=arguments.state_dir,
+            pod_resources=pod_resources_of(arguments),
         )
     )
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import tempfile
 import textwrap
 from datetime import datetime
@@ -19,9 +20,11 @@ from genericdp.cli.options import (
     add_host,
     add_logging,
     add_output,
+    add_pod_resources,
     amounts_of,
     configs_of,
     node_name_of,
+    pod_resources_of,
     root_of,
     set_up_logging,
 )
@@ -84,6 +87,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         TopologyPolicy.NONE,
         about="the kubelet's topologyManagerPolicy, on the NUMA nodes of the machine",
     )
+    add_pod_resources(
+        parser, "the stand-in tells it at this socket, which must not exist yet (default: nobody)"
+    )
     add_host(parser)
     add_logging(parser, level="warning")
     add_output(parser)
@@ -107,6 +113,7 @@ def execute(arguments: argparse.Namespace) -> int:
                 policy=arguments.policy,
                 root=arguments.root,
                 node_name=node_name_of(arguments),
+                pod_resources=_not_yet_there(pod_resources_of(arguments)),
             ),
             generation=Generation(arguments.generation),
             topology=topology,
@@ -137,6 +144,18 @@ def _checked(folder: Path) -> Path:
             f"the path of {folder} is too long for unix sockets in it: set TMPDIR to a shorter one"
         ) from error
     return folder
+
+
+def _not_yet_there(socket: Path | None) -> Path | None:
+    """Check that the stand-in takes nobody's place: gRPC would bind over a socket that lives."""
+    if socket is not None and os.path.lexists(socket):
+        raise UsageError(
+            f"{socket} exists already, and may be a real kubelet's: give --pod-resources (or"
+            " GENERICDP_POD_RESOURCES) a path at which the stand-in can make its own"
+        )
+    if socket is not None and not os.access(socket.parent, os.W_OK | os.X_OK):
+        raise UsageError(f"no socket can be made in {socket.parent}: name a folder of your own")
+    return socket
 
 
 def _files(configs: Sequence[Path], stdin: bytes | None, folder: Path) -> tuple[Path, ...]:

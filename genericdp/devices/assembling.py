@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -15,6 +15,7 @@ from genericdp.devices.settling import settle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from genericdp.devices.holders import Holders
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.matching import Matches
     from genericdp.devices.membership import Arriving
@@ -36,8 +37,12 @@ def assemble(
     previous: Mapping[str, Offer],
     *,
     now: float,
+    holders: Holders | None = None,
 ) -> Offers:
-    """Give what each resource offers now, from what it offered before."""
+    """Give what each resource offers now, from what it offered before.
+
+    ``holders``: what pods hold stays; None: nobody asks.
+    """
     refused: dict[str, list[NotOffered]] = {resource.name: [] for resource in resources}
     devices: dict[str, list[Device]] = {}
     for refusal in matches.refused:
@@ -64,6 +69,7 @@ def assemble(
             inventory,
             arriving=arriving.get(resource.name, {}),
             lacking=_lacking(resource, matches),
+            holders=holders,
             now=now,
         )
         for resource in resources
@@ -134,6 +140,7 @@ def _offer(
     *,
     arriving: Mapping[str, Arriving],
     lacking: Callable[[Device], str],
+    holders: Holders | None,
     now: float,
 ) -> Offer:
     offered = advance(
@@ -142,6 +149,7 @@ def _offer(
         why_gone=_why_gone(resource, refused, inventory, lacking),
         now=now,
         forget_after_seconds=resource.forget_after_seconds,
+        let_go=None if holders is None else partial(holders.have_let_go, resource.name),
         whole_groups=resource.group_needs is None,
     )
     kept, left_out = within_limit(resource.name, offered, before.offered)

@@ -66,12 +66,14 @@ def advance(
     why_gone: Callable[[Device], str],
     now: float,
     forget_after_seconds: float,
+    let_go: Callable[[str, float], bool] | None = None,
     whole_groups: bool = False,
 ) -> dict[str, Offered]:
     """Give the next list: what is here, and what was and has not been gone for too long.
 
     A device that vanishes is kept as Unhealthy, because a kubelet reports one that is missing
-    from the list as healthy (LAW-10). So is, with ``whole_groups``, one that has lost a member.
+    from the list as healthy (LAW-10); with ``let_go``, beyond its time too, until that says of its
+    id and time that no pod holds it. So is, with ``whole_groups``, one that has lost a member.
     """
     offered: dict[str, Offered] = {}
     for device in devices:
@@ -92,7 +94,8 @@ def advance(
     for device_id in previous.keys() - offered.keys():
         before = previous[device_id]
         since = now if before.gone_since is None else before.gone_since
-        if now - since < forget_after_seconds:
+        due = since + forget_after_seconds
+        if now < due or (let_go is not None and not let_go(device_id, due)):
             gone = Offered(
                 device=before.device, unhealthy=why_gone(before.device), gone_since=since
             )
@@ -113,16 +116,16 @@ def _same(before: Offered | None, now: Offered) -> Offered:
     return before if before is not None and before == now else now
 
 
-def next_change(offer: Offer, forget_after_seconds: float) -> float | None:
+def next_change(offer: Offer, forget_after_seconds: float, *, now: float) -> float | None:
     """Give the moment at which time alone changes the list.
 
     A vanished device has to leave it, a lost member is waited for no longer, a new group is
-    complete.
+    complete. One that was to leave by ``now`` and has not is held: time alone changes nothing.
     """
     due = [one.due for one in offer.arriving.values()]
     for one in offer.offered.values():
-        if one.gone_since is not None:
-            due.append(one.gone_since + forget_after_seconds)
+        if one.gone_since is not None and (leaves := one.gone_since + forget_after_seconds) > now:
+            due.append(leaves)
         due += (lost.since + forget_after_seconds for lost in one.lost)
     return min(due, default=None)
 

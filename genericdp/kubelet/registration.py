@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import re
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import grpc
 
 from genericdp.errors import KubeletError
 from genericdp.kubelet import messages
+from genericdp.kubelet.channels import channel
 from genericdp.kubelet.server import SERVICE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
 KUBELET_SOCKET = "kubelet.sock"
 
-_CHANNEL_OPTIONS = (
-    # By default grpc sends the escaped path, which strict servers refuse (TRN-1).
-    ("grpc.default_authority", "localhost"),
-    ("grpc.enable_http_proxy", 0),
-    # Channels to one address share a connection otherwise: each attempt needs its own (REG-3).
-    ("grpc.use_local_subchannel_pool", 1),
-)
 _PERMANENT = re.compile(r"not supported by kubelet|the ResourceName .* is invalid", re.DOTALL)
 
 
@@ -46,8 +38,8 @@ async def register(
     The kubelet calls the socket back before it answers (REG-1), for up to 10 s.
     """
     request = messages.registration(endpoint=endpoint, resource=resource, options=options)
-    async with _channel(folder / KUBELET_SOCKET) as channel:
-        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+    async with channel(folder / KUBELET_SOCKET) as connection:
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = connection.unary_unary(
             "/v1beta1.Registration/Register"
         )
         try:
@@ -66,17 +58,11 @@ async def check(socket: Path, *, timeout_seconds: float) -> None:
 
     Raises KubeletError if it does not answer.
     """
-    async with _channel(socket) as channel:
-        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+    async with channel(socket) as connection:
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = connection.unary_unary(
             f"/{SERVICE}/GetDevicePluginOptions"
         )
         try:
             await call(b"", timeout=timeout_seconds)
         except grpc.aio.AioRpcError as error:
             raise KubeletError(f"our own socket {socket.name} does not answer") from error
-
-
-@asynccontextmanager
-async def _channel(socket: Path) -> AsyncIterator[grpc.aio.Channel]:
-    async with grpc.aio.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS) as channel:
-        yield channel

@@ -95,6 +95,19 @@ class Admitter:
         self._order.shuffle(allocations)
         return Start(given=merged(a.response for a in allocations))
 
+    def release_ended(self, manager: DeviceManager) -> None:
+        """Free what pods hold that are active no more; nobody tells the kubelet to (ALL-3)."""
+        if not self.sources_ready:
+            return
+        ended = manager.allocations.pods() - self._active.keys()
+        if ended:
+            manager.allocations.release(ended)
+            manager.reserved = manager.allocations.by_resource()
+
+    def known_pods(self) -> tuple[Pod, ...]:
+        """Give the active pods, as far as the kubelet has heard of them."""
+        return tuple(self._active.values()) if self.sources_ready else ()
+
     def held(self, pod: Pod) -> dict[str, dict[str, frozenset[str]]]:
         """Give what each container of a pod holds, by resource."""
         manager = self._managed()
@@ -160,7 +173,7 @@ class Admitter:
             raise KubeletError(text) from None
 
     def _align(self, manager: DeviceManager, pod: Pod, container: Container, reusable: Ids) -> bool:
-        self._release_ended(manager)
+        self.release_ended(manager)
         amounts = {name: n for name, n in container.limits.items() if _is_known(manager, name)}
         return align(manager, pod.uid, container.name, amounts=amounts, reusable=reusable)
 
@@ -172,7 +185,7 @@ class Admitter:
         for resource in shuffled(container.limits, self._order):
             if not _is_known(manager, resource):
                 continue
-            self._release_ended(manager)
+            self.release_ended(manager)
             need = Need(
                 pod_uid=pod.uid,
                 container=container.name,
@@ -231,14 +244,6 @@ class Admitter:
             text = f"no containers return in allocation response {str(response).strip()}"
             raise KubeletError(text)
         return response.container_responses[0]
-
-    def _release_ended(self, manager: DeviceManager) -> None:
-        if not self.sources_ready:
-            return
-        ended = manager.allocations.pods() - self._active.keys()
-        if ended:
-            manager.allocations.release(ended)
-            manager.reserved = manager.allocations.by_resource()
 
 
 def _is_known(manager: DeviceManager, resource: str) -> bool:

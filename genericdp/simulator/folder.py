@@ -37,13 +37,14 @@ class SocketFolder:
     by which gRPC would remove it can be made to lead nowhere first.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = SOCKET_NAME) -> None:
+        self._name = name
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
     @property
     def target(self) -> str:
         """What to bind to; it is short however long the folder's own path is."""
-        return f"unix:/proc/self/fd/{self._descriptor}/{SOCKET_NAME}"
+        return f"unix:/proc/self/fd/{self._descriptor}/{self._name}"
 
     def disown(self) -> None:
         """Make gRPC unable to remove the file: the kubelet is being killed."""

@@ -6,18 +6,14 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-import grpc
-
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.simulator.admission import Admitter
 from genericdp.simulator.change import Change
-from genericdp.simulator.folder import SOCKET_NAME, SocketFolder, clean
+from genericdp.simulator.folder import SOCKET_NAME, clean
 from genericdp.simulator.manager import DeviceManager
 from genericdp.simulator.node import Node
 from genericdp.simulator.record import Record
-from genericdp.simulator.registration import Registration
+from genericdp.simulator.run import Run
 from genericdp.simulator.settings import Cleanup, Faults, Generation, Timing, Topology
-from genericdp.simulator.tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +39,7 @@ class Kubelet:
         faults: Faults | None = None,
         cleanup: Cleanup = Cleanup.SOCKETS,
         seed: int | None = None,
+        pod_resources: Path | None = None,
     ) -> None:
         self.folder = folder
         self.socket = folder / SOCKET_NAME
@@ -52,6 +49,7 @@ class Kubelet:
         self.faults = faults or Faults()
         self.observed = Record()
         self._cleanup = cleanup
+        self._pod_resources = pod_resources
         self._change = Change()
         self._node = Node()
         self._awake = asyncio.Event()
@@ -61,7 +59,7 @@ class Kubelet:
             random.Random(seed),  # noqa: S311
             prestart_seconds=self.timing.prestart_seconds,
         )
-        self._run: _Run | None = None
+        self._run: Run | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -105,7 +103,13 @@ class Kubelet:
             self._node.reset()
         clean(self.folder, self._cleanup)
         await asyncio.sleep(self.faults.listen_delay_seconds)
-        run = _Run(manager, faults=self.faults, awake=self._awake)
+        run = Run(
+            manager,
+            self._admitter,
+            faults=self.faults,
+            awake=self._awake,
+            pod_resources=self._pod_resources,
+        )
         await run.serve()
         self._run = run
         self._admitter.attach(manager)
@@ -227,7 +231,7 @@ class Kubelet:
         """Give the health of held ids by container and resource, as the pod's status has it."""
         return self._admitter.health_status(pod)
 
-    def _gone(self) -> _Run | None:
+    def _gone(self) -> Run | None:
         run, self._run = self._run, None
         self._admitter.detach()
         return run
@@ -246,36 +250,3 @@ class Kubelet:
             await asyncio.sleep(self.timing.node_refresh_seconds * jitter)
             await self._awake.wait()
             self.refresh_node()
-
-
-class _Run:
-    """One process of the kubelet: what exists between its start and its end."""
-
-    def __init__(self, manager: DeviceManager, *, faults: Faults, awake: asyncio.Event) -> None:
-        self.manager = manager
-        self.tasks = Tasks()
-        self.registration = Registration(manager, tasks=self.tasks, faults=faults, awake=awake)
-        self._server = grpc.aio.server()
-        self._socket = SocketFolder(manager.folder)
-
-    async def serve(self) -> None:
-        rpc.add_RegistrationServicer_to_server(self.registration, self._server)
-        self._server.add_insecure_port(self._socket.target)
-        await self._server.start()
-
-    async def stop(self) -> None:
-        for client in self.manager.clients.everyone():
-            await self.manager.disconnect(client)
-        await self._end()
-
-    async def crash(self) -> None:
-        self._socket.disown()
-        await self._end()
-
-    async def _end(self) -> None:
-        try:
-            await self._server.stop(None)
-            await self.tasks.stop()
-        finally:
-            await self.registration.close()
-            self._socket.close()

@@ -27,6 +27,12 @@ class Pod:
     uid: str
     containers: tuple[Container, ...]
     init_containers: tuple[Container, ...] = ()
+    namespace: str = "default"
+
+    @property
+    def name(self) -> str:
+        """Its name within the namespace: none but the uid is needed here."""
+        return self.uid
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

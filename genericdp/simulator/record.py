@@ -45,6 +45,8 @@ class Record:
     """Register calls that succeeded, whether or not their caller still waited."""
     lists: Counter[str] = field(default_factory=Counter)
     """Messages received on all streams."""
+    pod_resources_calls: int = 0
+    """Calls to the pod-resources service, those it refused included."""
     history: deque[ListReceived] = field(default_factory=lambda: deque(maxlen=KEPT))
     calls: deque[Call] = field(default_factory=lambda: deque(maxlen=KEPT))
 

@@ -80,6 +80,8 @@ class Faults:
     """The time from the folder's cleanup to the new ``kubelet.sock``."""
     streams_opened: int = 1
     """How many ListAndWatch a registration opens: 0 is a kubelet that never asks."""
+    refuse_pod_resources: bool = False
+    """The pod-resources service refuses every call, as it does when others ask too often."""
     honours_cancel: bool = False
     """A caller that gives up ends the registration, as in 1.36 and 1.37; older kubelets go on and
     leave a ghost registration behind (REG-3)."""

@@ -60,7 +60,12 @@ class Simulation:
         self._amounts = amounts
         self._once = once
         self._show = show
-        self._kubelet = Kubelet(settings.kubelet_folder, generation=generation, topology=topology)
+        self._kubelet = Kubelet(
+            settings.kubelet_folder,
+            generation=generation,
+            topology=topology,
+            pod_resources=settings.pod_resources,
+        )
         self._trial = Trial(self._kubelet, amounts, retry_seconds=retry_seconds)
         self._start: Start | None = None
         """How the container's last start ended; None: there is no container."""

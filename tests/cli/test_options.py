@@ -210,6 +210,7 @@ def test_a_misspelt_variable_is_a_warning_in_the_form_of_the_log() -> None:
         ["discover", "--config", ""],
         ["discover", "--all", "--root", ""],
         ["run", "--config=x", "--kubelet-dir="],
+        ["run", "--config=x", "--pod-resources="],
         ["validate", ""],
     ],
     ids=" ".join,

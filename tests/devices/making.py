@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from genericdp.devices.assembling import Offers
+    from genericdp.devices.holders import Holders
     from genericdp.devices.offers import Offer
 
 PLACE = Place(file="test.yaml", line=1, column=1)
@@ -118,6 +119,7 @@ def decide(
     *,
     now: float = 0.0,
     hanging: Iterable[str] = (),
+    holders: Holders | None = None,
 ) -> Offers:
     """Give what the resources offer if these are all the files of the host."""
     present = sorted(files, key=lambda one: natural_key(one.path))
@@ -129,7 +131,12 @@ def decide(
         return Look(files=tuple(one for one in present if _finds(pattern, one.path)))
 
     return discover(
-        tuple(resources), look, node_name="node-1", previous=previous or {}, now=now
+        tuple(resources),
+        look,
+        node_name="node-1",
+        previous=previous or {},
+        now=now,
+        holders=holders,
     ).offers
 
 

@@ -64,7 +64,7 @@ def test_a_new_group_is_offered_when_its_members_have_stayed_the_same_for_a_whil
         assert healthy(offers, "video") == (["cam"] if state == "on offer" else []), now
         waits = state == "waiting"
         assert refusals(offers, "video") == ({"/dev/video0": WAITING} if waits else {}), now
-        due = next_change(offers[VIDEO.name], 300)
+        due = next_change(offers[VIDEO.name], 300, now=now)
         assert due == (pytest.approx(1.3 if now == 1.0 else 1.5) if waits else None), now
 
 
@@ -79,7 +79,7 @@ def test_a_group_that_returns_waits_for_its_members_and_is_not_taken_for_half_of
     assert unhealthy(offers, "video") == {"cam": f"/dev/video1 is missing; {WAITING}"}
     offers = decide([VIDEO], CAM[:1], offers, now=11.4)
     assert unhealthy(offers, "video") == {"cam": "/dev/video1 is missing"}
-    assert next_change(offers[VIDEO.name], 300) == 310.0
+    assert next_change(offers[VIDEO.name], 300, now=11.4) == 310.0
     offers = decide([VIDEO], CAM[:2], offers, now=12.0)
     assert healthy(offers, "video") == ["cam"]
 

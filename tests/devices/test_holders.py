@@ -1,0 +1,66 @@
+"""When a vanished device may be forgotten, by what pods hold."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from genericdp.devices.holders import Holders, are_news, holders_of, next_question
+from genericdp.devices.offers import NOTHING, Offer
+from tests.devices.making import decide, node, resource, unhealthy
+
+TTY = node("/dev/ttyUSB0", (188, 0))
+SERIAL = resource("x", "/dev/ttyUSB*", forget_after_seconds=300)
+NAME = SERIAL.name
+
+
+def vanished(at: float) -> dict[str, Offer]:
+    return decide([SERIAL], [], decide([SERIAL], [TTY]), now=at)
+
+
+@pytest.mark.parametrize(
+    ("asked_at", "shares", "stays"),
+    [
+        (-inf, [], True),  # nobody has been asked
+        (304.9, [], True),  # before its time: somebody may have got it since
+        (305.0, [], False),
+        (305.0, ["ttyUSB0"], True),
+        (305.0, ["ttyUSB0::3"], True),
+        (305.0, ["ttyUSB1"], False),
+    ],
+)
+def test_a_device_is_forgotten_once_no_pod_holds_it(
+    asked_at: float, shares: list[str], stays: bool
+) -> None:
+    """LAW-10, PRS-1: a kubelet takes one that is missing from the list for healthy."""
+    holders = holders_of({NAME: shares, "other/x": ["ttyUSB0"]}, asked_at=asked_at)
+    before = vanished(at=5.0)
+    assert unhealthy(decide([SERIAL], [], before, now=304.9, holders=holders), "x")
+    after = decide([SERIAL], [], before, now=306.0, holders=holders)
+    assert bool(unhealthy(after, "x")) is stays
+    assert are_news(holders, before, {NAME: 300}) is not stays
+
+
+def test_without_anybody_to_ask_it_is_forgotten_in_time() -> None:
+    assert decide([SERIAL], [], vanished(at=5.0), now=305.0)[NAME].offered == {}
+
+
+@pytest.mark.parametrize(
+    ("offers", "last_asked", "moment"),
+    [
+        ({NAME: NOTHING}, -inf, None),
+        (vanished(at=5.0), -inf, 305.0),
+        (vanished(at=5.0), 300.0, 310.0),
+        (vanished(at=5.0), 400.0, 410.0),
+        ({"leaving/x": vanished(at=5.0)[NAME]}, -inf, None),
+    ],
+)
+def test_the_kubelet_is_asked_when_a_device_is_to_be_forgotten_and_at_a_calm_pace(
+    offers: dict[str, Offer], last_asked: float, moment: float | None
+) -> None:
+    assert next_question(offers, {NAME: 300}, last_asked, pace_seconds=10) == moment
+
+
+def test_before_the_first_answer_anything_may_be_held() -> None:
+    assert not Holders().have_let_go(NAME, "ttyUSB0", 0.0)

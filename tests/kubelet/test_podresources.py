@@ -1,0 +1,126 @@
+"""Asking for pods: every way in which no answer comes has a reason of one line."""
+
+from __future__ import annotations
+
+import asyncio
+import socket as sockets
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericdp.errors import KubeletError
+from genericdp.kubelet.podresources import held_shares, pods
+from genericdp.kubelet.v1 import podresources_pb2 as api
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+
+@asynccontextmanager
+async def answering(
+    socket: Path,
+    answer: Callable[[bytes, grpc.aio.ServicerContext[bytes, bytes]], Awaitable[bytes]],
+) -> AsyncIterator[None]:
+    server = grpc.aio.server(options=(("grpc.max_send_message_length", -1),))
+    methods: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+        "List": grpc.unary_unary_rpc_method_handler(answer)
+    }
+    handler = grpc.method_handlers_generic_handler("v1.PodResourcesLister", methods)
+    server.add_generic_rpc_handlers((handler,))
+    server.add_insecure_port(f"unix:{socket}")
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(None)
+
+
+def listed(*ids: str, resource: str = "example.com/x") -> bytes:
+    devices = [api.ContainerDevices(resource_name=resource, device_ids=[one]) for one in ids]
+    container = api.ContainerResources(name="c", devices=devices)
+    pod = api.PodResources(name="p", namespace="n", containers=[container])
+    return api.ListPodResourcesResponse(pod_resources=[pod, pod]).SerializeToString()
+
+
+def test_what_all_containers_hold_by_resource() -> None:
+    assert held_shares(listed("a", "b::1")) == {"example.com/x": {"a", "b::1"}}
+    assert held_shares(b"") == {}
+
+
+@given(st.binary())
+def test_whatever_bytes_come_the_answer_is_read_or_refused(answer: bytes) -> None:
+    try:
+        held_shares(answer)
+    except KubeletError as error:
+        assert str(error) == "the answer is no ListPodResourcesResponse"
+
+
+async def test_an_answer_may_be_longer_than_what_grpc_takes_by_default(short_folder: Path) -> None:
+    """PRS-1: 4 MiB are passed by a node with tens of thousands of devices."""
+    long = listed(*(f"{i:063}" for i in range(60_000)))
+    assert len(long) > 2 * 4_194_304
+
+    async def answer(request: bytes, context: object) -> bytes:
+        return long
+
+    async with answering(short_folder / "s", answer):
+        assert await pods(short_folder / "s", timeout_seconds=30) == long
+
+
+async def test_a_refusal_is_told_in_the_kubelets_words(short_folder: Path) -> None:
+    async def answer(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
+
+    async with answering(short_folder / "s", answer):
+        with pytest.raises(KubeletError, match=r"^RESOURCE_EXHAUSTED: rejected by rate limit$"):
+            await pods(short_folder / "s", timeout_seconds=30)
+
+
+async def test_a_stopped_kubelet_is_not_waited_for(short_folder: Path) -> None:
+    async def answer(request: bytes, context: object) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    async with answering(short_folder / "s", answer):
+        with pytest.raises(KubeletError, match=r"^no answer within 0\.2 s$"):
+            await pods(short_folder / "s", timeout_seconds=0.2)
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("nothing", "there is no "),
+        ("file", "is no socket"),
+        ("below a file", "not a directory"),
+        ("refusing", "nobody answers there"),
+        ("no grpc", "nobody answers there"),
+    ],
+)
+async def test_a_place_where_no_kubelet_is(short_folder: Path, what: str, reason: str) -> None:
+    path = short_folder / "s"
+    with sockets.socket(sockets.AF_UNIX) as other:
+        if what in {"refusing", "no grpc"}:
+            other.bind(str(path))
+        elif "file" in what:
+            path.touch()
+        async with asyncio.TaskGroup() as tasks:
+            other.setblocking(False)
+            if what == "no grpc":
+                other.listen()
+            hanging_up = tasks.create_task(hang_up(other, what == "no grpc"))
+            with pytest.raises(KubeletError, match=reason):
+                await pods(path / "x" if what == "below a file" else path, timeout_seconds=5)
+            hanging_up.cancel()
+
+
+async def hang_up(listener: sockets.socket, listens: bool) -> None:
+    """Answer each connection with what is no HTTP/2, and close it."""
+    while listens:
+        connection, _ = await asyncio.get_running_loop().sock_accept(listener)
+        with connection:
+            connection.send(b"no HTTP/2 here\n")

@@ -1,0 +1,147 @@
+"""The stand-in's pod-resources service (PRS-1)."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from genericdp.kubelet.v1 import podresources_pb2 as pb
+from genericdp.kubelet.v1 import podresources_pb2_grpc as rpc
+from genericdp.simulator.podresources import Limiter
+from genericdp.simulator.pods import Pod
+from tests.simulator.asking import container, pod, show
+from tests.simulator.bare_plugin import RESOURCE
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable
+    from pathlib import Path
+
+    from genericdp.simulator.kubelet import Kubelet
+    from tests.simulator.bare_plugin import BarePlugin
+
+
+@pytest.fixture
+def socket(short_folder: Path) -> Path:
+    return short_folder / "pods" / "kubelet.sock"
+
+
+@pytest.fixture
+async def kubelet(kubelet_with: Callable[..., Kubelet], socket: Path) -> Kubelet:
+    kubelet = kubelet_with(pod_resources=socket)
+    await kubelet.start()
+    return kubelet
+
+
+@asynccontextmanager
+async def asking(socket: Path) -> AsyncIterator[rpc.PodResourcesListerAsyncStub]:
+    options = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))
+    async with grpc.aio.insecure_channel(f"unix:{socket}", options=options) as channel:
+        yield rpc.PodResourcesListerStub(channel)
+
+
+async def held(socket: Path) -> dict[str, set[str]]:
+    async with asking(socket) as stub:
+        listed = await stub.List(pb.ListPodResourcesRequest())
+    return {
+        one.name: ids(entry for c in one.containers for entry in c.devices)
+        for one in listed.pod_resources
+    }
+
+
+def ids(entries: Iterable[pb.ContainerDevices]) -> set[str]:
+    return {device_id for entry in entries for device_id in entry.device_ids}
+
+
+async def test_it_lists_active_pods_and_frees_what_others_held(
+    kubelet: Kubelet, plugin: BarePlugin, socket: Path
+) -> None:
+    await show(kubelet, plugin, "a", "b")
+    one, other = pod("one", thing=1), pod("other", thing=1)
+    assert (await kubelet.admit(one)).admitted
+    assert (await kubelet.admit(other)).admitted
+    assert await held(socket) == {
+        name: set(kubelet.held(p)["main"][RESOURCE]) for name, p in (("one", one), ("other", other))
+    }
+    kubelet.remove(one)
+    assert kubelet.held(one)["main"], "nothing happens until somebody asks"
+    assert (await held(socket)).keys() == {"other"}
+    assert kubelet.held(one)["main"] == {}
+
+
+async def test_sidecars_are_listed_and_init_containers_are_not(
+    kubelet: Kubelet, plugin: BarePlugin, socket: Path
+) -> None:
+    await show(kubelet, plugin, "a", "b", "c")
+    three = Pod(
+        uid="p",
+        init_containers=(container("init", 2), container("sidecar", 1, restartable=True)),
+        containers=(container("main", 0),),
+    )
+    assert (await kubelet.admit(three)).admitted
+    sidecar = kubelet.held(three)["sidecar"][RESOURCE]
+    assert await held(socket) == {"p": set(sidecar)}
+
+
+async def test_one_pod_by_its_name(kubelet: Kubelet, plugin: BarePlugin, socket: Path) -> None:
+    await show(kubelet, plugin, "a")
+    assert (await kubelet.admit(pod("one", thing=1))).admitted
+    async with asking(socket) as stub:
+        asked = pb.GetPodResourcesRequest(pod_name="one", pod_namespace="default")
+        (found,) = (await stub.Get(asked)).pod_resources.containers
+        assert ids(found.devices) == {"a"}
+        with pytest.raises(grpc.aio.AioRpcError, match="pod x in namespace default not found"):
+            await stub.Get(pb.GetPodResourcesRequest(pod_name="x", pod_namespace="default"))
+
+
+async def test_only_healthy_devices_are_allocatable(
+    kubelet: Kubelet, plugin: BarePlugin, socket: Path
+) -> None:
+    await show(kubelet, plugin, "a", unhealthy=1)
+    async with asking(socket) as stub:
+        found = await stub.GetAllocatableResources(pb.AllocatableResourcesRequest())
+    assert ids(found.devices) == {"a"}
+
+
+async def test_a_kubelet_that_has_just_started_knows_no_pods(
+    kubelet: Kubelet, plugin: BarePlugin, socket: Path
+) -> None:
+    """KST-6: before it has heard of them, no answer means that a device is free."""
+    await show(kubelet, plugin, "a")
+    assert (await kubelet.admit(pod("one", thing=1))).admitted
+    kubelet.sources_ready = False
+    assert await held(socket) == {}
+    kubelet.sources_ready = True
+    assert await held(socket) == {"one": {"a"}}
+
+
+async def test_a_killed_kubelet_leaves_its_socket_and_the_next_one_takes_it(
+    kubelet: Kubelet, socket: Path
+) -> None:
+    await kubelet.crash()
+    assert socket.is_socket()
+    with pytest.raises(grpc.aio.AioRpcError):
+        await held(socket)
+    await kubelet.start()
+    assert await held(socket) == {}
+    await kubelet.stop()
+    assert not socket.exists()
+
+
+async def test_who_asks_too_often_is_refused(kubelet: Kubelet, socket: Path) -> None:
+    kubelet.faults.refuse_pod_resources = True
+    with pytest.raises(grpc.aio.AioRpcError, match="rejected by rate limit") as caught:
+        await held(socket)
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_ten_calls_at_once_and_a_hundred_in_a_second() -> None:
+    now = 0.0
+    limiter = Limiter(now=lambda: now)
+    assert [limiter.allows() for _ in range(12)] == [True] * 10 + [False] * 2
+    now = 0.0301
+    assert [limiter.allows() for _ in range(5)] == [True] * 3 + [False] * 2
+    now = 60.0
+    assert sum(limiter.allows() for _ in range(20)) == 10

@@ -1,0 +1,159 @@
+"""What pods hold stays listed, against the stand-in in both generations (PRS-1, LAW-10)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.observed import until
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.pods import Container, Pod
+from genericdp.simulator.settings import Generation
+from tests.world import PROMPT, World, serial
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SERIAL = "example.com/serial"
+CONTAINER = Container(name="main", limits={SERIAL: 1})
+POD = Pod(uid="pod", containers=(CONTAINER,))
+FAILING = "the kubelet does not say which devices pods hold: "
+AGAIN = "the kubelet says again which devices pods hold"
+
+
+@pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
+def world(request: pytest.FixtureRequest, short_folder: Path) -> World:
+    folder = short_folder / "k"
+    folder.mkdir()
+    kubelet = Kubelet(folder, generation=request.param, pod_resources=pods(short_folder))
+    return World(short_folder, kubelet)
+
+
+@pytest.fixture
+def socket(short_folder: Path) -> Path:
+    return pods(short_folder)
+
+
+def pods(folder: Path) -> Path:
+    return folder / "p" / "kubelet.sock"
+
+
+async def held(world: World) -> None:
+    """Have a pod hold ttyUSB0, then pull it out."""
+    world.host.plug("ttyUSB0")
+    await world.listed(SERIAL, "ttyUSB0")
+    assert (await world.kubelet.admit(POD)).admitted
+    world.host.plug("ttyUSB1")
+    await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
+    for name in ("ttyUSB0", "ttyUSB1"):
+        world.host.unplug(name)
+
+
+async def devices_are(world: World, devices: dict[str, str]) -> None:
+    await world.kubelet.wait_for(lambda: world.kubelet.devices(SERIAL) == devices, 30)
+
+
+async def asked(world: World, times: int) -> None:
+    """Wait until the kubelet has been asked so many times more."""
+    until_now = world.kubelet.observed.pod_resources_calls
+    await world.kubelet.wait_for(
+        lambda: world.kubelet.observed.pod_resources_calls >= until_now + times, 30
+    )
+
+
+async def test_what_a_pod_holds_stays_until_it_ends(world: World, socket: Path) -> None:
+    """LAW-10: the device that nobody holds is forgotten in time, the other one is not."""
+    async with world.kubelet, world.serving(serial(forget=0), pod_resources=socket):
+        await held(world)
+        await devices_are(world, {"ttyUSB0": "Unhealthy"})
+        assert world.kubelet.health_status(POD)["main"][SERIAL] == {"ttyUSB0": "Unhealthy"}
+        lists = world.kubelet.observed.lists[SERIAL]
+        await asked(world, 5)
+        assert world.kubelet.observed.lists[SERIAL] == lists, "to ask is no news for the kubelet"
+        world.kubelet.remove(POD)
+        await devices_are(world, {})
+
+
+async def test_a_held_device_that_returns_is_healthy_again(world: World, socket: Path) -> None:
+    async with world.kubelet, world.serving(serial(forget=0), pod_resources=socket):
+        await held(world)
+        await devices_are(world, {"ttyUSB0": "Unhealthy"})
+        world.host.plug("ttyUSB0")
+        await devices_are(world, {"ttyUSB0": "Healthy"})
+
+
+async def test_nobody_is_asked_before_a_device_is_to_be_forgotten(
+    world: World, socket: Path
+) -> None:
+    async with world.kubelet, world.serving(serial(forget=300), pod_resources=socket):
+        await held(world)
+        await devices_are(world, {"ttyUSB0": "Unhealthy", "ttyUSB1": "Unhealthy"})
+        assert world.kubelet.observed.pod_resources_calls == 0
+
+
+@pytest.mark.parametrize("trouble", ["refused", "no socket", "garbage"])
+async def test_what_cannot_be_asked_is_not_forgotten(
+    world: World, socket: Path, trouble: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """PRS-1: one line with the reason, however often it fails, and one when it works again."""
+    reasons = {
+        "refused": "RESOURCE_EXHAUSTED: rejected by rate limit",
+        "no socket": f"there is no {socket}",
+        "garbage": f"{socket} is no socket",
+    }
+    caplog.set_level(logging.INFO)
+    hidden = socket.with_name("hidden")
+    async with world.kubelet, world.serving(serial(forget=0), pod_resources=socket):
+        if trouble == "refused":
+            world.kubelet.faults.refuse_pod_resources = True
+        else:
+            socket.rename(hidden)
+        if trouble == "garbage":
+            socket.write_text("garbage")
+        await held(world)
+        await devices_are(world, {"ttyUSB0": "Unhealthy", "ttyUSB1": "Unhealthy"})
+        if trouble == "refused":
+            await asked(world, 5)
+        async with asyncio.timeout(30):
+            while FAILING not in caplog.text:
+                await asyncio.sleep(0.01)
+        assert reasons[trouble] in caplog.text
+        if trouble == "refused":
+            world.kubelet.faults.refuse_pod_resources = False
+        else:
+            hidden.rename(socket)
+        await devices_are(world, {"ttyUSB0": "Unhealthy"})
+        assert caplog.text.count(FAILING) == 1
+        assert caplog.text.count(AGAIN) == 1
+
+
+async def test_a_kubelet_that_does_not_know_its_pods_yet_is_not_believed(
+    world: World, socket: Path
+) -> None:
+    """KST-6, PRS-1: a kubelet that has just started names no pods, and all would be forgotten."""
+    patient = replace(PROMPT, settling=3600.0)
+    async with (
+        world.kubelet,
+        world.serving(serial(forget=0), pod_resources=socket, patience=patient) as supervisor,
+    ):
+        await held(world)
+        await devices_are(world, {"ttyUSB0": "Unhealthy", "ttyUSB1": "Unhealthy"})
+        world.kubelet.sources_ready = False
+        await world.kubelet.restart()
+        await devices_are(world, {"ttyUSB0": "Unhealthy", "ttyUSB1": "Unhealthy"})
+        world.host.plug("ttyUSB2")  # one more pass
+        offers = supervisor.offers
+        assert await until(lambda: "ttyUSB2" in offers.value[SERIAL].offered, offers)
+        assert len(offers.value[SERIAL].offered) == 3
+        assert world.kubelet.observed.pod_resources_calls == 0
+
+
+async def test_without_the_flag_nobody_is_asked(world: World) -> None:
+    async with world.kubelet, world.serving(serial(forget=0)):
+        await held(world)
+        await devices_are(world, {})
+        assert world.kubelet.observed.pod_resources_calls == 0
