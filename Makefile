@@ -8,7 +8,7 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: run test lint e2e bench lock generate clean
+.PHONY: run test lint e2e bench fuzz lock generate clean
 .DEFAULT_GOAL := help
 
 help:
@@ -52,6 +52,10 @@ e2e: $(VENV)/development.stamp
 
 bench: $(VENV)/development.stamp
 	@$(BIN)/python -m bench
+
+# With atheris in the environment it is guided by coverage; what it found lies in tests/fuzz/corpus.
+fuzz: $(VENV)/development.stamp
+	@$(BIN)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(TARGETS)
 
 lock: $(VENV)/development.stamp
 	@tools/lock $(BIN)

@@ -30,6 +30,7 @@ SCOPES: dict[str, frozenset[str] | None] = {
 _MAX_LISTED = 20
 _NAME = re.compile(r"[A-Za-z0-9_.:/@+,-]+")
 _PARENTHESIS = re.compile(r"\$\$\(|\)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _MAY_HOLD_SLASHES = {("device", "path"), ("device", "syspath")}
 _MAY_HOLD_PATHS = {"property", "attribute"}
 
@@ -227,6 +228,8 @@ def _inserted(reference: Reference, lookup: Lookup, *, path: bool) -> str:
         raise LackingValueError(f"it has no '{reference}'")
     if "\n" in text or "\0" in text:
         raise UnusableValueError(f"'{reference}' is {text!r}, which holds a newline or NUL")
+    if not is_utf8(text):
+        raise UnusableValueError(f"'{reference}' is {text!r}, which is not valid UTF-8")
     if path and "/" in text and not _may_hold_slashes(reference, text):
         raise UnusableValueError(f"'{reference}' is {text!r}, which cannot be part of a path")
     return text
@@ -236,6 +239,11 @@ def may_bring_folders(reference: Reference) -> bool:
     """Say whether what it gives may hold a slash within a path."""
     own = (reference.scope, reference.name)
     return own in _MAY_HOLD_SLASHES or reference.scope in _MAY_HOLD_PATHS
+
+
+def is_utf8(text: str) -> bool:
+    """Say whether a text can be told: names of files and interfaces may be any bytes."""
+    return text.isascii() or _SURROGATE.search(text) is None
 
 
 def _may_hold_slashes(reference: Reference, text: str) -> bool:

@@ -28,6 +28,7 @@ VALUES = {
     ("usb", "product"): "line\nbreak",
     ("usb", "vendor"): "",
     ("value", "up"): "..",
+    ("attribute", "odd"): "can\udcff",
 }
 
 
@@ -114,6 +115,7 @@ def test_references_are_replaced_by_what_the_device_has(text: str, expanded: str
     [
         ("$(net.name)", False, "it has no '$(net.name)'"),
         ("$(usb.product)", False, "holds a newline or NUL"),
+        ("$(attribute.odd)", False, r"is 'can\udcff', which is not valid UTF-8"),
         ("/dev/$(usb.port)", True, "cannot be part of a path"),
         ("$(property.EVIL)", True, "cannot be part of a path"),
         ("/x/$(property.RELATIVE)", True, "cannot be part of a path"),

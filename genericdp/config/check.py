@@ -82,7 +82,8 @@ def by_schema(document: Document, kind: str) -> tuple[list[Finding], Document]:
             for length in range(len(error.absolute_path) + 1)
         )
     ]
-    if _is_of_another_kind(document, kind):
+    of_another_kind = _is_of_another_kind(document, kind)
+    if of_another_kind:
         errors = [error for error in errors if error.validator == "const"]
     wrong_type = {tuple(error.absolute_path) for error in errors if error.validator == "type"}
     findings: list[Finding] = []
@@ -94,7 +95,8 @@ def by_schema(document: Document, kind: str) -> tuple[list[Finding], Document]:
         of_this = list(findings_of(error, document))
         findings += of_this
         wrong |= _wrong_values(error, path, of_this)
-    return findings, replace(document, data=_without(document.data, wrong, ()))
+    rest = None if of_another_kind else _without(document.data, wrong, ())
+    return findings, replace(document, data=rest)
 
 
 def _wrong_values(error: ValidationError, path: Path, findings: list[Finding]) -> set[Path]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.model import ValueKind
 from genericdp.regex import extract
-from genericdp.template import LackingValueError, UnusableValueError, expand
+from genericdp.template import LackingValueError, UnusableValueError, expand, is_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,8 @@ def value_of(
     it has one.
     """
     text = _source_text(name, source, lookup, facts, refusal)
+    if text is not None and not is_utf8(text):
+        raise UnusableValueError(f"the value {name!r} is {text!r}, which is not valid UTF-8")
     if text is None or source.regex is None:
         return text
     found = extract(source.regex, text)

@@ -88,6 +88,13 @@ def test_a_wrong_value_does_not_also_count_as_missing() -> None:
     assert len(_problems(body)) == 2
 
 
+@pytest.mark.parametrize("resource", ["name: 5", "match: [{r: 1e0}]", "values: []"])
+def test_of_a_document_of_another_kind_nothing_else_is_looked_at(resource: str) -> None:
+    """Found by fuzzing: its values were of any type, and rules failed on them."""
+    problems, _ = check(_documents(f"apiVersion: a\nkind: D\nresources:\n  - {resource}\n"))
+    assert [problem.path for problem in problems] == [".apiVersion", ".kind"]
+
+
 def test_an_unquoted_id_is_shown_as_it_should_be_written() -> None:
     """C2: dropping the hint of ``_wrong_scalar`` brings back that nobody knows what to do."""
     problems, _ = check(_documents(HEAD + "  - {name: a/b, match: [{usb: {vendor: 0403}}]}\n"))

@@ -20,6 +20,7 @@ def known() -> Known:
         f"{GPU}/physfn/net/ens1f0": "ens1f0",
         f"{GPU}/twice/a": "a",
         f"{GPU}/twice/b": "b",
+        f"{GPU}/odd": "can\udcff",
     }
     return known
 
@@ -92,6 +93,13 @@ def test_values_come_from_a_text_a_file_or_a_link(
             "$(device.syspath)/twice/*",
             None,
             f"the value 'mine': {GPU}/twice/* finds 2 paths, wanted one",
+        ),
+        # Found by fuzzing: a network interface may be called anything, which ended the pass.
+        (
+            "link",
+            "$(device.syspath)/odd",
+            "(.*)",
+            r"the value 'mine' is 'can\udcff', which is not valid UTF-8",
         ),
         # What hardware says is never a pattern, nor a way out of a folder.
         (

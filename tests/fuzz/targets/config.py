@@ -1,0 +1,88 @@
+"""Any bytes as a config: problems with their places, or a model that a pass can use."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import yaml
+
+from genericdp.config.build import build
+from genericdp.config.check import check, resources_of
+from genericdp.config.load import places_of
+from genericdp.config.loaded import Loaded
+from genericdp.config.read import read
+from genericdp.config.wire import decode, encode
+from genericdp.discovery import discover
+from genericdp.host.devicefiles import Looker
+from genericdp.host.facts import HostFacts
+from genericdp.listing import listing
+from tests.testbeds import loading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from genericdp.host.root import Root
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+SECONDS = 20.0
+_WORDS = """\
+name: match: exclude: path: udev: usb: pci: net: hardware: values: text: file: link: regex: id:
+groupBy: groupNeeds: inject: devices: mounts: env: cdi: annotations: health: exec: open: kernelLog:
+where: ignore: hooks: replicas: $(device.path) $(usb.serial) $$( :-x) 0403 1e10 0x1f 1_0 ~ null on
+&& *a &a <<: !!str !!binary ? --- ... # | > % @ [*] [!a-b] (?P<a>.) \\xff \\U0001F600
+"""
+WORDS = tuple(
+    word.encode()
+    for word in (
+        "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n",
+        *_WORDS.split(),
+        *("- ", ": ", "\n  ", "\t", "\r\n", "\ufeff", "\u2028", "\0", "{", "}", "[", "]", "'"),
+    )
+)
+
+
+def seeds() -> Iterator[bytes]:
+    for folder in ("valid", "invalid"):
+        for file in sorted((CONFIGS / folder).glob("*.yaml")):
+            if len(content := file.read_bytes()) < 5000:
+                yield content
+
+
+@contextmanager
+def opened() -> Iterator[Callable[[bytes], None]]:
+    with TemporaryDirectory() as folder:
+        root = loading.build(loading.path_of("can"), Path(folder))
+        yield lambda content: _run(content, root)
+
+
+def _run(content: bytes, root: Root) -> None:
+    documents, problems = read("f", content)
+    if len(content) < 500:
+        read("f", content, loader=yaml.SafeLoader)  # where PyYAML was built without libyaml
+    found, warnings = check(documents)
+    assert documents or problems, "neither a document nor a problem"
+    lines = content.count(b"\n") + content.count(b"\r") + content.count(b"\xc2\x85") + 3
+    lines += content.count(b"\xe2\x80\xa8") + content.count(b"\xe2\x80\xa9")
+    for problem in (*problems, *found, *warnings):
+        assert 1 <= problem.line <= lines, problem
+        assert 1 <= problem.column <= len(content) + 2, problem
+        str(problem).encode()
+    if problems or found:
+        return
+    listed = [(resources_of(one), places_of(one)) for one in documents]
+    resources = tuple(one for data, places in listed for one in build(data, places))
+    decoded = decode(encode(Loaded(), listed))
+    assert decoded.resources == resources, "the pipe changes the config"
+    offers = discover(
+        resources,
+        Looker(root).look,
+        facts=HostFacts(root),
+        node_name="edge-1",
+        previous={},
+        now=0.0,
+    ).offers
+    for offer in offers.values():
+        listing(offer)

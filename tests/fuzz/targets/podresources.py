@@ -1,0 +1,65 @@
+"""What a hostile kubelet says of pods and their devices."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from genericdp.devices.holders import holders_of
+from genericdp.errors import KubeletError
+from genericdp.kubelet.podresources import held_shares, pods
+from genericdp.kubelet.registration import KUBELET_SOCKET
+from genericdp.kubelet.v1 import podresources_pb2 as api
+from tests.fuzz.hostile import HostileKubelet
+from tests.fuzz.targets import register
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SECONDS = 30.0
+WORDS = (
+    *register.WORDS,
+    b"\x0a",
+    b"\x12",
+    b"\x1a",
+    b"::1",
+    b"\xff\xff\xff\xff\x0f",
+    b"\xed\xa0\x80",
+)
+
+
+def seeds() -> Iterator[bytes]:
+    devices = api.ContainerDevices(resource_name="a/b", device_ids=["x", "y::1"])
+    container = api.ContainerResources(name="main", devices=[devices, devices])
+    pod = api.PodResources(name="p", namespace="n", containers=[container])
+    for answer in (
+        api.ListPodResourcesResponse(),
+        api.ListPodResourcesResponse(pod_resources=[pod, pod]),
+    ):
+        yield b"\x00\xff" + answer.SerializeToString()
+    yield from register.seeds()
+
+
+@contextmanager
+def opened() -> Iterator[Callable[[bytes], None]]:
+    with TemporaryDirectory() as folder, asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        kubelet = runner.run(stack.enter_async_context(HostileKubelet(Path(folder)).serving()))
+        try:
+            yield lambda data: runner.run(_run(data, kubelet))
+        finally:
+            runner.run(stack.aclose())
+
+
+async def _run(data: bytes, kubelet: HostileKubelet) -> None:
+    kubelet.data = data or b"\0"
+    folder, timeout = kubelet.how
+    try:
+        shares = held_shares(await pods(folder / KUBELET_SOCKET, timeout_seconds=timeout))
+    except KubeletError as error:
+        str(error).encode("utf-8", "backslashreplace")
+        return
+    holders_of(shares, asked_at=0.0)

@@ -1,0 +1,61 @@
+"""What a hostile kubelet answers to Register, as a call's status and as any bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from genericdp.errors import KubeletError
+from genericdp.kubelet.registration import KUBELET_SOCKET, RegistrationError, check, register
+from tests.fuzz.hostile import HostileKubelet
+from tests.fuzz.targets.http2 import SETTINGS, frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SECONDS = 30.0
+WORDS = (
+    *(b"\x00", b"\x01", b"\x80", b"not supported by kubelet", b'the ResourceName "', b"is invalid"),
+    *(SETTINGS, frame(4, 1, 0, b""), frame(7, 0, 0, bytes(8)), frame(3, 0, 1, bytes(4))),
+    *(frame(1, 5, 1, b"\x88"), frame(1, 4, 1, b"\x88"), frame(0, 0, 1, bytes(5)), b"\xff" * 9),
+    *(b"\n", b"%", b"%ff", "é".encode(), b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+)
+
+
+def seeds() -> Iterator[bytes]:
+    yield b"\x00\x02" + b'the ResourceName "a" is invalid'
+    yield b"\x00\x0d" + b"failed to dial device plugin: context deadline exceeded"
+    yield b"\x00\xff" + b"\x0a\x01a"
+    yield b"\x01" + SETTINGS + frame(4, 1, 0, b"") + frame(1, 5, 1, b"\x88")
+    yield (
+        b"\x01"
+        + SETTINGS
+        + frame(1, 4, 1, b"\x88\x5f\x10application/grpc")
+        + frame(0, 1, 1, bytes(5))
+    )
+    yield b"\x01HTTP/1.1 200 OK\r\n\r\n"
+
+
+@contextmanager
+def opened() -> Iterator[Callable[[bytes], None]]:
+    with TemporaryDirectory() as folder, asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        kubelet = runner.run(stack.enter_async_context(HostileKubelet(Path(folder)).serving()))
+        try:
+            yield lambda data: runner.run(_run(data, kubelet))
+        finally:
+            runner.run(stack.aclose())
+
+
+async def _run(data: bytes, kubelet: HostileKubelet) -> None:
+    kubelet.data = data or b"\0"
+    folder, timeout = kubelet.how
+    try:
+        await register(folder, endpoint="e", resource="a/b", options=b"", timeout_seconds=timeout)
+    except RegistrationError as error:
+        str(error).encode("utf-8", "backslashreplace")
+    with suppress(KubeletError):
+        await check(folder / KUBELET_SOCKET, timeout_seconds=timeout)

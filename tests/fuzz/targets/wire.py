@@ -1,0 +1,74 @@
+"""What the child that loads a config answers, and what is kept of it: a Loaded or one error."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from genericdp.config.check import resources_of
+from genericdp.config.load import places_of, read_all
+from genericdp.config.loaded import Loaded
+from genericdp.config.wire import decode, encode
+from genericdp.reloading import lastgood
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CONFIGS = Path(__file__).parents[2] / "configs/valid"
+SECONDS = 5.0
+WORDS = tuple(
+    word.encode()
+    for word in (
+        *('"documents":[', '"resources":[', '"places":[', '"problems":[', '"files":[', '"digest":'),
+        *('"name":', '"match":', '"path":', '"udev":{', '"usb":{', '"values":{', '"inject":{'),
+        *('"health":[', '"exec":{"command":[', '"hooks":{', '"prefer":"x"', '"id":"$("', '"x"'),
+        *("null", "true", "-1", "1e999", "NaN", "[]", "{}", "[[", "]", "}", ",", ":", "\\ud800"),
+        *("9" * 5000, "[" * 2000, '"file":"f","line":1,"column":1', '"message":"","hint":""'),
+        *('{"file":"f","line":1,"column":1,"path":"","message":"m"}',),
+    )
+)
+
+
+def seeds() -> Iterator[bytes]:
+    yield encode(Loaded(), [])
+    for file in sorted(CONFIGS.glob("*.yaml")):
+        loaded, documents = read_all([file])
+        loaded = Loaded(warnings=loaded.warnings, files=(Path("f"),), digest=loaded.digest)
+        yield encode(loaded, [(resources_of(one), places_of(one)) for one in documents])
+    wrong, _ = read_all([CONFIGS.parent / "invalid" / "a-text.yaml"])
+    yield encode(Loaded(problems=wrong.problems), [])
+
+
+@contextmanager
+def opened() -> Iterator[Callable[[bytes], None]]:
+    with TemporaryDirectory() as folder:
+        yield lambda data: _run(data, Path(folder))
+
+
+def _decoded(data: bytes) -> Loaded | None:
+    try:
+        loaded = decode(data)
+    except ValueError:
+        return None
+    for problem in (*loaded.problems, *loaded.warnings):
+        str(problem)
+    assert loaded.wire == data
+    return loaded
+
+
+def _run(data: bytes, folder: Path) -> None:
+    loaded = _decoded(data)
+    # A file of the state folder, whole by its checksum, and as it is.
+    for content in (lastgood._head(data) + data, data) if len(data) % 16 == 0 else ():
+        descriptor = os.open(folder / lastgood.NAME, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        try:
+            kept = lastgood.recall(folder)
+        except lastgood.UnusableStateError as error:
+            str(error)
+        else:
+            assert kept == loaded
