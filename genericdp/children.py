@@ -7,12 +7,10 @@ import errno
 import logging
 import os
 import signal
-import sys
-import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from genericdp.processes import (
     LARGEST_MARK,
@@ -21,28 +19,30 @@ from genericdp.processes import (
     SUBREAPER,
     UNMARKED,
     control,
-    have_pidfds,
+    exterminate,
+    is_shortage,
     mark_of,
     marking,
     own_children,
     reap,
     restrict,
-    signal_marked,
+    waited_for_by_pidfd,
 )
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import Coroutine, Iterator, Mapping, Sequence
 
-T = TypeVar("T")
-
 log = logging.getLogger(__name__)
 
 PATIENCE = 2.0
 """Seconds within which what is killed must be gone; what is not hangs in the kernel."""
 
-_MOST_PATIENCE = 5 * PATIENCE
-"""Seconds for those that start others, as long as each round finds other ones."""
+_HURRIED_PATIENCE = 0.5
+"""The same once everything ends: what hangs in the kernel must not hold that up."""
+
+_FIRST_PART = 0.25
+"""Of the patience, after which what has left a child's process group is looked for anyway."""
 
 _SWEEP_DELAY = 0.05
 """Seconds in which the deaths of many strays become one sweep."""
@@ -60,7 +60,10 @@ class Child:
 _marks = count(int.from_bytes(os.urandom(7)))
 _running: dict[int, Child | None] = {}
 """What has not ended yet, by mark; None while it is being spawned: its pid is not known yet."""
+_ends: set[asyncio.Task[bool]] = set()
+"""What is being ended just now, whoever waits for that."""
 _contained = False
+_patience = PATIENCE
 _next_sweep: asyncio.TimerHandle | None = None
 
 
@@ -94,7 +97,8 @@ async def spawn(
             )
     except BaseException as error:
         del _running[mark]
-        if isinstance(error, asyncio.CancelledError):  # asyncio has ended the child alone
+        # asyncio has ended the child alone, or has nothing left to wait for it with.
+        if isinstance(error, asyncio.CancelledError) or is_shortage(error):
             await _to_its_end(_exterminate(mark))
         if isinstance(error, RuntimeError):  # no thread could be started to wait for it
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
@@ -113,7 +117,7 @@ def _next_mark() -> int:
 async def end(child: Child) -> bool:
     """Kill what is left of a child and of all that it started; gives whether nothing remains.
 
-    Takes no time where nothing is left, ``PATIENCE`` twice at most where something cannot be
+    Takes no time where nothing is left, a little more than ``PATIENCE`` where something cannot be
     killed, and a few times that for a fork bomb; a cancellation waits.
     """
     if child.process.returncode is None:
@@ -132,51 +136,45 @@ async def _kill(child: Child) -> bool:
         # No fork escapes this call; what left the process group is next.
         os.killpg(child.process.pid, signal.SIGKILL)
     with suppress(TimeoutError):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(_FIRST_PART * _patience):
             await child.process.wait()
-    left = child.mark in _sweep() if _contained else True
-    gone = not left or await _exterminate(child.mark)
-    return gone and child.process.returncode is not None
+    # What hangs itself may have started others that do not, and that only look for one finds.
+    left = child.process.returncode is None or not _contained or child.mark in _sweep()
+    if left and not await _exterminate(child.mark):
+        return False
+    if child.process.returncode is None:  # dead, but asyncio has yet to hear of it
+        await child.process.wait()
+    return True
+
+
+async def end_all() -> None:
+    """End what still runs, and wait for all that is being ended, whoever has lost patience.
+
+    gRPC cancels the calls of a server that stops, and does not wait for their ends.
+    """
+    while _ends or any(child is None for child in _running.values()):
+        await (asyncio.wait(_ends) if _ends else asyncio.sleep(0.01))
+    running = [child for child in _running.values() if child is not None]
+    await asyncio.gather(*map(end, running))
+
+
+def hurry() -> None:
+    """Have no more patience than half a second from now on: everything is to end."""
+    global _patience
+    _patience = _HURRIED_PATIENCE
+
+
+def abandon() -> None:
+    """Kill what runs, each with its process group, and wait for nothing: all ends at once."""
+    for child in _running.values():
+        if child is not None and child.process.returncode is None:
+            with suppress(OSError):
+                os.killpg(child.process.pid, signal.SIGKILL)
 
 
 async def _exterminate(mark: int) -> bool:
-    """Kill every process with a mark; gives whether none remains.
-
-    They are stopped first, until there is no new one: a fork bomb would refill what is killed.
-    """
-    loop = asyncio.get_running_loop()
-    last = loop.time() + _MOST_PATIENCE
-    deadline = loop.time() + PATIENCE
-    pause, seen = 0.001, set[int]()
-    while True:
-        left = mark in _sweep()  # a dead one may have started another
-        stopped = await _stop(mark, deadline)
-        if not left and not stopped:
-            # While some die, the kernel's list of our children may lack others.
-            if mark not in _sweep():
-                return True
-            continue
-        await signal_marked(mark, signal.SIGKILL)
-        if stopped - seen:  # a bomb on a busy machine: there are fewer each time
-            seen |= stopped
-            deadline = min(loop.time() + PATIENCE, last)
-        elif loop.time() > deadline:
-            log.warning("%d processes of a command cannot be killed", len(stopped))
-            return False
-        if loop.time() > last:
-            log.warning("a command starts processes faster than they can be killed")
-            return False
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, 0.1)
-
-
-async def _stop(mark: int, deadline: float) -> set[int]:
-    stopped: set[int] = set()
-    while new := await signal_marked(mark, signal.SIGSTOP, but=stopped):
-        stopped |= new
-        if asyncio.get_running_loop().time() > deadline:
-            break
-    return stopped
+    """Kill every process with a mark; gives whether none remains."""
+    return await exterminate(mark, lambda: mark in _sweep(), patience=_patience)
 
 
 def _sweep() -> set[int]:
@@ -225,15 +223,15 @@ def contain() -> Iterator[None]:
     Orphans become our children, the dead ones are reaped. That nobody gains privileges by exec
     (``no_new_privs``) holds for ever.
     """
-    global _contained
+    global _contained, _patience
     loop = asyncio.get_running_loop()
     _control(NO_NEW_PRIVS, 1)
     _control(SUBREAPER, 1)
     # Not the loop's own way: that would take over the one descriptor that signals wake it by.
     before = signal.signal(signal.SIGCHLD, lambda *_: loop.call_soon_threadsafe(_sweep_soon, loop))
-    _contained = True
+    _contained, _patience = True, PATIENCE
     try:
-        with _waited_for_by_pidfd(loop):
+        with waited_for_by_pidfd(loop):
             yield
     finally:
         signal.signal(signal.SIGCHLD, before)
@@ -261,26 +259,11 @@ def _control(option: int, value: int) -> None:
         log.warning("commands are contained less well: prctl %d failed: %s", option, why)
 
 
-@contextmanager
-def _waited_for_by_pidfd(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Wait for children without a thread for each, as Python does by itself from 3.12 on."""
-    if sys.version_info >= (3, 12) or not have_pidfds():
-        yield
-        return
-    watcher = asyncio.PidfdChildWatcher()
-    watcher.attach_loop(loop)
-    asyncio.set_child_watcher(watcher)
-    try:
-        yield
-    finally:
-        with warnings.catch_warnings():  # of a child that hangs in the kernel
-            warnings.simplefilter("ignore", RuntimeWarning)
-            asyncio.set_child_watcher(asyncio.ThreadedChildWatcher())
-
-
-async def _to_its_end(work: Coroutine[None, None, T]) -> T:
+async def _to_its_end(work: Coroutine[None, None, bool]) -> bool:
     """Await ``work`` even while cancelled; the cancellation goes on afterwards."""
     task = asyncio.get_running_loop().create_task(work)
+    _ends.add(task)
+    task.add_done_callback(_ends.discard)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

@@ -9,6 +9,7 @@ import signal
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from genericdp import children
@@ -31,6 +32,10 @@ KUBELET_FOLDER = "/var/lib/kubelet/device-plugins"
 """A constant of the kubelet: its ``--root-dir`` does not move it."""
 
 
+_ONE_WISH_SECONDS = 0.2
+"""What comes within this time is one signal that came twice: to a process and to its group."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """What the command line says."""
@@ -50,7 +55,18 @@ class Settings:
 
 def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT; raises GenericdpError for what a person must mend."""
-    asyncio.run(until_signalled(lambda reload: serve(settings, reload=reload), Inbox()))
+
+    def work(reload: asyncio.Event) -> Coroutine[None, None, None]:
+        return serve(settings, reload=reload)
+
+    asyncio.run(until_signalled(work, Inbox(), insisted=_leave_at_once))
+
+
+def _leave_at_once(number: signal.Signals) -> None:
+    """End without waiting for anything; the next start copes with what is left."""
+    children.abandon()
+    log.warning("%s once more: ended at once", number.name)
+    os._exit(128 + number)
 
 
 async def until_signalled(
@@ -58,22 +74,30 @@ async def until_signalled(
     inbox: Inbox,
     *,
     hangup_ends: bool = False,
+    insisted: Callable[[signal.Signals], None] = lambda _: None,
 ) -> None:
     """Run ``work`` until it ends, or cancel it at SIGTERM or SIGINT; SIGHUP sets its event.
 
     Where a ``hangup_ends`` it, SIGHUP cancels too: what runs in a terminal goes with it.
+    ``insisted`` is called with each signal that comes so much later that it is another wish.
     """
     reload = asyncio.Event()
     stopped_by: list[str] = []
+    loop, since = asyncio.get_running_loop(), inf
     async with ungrouped(), asyncio.TaskGroup() as tasks:
         working = tasks.create_task(work(reload), name="work")
 
         def answer(number: signal.Signals) -> None:
+            nonlocal since
             if number is signal.SIGHUP and not hangup_ends:
                 reload.set()
-            else:
+            elif not stopped_by:
+                since = loop.time()
                 stopped_by.append(number.name)
+                children.hurry()
                 working.cancel()
+            elif loop.time() - since > _ONE_WISH_SECONDS:
+                insisted(number)
 
         with _answering(inbox, answer):
             await asyncio.wait([working])
@@ -119,17 +143,26 @@ async def serve(
     Raises GenericdpError for what a person must mend.
     """
     with children.contain():
-        async with ungrouped(), asyncio.TaskGroup() as tasks:
-            origin = Origin(configs=settings.configs, policy=settings.policy)
-            sight = await see(origin.paths)
-            # The child starts before gRPC is imported here: both take their time.
-            first = tasks.create_task(read(origin, sight), name="first config")
-            await asyncio.sleep(0)
-            supervisor = _make_supervisor(settings)
-            watched(supervisor)
-            tasks.create_task(supervisor.run(), name="supervisor")
-            reloader = _make_reloader(settings, origin, supervisor, reload)
-            tasks.create_task(reloader.run(first), name="config")
+        try:
+            await _serve(settings, reload, watched)
+        finally:
+            await children.end_all()
+
+
+async def _serve(
+    settings: Settings, reload: asyncio.Event, watched: Callable[[Supervisor], None]
+) -> None:
+    async with ungrouped(), asyncio.TaskGroup() as tasks:
+        origin = Origin(configs=settings.configs, policy=settings.policy)
+        sight = await see(origin.paths)
+        # The child starts before gRPC is imported here: both take their time.
+        first = tasks.create_task(read(origin, sight), name="first config")
+        await asyncio.sleep(0)
+        supervisor = _make_supervisor(settings)
+        watched(supervisor)
+        tasks.create_task(supervisor.run(), name="supervisor")
+        reloader = _make_reloader(settings, origin, supervisor, reload)
+        tasks.create_task(reloader.run(first), name="config")
 
 
 def _make_supervisor(settings: Settings) -> Supervisor:

@@ -7,14 +7,21 @@ used that since 2.4.25, and no ``setsid``, double fork or scrubbed environment l
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import os
 import resource
+import signal
+import sys
+import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+log = logging.getLogger(__name__)
 
 MARK = 10
 """RLIMIT_LOCKS, which the module ``resource`` does not name."""
@@ -28,6 +35,8 @@ SUBREAPER = 36
 NICENESS = 10
 """Of what is started: three hundred of them must not starve the one that has to end them."""
 
+_MOST_TIMES = 5
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 _PROCESSES_AT_ONCE = 256
 """So many are looked at (under 1 ms) before the loop has its turn."""
 
@@ -65,6 +74,47 @@ async def signal_marked(mark: int, number: int, *, but: Collection[int] = ()) ->
                 os.kill(pid, number)
             reached.add(pid)
     return reached
+
+
+async def exterminate(mark: int, more: Callable[[], bool], *, patience: float) -> bool:
+    """Kill every process with a mark; gives whether none remains after so many seconds.
+
+    They are stopped first, until there is no new one: a fork bomb would refill what is killed.
+    ``more`` reaps, and tells whether some of them are ours. As long as each round finds other
+    ones it takes five times as long.
+    """
+    loop = asyncio.get_running_loop()
+    last, deadline = loop.time() + _MOST_TIMES * patience, loop.time() + patience
+    pause, seen = 0.001, set[int]()
+    while True:
+        left = more()  # a dead one may have started another
+        stopped = await _stop(mark, deadline)
+        if not left and not stopped:
+            # While some die, the kernel's list of our children may lack others.
+            if not more():
+                return True
+            continue
+        await signal_marked(mark, signal.SIGKILL)
+        if stopped - seen:  # a bomb on a busy machine: there are fewer each time
+            seen |= stopped
+            deadline = min(loop.time() + patience, last)
+        elif loop.time() > deadline:
+            log.warning("%d processes of a command cannot be killed", len(stopped))
+            return False
+        if loop.time() > last:
+            log.warning("a command starts processes faster than they can be killed")
+            return False
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 0.1)
+
+
+async def _stop(mark: int, deadline: float) -> set[int]:
+    stopped: set[int] = set()
+    while new := await signal_marked(mark, signal.SIGSTOP, but=stopped):
+        stopped |= new
+        if asyncio.get_running_loop().time() > deadline:
+            break
+    return stopped
 
 
 async def _newest_first() -> list[int]:
@@ -152,6 +202,11 @@ def control(option: int, value: int) -> str:
     return os.strerror(ctypes.get_errno()) if failed else ""
 
 
+def is_shortage(error: BaseException) -> bool:
+    """Tell whether something was lacking: a process may have been forked all the same."""
+    return isinstance(error, OSError) and error.errno in _SHORTAGES
+
+
 def have_pidfds() -> bool:
     """Tell whether processes can be waited for by descriptor (not before Linux 5.3)."""
     try:
@@ -159,3 +214,20 @@ def have_pidfds() -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def waited_for_by_pidfd(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Wait for children without a thread for each, as Python does by itself from 3.12 on."""
+    if sys.version_info >= (3, 12) or not have_pidfds():
+        yield
+        return
+    watcher = asyncio.PidfdChildWatcher()
+    watcher.attach_loop(loop)
+    asyncio.set_child_watcher(watcher)
+    try:
+        yield
+    finally:
+        with warnings.catch_warnings():  # of a child that hangs in the kernel
+            warnings.simplefilter("ignore", RuntimeWarning)
+            asyncio.set_child_watcher(asyncio.ThreadedChildWatcher())

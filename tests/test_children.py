@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import gc
 import os
 import signal
 import subprocess
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp import children, processes
+from tests.scarcity import spare_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -204,6 +207,7 @@ async def test_a_kernel_without_pidfds_costs_threads_but_works(
 PID_1 = """
 import asyncio, os, subprocess, sys
 from genericdp import children, processes
+from tests.scarcity import spare_descriptors
 from genericdp.health.commands import run
 
 async def main():
@@ -244,3 +248,25 @@ def test_as_pid_1_the_dead_are_reaped_and_strangers_live(tmp_path: Path) -> None
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.usefixtures("contained")
+async def test_a_child_that_cannot_be_waited_for_is_ended() -> None:
+    """Of asyncio's steps the last one takes a descriptor too, when the child runs already.
+
+    Comes back without ``is_shortage`` in ``spawn``.
+    """
+    spawned = 0
+    for count in range(12):
+        with spare_descriptors(count):
+            try:
+                child = await shell("exec sleep 60")
+            except OSError as error:
+                assert error.errno == errno.EMFILE
+            else:
+                spawned += 1
+                assert await children.end(child)
+        gc.collect()
+        assert processes.own_children() == []
+    assert 0 < spawned < 12

@@ -69,9 +69,11 @@ class Place:
         self.config = folder / "config.yaml"
 
     @asynccontextmanager
-    async def daemon(self, *arguments: str) -> AsyncIterator[Daemon]:
+    async def daemon(
+        self, *arguments: str, launch: tuple[str, ...] = (sys.executable,)
+    ) -> AsyncIterator[Daemon]:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
+            *launch,
             "-m",
             "genericdp",
             "run",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from contextlib import suppress
 from functools import partial
@@ -14,10 +15,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 MOST_IDLE = 4
 """So many are kept; more come when more looks happen at once, or hang, and end after theirs."""
 
+AGAIN_AFTER_SECONDS = 0.5
+"""Where no thread can be started: it waits for one that is idle, or for better times."""
+
 _idle: list[SimpleQueue[Callable[[], None]]] = []
+_scarce = False
+"""Whether the last attempt to start a thread has failed."""
 
 
 async def in_worker(work: Callable[[], T]) -> T:
@@ -44,13 +52,40 @@ def start(work: Callable[[], T]) -> asyncio.Future[T]:
         with suppress(RuntimeError):  # the loop has been closed meanwhile: nobody waits
             loop.call_soon_threadsafe(deliver)
 
-    try:
-        jobs = _idle.pop()
-    except IndexError:
-        jobs = SimpleQueue()
-        threading.Thread(target=_serve, args=(jobs,), name="worker", daemon=True).start()
-    jobs.put(job)
+    _hand_over(job, done)
     return done
+
+
+def _hand_over(job: Callable[[], None], done: asyncio.Future[T]) -> None:
+    """Give a job to a thread, later where there is none: a limit must not end the daemon."""
+    if done.done():  # nobody waits for it any longer
+        return
+    try:
+        jobs = _idle.pop() if _idle else _new_worker()
+    except (RuntimeError, MemoryError):
+        _tell_scarce(scarce=True)
+        done.get_loop().call_later(AGAIN_AFTER_SECONDS, _hand_over, job, done)
+        return
+    jobs.put(job)
+
+
+def _new_worker() -> SimpleQueue[Callable[[], None]]:
+    jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+    threading.Thread(target=_serve, args=(jobs,), name="worker", daemon=True).start()
+    _tell_scarce(scarce=False)
+    return jobs
+
+
+def _tell_scarce(*, scarce: bool) -> None:
+    global _scarce
+    if scarce and not _scarce:
+        log.warning(
+            "no thread can be started: looks at the host wait (a limit on processes or memory is"
+            " reached: pids.max, RLIMIT_NPROC, memory.max)"
+        )
+    elif _scarce and not scarce:
+        log.info("threads can be started again")
+    _scarce = scarce
 
 
 def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:

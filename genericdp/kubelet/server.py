@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 import grpc
@@ -60,20 +62,20 @@ class Streams:
 
 
 @asynccontextmanager
-async def listening(socket: Path, answers: Answers) -> AsyncIterator[Observed[Streams]]:
+async def listening(path: Path, answers: Answers) -> AsyncIterator[Observed[Streams]]:
     """Serve on a socket that must not exist yet; gives the streams that the kubelet opens.
 
     Raises KubeletError if the socket cannot be made. On the way out the server has stopped for
     good and the socket is gone (REG-11).
     """
     streams = Observed(Streams())
-    server = grpc.aio.server(options=_OPTIONS)
+    server = _make_server()
     server.add_generic_rpc_handlers((_handlers(answers, streams),))
     mask = os.umask(_PRIVATE)
     try:
-        server.add_insecure_port(f"unix:{socket}")
+        server.add_insecure_port(f"unix:{path}")
     except RuntimeError as error:
-        raise KubeletError(f"cannot make the socket {socket}: {_why(socket)}") from error
+        raise KubeletError(f"cannot make the socket {path}: {_why(path)}") from error
     finally:
         os.umask(mask)
     try:
@@ -88,10 +90,32 @@ async def listening(socket: Path, answers: Answers) -> AsyncIterator[Observed[St
             raise
 
 
-def _why(socket: Path) -> str:
-    # grpc only says that it failed.
-    if not os.access(socket.parent, os.W_OK | os.X_OK):
-        return f"no permission to write to {socket.parent}"
+def _make_server() -> grpc.aio.Server:
+    try:
+        _keep_grpc()
+        return grpc.aio.server(options=_OPTIONS)
+    except RuntimeError as error:  # its thread: a limit on processes or memory
+        raise KubeletError(f"cannot serve: {error}") from error
+
+
+@cache
+def _keep_grpc() -> grpc.aio.Channel:
+    """Have gRPC keep its threads and descriptors also while no server runs.
+
+    Else it ends and starts them each time, and where no thread can be started it aborts us.
+    """
+    grpc.aio.init_grpc_aio()
+    return grpc.aio.insecure_channel("unix:/nowhere")  # never connects; holds the thread pool
+
+
+def _why(path: Path) -> str:
+    """Find out by trying: gRPC only says that it failed."""
+    try:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.bind(str(path))
+    except OSError as error:
+        return error.strerror or str(error)
+    path.unlink(missing_ok=True)
     return "binding failed"
 
 

@@ -95,3 +95,43 @@ def test_a_thread_that_never_ends_does_not_hold_up_the_exit() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
     )
     assert (done.stdout, done.stderr) == ("left\n", "")
+
+
+SCARCE = """
+import asyncio, logging, resource, threading
+from pathlib import Path
+from genericdp.host.workers import in_worker
+logging.basicConfig(level="INFO", format="%(message)s")
+
+async def main():
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    address_space = pages * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (address_space + 1024 * 1024, hard))
+    try:
+        threading.Thread(target=print).start()
+    except RuntimeError:
+        pass
+    else:
+        raise SystemExit("the stack of a thread is small here")
+    tasks = [asyncio.ensure_future(in_worker(lambda one=one: one)) for one in range(3)]
+    tasks[0].cancel()
+    await asyncio.sleep(0.1)
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    print(await asyncio.gather(*tasks[1:]))
+
+asyncio.run(main())
+"""
+
+
+def test_without_a_thread_it_waits_for_better_times() -> None:
+    """A limit of the pod must not end the daemon: comes back without the ``except`` around."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCARCE], capture_output=True, text=True, timeout=20
+    )
+    if "is small here" in done.stderr:
+        pytest.skip(done.stderr)
+    assert (done.stdout, done.returncode) == ("[1, 2]\n", 0), done.stderr
+    first, last = done.stderr.splitlines()
+    assert first.startswith("no thread can be started: looks at the host wait")
+    assert last == "threads can be started again"

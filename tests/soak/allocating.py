@@ -1,0 +1,163 @@
+"""Allocate, fifty times a second, for devices that are there and for some that are not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import grpc
+
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from tests.soak.config import nodes_of
+from tests.soak.invariants import Violation, knowledge, wrong_answer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from random import Random
+
+    from tests.soak.record import Record
+    from tests.soak.sides import Side
+
+EACH_SECONDS = 1 / 50
+_OPTIONS = (
+    ("grpc.default_authority", "localhost"),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+_DEADLINE_SECONDS = 15.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the calls."""
+
+    made: int = 0
+    answered: int = 0
+    refused: int = 0
+    unreachable: int = 0
+    """No plugin was registered, or its socket went away: only while something restarts."""
+    for_gone: int = 0
+    """Calls for devices that were gone when they began; each was refused."""
+    milliseconds: list[float] = field(default_factory=list)
+    """Of those that were answered."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """A connection to one socket."""
+
+    channel: grpc.aio.Channel
+    calls: int = 0
+
+
+class Allocating:
+    """Calls a plugin's socket as the kubelet does, whatever it says of itself."""
+
+    def __init__(self, record: Record, side: Side, random: Random, tally: Tally) -> None:
+        self._record = record
+        self._side = side
+        self._random = random
+        self._tally = tally
+        self._lines: dict[str, _Line] = {}
+
+    async def run(self) -> None:
+        """Call for ever; raises Violation."""
+        due = time.monotonic()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                while True:
+                    tasks.create_task(self._call(*self._choice()))
+                    # What was missed while a core was lacking is made up for, a little later.
+                    due = max(due + EACH_SECONDS, time.monotonic() - 1.0)
+                    await asyncio.sleep(max(0.0, due - time.monotonic()))
+        finally:
+            for line in self._lines.values():
+                await line.channel.close()
+
+    async def settle(self) -> None:
+        """Have exactly one connection to each plugin: descriptors are about to be counted."""
+        wanted = {str(p): p for kind in self._record.in_force if (p := self._side.socket(kind))}
+        for unused in self._lines.keys() - wanted.keys():
+            if not self._lines[unused].calls:
+                await self._lines.pop(unused).channel.close()
+        for path in wanted.values():
+            line = self._line(path)
+            async with asyncio.timeout(5):
+                await line.channel.channel_ready()
+
+    async def answers(self, node: str) -> bool:
+        """Say whether a device can be allocated now."""
+        path = self._side.socket(node.rpartition("-")[0])
+        if path is None:
+            return False
+        return await self._problem(path, self._record.places.id_of(node)) is None
+
+    def _choice(self) -> tuple[str, str]:
+        record = self._record
+        kind = self._random.choice(sorted(record.in_force))
+        draw = self._random.random()
+        nodes = nodes_of(kind)
+        here = sorted(record.offered(kind)) if draw < 0.8 else sorted(set(nodes) - record.plugged)
+        node = self._random.choice(here or nodes)
+        return kind, node
+
+    async def _call(self, kind: str, node: str) -> None:
+        record, tally = self._record, self._tally
+        tally.made += 1
+        before = knowledge(record, node, time.monotonic())
+        path = self._side.socket(kind)
+        if path is None:
+            tally.unreachable += 1
+            if before.settled and not record.unsettled:
+                raise Violation(f"{kind}: no plugin is registered, and nothing is going on")
+            return
+        if not before.plugged:
+            tally.for_gone += 1
+        begun = time.perf_counter()
+        problem = await self._problem(path, record.places.id_of(node))
+        took = (time.perf_counter() - begun) * 1000
+        after = knowledge(record, node, time.monotonic())
+        if problem is None:
+            tally.answered += 1
+            tally.milliseconds.append(took)
+        elif "UNAVAILABLE" in problem or "CANCELLED" in problem:
+            tally.unreachable += 1
+        else:
+            tally.refused += 1
+        wrong = wrong_answer(before, after, answered=problem is None)
+        if wrong:
+            said = f": {problem}" if problem else ""
+            raise Violation(f"Allocate of {node} was {wrong} ({took:.0f} ms{said})")
+
+    async def _problem(self, path: Path, device: str) -> str | None:
+        """Call; give what the answer complains of, None if it is what was asked for."""
+        line = self._line(path)
+        line.calls += 1
+        request = api.AllocateRequest(
+            container_requests=[api.ContainerAllocateRequest(devices_ids=[device])]
+        )
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = line.channel.unary_unary(
+            "/v1beta1.DevicePlugin/Allocate"
+        )
+        try:
+            answer = await call(request.SerializeToString(), timeout=_DEADLINE_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            return f"{error.code().name}: {error.details()}"
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return "CANCELLED: the connection was closed"
+        finally:
+            line.calls -= 1
+        (given,) = api.AllocateResponse.FromString(answer).container_responses
+        return None if given.devices else "an answer without a device"
+
+    def _line(self, path: Path) -> _Line:
+        key = str(path)
+        if key not in self._lines:
+            channel = grpc.aio.insecure_channel(f"unix:{key}", options=_OPTIONS)
+            self._lines[key] = _Line(channel=channel)
+        return self._lines[key]

@@ -1,0 +1,228 @@
+"""A chapter of the soak: one step after the other, and all invariants after each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.soak.figures import Taken
+from tests.soak.invariants import (
+    PROBE_SECONDS,
+    TRUE_WITHIN_SECONDS,
+    Violation,
+    mistakes,
+    registered_again,
+)
+from tests.soak.sides import SimulatedSide
+from tests.soak.steps import CONFIG, ENDING_STREAMS, HOST, Do, back_to_the_beginning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from tests.soak.allocating import Allocating
+    from tests.soak.load import Mark
+    from tests.soak.resting import Resting
+    from tests.soak.steps import Step, Steps
+    from tests.soak.world import World
+
+_LOOK_SECONDS = 0.05
+_STEPS_BETWEEN_RESTS = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Before:
+    """What is compared after a step with what was before."""
+
+    registered: Mapping[str, object]
+    sockets: Mapping[str, Path | None]
+    lists: Mapping[str, int]
+    configs_read: int
+
+
+class Chapter:
+    """Runs steps on one world; ``journal`` is told of each."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        steps: Steps,
+        allocating: Allocating,
+        resting: Resting | None,
+        journal: Callable[[str], None],
+    ) -> None:
+        self._world = world
+        self._steps = steps
+        self._allocating = allocating
+        self._resting = resting
+        self._journal = journal
+        self._record = world.record
+
+    async def run(self, seconds: float) -> None:
+        """Go on for so long; raises Violation, or an ExceptionGroup that holds one."""
+        world, until = self._world, time.monotonic() + seconds
+        self._record.touch(self._record.kinds)
+        for step in back_to_the_beginning(self._record):
+            for node in step.nodes:
+                await world.toggle(node)
+        mark = await world.start_daemon()
+        await self._settle(mark, self._limit(None), lambda: True)
+        async with asyncio.TaskGroup() as tasks:
+            calling = tasks.create_task(self._allocating.run(), name="allocations")
+            done = 0
+            while time.monotonic() < until:
+                if self._resting is not None and done % _STEPS_BETWEEN_RESTS == 0:
+                    await self._rest()
+                await self._do(self._steps.next(self._record))
+                done += 1
+            if self._resting is not None:
+                await self._rest()
+            calling.cancel()
+        await world.end_daemon(world.daemon, signal.SIGTERM)
+        world.check_sockets()
+
+    async def _rest(self) -> None:
+        for step in back_to_the_beginning(self._record):
+            await self._do(step)
+        await self._allocating.settle()
+        assert self._resting is not None
+        self._journal("at rest")
+        await self._resting.look(self._world.daemon)
+
+    async def _do(self, step: Step) -> None:
+        self._journal(str(step))
+        world, record = self._world, self._record
+        touched, before = world.touched(step), self._seen()
+        anew = self._registers(step)
+        record.touch(touched)
+        mark = await world.act(step)
+        taken = await self._settle(
+            mark, self._limit(step), lambda: self._is_done(step, before, anew)
+        )
+        if step.do is Do.REPLUG:
+            taken = await self._until_answered(step, mark, taken)
+        record.settle(time.monotonic())
+        world.figures.enter(step.do, taken)
+        if step.do is Do.RELOAD:
+            self._check_untouched(before, touched)
+        await self._watch(mark, step.rest)
+        if step.do in {*HOST, *CONFIG, Do.REST}:
+            self._check_registrations(before, anew)
+
+    def _registers(self, step: Step) -> frozenset[str]:
+        """Give the types that the step makes register again."""
+        if step.do is not Do.RELOAD:
+            return frozenset()
+        change = self._record.would_change(step.source, step.specs)
+        return change.added | change.removed | change.anew
+
+    def _is_done(self, step: Step, before: Before, anew: frozenset[str]) -> bool:
+        """Say whether what cannot be told from the lists has happened, too."""
+        world = self._world
+        if step.do in CONFIG and world.daemon.configs_read == before.configs_read:
+            return False
+        now = self._registered()
+        wanted = anew & self._record.in_force.keys()
+        if any(now.get(kind) == before.registered.get(kind) for kind in wanted):
+            return False
+        # As long as the kubelet has not noticed the end of a stream, its list is true by chance.
+        ended = self._world.touched(step) if step.do in ENDING_STREAMS else frozenset()
+        return not any(before.sockets.get(kind) in world.side.connected(kind) for kind in ended)
+
+    def _limit(self, step: Step | None) -> float:
+        slow = step is not None and (
+            step.do is Do.FLAP or (step.do is Do.REST and self._record.sick)
+        )
+        return TRUE_WITHIN_SECONDS + (PROBE_SECONDS if slow else 0.0)
+
+    async def _settle(self, mark: Mark, limit: float, is_done: Callable[[], bool]) -> Taken:
+        """Wait until the lists are true; raises Violation when that takes too long."""
+        world = self._world
+        load, daemon = world.load, world.daemon
+        while True:
+            daemon.look_at_log()
+            wrong = await self._mistakes(mark)
+            taken = time.monotonic() - mark.at
+            if not wrong and is_done():
+                waited = load.since(mark, daemon.pid) if taken > limit else 0.0
+                return Taken(seconds=taken, limit=limit, waited=waited)
+            load.look_at_children(mark, daemon.pid)
+            if taken > limit and taken > limit + load.since(mark, daemon.pid):
+                late = load.since(mark, daemon.pid)
+                said = "; ".join(wrong[:8]) or "it has not said or done what it must"
+                raise Violation(
+                    f"not true within {limit:.2f} s, nor {late:.2f} s later for want of a core:"
+                    f" {said}"
+                )
+            await world.side.changed(_LOOK_SECONDS)
+
+    async def _until_answered(self, step: Step, mark: Mark, taken: Taken) -> Taken:
+        """Wait until replaced devices can be allocated: no list tells of them."""
+        world, record = self._world, self._record
+        offered = {node for kind in record.kinds for node in record.offered(kind)}
+        for node in sorted(offered & set(step.nodes) - record.sick):
+            while not await self._allocating.answers(node):
+                late = world.load.since(mark, world.daemon.pid)
+                if time.monotonic() - mark.at > taken.limit + late:
+                    raise Violation(f"{node} was replaced and cannot be allocated")
+                await asyncio.sleep(_LOOK_SECONDS)
+        return await self._settle(mark, taken.limit, lambda: True)
+
+    async def _watch(self, mark: Mark, seconds: float) -> None:
+        """Look on for a while: what is true must stay so."""
+        world, until = self._world, time.monotonic() + seconds
+        while (rest := until - time.monotonic()) > 0:
+            world.daemon.look_at_log()
+            if wrong := await self._mistakes(mark):
+                raise Violation(f"true at first, then not: {'; '.join(wrong[:8])}")
+            await world.side.changed(rest)
+
+    async def _mistakes(self, mark: Mark) -> list[str]:
+        world = self._world
+        listed = await world.side.lists()
+        late = world.load.since(mark, world.daemon.pid)
+        world.figures.checked += 1
+        return mistakes(
+            self._record,
+            listed,
+            time.monotonic(),
+            patience=TRUE_WITHIN_SECONDS + late,
+            healthy_only=world.side.healthy_only,
+        )
+
+    def _seen(self) -> Before:
+        side = self._world.side
+        lists = side.kubelet.observed.lists if isinstance(side, SimulatedSide) else {}
+        return Before(
+            registered=self._registered(),
+            sockets={kind: side.socket(kind) for kind in self._record.kinds},
+            lists={name.rpartition("/")[2]: n for name, n in lists.items()},
+            configs_read=self._world.daemon.configs_read,
+        )
+
+    def _registered(self) -> dict[str, object]:
+        """Give what differs after each registration: their number, and the socket."""
+        side = self._world.side
+        numbers = side.registrations()
+        return {kind: (numbers.get(kind), side.socket(kind)) for kind in self._record.kinds}
+
+    def _check_registrations(self, before: Before, anew: frozenset[str]) -> None:
+        # What was removed a second ago still takes its leave.
+        known = {k: one for k, one in self._registered().items() if k in self._record.in_force}
+        if again := registered_again(before.registered, known, anew):
+            raise Violation(f"registered again for no reason: {', '.join(again)}")
+
+    def _check_untouched(self, before: Before, touched: frozenset[str]) -> None:
+        """Count the resources that a reload left alone; raises Violation for any other."""
+        record = self._record
+        # One that forgets devices after a short time sends a list when it does.
+        quiet = {k: s for k, s in record.in_force.items() if s.kind.forget in {0, 3600}}
+        left_alone = quiet.keys() - touched
+        now = self._seen().lists
+        if told := sorted(k for k in left_alone if now.get(k) != before.lists.get(k)):
+            raise Violation(f"a list although nothing of it has changed: {', '.join(told)}")
+        self._world.figures.spared += len(left_alone)

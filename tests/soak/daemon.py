@@ -1,0 +1,134 @@
+"""The daemon under test as a process of its own, and what the kernel and its log say of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.processes import memory
+from tests.soak.invariants import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_REPOSITORY = Path(__file__).parent.parent.parent
+_POOLED = ("anon_inode:[eventpoll]", "anon_inode:[eventfd]")
+"""gRPC opens more of these when many things happen at once, and keeps them for the next time."""
+_READ_CONFIG = re.compile(
+    r"config in force: |the config on disk is the one in force|the config cannot be used: "
+)
+_WRONG = re.compile(r"Traceback|unexpected failure|never awaited|never retrieved")
+
+
+class Daemon:
+    """One run of the program."""
+
+    def __init__(self, process: asyncio.subprocess.Process, asked: socket.socket, log: Path):
+        self.process = process
+        self.log = log
+        self.configs_read = 0
+        """How often it has said what becomes of a config."""
+        self.lines = 0
+        self._asked = asked
+        self._offset = 0
+        self._rest = ""
+
+    @classmethod
+    async def start(cls, log: Path, arguments: Sequence[str]) -> Daemon:
+        """Start it; its log goes to a file of its own."""
+        ours, its = socket.socketpair()
+        ours.setblocking(False)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("GENERICDP_")}
+        with its, log.open("wb") as errors:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "tests.soak.daemon_main", str(its.fileno()), "run"),
+                *arguments,
+                cwd=_REPOSITORY,
+                env={**environment, "PYTHONUTF8": "1"},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                pass_fds=(its.fileno(),),
+            )
+        return cls(process, ours, log)
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self.process.pid
+
+    def look_at_log(self, *, ended: bool = False) -> None:
+        """Read what it has logged since; raises Violation if that tells of a mistake in it."""
+        with self.log.open("rb") as log:
+            log.seek(self._offset)
+            new = log.read()
+        self._offset += len(new)
+        *lines, self._rest = (self._rest + new.decode(errors="replace")).split("\n")
+        for line in lines:
+            if _WRONG.search(line):
+                raise Violation(f"the daemon logged: {line}")
+            self.configs_read += _READ_CONFIG.search(line) is not None
+        self.lines += len(lines)
+        if self.process.returncode is not None and not ended:
+            raise Violation(f"the daemon ended by itself with {self.process.returncode}")
+
+    def descriptors(self) -> Counter[str]:
+        """Count its open files by what they are, those that gRPC pools aside."""
+        found = Counter[str]()
+        for name in os.listdir(f"/proc/{self.pid}/fd"):
+            try:
+                what = os.readlink(f"/proc/{self.pid}/fd/{name}")
+            except FileNotFoundError:
+                continue
+            kind = re.sub(r":\[\d+\]$", "", what)
+            found[kind if kind not in _POOLED else "pooled by gRPC"] += 1
+        return found
+
+    def threads(self) -> int:
+        """Count its threads."""
+        return len(os.listdir(f"/proc/{self.pid}/task"))
+
+    def resident(self) -> float:
+        """Give its resident memory, in MB."""
+        return memory(self.pid).resident
+
+    async def tasks(self) -> Counter[str]:
+        """Ask it for its asyncio tasks, by name without numbers."""
+        loop = asyncio.get_running_loop()
+        answer = b""
+        async with asyncio.timeout(10):
+            await loop.sock_sendall(self._asked, b"?")
+            while not answer.endswith(b"\n"):
+                answer += await loop.sock_recv(self._asked, 65536)
+        return Counter(json.loads(answer))
+
+    async def end(self, number: signal.Signals) -> float:
+        """End it by a signal; give how long that took, in seconds, and its log's last lines."""
+        if self.process.returncode is not None:
+            self.look_at_log()
+        begun = time.monotonic()
+        self.process.send_signal(number)
+        try:
+            async with asyncio.timeout(30):
+                await self.process.wait()
+        except TimeoutError:
+            raise Violation(f"{number.name} does not end the daemon within 30 s") from None
+        took = time.monotonic() - begun
+        self._asked.close()
+        code = self.process.returncode
+        if number is signal.SIGTERM and code != 0:
+            raise Violation(f"SIGTERM ended the daemon with {code} instead of 0")
+        return took
+
+    def hang_up(self) -> None:
+        """Ask it to read its config again."""
+        self.process.send_signal(signal.SIGHUP)

@@ -1,0 +1,50 @@
+"""The config on disk: a ConfigMap's volume and a plain file, written in many ways."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.reloading import configs
+from tests.soak.config import BROKEN, PLAIN, VOLUME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from tests.soak.config import Places, Spec
+
+
+class Disk:
+    """Writes each source; every text is another one, so that it counts as another config."""
+
+    def __init__(self, folder: Path, places: Places, first: Mapping[str, Sequence[Spec]]) -> None:
+        self._places = places
+        self._texts = 0
+        self.plain = folder / "plain" / "plain.yaml"
+        self.plain.parent.mkdir(parents=True)
+        self.plain.write_text(self._text(first[PLAIN]))
+        self._volume = configs.ConfigMap(folder / "volume", self._files(first[VOLUME]))
+        self.volume = self._volume.folder
+
+    def write(self, source: str, specs: Sequence[Spec], way: str) -> None:
+        """Write a good config."""
+        if source == VOLUME:
+            self._volume.update(self._files(specs))
+        else:
+            getattr(configs, way)(self.plain, self._text(specs))
+
+    def break_(self, source: str, way: str, good: Sequence[Spec]) -> None:
+        """Write a bad one, or one good file and a bad one; ``way``: how, and what is wrong."""
+        how, _, wrong = way.partition(": ")
+        if source == VOLUME:
+            self._volume.update({**self._files(good), "b.yaml": BROKEN[wrong]})
+        else:
+            getattr(configs, how)(self.plain, BROKEN[wrong])
+
+    def _files(self, specs: Sequence[Spec]) -> dict[str, str]:
+        halves = {"a.yaml": specs[:2], "b.yaml": specs[2:]}
+        return {name: self._text(half) for name, half in halves.items() if half}
+
+    def _text(self, specs: Sequence[Spec]) -> str:
+        self._texts += 1
+        return self._places.text(specs, f"text-{self._texts}")

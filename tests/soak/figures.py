@@ -1,0 +1,117 @@
+"""What the soak did and survived, in figures, and the table of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bench.lines import percentile
+from tests.soak.allocating import Tally
+from tests.soak.invariants import MOST_GROWTH_MB, TRUE_WITHIN_SECONDS
+from tests.soak.steps import Do
+
+if TYPE_CHECKING:
+    from tests.soak.invariants import Growth
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Taken:
+    """How long it took until the kubelet's lists were true again after one step."""
+
+    seconds: float
+    limit: float
+    waited: float
+    """How long the daemon and the soak waited for a core meanwhile, in all threads."""
+
+
+@dataclass(slots=True)
+class Figures:
+    """Of all chapters together."""
+
+    taken: dict[str, list[Taken]] = field(default_factory=dict)
+    """By what was done."""
+    nodes: Counter[str] = field(default_factory=Counter)
+    kubelets: Counter[str] = field(default_factory=Counter)
+    lists: int = 0
+    """Lists that simulated kubelets have received."""
+    checked: int = 0
+    """How often all lists were compared with the record."""
+    spared: int = 0
+    """Resources that a reload did not concern, and that were seen to be left alone."""
+    tally: Tally = field(default_factory=Tally)
+    lines: dict[str, str] = field(default_factory=dict)
+    """Further figures, in words."""
+    ended: list[float] = field(default_factory=list)
+    """How long the daemon took to end at SIGTERM, in seconds."""
+    growth: Growth | None = None
+
+    def enter(self, what: Do, taken: Taken) -> None:
+        """Note how long one step took."""
+        self.taken.setdefault(what.value, []).append(taken)
+
+    @property
+    def worst(self) -> float:
+        """The longest time to true lists, in seconds."""
+        return max((one.seconds for many in self.taken.values() for one in many), default=0.0)
+
+    def table(self) -> str:
+        """Lay it out for a person."""
+        everything = [one for many in self.taken.values() for one in many]
+        rows: list[tuple[str, ...]] = [
+            ("lists true after", "times", "p50 ms", "p99 ms", "max ms", "late by load")
+        ]
+        order = [do.value for do in Do]
+        rows += [_row(what, self.taken[what]) for what in sorted(self.taken, key=order.index)]
+        rows.append(_row("all steps", everything))
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        text = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+            for row in rows
+        ]
+        return "\n".join([*text, "", *(f"{what}: {said}" for what, said in self._said().items())])
+
+    def _said(self) -> dict[str, str]:
+        tally = self.tally
+        calls = sorted(tally.milliseconds) or [0.0]
+        said = {
+            "limit": f"{TRUE_WITHIN_SECONDS:g} s, and a probe's 1.5 periods where one decides;"
+            " 'late by load': beyond that, by less than the wait for a core meanwhile",
+            "lists compared with the record": f"{self.checked} times, {self.lists} lists received",
+            "kubelets started": _counted(self.kubelets),
+            "nodes": _counted(self.nodes),
+            "Allocate": f"{tally.made} calls: {tally.answered} answered"
+            f" (p50 {percentile(calls, 0.5):.1f}, p99 {percentile(calls, 0.99):.1f} ms),"
+            f" {tally.refused} refused, {tally.unreachable} while no plugin was registered;"
+            f" {tally.for_gone} for devices that were gone: none answered",
+            "resources that a reload does not concern": f"{self.spared} times left alone:"
+            " no Register, the same socket, no list",
+        }
+        if self.ended:
+            said["SIGTERM"] = (
+                f"{len(self.ended)} times, ended in {max(self.ended):.2f} s at most, exit code 0,"
+                " no socket left"
+            )
+        if (line := self.growth) is not None:
+            said["memory"] = (
+                f"{line.first:.1f} MB after warm-up, slope {line.per_minute:+.3f} MB a minute:"
+                f" {line.total:+.2f} MB in {line.seconds:.0f} s ({line.samples} samples;"
+                f" limit {MOST_GROWTH_MB:+.1f} MB)"
+            )
+        return said | self.lines
+
+
+def _row(what: str, many: list[Taken]) -> tuple[str, ...]:
+    times = sorted(one.seconds * 1000 for one in many) or [0.0]
+    late = [one for one in many if one.seconds > one.limit]
+    return (
+        what,
+        str(len(many)),
+        *(f"{percentile(times, share):.0f}" for share in (0.5, 0.99)),
+        f"{times[-1]:.0f}",
+        str(len(late)) if late else "-",
+    )
+
+
+def _counted(counter: Counter[str]) -> str:
+    return ", ".join(f"{n} {what}" for what, n in sorted(counter.items())) or "none"

@@ -1,0 +1,162 @@
+"""What must hold, whatever the soak does: comparisons of its record with what was seen; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.soak.config import PERIOD_SECONDS
+from tests.soak.record import ABSENT, HEALTHY, UNHEALTHY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tests.soak.record import Record
+
+TRUE_WITHIN_SECONDS = 1.0
+"""After a step the kubelet's lists say what is, by then; so much for the soak's own waits, too."""
+PROBE_SECONDS = 1.525 * PERIOD_SECONDS
+"""What a probe's own period adds at most: the second run comes after up to one and a half."""
+ENDED_WITHIN_SECONDS = 2.0
+MOST_GROWTH_MB = 1.0
+"""What memory may grow by over the time that is measured, by its slope."""
+
+
+class Violation(Exception):  # noqa: N818  # it is the soak's finding, no failure of its own
+    """An invariant does not hold."""
+
+
+def mistakes(
+    record: Record,
+    listed: Mapping[str, Mapping[str, str]],
+    now: float,
+    *,
+    patience: float = 0.0,
+    healthy_only: bool = False,
+) -> list[str]:
+    """Say what the kubelet's lists say wrongly; ``listed``: by type and id.
+
+    ``healthy_only``: where a kubelet only tells which devices are healthy.
+    """
+    return [
+        f"{kind}: {one}"
+        for kind in record.kinds
+        for one in _of_list(
+            record.allowed(kind, now, patience=patience), listed.get(kind, {}), healthy_only
+        )
+    ]
+
+
+def _of_list(
+    allowed: Mapping[str, frozenset[str]],
+    listed: Mapping[str, str],
+    healthy_only: bool,
+) -> Iterator[str]:
+    for device in sorted(allowed.keys() | listed.keys()):
+        may, state = allowed.get(device, frozenset({ABSENT})), listed.get(device, ABSENT)
+        if healthy_only:
+            may = may | {ABSENT} if UNHEALTHY in may else may
+            if state == UNHEALTHY:
+                continue
+        if state not in may:
+            should = " or ".join(sorted(one or "not listed" for one in may))
+            yield f"{device} is {state or 'not listed'} and should be {should}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Knowledge:
+    """What is known about a device when Allocate is called for it, or has answered."""
+
+    plugged: bool
+    healthy: bool
+    """Whether its list must say so."""
+    settled: bool
+    """Whether no step is under way that touches its resource."""
+    epochs: tuple[int, int]
+    """How often its resource and its node have been touched."""
+
+
+def knowledge(record: Record, node: str, now: float) -> Knowledge:
+    """Give what the record knows of a device."""
+    kind = node.rpartition("-")[0]
+    may = record.allowed(kind, now).get(record.places.id_of(node), frozenset())
+    return Knowledge(
+        plugged=node in record.plugged,
+        healthy=may == {HEALTHY},
+        settled=kind not in record.unsettled,
+        epochs=(record.epochs[kind], record.epochs[node]),
+    )
+
+
+def wrong_answer(before: Knowledge, after: Knowledge, *, answered: bool) -> str:
+    """Say what is wrong with an answer of Allocate, or with a refusal; empty: nothing.
+
+    A node that was gone when the call began, and stayed so, is never given. What the list must say
+    and what was not touched meanwhile counts as well.
+    """
+    moved = before.epochs[1] != after.epochs[1]
+    if answered and not before.plugged and not moved:
+        return "answered for a device that was gone"
+    if not (before.settled and after.settled) or before.epochs != after.epochs:
+        return ""
+    if answered and not before.healthy:
+        return "answered for a device that is not on offer"
+    if not answered and before.healthy:
+        return "refused for a device that is there"
+    return ""
+
+
+def registered_again(
+    before: Mapping[str, object], after: Mapping[str, object], touched: frozenset[str]
+) -> list[str]:
+    """Give the types that registered during a step although it does not concern them."""
+    return sorted(k for k, n in after.items() if n != before.get(k) and k not in touched)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Growth:
+    """A line through samples of memory: by least squares."""
+
+    samples: int
+    seconds: float
+    first: float
+    """MB on the line at its begin."""
+    per_minute: float
+    """MB."""
+
+    @property
+    def total(self) -> float:
+        """MB from begin to end, on the line."""
+        return self.per_minute * self.seconds / 60
+
+    @property
+    def is_slope(self) -> bool:
+        """Whether it is too much."""
+        return self.total > MOST_GROWTH_MB
+
+
+def growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
+    """Fit a line to pairs of seconds and MB; None: there are too few."""
+    if len(samples) < 3:
+        return None
+    times = [at for at, _ in samples]
+    amounts = [amount for _, amount in samples]
+    middle, mean = sum(times) / len(times), sum(amounts) / len(amounts)
+    spread = sum((at - middle) ** 2 for at in times)
+    if not spread:
+        return None
+    slope = sum((at - middle) * (amount - mean) for at, amount in samples) / spread
+    begin, end = min(times), max(times)
+    return Growth(
+        samples=len(samples),
+        seconds=end - begin,
+        first=mean + slope * (begin - middle),
+        per_minute=slope * 60,
+    )
+
+
+def leftover(reference: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """Give what there is more, or less, of than at the first rest."""
+    kinds = reference.keys() | now.keys()
+    found = {kind: now.get(kind, 0) - reference.get(kind, 0) for kind in sorted(kinds)}
+    return {kind: more for kind, more in found.items() if more}

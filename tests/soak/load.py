@@ -1,0 +1,76 @@
+"""How much of a delay is the machine's: the time in which those that had work did not get a core.
+
+The kernel counts for each thread how long it waited on a run queue (``schedstat``). What the soak's
+own loop was late by is added: it serves the simulated kubelet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from genericdp.processes import parent_of
+
+_TICK_SECONDS = 0.01
+
+
+@dataclass(slots=True)
+class Mark:
+    """A moment, and what each thread of the daemon had waited until then, in seconds."""
+
+    at: float
+    late: float
+    threads: dict[str, float]
+    children: dict[str, float]
+    """What each thread of the daemon's children had waited when it was last looked at."""
+
+
+class Load:
+    """Measures while ``watch`` runs."""
+
+    def __init__(self) -> None:
+        self.late = 0.0
+        """By how much the soak's loop has been late, all in all, in seconds."""
+
+    async def watch(self) -> None:
+        """Measure for ever."""
+        while True:
+            due = time.monotonic() + _TICK_SECONDS
+            await asyncio.sleep(_TICK_SECONDS)
+            self.late += max(0.0, time.monotonic() - due)
+
+    def mark(self, pid: int | None) -> Mark:
+        """Begin an interval; without a process: one that is still to be started."""
+        threads = {} if pid is None else waited(pid)
+        return Mark(at=time.monotonic(), late=self.late, threads=threads, children={})
+
+    def look_at_children(self, mark: Mark, pid: int) -> None:
+        """Take in what the daemon's children wait; they are gone when it is asked for."""
+        for child in _children(pid):
+            mark.children |= waited(child)
+
+    def since(self, mark: Mark, pid: int) -> float:
+        """Give the seconds for which the daemon, its children and the soak had to wait."""
+        own = self.late - mark.late
+        threads = waited(pid).items()
+        daemon = sum(max(0.0, s - mark.threads.get(thread, 0.0)) for thread, s in threads)
+        return own + daemon + sum(mark.children.values())
+
+
+def waited(pid: int) -> dict[str, float]:
+    """Give how long each thread of a process has waited for a core, in seconds."""
+    found: dict[str, float] = {}
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError, IndexError, ValueError):
+                text = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text(encoding="ascii")
+                found[thread] = int(text.split()[1]) / 1e9
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    return [int(n) for n in os.listdir("/proc") if n.isdigit() and parent_of(int(n)) == pid]

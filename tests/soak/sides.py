@@ -1,0 +1,162 @@
+"""The kubelet of a chapter: the simulated one of both generations, or a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shutil
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import grpc
+
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.settings import Generation
+from tests.e2e.cluster import listing
+from tests.e2e.cluster.sweep import DEVICE_PLUGINS
+from tests.soak.config import DOMAIN
+from tests.soak.record import HEALTHY
+from tests.soak.steps import Do
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.e2e.cluster.node import Node
+
+Lists = dict[str, dict[str, str]]
+"""State of each device by its id, by the resource's type."""
+
+
+class Side(Protocol):
+    """What the chapter asks of a kubelet."""
+
+    folder: Path
+    healthy_only: bool
+    """Whether it only tells which devices are healthy."""
+
+    async def start(self, generation: str) -> None:
+        """Start it, as one of this generation if it can choose."""
+
+    async def end(self, how: Do) -> None:
+        """End it."""
+
+    async def lists(self) -> Lists:
+        """Give what it has been told last of each resource."""
+
+    async def changed(self, seconds: float) -> None:
+        """Wait until something may have changed, at most so long."""
+
+    def socket(self, kind: str) -> Path | None:
+        """Give the plugin's socket on which it would call Allocate."""
+
+    def connected(self, kind: str) -> set[Path]:
+        """Give the sockets that it is connected to, also those that it has lost track of."""
+
+    def registrations(self) -> Mapping[str, int]:
+        """Give how often each type has registered."""
+
+
+class SimulatedSide:
+    """The simulator in this process; an upgrade or a downgrade is a restart."""
+
+    healthy_only = False
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.kubelet = Kubelet(folder)
+        self.starts: Counter[str] = Counter()
+
+    async def start(self, generation: str) -> None:
+        observed = self.kubelet.observed
+        self.kubelet = Kubelet(self.folder, generation=Generation(generation or "B"))
+        self.kubelet.observed = observed
+        await self.kubelet.start()
+        self.starts[f"generation {generation or 'B'}, simulated"] += 1
+
+    async def end(self, how: Do) -> None:
+        if how is Do.STOP:
+            await self.kubelet.stop()
+        else:
+            await self.kubelet.crash()
+        if how is Do.WIPE:
+            shutil.rmtree(self.folder)
+
+    async def lists(self) -> Lists:
+        known = {**self.kubelet.observed.registrations}
+        return {_kind(name): self.kubelet.devices(name) for name in known}
+
+    async def changed(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.kubelet.changed()
+
+    def socket(self, kind: str) -> Path | None:
+        paths = self.kubelet.paths(f"{DOMAIN}/{kind}")
+        return Path(paths[-1]) if paths else None
+
+    def connected(self, kind: str) -> set[Path]:
+        return set(map(Path, self.kubelet.paths(f"{DOMAIN}/{kind}")))
+
+    def registrations(self) -> Mapping[str, int]:
+        return {_kind(name): n for name, n in self.kubelet.observed.registrations.items()}
+
+
+class RealSide:
+    """A node of the end-to-end tests; its pod-resources service tells what it knows."""
+
+    healthy_only = True
+
+    def __init__(self, node: Node) -> None:
+        self.folder = DEVICE_PLUGINS
+        self.starts: Counter[str] = Counter()
+        self._node = node
+        self._resources = listing.PodResources(node.folder)
+
+    async def start(self, generation: str) -> None:
+        await asyncio.to_thread(self._node.start_kubelet)
+        self.starts[f"{self._node.version}, real"] += 1
+
+    async def end(self, how: Do) -> None:
+        stop = self._node.stop_kubelet if how is Do.STOP else self._node.kill_kubelet
+        await asyncio.to_thread(stop)
+
+    async def lists(self) -> Lists:
+        try:
+            told = await asyncio.to_thread(self._resources.allocatable)
+        except grpc.RpcError:
+            told = {}  # it is starting
+        return {
+            _kind(name): dict.fromkeys(ids, HEALTHY)
+            for name, ids in told.items()
+            if name.startswith(f"{DOMAIN}/")
+        }
+
+    async def changed(self, seconds: float) -> None:
+        await asyncio.sleep(min(seconds, 0.02))
+
+    def socket(self, kind: str) -> Path | None:
+        found = self._sockets(kind)
+        return max(found)[1] if found else None
+
+    def connected(self, kind: str) -> set[Path]:
+        newest = self.socket(kind)
+        return set() if newest is None else {newest}
+
+    def registrations(self) -> Mapping[str, int]:
+        # A registration has a socket of its own, numbered; the kubelet's log would tell as much.
+        return {}
+
+    def _sockets(self, kind: str) -> list[tuple[int, Path]]:
+        digest = hashlib.sha256(f"{DOMAIN}/{kind}".encode()).hexdigest()[:12]
+        found = []
+        for path in self.folder.glob(f"genericdp-{digest}-*.sock"):
+            with suppress(OSError):
+                found.append((path.stat().st_ctime_ns, path))
+        return found
+
+
+def _kind(name: str) -> str:
+    return name.removeprefix(f"{DOMAIN}/")

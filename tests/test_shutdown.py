@@ -1,0 +1,252 @@
+"""The end of the daemon, whatever it is doing, and the start of the next one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.pods import Container, Pod
+from tests.health.cgroups import freezer
+from tests.test_daemon import GOOD, Daemon, Place
+
+SERIAL = "example.com/serial"
+STUBBORN = "trap '' TERM INT HUP; setsid sleep {seconds} & echo $$ > {pid}; {more} sleep {seconds}"
+PROBED = GOOD + "    health: [{exec: {command: [/bin/sh, -c, SCRIPT]}, timeoutSeconds: 60}]\n"
+HOOKED = GOOD + "    hooks: {allocate: {exec: {command: [/bin/sh, -c, SCRIPT]}}}\n"
+SECONDS = 8.0
+"""Four times what is promised: the machine may be busy."""
+
+
+@pytest.fixture
+def place(short_folder: Path) -> Place:
+    return Place(short_folder)
+
+
+def script(place: Place, more: str = "") -> str:
+    """A command that no gentle signal ends, with a descendant in a session of its own."""
+    pid = place.config.with_name("pid")
+    return json.dumps(STUBBORN.format(seconds=7000 + os.getpid(), pid=pid, more=more))
+
+
+def left() -> list[str]:
+    """What is left of such commands."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"sleep {7000 + os.getpid()}" in (folder / "cmdline").read_text().replace("\0", " "):
+                found.append(folder.name)
+    return found
+
+
+async def appears(path: Path) -> None:
+    async with asyncio.timeout(10):
+        while not path.exists() or not path.read_text().strip():
+            await asyncio.sleep(0.01)
+
+
+async def ends_in_time(daemon: Daemon, number: signal.Signals = signal.SIGTERM) -> int:
+    begun = time.monotonic()
+    daemon.process.send_signal(number)
+    code = await daemon.ends()
+    assert time.monotonic() - begun < SECONDS
+    return code
+
+
+def complaints(daemon: Daemon) -> list[str]:
+    return [line for line in daemon.lines if "Traceback" in line or "Warning" in line]
+
+
+def sockets(place: Place) -> list[Path]:
+    return list(place.kubelet_folder.glob("genericdp-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_probe_that_hangs_ends_with_it(place: Place, number: signal.Signals) -> None:
+    place.config.write_text(PROBED.replace("SCRIPT", script(place)))
+    async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
+        await appears(place.config.with_name("pid"))
+        assert await ends_in_time(daemon, number) == 0
+    assert (sockets(place), left(), complaints(daemon)) == ([], [], [])
+
+
+async def test_a_hook_that_hangs_ends_with_it(place: Place) -> None:
+    place.config.write_text(HOOKED.replace("SCRIPT", script(place)))
+    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
+        await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 1, 10)
+        container = Container(name="main", limits={SERIAL: 1})
+        async with asyncio.TaskGroup() as tasks:
+            admitting = tasks.create_task(kubelet.admit(Pod(uid="pod", containers=(container,))))
+            await appears(place.config.with_name("pid"))
+            assert await ends_in_time(daemon) == 0
+        assert not admitting.result().admitted
+    assert (sockets(place), left(), complaints(daemon)) == ([], [], [])
+
+
+async def test_a_probe_that_not_even_sigkill_ends_does_not_hold_it_up(place: Place) -> None:
+    """Its descendant is killed all the same: look for none while the child is there, in _kill."""
+    with freezer() as frozen:
+        more = f"echo $$ > {frozen}/cgroup.procs; echo FROZEN > {frozen}/freezer.state;"
+        place.config.write_text(PROBED.replace("SCRIPT", script(place, more)))
+        async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
+            async with asyncio.timeout(10):
+                while "FROZEN" not in (frozen / "freezer.state").read_text():
+                    await asyncio.sleep(0.01)
+            assert await ends_in_time(daemon) == 0
+        assert "1 processes of a command cannot be killed" in "".join(daemon.lines)
+        assert sockets(place) == []
+        assert len(left()) <= 1
+    assert left() == []
+
+
+async def test_a_register_that_is_never_answered_does_not_hold_it_up(place: Place) -> None:
+    """A kubelet that is stopped (SIGSTOP): its socket takes connections, and nobody answers."""
+    place.config.write_text(GOOD)
+    with socket.socket(socket.AF_UNIX) as stopped:
+        stopped.bind(str(place.kubelet_folder / "kubelet.sock"))
+        stopped.listen()
+        async with place.daemon() as daemon:
+            await daemon.says("devices healthy")
+            calling, _ = await asyncio.to_thread(stopped.accept)
+            with calling:
+                assert await ends_in_time(daemon) == 0
+    assert (sockets(place), complaints(daemon)) == ([], [])
+
+
+async def test_a_config_that_is_being_loaded_does_not_hold_it_up(place: Place) -> None:
+    place.config.mkdir()
+    head, entry, _ = GOOD.partition("  - name")
+    for i in range(100):  # some seconds
+        names = (
+            f"{entry}: example.com/a{i}-{j}\n    match: [{{path: /dev/x}}]\n" for j in range(99)
+        )
+        (place.config / f"{i}.yaml").write_text(head + "".join(names))
+    async with place.daemon() as daemon:
+        pid = daemon.process.pid
+        async with asyncio.timeout(10):
+            while not Path(f"/proc/{pid}/task/{pid}/children").read_text():
+                await asyncio.sleep(0.001)
+        assert await ends_in_time(daemon) == 0
+        assert "config in force" not in "".join(daemon.lines)
+
+
+HUNG_FOLDER = """
+import os, subprocess, sys
+folder, *command = sys.argv[1:]
+fuse = os.open("/dev/fuse", os.O_RDWR)
+os.set_inheritable(fuse, True)
+options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0"
+subprocess.run(["mount", "-it", "fuse", "-o", options, "none", folder], check=True, pass_fds=[fuse])
+os.execv(command[0], command)
+"""
+"""Mounts a filesystem that nobody serves: whoever looks into it waits, as for a dead server."""
+
+
+def can_hang(folder: Path) -> bool:
+    """Say whether such a mount can be made, and whether what looks into it hangs."""
+    folder.mkdir()
+    script = [sys.executable, "-c", HUNG_FOLDER, str(folder)]
+    words = ["unshare", "-m", *script, "/bin/ls", str(folder)]
+    try:
+        subprocess.run(words, check=False, capture_output=True, timeout=2)
+    except subprocess.TimeoutExpired:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
+async def test_a_folder_that_hangs_does_not_hold_it_up(place: Place) -> None:
+    hung = place.host.folder / "dev/hung"
+    if not can_hang(hung):
+        pytest.skip("no FUSE filesystem can be mounted here")
+    place.config.write_text(GOOD.replace("/dev/ttyUSB*", "/dev/*/x*"))
+    launch = ("unshare", "-m", sys.executable, "-c", HUNG_FOLDER, str(hung), sys.executable)
+    async with Kubelet(place.kubelet_folder), place.daemon(launch=launch) as daemon:
+        await daemon.says("config in force")
+        # Its thread is in the kernel by now, or soon: either way it never comes back.
+        await daemon.says("does not end: going on without it")
+        assert await ends_in_time(daemon) == 0
+    assert (sockets(place), complaints(daemon)) == ([], [])
+
+
+INSISTENT = """
+import asyncio, os, sys
+from genericdp import children
+from genericdp.daemon import _leave_at_once, until_signalled
+from genericdp.signals import Inbox
+
+async def work(_):
+    with children.contain():
+        devnull = asyncio.subprocess.DEVNULL
+        child = await children.spawn(["/bin/sleep", "60"], env={}, stdout=devnull, stderr=devnull)
+        print(child.process.pid, flush=True)
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                print("cancelled", flush=True)
+
+asyncio.run(until_signalled(work, Inbox(), insisted=_leave_at_once))
+"""
+
+
+def test_one_more_signal_ends_at_once_what_does_not_end() -> None:
+    """Comes back without ``insisted(number)`` in ``until_signalled``."""
+    with subprocess.Popen(
+        [sys.executable, "-c", INSISTENT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "cancelled\n"
+        deadline = time.monotonic() + 20
+        while process.poll() is None and time.monotonic() < deadline:
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.05)
+        assert process.returncode == 128 + signal.SIGTERM
+    deadline = time.monotonic() + 20
+    while is_alive(child) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_alive(child)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+async def test_after_a_crash_the_next_one_starts_as_ever(place: Place) -> None:
+    """Sockets, a half written state and the command of a probe are left, and hinder nothing."""
+    state = place.config.with_name("state")
+    place.config.write_text(PROBED.replace("SCRIPT", script(place)))
+    arguments = (f"--state-dir={state}",)
+    async with Kubelet(place.kubelet_folder) as kubelet:
+        async with place.daemon(*arguments) as daemon:
+            await daemon.says("registered")
+            daemon.process.kill()
+            assert await daemon.ends() == -signal.SIGKILL
+        assert sockets(place)
+        (state / ".last-good-abc").write_text("{")
+        try:
+            place.config.write_text(GOOD)
+            await kubelet.wait_for(lambda: kubelet.allocatable(SERIAL) == 0, 10)
+            async with place.daemon(*arguments) as daemon:
+                await daemon.says("registered")
+                await kubelet.wait_for(lambda: kubelet.allocatable(SERIAL) == 1, 10)
+                assert await ends_in_time(daemon) == 0
+        finally:
+            for pid in left():  # where the daemon is started by hand nobody else ends them
+                os.kill(int(pid), signal.SIGKILL)
