@@ -8,7 +8,7 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: run test lint e2e bench fuzz lock generate clean
+.PHONY: run test lint e2e soak bench fuzz mutants lock generate clean
 .DEFAULT_GOAL := help
 
 help:
@@ -50,12 +50,19 @@ lint: $(VENV)/development.stamp
 e2e: $(VENV)/development.stamp
 	@tests/e2e/run $(BIN)
 
+# Ten minutes unless told; the same SEED is the same steps. KUBELETS: all, simulated or real.
+soak: $(VENV)/development.stamp
+	@$(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(KUBELETS),--kubelets $(KUBELETS))
+
 bench: $(VENV)/development.stamp
 	@$(BIN)/python -m bench
 
 # With atheris in the environment it is guided by coverage; what it found lies in tests/fuzz/corpus.
 fuzz: $(VENV)/development.stamp
 	@$(BIN)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(TARGETS)
+
+mutants: $(VENV)/development.stamp
+	@$(BIN)/python -m tests.mutants $(CASES)
 
 lock: $(VENV)/development.stamp
 	@tools/lock $(BIN)

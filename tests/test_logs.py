@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp import logs
+from genericdp.logs import UnblockedLines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,3 +60,70 @@ def test_what_libraries_say_for_their_own_developers_is_not_shown(
     logging.getLogger("grpc._cython.cygrpc").debug("[_cygrpc] Loaded running loop: id(loop)=1")
     logging.getLogger("asyncio").debug("Using selector: EpollSelector")
     assert capsys.readouterr().err == ""
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reader, writer = os.pipe()
+    yield reader, writer
+    for end in (reader, writer):
+        with suppress(OSError):
+            os.close(end)
+
+
+def handler_to(writer: int, most_bytes: int = 100_000) -> logging.Handler:
+    logging.getLogger().handlers[:] = [handler := UnblockedLines(writer, most_bytes=most_bytes)]
+    logging.getLogger().setLevel("INFO")
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    return handler
+
+
+def test_a_reader_that_stops_holds_nothing_up_and_gets_all_when_it_goes_on(
+    pipe: tuple[int, int],
+) -> None:
+    """Comes back with ``wait=True`` in ``emit``, or with a StreamHandler: it waits for ever."""
+    reader, writer = pipe
+    handler = handler_to(writer)
+    lines = [f"{i} {'x' * 100}" for i in range(800)]  # more than a pipe holds
+    for line in lines:
+        log.info(line)
+    read = b""
+    while read.count(b"\n") < len(lines):
+        read += os.read(reader, 65_536)
+    assert read.decode().splitlines() == lines
+    handler.flush()
+    log.info("in time again")
+    assert os.read(reader, 100) == b"in time again\n"
+
+
+def test_what_is_too_much_to_keep_is_counted(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    handler_to(writer, most_bytes=50_000)
+    for i in range(5000):
+        log.info("%d %s", i, "x" * 100)
+    read = b""
+    while b"were lost" not in read:
+        read += os.read(reader, 65_536)
+    *lines, last = read.decode().splitlines()
+    lost = int(last.split()[0])
+    assert last == f"{lost} lines of the log were lost: nobody has read them"
+    assert [line.split()[0] for line in lines] == [str(i) for i in range(5000 - lost)]
+
+
+def test_a_line_longer_than_a_pipe_holds_arrives_whole(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    handler_to(writer, most_bytes=1_000_000)
+    log.info("x" * 300_000)
+    read = b""
+    while not read.endswith(b"\n"):
+        read += os.read(reader, 65_536)
+    assert len(read) == 300_001
+
+
+@pytest.mark.parametrize("closed", [0, 1], ids=["its reader", "itself"])
+def test_a_log_that_is_closed_is_no_trouble(pipe: tuple[int, int], closed: int) -> None:
+    handler = handler_to(pipe[1])
+    os.close(pipe[closed])
+    for _ in range(3):
+        log.info("nobody is there")
+    handler.flush()

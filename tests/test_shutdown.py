@@ -250,3 +250,44 @@ async def test_after_a_crash_the_next_one_starts_as_ever(place: Place) -> None:
         finally:
             for pid in left():  # where the daemon is started by hand nobody else ends them
                 os.kill(int(pid), signal.SIGKILL)
+
+
+async def test_a_log_that_nobody_reads_holds_nothing_up(place: Place) -> None:
+    """stderr is a pipe that is full: comes back with a StreamHandler in ``logs.set_up``."""
+    place.config.write_text(GOOD)
+    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
+        await daemon.says("registered")
+        assert daemon.process.stderr is not None
+        reading = daemon.process.stderr._transport  # type: ignore[attr-defined]
+        reading.pause_reading()
+        _fill(daemon.process.pid)
+        for minor in range(1, 4):
+            place.host.plug(f"ttyUSB{minor}")
+            await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == minor + 1, 10)  # noqa: B023
+        begun = time.monotonic()
+        daemon.process.send_signal(signal.SIGTERM)
+        while is_alive(daemon.process.pid):
+            await asyncio.sleep(0.01)
+            assert time.monotonic() - begun < SECONDS
+        reading.resume_reading()
+        assert await daemon.ends() == 0
+        assert sockets(place) == []
+
+
+def _fill(pid: int) -> None:
+    """Write into the stderr of a process until no more fits."""
+    descriptor = os.open(f"/proc/{pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(descriptor, b"x" * 4096)
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+async def test_a_log_that_cannot_be_written_ends_nothing(place: Place, redirection: str) -> None:
+    place.config.write_text(GOOD)
+    launch = ("/bin/sh", "-c", f'exec "$0" "$@" {redirection}', sys.executable)
+    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(launch=launch) as daemon:
+        await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 1, 10)
+        assert await ends_in_time(daemon) == 0
+    assert (sockets(place), daemon.lines) == ([], [])

@@ -84,10 +84,17 @@ def _loaded(paths: Sequence[Path], child: Process, output: bytes, complaint: byt
         except ValueError:
             return _failed(paths, "the config could not be loaded: it is too much")
     code = child.returncode or 0
-    how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"failed with code {code}"
+    how = f"ended by {_signal(-code)}" if code < 0 else f"failed with code {code}"
     lines = complaint.decode("utf-8", "replace").strip().splitlines()
     why = f": {lines[-1]}" if lines else ""
     return _failed(paths, f"the config could not be loaded: its process {how}{why}")
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 def _failed(paths: Sequence[Path], message: str) -> Loaded:

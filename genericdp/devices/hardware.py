@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from genericdp.devices.sysdevice import decimal
 from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ def numa_node_of(device: SysDevice, facts: Facts) -> int | None:
     """Give the NUMA node of the nearest that has one, if it is online; -1 is none (LAW-8)."""
     for one in lineage(device, facts):
         node = facts.attribute(one.syspath, "numa_node")
-        if node is not None and node.isdecimal():
-            return int(node) if int(node) in online_nodes(facts) else None
+        if node is not None and (number := decimal(node)) is not None:
+            return number if number in online_nodes(facts) else None
     return None
 
 
@@ -90,8 +91,9 @@ def online_nodes(facts: Facts) -> frozenset[int]:
     nodes: set[int] = set()
     for part in (facts.text("/sys/devices/system/node/online") or "").split(","):
         first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            nodes.update(range(int(first), min(int(last or first), _MOST_NODES) + 1))
+        lowest, highest = decimal(first), decimal(last or first)
+        if lowest is not None and highest is not None:
+            nodes.update(range(lowest, min(highest, _MOST_NODES) + 1))
     return frozenset(nodes)
 
 

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
+def decimal(text: str, *, most_digits: int = 19) -> int | None:
+    """Give a number of the kernel; None for what is none, however long (Python would raise)."""
+    return int(text) if text.isdecimal() and len(text) <= most_digits else None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SysDevice:
     """One folder below ``/sys/devices`` that has a ``uevent``."""
@@ -42,15 +47,15 @@ class SysDevice:
     def number(self) -> tuple[int, int] | None:
         """Major and minor number of its device file, if it has one."""
         major, minor = self.properties.get("MAJOR", ""), self.properties.get("MINOR", "")
-        if not (self.device_file and major.isdecimal() and minor.isdecimal()):
+        numbers = decimal(major, most_digits=9), decimal(minor, most_digits=9)
+        if not self.device_file or numbers[0] is None or numbers[1] is None:
             return None
-        return int(major), int(minor)
+        return numbers[0], numbers[1]
 
     @property
     def initialized_usec(self) -> int | None:
         """When udev first recorded it, on the monotonic clock; None where it did not."""
-        text = self.properties.get("USEC_INITIALIZED", "")
-        return int(text) if text.isdecimal() else None
+        return decimal(self.properties.get("USEC_INITIALIZED", ""))
 
     @property
     def file_type(self) -> FileType:

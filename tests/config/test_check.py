@@ -101,6 +101,16 @@ def test_an_unquoted_id_is_shown_as_it_should_be_written() -> None:
     assert [problem.hint for problem in problems] == ["write '0403'"]
 
 
+@pytest.mark.parametrize(
+    ("permissions", "good"),
+    [("rwm", True), ("mr", True), ("w", True), ("xyz", False), ("rr", False), ("rwx", False)],
+)
+def test_permissions_are_r_w_and_m_each_at_most_once(permissions: str, good: bool) -> None:
+    """C3: ``xyz`` breaks the container. Brought back by ``True`` from ``_are_permissions``."""
+    entry = f"{{path: /dev/a, permissions: {permissions}}}"
+    assert (_problems(FUSE + f"    inject: {{devices: [{entry}]}}\n") == []) is good
+
+
 def test_an_equal_name_is_told_with_both_places() -> None:
     """C4: a message without ``other.file`` and its mark brings it back."""
     problems, _ = check(_documents(HEAD + FUSE + FUSE))

@@ -88,6 +88,7 @@ async def test_a_cancelled_load_leaves_no_child() -> None:
     ("script", "message"),
     [
         ("kill -SEGV $$", "its process ended by SIGSEGV"),
+        ("kill -40 $$", "its process ended by signal 40"),
         ("echo Traceback >&2; echo MemoryError >&2; exit 1", "failed with code 1: MemoryError"),
         ("echo '{'", "it is too much"),
         ("echo '{}'", "it is too much"),

@@ -66,6 +66,7 @@ def test_the_driver_is_that_of_the_nearest_that_has_one() -> None:
         pytest.param(("0", None), "0", 0, id="one-node"),
         pytest.param(("2", None), "0-99999999999", 2, id="an-endless-range"),
         pytest.param(("x", "1"), "what,0-1,-", 1, id="nonsense"),
+        pytest.param(("9" * 5000, "1"), f"0-1,{'9' * 5000}", 1, id="more-digits-than-python-reads"),
     ],
 )
 def test_the_numa_node_is_the_nearest_that_is_one_and_online(
@@ -73,8 +74,7 @@ def test_the_numa_node_is_the_nearest_that_is_one_and_online(
 ) -> None:
     """D10: -1 is sent as if it were a node.
 
-    Brought back by ``node is not None`` instead of ``node.isdecimal()`` with ``int(node)`` in
-    ``numa_node_of``.
+    Brought back by ``int(node)`` instead of ``decimal(node)`` in ``numa_node_of``.
     """
     known = Known(texts={} if online is None else {ONLINE: f"{online}"})
     own, above = ({} if one is None else {"numa_node": one} for one in nodes)

@@ -100,10 +100,11 @@ class Book:
             if name == "restarts":
                 await self._chapter(name, side, seconds, (*_SIMULATED, *DAEMON), folder)
             else:
-                resting = Resting(min(60.0, seconds / 4))
+                resting = Resting(min(90.0, seconds / 3))
                 await self._chapter(name, side, seconds, _SIMULATED, folder, resting)
         finally:
             self._figures.lists += sum(side.kubelet.observed.lists.values())
+            self._figures.registered += sum(side.kubelet.observed.registrations.values())
             self._figures.kubelets.update(side.starts)
             await side.kubelet.stop()
 

@@ -50,6 +50,9 @@ class Record:
         self.in_force: dict[str, Spec] = {}
         self.unsettled: frozenset[str] = frozenset()
         """Types that the step under way touches: their truth is not owed yet."""
+        self.broken_streams: set[str] = set()
+        """Types whose stream was broken since kubelet and daemon began: the next time the daemon
+        waits longer, as it must where something else throws it out."""
         self.epochs: Counter[str] = Counter()
         """How often a type was touched, and how often a node was plugged or unplugged."""
         self._gone: dict[str, dict[str, Gone]] = {kind: {} for kind in kinds}

@@ -146,8 +146,8 @@ class Steps:
             way = f"{self._random.choice(_WAYS[source])}: {how}"
             return Step(do=do, source=source, way=way, rest=rest)
         if do is Do.STREAM:
-            kind = self._random.choice(sorted(record.in_force))
-            return Step(do=do, kind=kind, rest=rest)
+            kinds = sorted(record.in_force.keys() - record.broken_streams)
+            return Step(do=do, kind=self._random.choice(kinds), rest=rest) if kinds else None
         if do is Do.HANGUP:
             return Step(do=do, rest=rest)
         return self._restart(do, record, rest)

@@ -76,6 +76,7 @@ class World:
         elif step.do in {Do.RELOAD, Do.BREAK, Do.HANGUP}:
             self._change_config(step)
         elif step.do in KUBELET:
+            self.record.broken_streams.clear()
             return await self._restart_kubelet(step, step.do)
         elif step.do in KUBELET_FAULTS:
             return await self._trouble_kubelet(step)
@@ -169,6 +170,7 @@ class World:
         assert isinstance(self.side, SimulatedSide)
         kubelet = self.side.kubelet
         if step.do is Do.STREAM:
+            self.record.broken_streams.add(step.kind)
             kubelet.break_streams(f"soak.example.com/{step.kind}")
             return self.load.mark(self.daemon.pid)
         if step.do is Do.FREEZE:
@@ -178,6 +180,7 @@ class World:
             await asyncio.sleep(step.pause)
             kubelet.thaw()
             return self.load.mark(self.daemon.pid)
+        self.record.broken_streams.clear()
         if step.do is Do.WIPE:
             self._crashed.clear()
             return await self._restart_kubelet(step, Do.WIPE)
@@ -190,6 +193,7 @@ class World:
 
     async def _replace_daemon(self, step: Step) -> Mark:
         self.record.forget_gone()
+        self.record.broken_streams.clear()
         old = self.daemon
         if step.do is Do.ROLL:
             before = dict(self.side.registrations())

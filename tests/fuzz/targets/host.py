@@ -61,9 +61,9 @@ resources:
 """
 SECONDS = 20.0
 WRITE, LINK, REMOVE, FILE_BESIDE, LINK_BESIDE = range(5)
-SEPARATOR = b"\x00\x00"
+SEPARATOR = b"\n\0\n"
 WORDS = (
-    *(SEPARATOR, b"\x00", b"\x01", b"\x02", b"\x03", b"\x04", b"MAJOR=188\n", b"MINOR=0\n"),
+    *(SEPARATOR, b"0", b"1", b"2", b"3", b"4", b"\0", b"MAJOR=188\n", b"MINOR=0\n"),
     *(b"DEVNAME=ttyUSB0\n", b"DEVTYPE=", b"=", b"E:ID_PATH=", b"S:serial/x\n", b"G:systemd\n"),
     *(b"\xff", b"\xed\xa0\x80", b"../../../devices/", b"/sys/devices/", b"/dev/ttyUSB0", b".."),
     *(b"9" * 30, b"9" * 4400, "٣".encode(), "²".encode(), b"\r", b"\x7f", b"$(", b"::", b"/"),
@@ -87,13 +87,17 @@ class Edit(NamedTuple):
 
 
 def _edits(data: bytes) -> list[Edit]:
-    """Take an input apart: kind and path are one and two bytes, the name ends at a NUL."""
+    """Take an input apart: a digit for the kind, a byte for the path; the name ends at a NUL."""
     found = []
     for part in data.split(SEPARATOR)[:8]:
-        if len(part) > 3:
-            name, _, content = part[3:].partition(b"\0")
-            found.append(Edit(part[0] % 5, int.from_bytes(part[1:3]), name, content))
+        if len(part) > 2:
+            name, _, content = part[2:].partition(b"\0")
+            found.append(Edit(part[0] % 5, part[1], name, content))
     return found
+
+
+def _edit(kind: int, path: int, name: bytes = b"", content: bytes = b"") -> bytes:
+    return bytes([50 + kind, path]) + name + b"\0" + content
 
 
 def seeds() -> Iterator[bytes]:
@@ -102,12 +106,12 @@ def seeds() -> Iterator[bytes]:
         for at, path in enumerate(paths):
             file = Path(folder + path)
             if path.endswith("uevent") or "/udev/data/" in path:
-                yield bytes([WRITE]) + at.to_bytes(2) + b"\0" + file.read_bytes()
+                yield _edit(WRITE, at, content=file.read_bytes())
             elif path.startswith("/dev/ttyUSB"):
-                yield bytes([FILE_BESIDE]) + at.to_bytes(2) + b"tty\xff\0"
-                yield bytes([LINK_BESIDE]) + at.to_bytes(2) + b"\xfe\0" + os.fsencode(file.name)
+                yield _edit(FILE_BESIDE, at, b"tty\xff")
+                yield _edit(LINK_BESIDE, at, b"\xfe", os.fsencode(file.name))
             elif file.is_symlink():
-                yield bytes([LINK]) + at.to_bytes(2) + b"\0" + os.fsencode(os.readlink(file))
+                yield _edit(LINK, at, content=os.fsencode(os.readlink(file)))
 
 
 @contextmanager

@@ -1,0 +1,143 @@
+"""Each invariant of the soak fails when it should: a check that cannot fail shows nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.soak.config import KINDS, Places
+from tests.soak.invariants import (
+    Knowledge,
+    growth,
+    knowledge,
+    leftover,
+    mistakes,
+    registered_again,
+    wrong_answer,
+)
+from tests.soak.record import HEALTHY, UNHEALTHY, Record
+
+A0, A1, B0 = "soak_alpha-0", "soak_alpha-1", "soak_beta-0"
+
+
+@pytest.fixture
+def record() -> Record:
+    """Two devices of alpha, and one of beta that has vanished and is kept."""
+    made = Record(Places(folder="soak", health="/health"), tuple(KINDS))
+    for node in ("alpha-0", "alpha-1", "beta-0"):
+        made.plug(node, 1.0)
+    made.settle(1.0)
+    made.unplug("beta-0", 2.0)
+    made.settle(2.0)
+    return made
+
+
+TRUE = {"alpha": {A0: HEALTHY, A1: HEALTHY}, "beta": {B0: UNHEALTHY}}
+
+
+def test_lists_that_say_what_is_are_no_mistakes(record: Record) -> None:
+    assert mistakes(record, TRUE, 3.0) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "listed", "mistake"),
+    [
+        ("alpha", {A0: HEALTHY}, f"alpha: {A1} is not listed and should be Healthy"),
+        (
+            "alpha",
+            {A0: HEALTHY, A1: UNHEALTHY},
+            f"alpha: {A1} is Unhealthy and should be Healthy",
+        ),
+        ("beta", {B0: HEALTHY}, f"beta: {B0} is Healthy and should be Unhealthy"),
+        ("beta", {}, f"beta: {B0} is not listed and should be Unhealthy"),
+        (
+            "alpha",
+            {A0: HEALTHY, A1: HEALTHY, "x": UNHEALTHY},
+            "alpha: x is Unhealthy and should be not listed",
+        ),
+        (
+            "alpha",
+            {A0: HEALTHY, A1: HEALTHY, f"{A1}::1": HEALTHY},
+            f"alpha: {A1}::1 is Healthy and should be not listed",
+        ),
+        ("gamma", {"y": HEALTHY}, "gamma: y is Healthy and should be not listed"),
+    ],
+)
+def test_anything_else_in_a_list_is_a_mistake(
+    record: Record, kind: str, listed: dict[str, str], mistake: str
+) -> None:
+    assert mistakes(record, {**TRUE, kind: listed}, 3.0) == [mistake]
+
+
+def test_of_a_kubelet_that_tells_healthy_devices_only_the_others_are_not_asked(
+    record: Record,
+) -> None:
+    assert mistakes(record, {"alpha": TRUE["alpha"]}, 3.0, healthy_only=True) == []
+    assert mistakes(record, {**TRUE, "beta": {B0: HEALTHY}}, 3.0, healthy_only=True)
+    assert mistakes(record, {"alpha": {A0: HEALTHY}}, 3.0, healthy_only=True)
+
+
+HERE = Knowledge(plugged=True, healthy=True, settled=True, epochs=(0, 0))
+GONE = Knowledge(plugged=False, healthy=False, settled=True, epochs=(0, 0))
+GONE_UNSETTLED = Knowledge(plugged=False, healthy=False, settled=False, epochs=(1, 1))
+BACK = Knowledge(plugged=True, healthy=True, settled=False, epochs=(2, 2))
+SICK = Knowledge(plugged=True, healthy=False, settled=True, epochs=(0, 0))
+TOUCHED = Knowledge(plugged=True, healthy=True, settled=True, epochs=(1, 0))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "answered", "wrong"),
+    [
+        (HERE, HERE, True, ""),
+        (HERE, HERE, False, "refused for a device that is there"),
+        (GONE, GONE, False, ""),
+        (GONE, GONE, True, "answered for a device that was gone"),
+        # A moment after it was unplugged no list has to say so, but Allocate looks itself.
+        (GONE_UNSETTLED, GONE_UNSETTLED, True, "answered for a device that was gone"),
+        (GONE_UNSETTLED, BACK, True, ""),
+        (SICK, SICK, True, "answered for a device that is not on offer"),
+        (HERE, TOUCHED, False, ""),
+        (HERE, GONE_UNSETTLED, True, ""),
+    ],
+)
+def test_answers_of_allocate_are_judged_by_what_was_there(
+    before: Knowledge, after: Knowledge, answered: bool, wrong: str
+) -> None:
+    assert wrong_answer(before, after, answered=answered) == wrong
+
+
+def test_what_is_known_of_a_device_changes_with_each_step(record: Record) -> None:
+    assert knowledge(record, "alpha-0", 3.0).healthy
+    before = knowledge(record, "beta-0", 3.0)
+    assert not before.plugged
+    assert not before.healthy
+    record.touch({"beta"})
+    record.plug("beta-0", 4.0)
+    after = knowledge(record, "beta-0", 4.0)
+    assert after.plugged
+    assert not after.settled
+    assert after.epochs != before.epochs
+
+
+def test_a_resource_that_registers_without_a_reason_is_named() -> None:
+    before = {"alpha": (1, "a"), "beta": (1, "b"), "gamma": (1, "c")}
+    after = {"alpha": (1, "a"), "beta": (2, "b2"), "gamma": (2, "c2")}
+    assert registered_again(before, before, frozenset()) == []
+    assert registered_again(before, after, frozenset({"gamma"})) == ["beta"]
+
+
+def test_memory_that_grows_has_a_slope_and_noise_has_none() -> None:
+    steady = growth([(float(i), 50.0 + (i % 7) * 0.2) for i in range(300)])
+    growing = growth([(float(i), 50.0 + (i % 7) * 0.2 + i * 0.005) for i in range(300)])
+    assert steady is not None
+    assert growing is not None
+    assert not steady.is_slope
+    assert growing.is_slope
+    assert growing.per_minute == pytest.approx(0.3, abs=0.01)
+    assert growing.total == pytest.approx(1.5, abs=0.05)
+    assert growth([(0.0, 1.0), (1.0, 2.0)]) is None
+
+
+def test_a_leaked_descriptor_or_task_is_named() -> None:
+    assert leftover({"socket": 4, "pipe": 2}, {"socket": 4, "pipe": 2}) == {}
+    assert leftover({"socket": 4}, {"socket": 5, "pipe": 1}) == {"pipe": 1, "socket": 1}
+    assert leftover({"socket": 4}, {}) == {"socket": -4}
