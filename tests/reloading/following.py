@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from genericdp.config.loaded import Loaded
     from genericdp.config.state import ConfigState
+    from genericdp.model import Resource
 
 QUICK = Pace(settle=0.02, longest=0.5, poll=0.05)
 
@@ -32,12 +33,14 @@ class Followed:
     def __init__(self) -> None:
         self.names: Observed[tuple[str, ...]] = Observed(())
         """Of the resources in force."""
+        self.resources: tuple[Resource, ...] = ()
         self.applied = 0
         self.hangup = asyncio.Event()
         self.reloader: Reloader | None = None
 
     def put_in_force(self, loaded: Loaded) -> None:
         self.applied += 1
+        self.resources = loaded.resources
         self.names.value = tuple(one.name.removeprefix("example.com/") for one in loaded.resources)
 
     @property
