@@ -17,12 +17,13 @@ from genericdp.devices.offers import next_change
 from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
 from genericdp.garbage import without_collections
 from genericdp.host.devicefiles import Looker
+from genericdp.host.root import BlindError
 from genericdp.host.udevrecords import udevd_runs
 from genericdp.host.workers import start
 from genericdp.known import CHANGED_FILES, Known, Run, Stale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from genericdp.devices.holders import Holders
     from genericdp.devices.offers import Offer
@@ -38,6 +39,10 @@ RECORD_SECONDS = 2.0
 
 LOOK_SECONDS = 5.0
 """How long a look at one glob may take before the others go on without it."""
+
+
+AGAIN_SECONDS = 2.0
+"""After this time what could not be read is looked at again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,7 +112,7 @@ class Discoverer:
         looker: Callable[[Root], Looker] = Looker,
         holders: Callable[[], Holders | None] = lambda: None,
     ) -> None:
-        self._root = root
+        self._root = root.wary()
         self._node_name = node_name
         self._look_again = look_again
         self._look_seconds = look_seconds
@@ -115,14 +120,17 @@ class Discoverer:
         self._looker = looker
         self._holders = holders
         self._hanging: set[str] = set()
-        self._known = Known(root)
+        self._known = Known(self._root)
         self._stale = Stale()
+        self._blind = False
+        self._unreadable: set[str] = set()
+        """What could not be read in the last pass, and why."""
         self._arrived: dict[str, float] = {}
 
     def tell_of_event(self, event: Uevent | None) -> None:
         """Take note of what the kernel told: only that is read again. None: everything is."""
         if event is None:
-            self._known = Known(self._root)
+            self._known = Known(self._root, self._known)
         else:
             self._stale.syspaths |= {event.syspath, event.former_syspath} - {""}
             if event.action == "add":
@@ -132,7 +140,7 @@ class Discoverer:
     def tell_of_record(self, name: str | None) -> None:
         """Take note of what udev has written."""
         if name is None:
-            self._known = Known(self._root)
+            self._known = Known(self._root, self._known)
         else:
             self._stale.records.add(name)
         self._look_again()
@@ -153,7 +161,7 @@ class Discoverer:
         """Run one pass in a daemon thread; a ``full`` one asks the host everything again."""
         stale, self._stale = self._stale, Stale()
         if full or CHANGED_FILES in self._hanging:
-            self._known, stale = Known(self._root), Stale()
+            self._known, stale = Known(self._root, self._known), Stale()
         waiting = self._waiting(resources)
         while True:
             known = self._known
@@ -165,12 +173,19 @@ class Discoverer:
             stuck = ""
             while not result.done() and not (stuck := run.stuck(self._look_seconds)):
                 await asyncio.wait([result], timeout=self._look_seconds / 4)
+            if result.done() and (blind := result.exception()) is not None:
+                self._known, stale = Known(self._root, self._known), Stale()
+                await self._wait_blind(blind)
+                continue
             if result.done():
                 found = result.result()
+                known.looks.settle()
+                self._tell_unreadable(run.unreadable)
                 due = [*waiting.values(), *([] if found.due is None else [found.due])]
+                due += [self._now() + AGAIN_SECONDS] if run.unreadable else []
                 return replace(found, due=min(due, default=None))
             # The thread may still write into what it holds.
-            self._known, stale = Known(self._root), Stale()
+            self._known, stale = Known(self._root, self._known), Stale()
             self._give_up(stuck, result)
 
     def _pass(
@@ -212,6 +227,26 @@ class Discoverer:
             return {}
         return {syspath: since + RECORD_SECONDS for syspath, since in self._arrived.items()}
 
+    async def _wait_blind(self, error: BaseException) -> None:
+        """Wait a moment where nothing can be concluded; raises any other error."""
+        if not isinstance(error, BlindError):
+            raise error
+        if not self._blind:
+            log.warning("the host cannot be looked at (%s): what is known of it stays", error)
+        self._blind = True
+        await asyncio.sleep(AGAIN_SECONDS)
+
+    def _tell_unreadable(self, unreadable: set[str]) -> None:
+        if self._blind:
+            self._blind = False
+            log.info("the host can be looked at again")
+        unreadable = {one for one in unreadable if not _is_below(one, unreadable)}
+        for trouble in sorted(unreadable - self._unreadable):
+            log.warning("%s: what is known of it stays", trouble)
+        for trouble in sorted(self._unreadable - unreadable):
+            log.info("%s can be read again", trouble.partition(" cannot be read")[0])
+        self._unreadable = unreadable
+
     def _give_up(self, pattern: str, result: asyncio.Future[Discovery]) -> None:
         """Leave the thread alone until its look ends, if ever; then look again."""
         log.warning("looking at %s does not end: going on without it", pattern)
@@ -222,7 +257,13 @@ class Discoverer:
                 result.exception()  # taken note of: what it found is out of date anyway
             log.info("looking at %s has ended", pattern)
             self._hanging.discard(pattern)
-            self._known = Known(self._root)  # this has been told that it hangs
+            self._known = Known(self._root, self._known)  # this has been told that it hangs
             self._look_again()
 
         result.add_done_callback(ended)
+
+
+def _is_below(trouble: str, others: Collection[str]) -> bool:
+    """Say whether the folder of a path that cannot be read is another such path."""
+    folder = trouble.partition(" cannot be read")[0].rpartition("/")[0]
+    return any(one.startswith(f"{folder} cannot be read") for one in others)

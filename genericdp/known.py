@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import is_not
 from typing import TYPE_CHECKING, TypeVar
@@ -35,6 +35,8 @@ class Run:
     now: Callable[[], float]
     at: tuple[str, float] | None = None
     """The glob or file, and since when it is being looked at."""
+    unreadable: set[str] = field(default_factory=set)
+    """What could not be read, and why: what was known of it stays."""
 
     def look(self, pattern: str) -> Look | None:
         """Look at a glob, unless what it finds is known; None if it is known to hang."""
@@ -43,8 +45,18 @@ class Run:
         look = self.looks.get(pattern)
         if look is None:
             look = self._looking(pattern, partial(self.looker.look, pattern))
+            if look.trouble:
+                look = self._as_before(pattern, look)
             self.looks.keep(pattern, look)
         return look
+
+    def _as_before(self, pattern: str, look: Look) -> Look:
+        """Give what a glob has found before where it cannot be read now: no error is an absence."""
+        self.unreadable.add(look.trouble)
+        last = self.looks.last(pattern)
+        if last is None:
+            return look
+        return replace(last, folders=last.folders | look.folders, trouble=look.trouble)
 
     def renew(self, paths: Collection[str]) -> set[str]:
         """Look again at entries that may have changed; give the globs that find something else."""
@@ -93,9 +105,9 @@ class Stale:
 class Known:
     """What is remembered of the host from one pass to the next."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: Root, before: Known | None = None) -> None:
         self.facts = HostFacts(root)
-        self.looks = Looks()
+        self.looks: Looks = Looks(None if before is None else before.looks)
         self.memory = Memory()
         self.resources: tuple[Resource, ...] = ()
         """Those that the memory is about."""
@@ -103,7 +115,7 @@ class Known:
     def forget(self, stale: Stale, run: Run) -> None:
         """Forget what is stale, and all that was decided by it."""
         if stale.all_files:
-            self.looks, self.memory = Looks(), Memory()
+            self.looks, self.memory = Looks(self.looks), Memory()
             run.looks = self.looks
         told = set(stale.syspaths)
         for name in stale.records:

@@ -86,6 +86,8 @@ class Look:
     folders: frozenset[str] = frozenset()
     plain: bool = False
     """Whether no link was met, so that a file concerns nothing but its own entry."""
+    trouble: str = ""
+    """What could not be read, so that there may be other files; empty if nothing."""
 
 
 class Inventory:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob as globs
 from genericdp.devices.inventory import FoundFile, Identity, Look
+from genericdp.host.root import ABSENT
 from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType
 from genericdp.natural import natural_key
@@ -33,6 +34,8 @@ class _Trail:
     folders: set[str] = field(default_factory=set)
     plain: bool = True
     """Whether no link was met."""
+    trouble: str = ""
+    """What could not be read."""
 
 
 class Looker:
@@ -43,6 +46,8 @@ class Looker:
         self._files: dict[str, FoundFile | None] = {}
         self._resolved: dict[str, str] = {}
         self._entries: dict[str, list[str]] = {}
+        self._troubles: dict[str, str] = {}
+        """What is there, for all we know, but cannot be read: why."""
         self._ways: dict[str, tuple[frozenset[str], bool]] = {}
         self._filesystems: dict[str, int | None] = {}
         self._nodes_of_copy: Mapping[str, tuple[FileType, tuple[int, int] | None]] | None = None
@@ -56,21 +61,32 @@ class Looker:
             found = self.examine(path)
             if found is not None:
                 files.append(found)
+            trail.trouble = trail.trouble or self._troubles.get(path, "")
             if found is None or found.is_link:
                 # Its links may be turned elsewhere, and what they lead to may come and go.
                 self._follow(path, trail)
             if found is not None and found.is_link:
                 trail.plain = False
-        return Look(files=tuple(files), folders=frozenset(trail.folders), plain=trail.plain)
+        return Look(
+            files=tuple(files),
+            folders=frozenset(trail.folders),
+            plain=trail.plain,
+            trouble=trail.trouble,
+        )
 
     def examine(self, path: str) -> FoundFile | None:
         """Give what a path leads to, or None if there is nothing."""
         if path not in self._files:
             try:
                 self._files[path] = self._examined(path)
-            except OSError:
+            except OSError as error:
                 self._files[path] = None
+                self._note_trouble(path, error)
         return self._files[path]
+
+    def _note_trouble(self, path: str, error: OSError) -> None:
+        if error.errno not in ABSENT:
+            self._troubles[path] = f"{path} cannot be read ({error.strerror or error})"
 
     def is_entry(self, path: str) -> bool:
         """Say whether there is something, be it a link that leads nowhere."""
@@ -132,7 +148,9 @@ class Looker:
 
     def _expand_wildcard(self, at: str, segment: str, rest: list[str], trail: _Trail) -> None:
         self._follow(at, trail)
-        for name in self._names(at, segment):
+        names = self._names(at, segment)
+        trail.trouble = trail.trouble or self._troubles.get(at, "")
+        for name in names:
             # As in a shell, a hidden file is only found by a pattern that begins with a dot.
             hidden = name.startswith(".") and not segment.startswith(".")
             if hidden or not globs.matches(segment, name):
@@ -149,8 +167,9 @@ class Looker:
         if folder not in self._entries:
             try:
                 self._entries[folder] = sorted(self._root.entries(folder))
-            except OSError:
+            except OSError as error:
                 self._entries[folder] = []
+                self._note_trouble(folder, error)
         names = self._entries[folder]
         # A hundred patterns over one folder of ten thousand must not be a million matches.
         prefix = _MAGIC.split(segment, maxsplit=1)[0]

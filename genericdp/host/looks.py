@@ -24,12 +24,14 @@ class Looks:
     and of every event of a device. What nothing tells of, it does not remember.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, before: Looks | None = None) -> None:
         self.folders: set[str] = set()
         """Where a change could change a look."""
         self._looks: dict[str, Look] = {}
-        self._untold: set[str] = set()
-        """The globs whose looks are not remembered."""
+        self._untold: dict[str, Look] = {}
+        """Those of this pass that are not remembered."""
+        self._before: dict[str, Look] = {} if before is None else before.all()
+        """What was found earlier, for what cannot be read now."""
         self._wide: dict[str, dict[str, None]] = {}
         """By a folder, the globs for which more than one entry of it counts."""
         self._ways: set[str] = set()
@@ -43,11 +45,23 @@ class Looks:
         """Give what a glob has found, if that is known."""
         return self._looks.get(pattern)
 
+    def last(self, pattern: str) -> Look | None:
+        """Give what a glob has found the last time, if it was ever looked at."""
+        return self._looks.get(pattern) or self._untold.get(pattern) or self._before.get(pattern)
+
+    def all(self) -> dict[str, Look]:
+        """Give the last look of each glob."""
+        return {**self._before, **self._untold, **self._looks}
+
+    def settle(self) -> None:
+        """Forget what was found earlier: by now all that anybody asks for was looked at again."""
+        self._before = {}
+
     def keep(self, pattern: str, look: Look) -> None:
         """Remember a look."""
         self.folders |= look.folders
-        if not _is_told(pattern, look):
-            self._untold.add(pattern)
+        if look.trouble or not _is_told(pattern, look):
+            self._untold[pattern] = look
             return
         self._looks[pattern] = look
         # No links are in sysfs' own folders, and an event tells of each device.
@@ -73,7 +87,9 @@ class Looks:
 
     def renew(self, paths: Iterable[str], looker: Looker) -> set[str]:
         """Look again at entries that may have changed; give the globs that find something else."""
-        changed, self._untold = self._untold, set()
+        changed = set(self._untold)
+        self._before |= self._untold
+        self._untold = {}
         for path in paths:
             if self._leads_through(path):
                 changed |= self._looks.keys()
@@ -86,7 +102,7 @@ class Looks:
                     continue
                 changed.add(pattern)
                 if now is None:
-                    del self._looks[pattern]
+                    self._before[pattern] = self._looks.pop(pattern)
                 else:
                     self._looks[pattern] = now
             file = looker.examine(path)
@@ -103,6 +119,7 @@ class Looks:
         return [one for one in dict.fromkeys(globs) if one in self._looks]
 
     def _forget_all(self) -> None:
+        self._before |= self._looks
         self._looks.clear()
         self._wide.clear()
         self._unknown.clear()

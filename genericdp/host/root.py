@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp.processes import is_shortage
+
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Self
+
+ABSENT = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ELOOP, errno.ENAMETOOLONG}
+)
+"""Errors that say that there is nothing. After any other one nobody knows what there is."""
 
 _MOST_LINKS = 40
 _KINDS = {
@@ -32,6 +41,13 @@ class Walk:
     """What ended it early."""
 
 
+class BlindError(Exception):
+    """The host cannot be looked at now, so that nothing may be concluded; its text says why.
+
+    No OSError: those are answers about one path.
+    """
+
+
 class Root:
     """Reads paths of the host below a folder; links lead within that folder too.
 
@@ -42,6 +58,22 @@ class Root:
     def __init__(self, folder: Path) -> None:
         text = os.fspath(folder)
         self._prefix = "" if text == "/" else text.rstrip("/")
+        self._wary = False
+        self._listed: set[str] = set()
+
+    def wary(self) -> Self:
+        """Give the same root for somebody who concludes from what is not there that it is gone.
+
+        It raises BlindError where a call fails for lack of descriptors or memory.
+        """
+        wary = copy.copy(self)
+        wary._wary, wary._listed = True, set()  # noqa: SLF001
+        return wary
+
+    def heed(self, error: OSError) -> None:
+        """Raise BlindError if an error says nothing about the path and this root is wary."""
+        if self._wary and is_shortage(error):
+            raise BlindError(error.strerror or str(error)) from error
 
     @property
     def is_machine(self) -> bool:
@@ -54,11 +86,33 @@ class Root:
 
     def lstat(self, path: str) -> os.stat_result:
         """Give the status of the path itself."""
-        return os.lstat(self.real(path))
+        try:
+            return os.lstat(self.real(path))
+        except OSError as error:
+            self.heed(error)
+            raise
 
     def entries(self, path: str) -> list[str]:
         """Give the names in a folder; links on the way lead within the root."""
-        return os.listdir(self._followed(path) or "/")
+        try:
+            return os.listdir(self._followed(path) or "/")
+        except OSError as error:
+            self.heed(error)
+            raise
+
+    def entries_if_any(self, path: str) -> list[str]:
+        """Give the same, nothing where there is no such folder, or it could never be read.
+
+        A wary root raises BlindError where one cannot be read any longer.
+        """
+        try:
+            names = self.entries(path)
+        except OSError as error:
+            if self._wary and path in self._listed and error.errno not in ABSENT:
+                raise BlindError(f"{path}: {error.strerror or error}") from error
+            return []
+        self._listed.add(path)
+        return names
 
     def read_text(self, path: str, *, limit: int = 65_536) -> str:
         """Give the start of a file's content; what is no UTF-8 is escaped.
@@ -69,7 +123,7 @@ class Root:
         if kind := _KINDS.get(stat.S_IFMT(os.stat(at).st_mode)):
             raise OSError(errno.EINVAL, f"it is a {kind}, not a file", path)
         # It may have become a pipe since.
-        descriptor = os.open(at, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = self._opened(at, os.O_RDONLY | os.O_NONBLOCK)
         try:
             return _start(descriptor, limit).decode(errors="backslashreplace")
         finally:
@@ -77,11 +131,22 @@ class Root:
 
     def descriptor(self, path: str, flags: int) -> int:
         """Open a path; links lead within the root. The caller closes the descriptor."""
-        return os.open(self._followed(path), flags | os.O_CLOEXEC)
+        return self._opened(self._followed(path), flags)
+
+    def _opened(self, at: str, flags: int) -> int:
+        try:
+            return os.open(at, flags | os.O_CLOEXEC)
+        except OSError as error:
+            self.heed(error)
+            raise
 
     def read_link(self, path: str) -> str:
         """Give what is written in a link."""
-        return os.readlink(self.real(path))
+        try:
+            return os.readlink(self.real(path))
+        except OSError as error:
+            self.heed(error)
+            raise
 
     def _followed(self, path: str) -> str:
         # The kernel would follow an absolute link of a copied tree to this machine.

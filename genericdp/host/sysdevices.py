@@ -69,8 +69,8 @@ class SysDevices:
     def subsystems(self) -> tuple[str, ...]:
         """Give the names of all buses and classes."""
         if self._subsystems is None:
-            names = {*self._entries("/sys/bus"), *self._entries("/sys/class")}
-            self._subsystems = tuple(sorted(names))
+            folders = (self._root.entries_if_any(one) for one in ("/sys/bus", "/sys/class"))
+            self._subsystems = tuple(sorted({name for names in folders for name in names}))
         return self._subsystems
 
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
@@ -140,7 +140,7 @@ class SysDevices:
     def _listed(self, subsystem: str) -> tuple[str, ...]:
         found: set[str] = set()
         for folder in (f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}"):
-            for entry in self._entries(folder):
+            for entry in self._root.entries_if_any(folder):
                 syspath = self._linked(folder, entry)
                 if syspath is not None:
                     found.add(syspath)
@@ -152,12 +152,6 @@ class SysDevices:
         except OSError:
             return None  # an attribute file of the class itself
         return _led_to(folder, target)
-
-    def _entries(self, folder: str) -> list[str]:
-        try:
-            return self._root.entries(folder)
-        except OSError:
-            return []
 
     def _read(self, syspath: str) -> SysDevice | None:
         try:
@@ -195,7 +189,7 @@ class SysDevices:
         )
         if self._records is None:
             # One listing instead of a failed open for each of the many devices without a record.
-            self._records = frozenset(self._entries(udevdb.FOLDER))
+            self._records = frozenset(self._root.entries_if_any(udevdb.FOLDER))
         if name not in self._records and syspath not in self._forgotten:
             return None
         try:
@@ -217,7 +211,11 @@ class SysDevices:
     def _content(self, path: str) -> str:
         # Without blocking: in a damaged copy a pipe may lie here, which nobody writes to.
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        descriptor = os.open(self._root.real(path), flags)
+        try:
+            descriptor = os.open(self._root.real(path), flags)
+        except OSError as error:
+            self._root.heed(error)
+            raise
         try:
             content = os.read(descriptor, _MOST_BYTES)
             if not content and stat.S_ISFIFO(os.fstat(descriptor).st_mode):

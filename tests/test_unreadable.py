@@ -1,0 +1,137 @@
+"""What cannot be read for a while is not gone: real errors, and none of them is an absence."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.discovery import Discoverer
+from genericdp.host.root import BlindError, Root
+from tests.devices.making import resource
+from tests.fixtures.make_tree import Tree
+from tests.scarcity import spare_descriptors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from genericdp.devices.offers import Offer
+
+SERIAL = resource("serial", "/dev/serial/*")
+OTHER = resource("other", "/dev/null*")
+
+
+class Looking:
+    """A discoverer that looks at a tree whenever it is asked to."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.discoverer = Discoverer(tree.root, node_name="n", look_again=lambda: None)
+        self.offers: Mapping[str, Offer] = {}
+
+    async def states(self, *, full: bool = True) -> dict[str, str]:
+        """Give the state of each device; empty: healthy."""
+        found = await self.discoverer.discover((SERIAL, OTHER), self.offers, full=full)
+        self.offers = found.offers
+        self.due = found.due
+        return {
+            device_id: one.unhealthy
+            for offer in found.offers.values()
+            for device_id, one in offer.offered.items()
+        }
+
+
+@pytest.fixture
+def looking(short_folder: Path) -> Looking:
+    tree = Tree(short_folder)
+    for number in range(3):
+        tree.node(f"serial/s{number}", f"188:{number}")
+    tree.node("null", "1:3")
+    return Looking(tree)
+
+
+@contextmanager
+def forbidden(folder: Path) -> Iterator[None]:
+    """Make a folder one that this process may not read, whoever it is."""
+    folder.chmod(0)
+    is_root = os.geteuid() == 0
+    if is_root:
+        for top in (*folder.parents[:-1], folder):
+            if top.stat().st_uid == 0 and top.stat().st_mode & 0o077 == 0:
+                os.chown(top, 65534, -1)
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+async def test_devices_whose_folder_cannot_be_read_stay_as_they_are(
+    looking: Looking, short_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Comes back with ``[]`` for every error in ``Looker._names``, or without ``_as_before``."""
+    caplog.set_level("INFO")
+    assert await looking.states() == {"s0": "", "s1": "", "s2": "", "null": ""}
+    (short_folder / "dev/serial/s2").unlink()
+    gone = {"s0": "", "s1": "", "s2": "/dev/serial/s2 does not exist", "null": ""}
+    assert await looking.states(full=False) != await looking.states() == gone
+    (short_folder / "dev/null").unlink()
+    with forbidden(short_folder / "dev/serial"):
+        gone["null"] = "/dev/null does not exist"
+        for full in (True, True, False, True):  # what is elsewhere goes on
+            assert await looking.states(full=full) == gone
+        assert looking.due is not None
+    (short_folder / "dev/serial/s1").unlink()
+    assert (await looking.states())["s1"] == "/dev/serial/s1 does not exist"
+    assert [record.getMessage() for record in caplog.records] == [
+        "/dev/serial cannot be read (Permission denied): what is known of it stays",
+        "/dev/serial can be read again",
+    ]
+
+
+async def test_without_a_descriptor_nothing_is_concluded_until_there_is_one(
+    looking: Looking, caplog: pytest.LogCaptureFixture
+) -> None:
+    """500 resources with 1,024 descriptors: comes back without ``heed`` in ``Root.entries``."""
+    caplog.set_level("INFO")
+    before = await looking.states()
+    with spare_descriptors(0):
+        task = asyncio.get_running_loop().create_task(looking.states())
+        async with asyncio.timeout(10):
+            while not caplog.records:
+                await asyncio.sleep(0.01)
+        assert not task.done()
+    assert await task == before
+    assert [record.getMessage() for record in caplog.records] == [
+        "the host cannot be looked at (Too many open files): what is known of it stays",
+        "the host can be looked at again",
+    ]
+
+
+def test_a_folder_of_sysfs_that_cannot_be_read_any_longer_is_no_empty_one(
+    short_folder: Path,
+) -> None:
+    root = Root(short_folder).wary()
+    for name in ("class", "bus"):
+        (short_folder / name / "tty").mkdir(parents=True)
+    assert root.entries_if_any("/class") == ["tty"]
+    with forbidden(short_folder / "class"):
+        with pytest.raises(BlindError, match=r"/class: Permission denied"):
+            root.entries_if_any("/class")
+        assert Root(short_folder).entries_if_any("/class") == []
+    with forbidden(short_folder / "bus"):
+        assert root.entries_if_any("/bus") == [], "it never could be"
+    (short_folder / "class/tty").rmdir()
+    (short_folder / "class").rmdir()
+    assert root.entries_if_any("/class") == [], "it is gone"
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENODEV])
+def test_what_does_not_exist_is_gone(number: int) -> None:
+    Root(Path("/")).wary().heed(OSError(number, ""))
