@@ -1,4 +1,4 @@
-"""``python -m genericdp.config PATH…``: loads a config and writes it to stdout as JSON."""
+"""``python -m genericdp.config [--policy FILE] PATH…``: loads a config, writes it out as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def main() -> None:
     _limit(resource.RLIMIT_AS, MAX_MEMORY)
     _limit(resource.RLIMIT_CPU, MAX_CPU_SECONDS)
     _limit(resource.RLIMIT_CORE, 0)
-    loaded, documents = read_all([Path(path) for path in sys.argv[1:]])
+    given, policy = [Path(path) for path in sys.argv[1:]], None
+    if sys.argv[1:2] == ["--policy"]:
+        policy, given = given[1], given[2:]
+    loaded, documents = read_all(given, policy=policy)
     listed = [] if loaded.problems else [(resources_of(one), places_of(one)) for one in documents]
     sys.stdout.buffer.write(encode(loaded, listed))
 
