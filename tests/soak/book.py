@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 _PROGRESS_SECONDS = 5.0
 _LAST_STEPS = 200
 _LAST_LINES = 400
-_SHARES = {"restarts": 0.3, "one life": 0.5, "real": 0.2}
+# The real ones first: it has just been seen that nobody else has one.
+_SHARES = {"real": 0.2, "restarts": 0.3, "one life": 0.5}
 _SIMULATED = (*HOST, *CONFIG, *KUBELET, *KUBELET_FAULTS)
 
 
