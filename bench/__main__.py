@@ -21,9 +21,11 @@ from bench import (
     memory,
     passes,
     preferring,
+    recoveries,
     reloads,
     restarts,
     start,
+    surges,
 )
 from bench.lines import table
 from bench.sides import Bench, Progress, scratch_folder
@@ -40,10 +42,13 @@ GROUPS = {
     "passes": passes,
     "health": health,
     "restarts": restarts,
+    "surges": surges,
     "reloads": reloads,
     "idle": idle,
     "growth": growth,
 }
+ALL = {**GROUPS, "recoveries": recoveries}
+"""With those that only ``--only`` names."""
 
 
 def main() -> int:
@@ -51,7 +56,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds: about four minutes")
     parser.add_argument(
-        "--only", metavar="GROUP", action="append", choices=tuple(GROUPS), help=", ".join(GROUPS)
+        "--only", metavar="GROUP", action="append", choices=tuple(ALL), help=", ".join(ALL)
     )
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     arguments = parser.parse_args()
@@ -71,7 +76,7 @@ async def _measure(groups: list[str], *, quick: bool) -> tuple[list[Line], list[
         bench = Bench(scratch=Path(scratch), quick=quick, progress=Progress())
         for name in groups:
             try:
-                async for line in GROUPS[name].measure(bench):
+                async for line in ALL[name].measure(bench):
                     lines.append(line)  # noqa: PERF401
             except (RuntimeError, TimeoutError, ExceptionGroup) as error:
                 # The other groups' minutes need not be lost.

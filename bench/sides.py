@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from bench.nodes import FOLDER
 from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.settings import Generation
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -97,11 +98,11 @@ class Bench:
     progress: Progress
 
     @asynccontextmanager
-    async def kubelet(self) -> AsyncIterator[Kubelet]:
+    async def kubelet(self, generation: Generation = Generation.B) -> AsyncIterator[Kubelet]:
         """Run a simulated kubelet in a folder of its own."""
         folder = self.scratch / f"k{next(_numbers)}"
         folder.mkdir()
-        async with Kubelet(folder) as kubelet:
+        async with Kubelet(folder, generation=generation) as kubelet:
             yield kubelet
         shutil.rmtree(folder)
 

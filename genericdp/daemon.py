@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from genericdp import children, descriptors
 from genericdp.errors import ungrouped
 from genericdp.observed import Observed
-from genericdp.reloading.reading import read, see
+from genericdp.reloading.reading import Origin, read, see
 from genericdp.signals import Inbox
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Settings:
     kubelet_folder: Path
     root: Path
     node_name: str
+    policy: Path | None = None
+    """What bounds the config; None: nothing."""
     state_dir: Path | None = None
     """Where the last good config is kept; None: nowhere."""
     pod_resources: Path | None = None
@@ -153,15 +155,16 @@ async def _serve(
     settings: Settings, reload: asyncio.Event, watched: Callable[[Supervisor], None]
 ) -> None:
     async with ungrouped(), asyncio.TaskGroup() as tasks:
-        sight = await see(settings.configs)
+        origin = Origin(configs=settings.configs, policy=settings.policy)
+        sight = await see(origin.paths)
         # The child starts before gRPC is imported here: both take their time.
-        first = tasks.create_task(read(settings.configs, sight), name="first config")
+        first = tasks.create_task(read(origin, sight), name="first config")
         await asyncio.sleep(0)
         supervisor = _make_supervisor(settings)
         watched(supervisor)
         tasks.create_task(descriptors.watch(Observed(None)), name="descriptors")
         tasks.create_task(supervisor.run(), name="supervisor")
-        reloader = _make_reloader(settings, supervisor, reload)
+        reloader = _make_reloader(settings, origin, supervisor, reload)
         tasks.create_task(reloader.run(first), name="config")
 
 
@@ -179,11 +182,13 @@ def _make_supervisor(settings: Settings) -> Supervisor:
     )
 
 
-def _make_reloader(settings: Settings, supervisor: Supervisor, hangup: asyncio.Event) -> Reloader:
+def _make_reloader(
+    settings: Settings, origin: Origin, supervisor: Supervisor, hangup: asyncio.Event
+) -> Reloader:
     from genericdp.reloading.reloader import Reloader
 
     return Reloader(
-        settings.configs,
+        origin,
         put_in_force=partial(_put_in_force, supervisor, settings.node_name),
         hangup=hangup,
         state_dir=settings.state_dir,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from genericdp.policy import Policy
     from genericdp.template import Template
 
 Globs = tuple[str, ...]
@@ -280,3 +281,5 @@ class Resource:
     inject: Inject = Inject()
     health: tuple[Probe, ...] = ()
     hooks: Hooks = Hooks()
+    policy: Policy | None = None
+    """What bounds it, whatever the config says."""

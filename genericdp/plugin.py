@@ -7,11 +7,16 @@ import logging
 import random
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from genericdp.contest import Contest, shared
 from genericdp.errors import KubeletError
+from genericdp.host.workers import in_worker
+from genericdp.kubelet.peers import strangers
 from genericdp.kubelet.registration import RegistrationError, check, register
 from genericdp.kubelet.server import Streams, listening
+from genericdp.kubelet.sockets import digest_of
 from genericdp.logs import resource_name
 from genericdp.observed import Observed, until
 
@@ -19,10 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
+    from genericdp.kubelet.peers import Peer
     from genericdp.kubelet.sockets import SocketNames
     from genericdp.service import Service
 
 log = logging.getLogger(__name__)
+
+_MARGIN_NS = 10 * 10**9
+"""Of two instances whose sockets are so close in age, either may have registered later."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,13 +47,21 @@ class Timing:
     """After a registration the stream comes within one second (REG-12)."""
     first_retry: float = 0.2
     last_retry: float = 5.0
+    contested_retry: float = 30.0
+    """The longest wait while another plugin seems to throw us out: the node is not to flap."""
     permanent_retry: float = 60.0
     steady: float = 60.0
     """A registration that lasted so long starts the waits anew."""
+    farewell: float = 0.4
+    """An instance that registers again is back within this time; after it, it has gone."""
 
 
 class Ended(KubeletError):  # noqa: N818  # it is no failure of ours
     """A registration has come to an end, with the reason."""
+
+
+class ThrownOut(Ended):
+    """The kubelet has ended the stream, whether by itself or because of another plugin."""
 
 
 class Plugin:
@@ -64,34 +81,52 @@ class Plugin:
         self.resource = resource
         self.active = Observed(value=False)
         """Whether the kubelet has registered us and its stream is open."""
+        self.contested = Observed("")
+        """Who else serves the resource on this node, as far as can be known; empty: nobody."""
         self._kubelet = kubelet
         self._service = service
         self._names = names
         self._timing = timing or Timing()
         self._now = now
         self._call = call
+        self._digest = digest_of(resource)
+        self._failures = 0
+        """Attempts in a row that came to no stream."""
+        self._contest = Contest()
+        self._suspicion = ""
 
     async def run(self) -> None:
         """Serve and register for ever."""
         resource_name.set(self.resource)
-        retries = 0
-        while True:
-            kubelet = await self._present_kubelet()
-            begun = self._now()
-            permanent = False
-            try:
-                await self._serve(kubelet)
-            except (KubeletError, OSError) as error:
-                permanent = isinstance(error, RegistrationError) and error.permanent
-                reason = str(error)
-            except Exception as error:
-                # A mistake of ours in one resource must not stop the others (K6).
-                log.exception("unexpected failure")
-                reason = f"unexpected failure: {error}"
-            else:
-                reason = "ended"
-            retries = 0 if self._now() - begun > self._timing.steady else retries + 1
-            await self._wait(kubelet, reason, retries, permanent=permanent)
+        with self._kubelet.peers.calling(self._look_around):
+            last: SocketIdentity | None = None
+            while True:
+                kubelet = await self._present_kubelet()
+                if kubelet != last:
+                    # The long waits were for another one; this one may only not listen yet (K2).
+                    last, self._failures = kubelet, 0
+                reason, permanent = await self._attempt(kubelet)
+                if (task := asyncio.current_task()) and task.cancelling():
+                    # gRPC can lose a cancellation that comes in the moment when a call ends.
+                    raise asyncio.CancelledError
+                await self._suspect()
+                await self._wait(kubelet, reason, permanent=permanent)
+
+    async def _attempt(self, kubelet: SocketIdentity) -> tuple[str, bool]:
+        """Go through one registration; give why it is over, and whether for good."""
+        begun = self._now()
+        self._failures += 1
+        try:
+            await self._serve(kubelet)
+        except (KubeletError, OSError) as error:
+            if self._now() - begun > self._timing.steady:
+                self._failures = 0
+            return str(error), isinstance(error, RegistrationError) and error.permanent
+        except Exception as error:
+            # A mistake of ours in one resource must not stop the others (K6).
+            log.exception("unexpected failure")
+            return f"unexpected failure: {error}", False
+        return "ended", False
 
     async def _present_kubelet(self) -> SocketIdentity:
         socket = self._kubelet.socket
@@ -104,14 +139,23 @@ class Plugin:
         name = self._names.next_name(self.resource)
         path = self._kubelet.path / name
         async with listening(path, self._service) as streams:
+            bound_ns = path.lstat().st_ctime_ns
             async with self._kubelet.turns.turn():
                 await check(path, timeout_seconds=self._timing.self_check)
                 await self._register(name, kubelet)
             await self._stream_opened(streams, kubelet)
             log.info("registered")
+            self._failures = 0
             self.active.value = True
+            begun = self._now()
             try:
-                await self._until_over(streams, kubelet)
+                await self._until_over(streams, kubelet, bound_ns)
+            except ThrownOut:
+                steady = self._timing.steady
+                self._contest = self._contest.after(
+                    begun=begun, ended=self._now(), steady_seconds=steady
+                )
+                raise
             finally:
                 self.active.value = False
 
@@ -151,34 +195,91 @@ class Plugin:
         if not streams.value.opened:
             raise Ended("the kubelet did not open its stream")
 
-    async def _until_over(self, streams: Observed[Streams], kubelet: SocketIdentity) -> None:
-        """Wait for the end of a stream or another kubelet.sock (KST-3).
+    async def _until_over(
+        self, streams: Observed[Streams], kubelet: SocketIdentity, bound_ns: int
+    ) -> None:
+        """Wait for the end of a stream, another kubelet.sock (KST-3), or that of a later instance.
 
         Each stream counts: a kubelet up to 1.36 drops the current connection when an older one
         ends (REG-9b). A queued event of the socket we registered with changes nothing (K5).
         """
-        await until(
-            lambda: streams.value.ended > 0 or self._is_replaced(kubelet),
-            streams,
-            self._kubelet.socket,
-        )
-        raise Ended("the kubelet has ended the stream" if streams.value.ended else "new kubelet")
+        later: set[str] = set()
 
-    async def _wait(
-        self, kubelet: SocketIdentity, reason: str, retries: int, *, permanent: bool
-    ) -> None:
+        def is_over() -> bool:
+            return streams.value.ended > 0 or self._is_replaced(kubelet)
+
+        def has_left() -> bool:
+            peers = self._peers()
+            later.update(one.instance for one in peers if one.bound_ns > bound_ns - _MARGIN_NS)
+            return not later <= {one.instance for one in peers}
+
+        values = streams, self._kubelet.socket, self._kubelet.peers
+        limit: float | None = self._timing.steady
+        while not is_over():
+            if has_left():
+                # Up to 1.36 a kubelet has no endpoint then, and says nothing to us.
+                back = await until(
+                    lambda: is_over() or not has_left(),
+                    *values,
+                    timeout_seconds=self._timing.farewell,
+                )
+                if not back:
+                    raise Ended("another instance of genericdp, which came after us, has gone")
+            elif not await until(lambda: is_over() or has_left(), *values, timeout_seconds=limit):
+                self._calm_down()
+                limit = None
+        if streams.value.ended:
+            raise ThrownOut("the kubelet has ended the stream")
+        raise Ended("new kubelet")
+
+    async def _wait(self, kubelet: SocketIdentity, reason: str, *, permanent: bool) -> None:
         """Wait before the next attempt; a new kubelet.sock ends any wait."""
-        seconds = self._timing.permanent_retry if permanent else self._pause(retries)
+        seconds = self._timing.permanent_retry if permanent else self._pause()
         if self._is_replaced(kubelet):
+            self._contest = Contest()
             log.info("%s: registering again", reason)
             return
         level = logging.ERROR if permanent else logging.WARNING
         log.log(level, "%s: registering again in %.1f s", reason, seconds)
+        accompanied = bool(self._peers())
         await until(
-            lambda: self._is_replaced(kubelet), self._kubelet.socket, timeout_seconds=seconds
+            lambda: self._is_replaced(kubelet) or (accompanied and not self._peers()),
+            self._kubelet.socket,
+            self._kubelet.peers,
+            timeout_seconds=seconds,
         )
+        if self._is_replaced(kubelet):
+            self._contest = Contest()  # that the last kubelet has gone was nobody's doing
 
-    def _pause(self, retries: int) -> float:
-        doubled: float = self._timing.first_retry * 2 ** min(retries - 1, 16)
+    def _pause(self) -> float:
+        times = self._failures or self._contest.ends or 1
+        doubled: float = self._timing.first_retry * 2 ** min(times - 1, 16)
+        suspected = self._contest.is_suspected
+        longest = self._timing.contested_retry if suspected else self._timing.last_retry
         # Not all resources of all nodes at the same moment.
-        return min(self._timing.last_retry, doubled) * random.uniform(0.5, 1.0)  # noqa: S311
+        return min(longest, doubled) * random.uniform(0.5, 1.0)  # noqa: S311
+
+    def _peers(self) -> list[Peer]:
+        return [one for one in self._kubelet.peers.value if one.digest == self._digest]
+
+    def _look_around(self) -> None:
+        names = sorted(one.name for one in self._peers())
+        self.contested.value = shared(names) if names else self._suspicion
+
+    async def _suspect(self) -> None:
+        """Say once that another plugin seems to throw us out."""
+        if not self._contest.is_suspected or self._suspicion:
+            return
+        others = await in_worker(partial(strangers, self._kubelet.path))
+        self._suspicion = self._contest.reason(self.resource, others, now=self._now())
+        self._look_around()
+        if not self._peers():  # else it is known who, and has been said
+            log.warning("%s; let only one of them serve it", self._suspicion)
+
+    def _calm_down(self) -> None:
+        """Take note that a stream lasts."""
+        self._contest = Contest()
+        if self._suspicion:
+            self._suspicion = ""
+            self._look_around()
+            log.info("the stream lasts: nobody else seems to serve the resource any more")

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from genericdp.devices.allocation import AllocationConflictError, edits
+from genericdp.devices.bounding import why_refused
 from genericdp.errors import InvalidCallError, OverdueCallError, UnusableDeviceError
 from genericdp.health.hooks import HookRunner
 from genericdp.host.devicefiles import Looker, is_same
@@ -215,7 +216,10 @@ def _distinct(devices: Iterable[Device]) -> list[Device]:
 
 
 def why_unusable(root: Root, devices: Sequence[Device]) -> str:
-    """Look at every node again, and say which is gone or another one now (D4, D5)."""
+    """Look at every node again, and say which is gone or another one now (D4, D5).
+
+    What a policy allows is asked again, too: links may lead elsewhere by now.
+    """
     looker = Looker(root)
     for device in devices:
         places = {node.host_path: node.identity for node in device.nodes}
@@ -227,4 +231,6 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
                 return f"device {device.id}: {path} does not exist"
             if not same:
                 return f"device {device.id}: {path} is another device than the one on offer"
+        if refusal := why_refused(device, looker.examine):
+            return f"device {device.id}: {refusal}"
     return ""

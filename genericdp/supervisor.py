@@ -18,6 +18,7 @@ from genericdp.host.workers import in_worker
 from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.kubelet.sockets import remove_leftovers
 from genericdp.observed import Observed, until
+from genericdp.peering import PeerWatch
 from genericdp.plugins import Plugins
 
 if TYPE_CHECKING:
@@ -101,6 +102,10 @@ class Supervisor:
             now=now,
         )
 
+        self._peers = PeerWatch(
+            kubelet, instance=self._plugins.names.instance, resources=lambda: self.wanted
+        )
+
     def look_again(self) -> None:
         """Ask for a pass: something may have changed."""
         self._look_again.value += 1
@@ -145,6 +150,7 @@ class Supervisor:
             tasks.create_task(self._plugins.run(), name="health")
             tasks.create_task(self._passes(tasks), name="passes")
             tasks.create_task(self._watch_hardware(), name="hardware")
+            tasks.create_task(self._peers.run(), name="peers")
             tasks.create_task(self._remove_leftovers(), name="leftovers")
             if self._holding is not None:
                 work = self._holding.run(self.offers, self._forget_after_seconds, self.resources)

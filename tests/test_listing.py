@@ -97,6 +97,7 @@ def test_only_the_devices_whose_health_changed_are_encoded_again() -> None:
         ("c", "Healthy", (1,)),
     ]
     assert after.offer.offered == ill
+    assert after.whole == b"".join(after.entries.values())
     assert before.entries["b"] != after.entries["b"]
 
 

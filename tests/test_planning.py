@@ -57,3 +57,20 @@ def test_the_place_in_the_config_is_no_change() -> None:
     """A comment added above a resource must not restart it."""
     moved = replace(A, place=replace(A.place, line=99))
     assert plan({"a": moved}, {"a": A}) == Plan()
+
+
+@pytest.mark.parametrize(
+    ("plan", "text"),
+    [
+        (Plan(), "0 added, 0 removed, 0 changed"),
+        (
+            Plan(stop=frozenset("abc"), update=frozenset("d"), start=frozenset("aef")),
+            "2 added, 2 removed, 2 changed",
+        ),
+        (Plan(stop=frozenset("ab"), start=frozenset("b")), "0 added, 1 removed, 1 changed"),
+    ],
+)
+def test_what_begins_anew_is_told_as_changed_not_as_removed_and_added(
+    plan: Plan, text: str
+) -> None:
+    assert str(plan) == text

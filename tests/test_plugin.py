@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.root import Root
-from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
-from genericdp.kubelet.registration import RegistrationError
-from genericdp.kubelet.sockets import SocketNames
 from genericdp.observed import until
-from genericdp.plugin import Plugin
-from genericdp.service import Service
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
 from tests.world import FAST, World, resource, serial
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SERIAL = "example.com/serial"
 PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0)
@@ -220,37 +216,6 @@ async def test_a_folder_that_is_deleted_and_made_again_is_followed(world: World)
             while world.kubelet.folder.exists():  # we may be unlinking our own socket there
                 shutil.rmtree(world.kubelet.folder, ignore_errors=True)
             world.kubelet.folder.mkdir()
-
-
-@pytest.mark.parametrize("turns", range(6))
-async def test_a_refusal_does_not_swallow_a_cancellation(short_folder: Path, turns: int) -> None:
-    """Up to Python 3.12 a task group does if both come in one moment: SIGTERM would hang."""
-    asked, answer = asyncio.Event(), asyncio.Event()
-
-    async def refuse(folder: Path, **_: object) -> None:
-        asked.set()
-        await answer.wait()
-        raise RegistrationError("refused")
-
-    folder = KubeletFolder(short_folder)
-    folder.socket.value = SocketIdentity(device=1, inode=1, ctime_ns=1)
-    plugin = Plugin(
-        SERIAL,
-        kubelet=folder,
-        service=Service(SERIAL, root=Root(Path("/")), look_again=lambda: None),
-        names=SocketNames(),
-        timing=PATIENT,
-        call=refuse,
-    )
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(plugin.run())
-        await asked.wait()
-        answer.set()
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        running.cancel()
-        async with asyncio.timeout(5):
-            await asyncio.wait([running])
 
 
 async def test_the_end_leaves_no_socket(world: World) -> None:

@@ -30,7 +30,9 @@ def usable_resources(
 ) -> tuple[Resource, ...]:
     """Load a config; raises ConfigError with its problems."""
     paths = configs_of(arguments)
-    loaded = load_in_time(paths, read_stdin(paths) if stdin is None else stdin)
+    loaded = load_in_time(
+        paths, read_stdin(paths) if stdin is None else stdin, policy=arguments.policy
+    )
     if loaded.problems:
         raise ConfigError(loaded.problems)
     for warning in loaded.warnings:

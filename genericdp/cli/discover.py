@@ -136,6 +136,8 @@ def _to_probe(arguments: argparse.Namespace) -> tuple[str, ...]:
     words = ["genericdp", "probe"]
     for path in arguments.config:
         words += ["--config", str(path)]
+    if arguments.policy:
+        words += ["--policy", str(arguments.policy)]
     if not root_of(arguments).is_machine:
         words += ["--root", str(arguments.root)]
     if arguments.node_name:

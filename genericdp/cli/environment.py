@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PREFIX = "GENERICDP_"
 OPTIONS = (
-    *("config", "root", "node-name", "output", "log-format", "log-level"),
+    *("config", "policy", "kind", "root", "node-name", "output", "log-format", "log-level"),
     *("kubelet-dir", "all", "probe", "id", "device", "once", "allocate", "generation"),
     *("topology-policy", "state-dir", "diff", "pod-resources"),
 )

@@ -33,6 +33,7 @@ def load_in_time(
     paths: Sequence[Path],
     stdin: bytes | None = None,
     *,
+    policy: Path | None = None,
     seconds: float = LOAD_SECONDS,
     load: Callable[..., Loaded] = load,
 ) -> Loaded:
@@ -42,7 +43,7 @@ def load_in_time(
 
     def work() -> None:
         try:
-            results.append(load(paths, stdin=stdin))
+            results.append(load(paths, stdin=stdin, policy=policy))
         except BaseException as error:  # noqa: BLE001  # raised again by who waits
             errors.append(error)
 

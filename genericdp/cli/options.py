@@ -65,7 +65,7 @@ def config_of(text: str) -> Path:
 
 
 def add_config(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Declare ``--config``, which may be given several times."""
+    """Declare ``--config``, which may be given several times, and what bounds it."""
     parser.add_argument(
         "--config",
         metavar="PATH",
@@ -75,6 +75,18 @@ def add_config(parser: argparse.ArgumentParser, *, required: bool = True) -> Non
         required=required,
         help="a config file, a folder whose *.yaml and *.yml are read, or - for stdin; may be"
         " repeated",
+    )
+    add_policy(parser)
+
+
+def add_policy(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--policy``."""
+    parser.add_argument(
+        "--policy",
+        metavar="FILE",
+        type=path_of,
+        default=None,
+        help="what configs may do (kind: DevicePluginPolicy); a config that breaks it is refused",
     )
 
 

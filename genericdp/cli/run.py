@@ -65,6 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
     run_daemon(
         Settings(
             configs=configs,
+            policy=arguments.policy,
             kubelet_folder=arguments.kubelet_dir.absolute(),
             root=arguments.root,
             node_name=node_name_of(arguments),

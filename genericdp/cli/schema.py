@@ -1,26 +1,30 @@
-"""``genericdp schema``: the JSON Schema of the config language."""
+"""``genericdp schema``: the JSON Schemas of configs and policies."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.cli.options import add_output
-from genericdp.config.schema import schema_text
+from genericdp.cli.options import add_choice, add_output
+from genericdp.config.schema import CONFIG, POLICY, schema_text
 
 if TYPE_CHECKING:
     import argparse
 
-SUMMARY = "print the JSON Schema of the config language, for editors and as its reference"
-EXAMPLE = "  genericdp schema > genericdp.v1alpha1.json"
+SUMMARY = "print the JSON Schema of configs or policies, for editors and as its reference"
+EXAMPLE = (
+    "  genericdp schema > genericdp.v1alpha1.json\n"
+    "  genericdp schema --kind policy > genericdp-policy.v1alpha1.json"
+)
+_KINDS = {"config": CONFIG, "policy": POLICY}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare ``-o``: text and JSON are the same here."""
+    """Declare the flags; text and JSON are the same here."""
+    add_choice(parser, "kind", tuple(_KINDS), "config", about="of which document")
     add_output(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the schema."""
-    del arguments
-    print(schema_text(), end="")
+    print(schema_text(_KINDS[arguments.kind]), end="")
     return 0

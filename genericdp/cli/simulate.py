@@ -110,6 +110,7 @@ def execute(arguments: argparse.Namespace) -> int:
             Settings(
                 configs=_files(configs_of(arguments), stdin, Path(folder)),
                 kubelet_folder=_checked(Path(folder)),
+                policy=arguments.policy,
                 root=arguments.root,
                 node_name=node_name_of(arguments),
                 pod_resources=_not_yet_there(pod_resources_of(arguments)),

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from genericdp.cli.loading import load_in_time, read_stdin
-from genericdp.cli.options import add_host, add_output, config_of
+from genericdp.cli.options import add_host, add_output, add_policy, config_of
 from genericdp.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a config of its own: a file, a folder whose *.yaml and *.yml make up one, or - for"
         " stdin",
     )
+    add_policy(parser)
     parser.add_argument(
         "--diff",
         action="store_true",
@@ -52,7 +53,7 @@ def execute(arguments: argparse.Namespace) -> int:
     stdin = read_stdin(arguments.paths)
     if arguments.diff and len(arguments.paths) != 2:
         raise UsageError(f"--diff takes two configs, OLD and NEW, not {len(arguments.paths)}")
-    configs = [load_in_time([path], stdin) for path in arguments.paths]
+    configs = [load_in_time([path], stdin, policy=arguments.policy) for path in arguments.paths]
     if arguments.diff and not any(config.problems for config in configs):
         # Needs what the daemon needs, which takes its time to import.
         from genericdp.cli.differing import print_difference

@@ -1,4 +1,4 @@
-"""``python -m genericdp.config PATH…``: loads a config and writes it to stdout as JSON."""
+"""``python -m genericdp.config [--policy FILE] PATH…``: loads a config, writes it out as JSON."""
 
 from __future__ import annotations
 
@@ -38,14 +38,17 @@ def main() -> None:
     _limit(resource.RLIMIT_CPU, MAX_CPU_SECONDS)
     _limit(resource.RLIMIT_CORE, 0)
     try:
-        answer = _answer([Path(path) for path in sys.argv[1:]])
+        answer = _answer(sys.argv[1:])
     except MemoryError:
         sys.exit(f"it takes more than the {most // MIB} MiB of memory that it may have")
     sys.stdout.buffer.write(answer)
 
 
-def _answer(paths: Sequence[Path]) -> bytes:
-    loaded, documents = read_all(paths)
+def _answer(arguments: Sequence[str]) -> bytes:
+    given, policy = [Path(path) for path in arguments], None
+    if arguments[:1] == ["--policy"]:
+        policy, given = given[1], given[2:]
+    loaded, documents = read_all(given, policy=policy)
     listed = [] if loaded.problems else [(resources_of(one), places_of(one)) for one in documents]
     return encode(loaded, listed)
 

@@ -12,6 +12,8 @@ from genericdp.template import parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from genericdp.policy import Policy
+
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 Bus = model.UdevSelector | model.UsbSelector | model.PciSelector | model.NetSelector
 _CLASSES: dict[str, type[Bus]] = {
@@ -23,11 +25,14 @@ _CLASSES: dict[str, type[Bus]] = {
 
 
 def build(
-    resources: Sequence[Mapping[str, Any]], places: Sequence[model.Place]
+    resources: Sequence[Mapping[str, Any]],
+    places: Sequence[model.Place],
+    policy: Policy | None = None,
 ) -> tuple[model.Resource, ...]:
-    """Give the resources of a document, each with its place."""
+    """Give the resources of a document, each with its place and what bounds it."""
     return tuple(
-        _resource(resource, place) for resource, place in zip(resources, places, strict=True)
+        _resource(resource, place, policy)
+        for resource, place in zip(resources, places, strict=True)
     )
 
 
@@ -43,7 +48,9 @@ def _snake(key: str) -> str:
     return "device_class" if key == "class" else _HUMP.sub("_", key).lower()
 
 
-def _resource(resource: Mapping[str, Any], place: model.Place) -> model.Resource:
+def _resource(
+    resource: Mapping[str, Any], place: model.Place, policy: Policy | None
+) -> model.Resource:
     arguments = _given(
         resource,
         match=_each(_selector),
@@ -59,7 +66,7 @@ def _resource(resource: Mapping[str, Any], place: model.Place) -> model.Resource
         health=_each(_probe),
         hooks=_hooks,
     )
-    return model.Resource(place=place, **arguments)
+    return model.Resource(place=place, policy=policy, **arguments)
 
 
 def _each(one: Callable[[Any], Any]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Every problem and warning of a config's documents: the schema's first, then the rules'."""
+"""Every problem and warning of documents: the schema's first, then the rules'."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from genericdp.config.across import across
+from genericdp.config.bounds import bounds_findings
 from genericdp.config.finding import Finding, problem_of
 from genericdp.config.messages import findings_of
 from genericdp.config.rules import resource_findings
-from genericdp.config.schema import schema
+from genericdp.config.schema import CONFIG, KINDS, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,22 +25,28 @@ if TYPE_CHECKING:
 
     from genericdp.config.tree import Document, Node, Path, Plain
     from genericdp.errors import Problem
+    from genericdp.policy import Policy
 
 MAX_ERRORS = 10_000
 _VALUE_IS_WRONG = {"type", "enum", "const", "minimum", "maximum", "minLength", "minItems"}
 
 
-def check(documents: Sequence[Document]) -> tuple[list[Problem], list[Problem]]:
-    """Give the problems and the warnings of all documents together."""
+def check(
+    documents: Sequence[Document], policy: Policy | None = None
+) -> tuple[list[Problem], list[Problem]]:
+    """Give the problems and the warnings of all documents of a config together.
+
+    What a policy does not allow is a problem.
+    """
     problems: list[Problem] = []
     warnings: list[Problem] = []
     sound: list[Document] = []
     for document in documents:
-        found, rest = _by_schema(document)
+        found, rest = by_schema(document, CONFIG)
         problems += (problem_of(finding, document) for finding in found)
         sound.append(rest)
     for document in sound:
-        for finding in _by_rules(document):
+        for finding in _by_rules(document, policy):
             (warnings if finding.warning else problems).append(problem_of(finding, document))
     for document, finding in across(sound):
         (warnings if finding.warning else problems).append(problem_of(finding, document))
@@ -47,7 +54,7 @@ def check(documents: Sequence[Document]) -> tuple[list[Problem], list[Problem]]:
 
 
 @cache
-def _validator() -> Validator:
+def _validator(kind: str) -> Validator:
     strict = Draft202012Validator.TYPE_CHECKER.redefine_many(
         {
             # jsonschema takes 1.0 as an integer.
@@ -55,14 +62,14 @@ def _validator() -> Validator:
             "number": lambda _, value: type(value) in {int, float},
         }
     )
-    validator: Validator = extend(Draft202012Validator, type_checker=strict)(schema())  # type: ignore[no-untyped-call]
+    validator: Validator = extend(Draft202012Validator, type_checker=strict)(schema(kind))  # type: ignore[no-untyped-call]
     return validator
 
 
-def _by_schema(document: Document) -> tuple[list[Finding], Document]:
-    """Give the schema's findings, and the document without the values that are wrong."""
+def by_schema(document: Document, kind: str) -> tuple[list[Finding], Document]:
+    """Give the findings of a kind's schema, and the document without the values that are wrong."""
     faulty = set(_faulty(document.root, ()))
-    found = list(islice(_validator().iter_errors(document.data), MAX_ERRORS + 1))
+    found = list(islice(_validator(kind).iter_errors(document.data), MAX_ERRORS + 1))
     if len(found) > MAX_ERRORS:
         # What is wrong is not known in full, so no rule can look at the rest.
         message = f"the document has more than {MAX_ERRORS} problems"
@@ -75,7 +82,7 @@ def _by_schema(document: Document) -> tuple[list[Finding], Document]:
             for length in range(len(error.absolute_path) + 1)
         )
     ]
-    of_another_kind = _is_of_another_kind(document)
+    of_another_kind = _is_of_another_kind(document, kind)
     if of_another_kind:
         errors = [error for error in errors if error.validator == "const"]
     wrong_type = {tuple(error.absolute_path) for error in errors if error.validator == "type"}
@@ -98,12 +105,14 @@ def _wrong_values(error: ValidationError, path: Path, findings: list[Finding]) -
     return {path} if error.validator in _VALUE_IS_WRONG else set()
 
 
-def _is_of_another_kind(document: Document) -> bool:
+def _is_of_another_kind(document: Document, kind: str) -> bool:
     """Say whether this is some other Kubernetes document: its keys are not worth a word."""
     data = document.data
     if not isinstance(data, dict):
         return False
-    names = {key: schema()["properties"][key]["const"] for key in ("apiVersion", "kind")}
+    if isinstance(named := data.get("kind"), str) and named in KINDS.keys() - {kind}:
+        return True
+    names = {key: schema(kind)["properties"][key]["const"] for key in ("apiVersion", "kind")}
     return all(isinstance(data.get(key), str) and data[key] != name for key, name in names.items())
 
 
@@ -131,10 +140,12 @@ def _without(data: Plain, wrong: set[Path], path: Path) -> Plain:
     return data
 
 
-def _by_rules(document: Document) -> Iterator[Finding]:
+def _by_rules(document: Document, policy: Policy | None) -> Iterator[Finding]:
     for i, resource in enumerate(resources_of(document)):
         if isinstance(resource, dict):
             yield from resource_findings(("resources", i), resource, document)
+            if policy is not None:
+                yield from bounds_findings(("resources", i), resource, policy)
 
 
 def resources_of(document: Document) -> list[Plain]:

@@ -25,11 +25,14 @@ _MAX_COMPLAINT = 64 * 1024
 _CHUNK = 256 * 1024
 
 
-async def load_in_child(paths: Sequence[Path], *, timeout_seconds: float = 10.0) -> Loaded:
+async def load_in_child(
+    paths: Sequence[Path], *, policy: Path | None = None, timeout_seconds: float = 10.0
+) -> Loaded:
     """Give the same as ``load``, by a child process; whatever becomes of it is a problem."""
+    bounded = [] if policy is None else ["--policy", os.fspath(policy)]
     try:
         child = await children.spawn(
-            [sys.executable, "-P", "-m", "genericdp.config", *map(os.fspath, paths)],
+            [sys.executable, "-P", "-m", "genericdp.config", *bounded, *map(os.fspath, paths)],
             env=_environment(),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

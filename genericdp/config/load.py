@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp.config.build import build
 from genericdp.config.check import check, resources_of
 from genericdp.config.files import content, sources
 from genericdp.config.loaded import Loaded
+from genericdp.config.policyfile import LoadedPolicy, load_policy
 from genericdp.config.read import read
 from genericdp.model import Place
 
@@ -22,32 +24,35 @@ if TYPE_CHECKING:
 __all__ = ["Loaded", "load", "read_all"]
 
 
-def load(paths: Sequence[Path], *, stdin: bytes | None = None) -> Loaded:
+def load(
+    paths: Sequence[Path], *, stdin: bytes | None = None, policy: Path | None = None
+) -> Loaded:
     """Give the config that the paths make up together, or all of its problems.
 
-    ``stdin`` is what the path ``-`` stands for.
+    ``stdin`` is what the path ``-`` stands for. ``policy`` is the file of what bounds it.
     """
-    loaded, documents = read_all(paths, stdin)
+    loaded, documents = read_all(paths, stdin, policy)
     if loaded.problems:
         return loaded
     resources = tuple(
         resource
         for document in documents
-        for resource in build(resources_of(document), places_of(document))
+        for resource in build(resources_of(document), places_of(document), loaded.policy)
     )
-    return Loaded(
-        resources=resources,
-        warnings=loaded.warnings,
-        files=loaded.files,
-        digest=loaded.digest,
-    )
+    return replace(loaded, resources=resources)
 
 
-def read_all(paths: Sequence[Path], stdin: bytes | None = None) -> tuple[Loaded, list[Document]]:
+def read_all(
+    paths: Sequence[Path], stdin: bytes | None = None, policy: Path | None = None
+) -> tuple[Loaded, list[Document]]:
     """Give all but the resources, and the checked documents to build them from."""
     files, problems = sources(paths, stdin)
     documents: list[Document] = []
     digest = hashlib.sha256()
+    bounds = LoadedPolicy() if policy is None else load_policy(policy)
+    problems += bounds.problems
+    if policy is not None:
+        digest.update(f"policy\0{len(bounds.text)}\0".encode() + bounds.text)
     for source in files:
         text = content(source)
         if not isinstance(text, bytes):
@@ -58,13 +63,15 @@ def read_all(paths: Sequence[Path], stdin: bytes | None = None) -> tuple[Loaded,
         found, wrong = read(source.name, text)
         documents += found
         problems += wrong
-    wrong, warnings = check(documents)
+    wrong, warnings = check(documents, bounds.policy)
     problems += wrong
     loaded = Loaded(
         problems=_sorted(problems),
-        warnings=tuple(warnings),
+        warnings=(*bounds.warnings, *warnings),
         files=tuple(source.path for source in files),
         digest=digest.hexdigest(),
+        policy=bounds.policy,
+        policy_is_unusable=bool(bounds.problems),
     )
     return loaded, documents
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from genericdp.errors import Problem
     from genericdp.model import Resource
+    from genericdp.policy import Policy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,6 +23,13 @@ class Loaded:
     files: tuple[Path, ...] = ()
     """The files that were read or should have been, in the order of precedence."""
     digest: str = ""
-    """SHA-256 over names and contents, hexadecimal; tells whether a config is another one."""
+    """SHA-256 over names and contents, hexadecimal; tells whether a config is another one.
+
+    That of the policy counts, too.
+    """
+    policy: Policy | None = None
+    """What bounds the resources; each of them carries it."""
+    policy_is_unusable: bool = False
+    """Whether a policy was asked for and there is none: its problems are among the problems."""
     wire: bytes = field(default=b"", compare=False, repr=False)
     """What it was decoded from, where another process has loaded it."""

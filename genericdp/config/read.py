@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Loader = Any  # a class of PyYAML; the C one has no types
 LOADER: Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_IF_EMPTY = "see 'genericdp schema'"
 
 # What YAML calls printable, less U+FEFF, which stands only at the start of a file.
 _UNPRINTABLE = re.compile(
@@ -28,9 +29,12 @@ _UNPRINTABLE = re.compile(
 
 
 def read(
-    file: str, content: bytes, *, loader: Loader = LOADER
+    file: str, content: bytes, *, loader: Loader = LOADER, if_empty: str = _IF_EMPTY
 ) -> tuple[list[Document], list[Problem]]:
-    """Take a file's bytes apart into its documents, with every problem on the way."""
+    """Take a file's bytes apart into its documents, with every problem on the way.
+
+    ``if_empty`` is the hint for a file that holds none.
+    """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -54,7 +58,7 @@ def read(
     written = [root for root in roots if root.source != ""]
     if not written and not composer.problems:
         what = "it is empty" if not text.strip() else "it holds no document"
-        composer.problems.append(_problem_at(file, text, 0, what, "see 'genericdp schema'"))
+        composer.problems.append(_problem_at(file, text, 0, what, if_empty))
     return [_document(file, root) for root in written], composer.problems
 
 

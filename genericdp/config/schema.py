@@ -1,4 +1,4 @@
-"""The JSON Schema of the config language: keys, types, limits and their documentation."""
+"""The JSON Schemas of the two kinds of document: keys, types, limits and their documentation."""
 
 from __future__ import annotations
 
@@ -10,22 +10,26 @@ from typing import Any
 import genericdp
 from genericdp.errors import GenericdpError
 
-_NAME = "genericdp.v1alpha1.json"
+CONFIG = "DevicePluginConfig"
+POLICY = "DevicePluginPolicy"
+KINDS = {CONFIG: "genericdp.v1alpha1.json", POLICY: "genericdp-policy.v1alpha1.json"}
+"""By the kind of document, the file."""
 
 
-def schema_text() -> str:
+def schema_text(kind: str = CONFIG) -> str:
     """Give the schema as it is shipped."""
     package = Path(genericdp.__file__).parent
+    name = KINDS[kind]
     # In a wheel it lies inside of the package, in a checkout beside it.
     for folder in (package / "schemas", package.parent / "schemas"):
-        path = folder / _NAME
+        path = folder / name
         if path.is_file():
             return path.read_text("utf-8")
-    raise GenericdpError(f"{_NAME} is missing from this installation: install genericdp again")
+    raise GenericdpError(f"{name} is missing from this installation: install genericdp again")
 
 
 @cache
-def schema() -> dict[str, Any]:
+def schema(kind: str = CONFIG) -> dict[str, Any]:
     """Give the schema."""
-    parsed: dict[str, Any] = json.loads(schema_text())
+    parsed: dict[str, Any] = json.loads(schema_text(kind))
     return parsed

@@ -12,6 +12,7 @@ from genericdp.config.build import build
 from genericdp.config.loaded import Loaded
 from genericdp.errors import Problem
 from genericdp.model import Place
+from genericdp.policy import from_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +35,8 @@ def encode(loaded: Loaded, documents: Sequence[Listed]) -> bytes:
         "warnings": [asdict(warning) for warning in loaded.warnings[:MAX_PROBLEMS]],
         "files": [os.fspath(path) for path in loaded.files],
         "digest": loaded.digest,
+        "policy": loaded.policy and asdict(loaded.policy),
+        "policyIsUnusable": loaded.policy_is_unusable,
     }
     return json.dumps(message).encode()
 
@@ -48,11 +51,12 @@ def decode(text: bytes) -> Loaded:
 
 def _decoded(text: bytes) -> Loaded:
     message = json.loads(text)
+    policy = message["policy"] and from_plain(message["policy"])
     resources = tuple(
         resource
         for document in message["documents"]
         for resource in build(
-            document["resources"], [Place(**place) for place in document["places"]]
+            document["resources"], [Place(**place) for place in document["places"]], policy
         )
     )
     return Loaded(
@@ -61,5 +65,7 @@ def _decoded(text: bytes) -> Loaded:
         warnings=tuple(Problem(**warning) for warning in message["warnings"]),
         files=tuple(Path(path) for path in message["files"]),
         digest=message["digest"],
+        policy=policy,
+        policy_is_unusable=message["policyIsUnusable"],
         wire=text,
     )

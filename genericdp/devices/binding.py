@@ -20,12 +20,16 @@ from genericdp.template import expand
 if TYPE_CHECKING:
     from genericdp.devices.checks import Check
     from genericdp.model import Hook, Probe, Resource
+    from genericdp.policy import Policy
     from genericdp.template import Lookup
 
 
 def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
     """Give the probes for one device; raises UnusableValueError for a text that it lacks."""
-    return tuple(BoundProbe(probe=probe, check=_check(probe, lookup)) for probe in resource.health)
+    return tuple(
+        BoundProbe(probe=probe, check=_check(probe, lookup, resource.policy))
+        for probe in resource.health
+    )
 
 
 def bound_hooks(resource: Resource, lookup: Lookup) -> BoundHooks:
@@ -42,7 +46,7 @@ def _hook(hook: Hook | None, lookup: Lookup) -> BoundHook | None:
     return BoundHook(command=_command(hook.command, lookup), timeout_seconds=hook.timeout_seconds)
 
 
-def _check(probe: Probe, lookup: Lookup) -> Check:
+def _check(probe: Probe, lookup: Lookup, policy: Policy | None) -> Check:
     match probe.check:
         case Command():
             return _command(probe.check, lookup)
@@ -54,6 +58,7 @@ def _check(probe: Probe, lookup: Lookup) -> Check:
                 equals=None if equals is None else expand(equals, lookup),
                 min=probe.check.min,
                 max=probe.check.max,
+                policy=policy,
             )
         case OpenCheck():
             return NodeOpening(mode=probe.check.mode)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from genericdp.model import Probe
+    from genericdp.policy import Policy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +33,8 @@ class FileRead:
     equals: str | None = None
     min: float | None = None
     max: float | None = None
+    policy: Policy | None = None
+    """What says whether it may be read."""
 
     def __str__(self) -> str:
         return "file"  # what is wrong names the path

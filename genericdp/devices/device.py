@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from genericdp.devices.inventory import Identity
+    from genericdp.policy import Policy
     from genericdp.template import Template
 
 
@@ -92,6 +93,8 @@ class Device:
     """When udev first recorded it, on the monotonic clock: older news is about something else."""
     probes: tuple[BoundProbe, ...] = ()
     hooks: BoundHooks = NO_HOOKS
+    policy: Policy | None = None
+    """What bounds what may be given and run for it."""
 
     @property
     def known_since(self) -> float | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.binding import bound_hooks, bound_probes
+from genericdp.devices.bounding import why_refused
 from genericdp.devices.device import (
     Device,
     Member,
@@ -196,6 +197,8 @@ def complete(
         return refusal(resource, group, str(error))
     if not (missing or nodes or device.mounts or device.env or device.annotations or device.cdi):
         return refusal(resource, group, _nothing_to_give(group.members[0], inventory.facts))
+    if reason := why_refused(device, inventory.file):
+        return refusal(resource, group, reason)
     return device
 
 
@@ -254,6 +257,7 @@ def _device(
         initialized_usec=None if known is None else known.initialized_usec,
         probes=draft.probes,
         hooks=draft.hooks,
+        policy=draft.resource.policy,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from genericdp.devices.bounding import file_refusal
 from genericdp.devices.hardware import (
     driver_of,
     is_net_interface,
@@ -36,6 +38,7 @@ class Names:
         self._candidate = candidate
         self._resource = resource
         self._facts = inventory.facts
+        self._refusal = partial(file_refusal, resource.policy, find=inventory.file)
         self._node_name = node_name
         self._values: dict[str, str | None] = {}
         self._computing: set[str] = set()
@@ -112,7 +115,9 @@ class Names:
             raise UnusableValueError(f"the value {name!r} needs itself")
         self._computing.add(name)
         try:
-            self._values[name] = value_of(name, source, self.get_text, self._facts)
+            self._values[name] = value_of(
+                name, source, self.get_text, self._facts, refusal=self._refusal
+            )
         finally:
             self._computing.discard(name)
         return self._values[name]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp.health.commands import run
+from genericdp.health.outcome import Outcome
+from genericdp.health.permitted import why_not_permitted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from genericdp.devices.checks import CommandRun
     from genericdp.devices.device import Device
-    from genericdp.health.outcome import Outcome
     from genericdp.host.root import Root
 
 
@@ -40,5 +41,8 @@ async def probe(
     timeout_seconds: float,
 ) -> Outcome:
     """Run the command for one device."""
+    program = check.argv[0]
+    if why := await why_not_permitted(device.policy, program, timeout_seconds=timeout_seconds):
+        return Outcome(ok=False, reason=why)
     environment = command_environment(resource, device, check.env)
     return await run(check.argv, environment, timeout_seconds=timeout_seconds)

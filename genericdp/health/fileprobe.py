@@ -8,8 +8,10 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
+from genericdp.devices.bounding import file_refusal
 from genericdp.devices.inventory import printable
 from genericdp.health.looks import Look, look_at_all
+from genericdp.host.devicefiles import Looker
 from genericdp.regex import compiled
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ async def probe_many(
 def look(check: FileRead, root: Root) -> str:
     """Read the file and say what is not as expected; empty: nothing. It may hang."""
     path = printable(check.path)
+    if refusal := file_refusal(check.policy, check.path, find=Looker(root).examine):
+        return printable(refusal)
     try:
         data = _read(check.path, root)
     except (FileNotFoundError, NotADirectoryError):

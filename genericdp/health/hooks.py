@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 from genericdp.errors import UnusableDeviceError
 from genericdp.health.commands import run
 from genericdp.health.execprobe import command_environment
+from genericdp.health.outcome import Outcome
+from genericdp.health.permitted import why_not_permitted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from genericdp.devices.checks import BoundHook
     from genericdp.devices.device import Device
-    from genericdp.health.outcome import Outcome
 
 MOST_AT_ONCE = 32
 """Slots of their own: no probe ever holds up a pod."""
@@ -76,13 +77,19 @@ class HookRunner:
 
     async def _run_one(self, resource: str, name: str, device: Device, hook: BoundHook) -> Outcome:
         async with self._turn(resource, device.id), self._slots:
-            outcome = await self._run(
+            outcome = await self._permitted(device, hook) or await self._run(
                 hook.command.argv,
                 command_environment(resource, device, hook.command.env),
                 timeout_seconds=hook.timeout_seconds,
             )
         self._told(resource, name, outcome)
         return outcome
+
+    async def _permitted(self, device: Device, hook: BoundHook) -> Outcome | None:
+        """Give what comes of a hook that must not be run; None: it may."""
+        program, seconds = hook.command.argv[0], hook.timeout_seconds
+        why = await why_not_permitted(device.policy, program, timeout_seconds=seconds)
+        return Outcome(ok=False, reason=why) if why else None
 
     @asynccontextmanager
     async def _turn(self, resource: str, device_id: str) -> AsyncIterator[None]:

@@ -108,7 +108,7 @@ class Looker:
         if number is not None:
             trouble = trouble or self._node_trouble(target, status, links)
         elif links:
-            trouble = trouble or self._link_trouble(path, status)
+            trouble = trouble or self._link_trouble(path, status, links)
         return FoundFile(
             path=path,
             target=target,
@@ -225,9 +225,9 @@ class Looker:
         for link in links:
             if self._root.lstat(link).st_dev not in trusted:
                 return f"the link {link} is not on the filesystem mounted at /dev"
-        return ""
+        return self._turnable_trouble(links)
 
-    def _link_trouble(self, path: str, status: os.stat_result) -> str:
+    def _link_trouble(self, path: str, status: os.stat_result, links: tuple[str, ...]) -> str:
         """Say why a file or folder cannot be trusted.
 
         Who may write a link on one filesystem must not choose what is mounted of another.
@@ -235,6 +235,23 @@ class Looker:
         own = self._root.lstat(path)
         if stat.S_ISLNK(own.st_mode) and own.st_dev != status.st_dev:
             return "it is a link to another filesystem"
+        return self._turnable_trouble(links)
+
+    def _turnable_trouble(self, links: tuple[str, ...]) -> str:
+        """Say which link somebody without rights could let lead elsewhere, at any time.
+
+        In a sticky folder, as /tmp, only the owners of link and folder can.
+        """
+        trusted = {0, self._root.lstat("/dev").st_uid} if links else set()
+        for link in links:
+            folder = self._root.lstat(_parent(link))
+            owners = {folder.st_uid}
+            if folder.st_mode & stat.S_IWOTH:
+                if not folder.st_mode & stat.S_ISVTX:
+                    return f"the link {link} lies in a folder that anybody can write to"
+                owners.add(self._root.lstat(link).st_uid)
+            if not owners <= trusted:
+                return f"the link {link} can be turned by a user who is not root"
         return ""
 
     def _filesystem(self, folder: str) -> int | None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from inotify_simple import INotify
 
+    from genericdp.kubelet.peers import Peer
+
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
@@ -53,6 +55,10 @@ class KubeletFolder:
         self.path = path
         self.socket: Observed[SocketIdentity | None] = Observed(None)
         self.turns = Turns()
+        self.events = Observed(0)
+        """How often something may have happened in the folder."""
+        self.peers: Observed[frozenset[Peer]] = Observed(frozenset())
+        """The sockets of other instances of genericdp that run."""
         self._looked = False
         self._poll_seconds = poll_seconds
         self._open_inotify = open_inotify
@@ -80,7 +86,9 @@ class KubeletFolder:
                     async with asyncio.timeout(self._poll_seconds * times):
                         await changed.wait()
                 except TimeoutError:
-                    continue
+                    if watch.complete:
+                        continue
+                self.events.value += 1
         finally:
             watch.close()
 

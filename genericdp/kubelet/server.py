@@ -16,7 +16,7 @@ from genericdp.errors import CallError, InvalidCallError, KubeletError, OverdueC
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
     from pathlib import Path
     from typing import Any, TypeAlias
 
@@ -79,15 +79,21 @@ async def listening(path: Path, answers: Answers) -> AsyncIterator[Observed[Stre
     finally:
         os.umask(mask)
     try:
-        await server.start()
+        # A start that is cancelled half-way makes the stop fail, and the socket stays.
+        await _to_its_end(server.start())
         yield streams
     finally:
-        stopping = asyncio.get_running_loop().create_task(server.stop(grace=None))
-        try:
-            await asyncio.shield(stopping)
-        except asyncio.CancelledError:
-            await stopping  # a shield only keeps it alive: the socket has to be gone (REG-11)
-            raise
+        await _to_its_end(server.stop(grace=None))  # the socket has to be gone (REG-11)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await something that must not be left half-done; who is cancelled meanwhile, is after it."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task  # a shield only keeps it alive
+        raise
 
 
 def _make_server() -> grpc.aio.Server:

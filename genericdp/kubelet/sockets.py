@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
+import re
 import secrets
 import socket
 import stat
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 PREFIX = "genericdp-"
 _LONGEST_PATH_BYTES = 107  # sun_path has 108, one of them for the final NUL
 _LONGEST_NAME = len(f"{PREFIX}{'r' * 12}-{'i' * 8}-9999999.sock")
+_NAME = re.compile(rf"{PREFIX}(?P<digest>[0-9a-f]{{12}})-(?P<instance>[0-9a-f]{{8}})-[0-9]+\.sock")
 _LEFTOVER_AFTER_SECONDS = 60
 
 
@@ -35,8 +37,18 @@ class SocketNames:
 
     def next_name(self, resource: str) -> str:
         """Give a file name that is short, however long the resource's is."""
-        digest = hashlib.sha256(resource.encode()).hexdigest()[:12]
-        return f"{PREFIX}{digest}-{self.instance}-{next(self._count)}.sock"
+        return f"{PREFIX}{digest_of(resource)}-{self.instance}-{next(self._count)}.sock"
+
+
+def digest_of(resource: str) -> str:
+    """Give what stands for a resource in the names of its sockets, whoever makes them."""
+    return hashlib.sha256(resource.encode()).hexdigest()[:12]
+
+
+def parts_of(name: str) -> tuple[str, str] | None:
+    """Give the digest and the instance in a socket's name; None if it is not one of ours."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else (found["digest"], found["instance"])
 
 
 def check_length(folder: Path) -> None:
@@ -67,10 +79,11 @@ def _is_leftover(path: Path) -> bool:
     except OSError:
         return False
     old = time.time() - status.st_ctime > _LEFTOVER_AFTER_SECONDS
-    return old and stat.S_ISSOCK(status.st_mode) and _refuses(path)
+    return old and stat.S_ISSOCK(status.st_mode) and refuses(path)
 
 
-def _refuses(path: Path) -> bool:
+def refuses(path: Path) -> bool:
+    """Say whether nobody listens on a socket any more. May take a second: not for the loop."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(1)
         try:

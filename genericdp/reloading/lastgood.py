@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING
 
 from genericdp import __version__
 from genericdp.config.child import MAX_OUTPUT
+from genericdp.config.rebinding import rebound
 from genericdp.config.wire import decode
 
 if TYPE_CHECKING:
     from genericdp.config.loaded import Loaded
+    from genericdp.policy import Policy
 
 NAME = "last-good.json"
 _TEMPORARY = ".last-good-"
 _LEFT_SECONDS = 60.0
 """A temporary file that is older is left over from a crash."""
+_MOST_NAMED = 5
 _KIND = "genericdp last good config"
 
 
@@ -70,8 +73,11 @@ def _remove_leftovers(folder: Path) -> None:
                 path.unlink()
 
 
-def recall(folder: Path) -> Loaded | None:
-    """Give what was kept, None if there is nothing; raises UnusableStateError."""
+def recall(folder: Path, policy: Policy | None = None) -> Loaded | None:
+    """Give what was kept, None if there is nothing; raises UnusableStateError.
+
+    Whatever bounded it when it was kept, ``policy`` does now.
+    """
     path = folder / NAME
     try:
         content = _read(path)
@@ -90,9 +96,14 @@ def recall(folder: Path) -> Loaded | None:
     if head + newline != _head(text):
         raise UnusableStateError(f"{path} is damaged")
     try:
-        return decode(text)
+        loaded = rebound(decode(text), policy)
     except ValueError as error:
         raise UnusableStateError(f"{path} is damaged: {error}") from error
+    if loaded.problems:
+        named = "; ".join(map(str, loaded.problems[:_MOST_NAMED]))
+        more = "; …" if len(loaded.problems) > _MOST_NAMED else ""
+        raise UnusableStateError(f"the policy does not allow what is in {path}: {named}{more}")
+    return loaded
 
 
 def _fields(head: bytes) -> dict[str, object]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.config.child import load_in_child
 from genericdp.config.state import ConfigState
+from genericdp.errors import ConfigError
 from genericdp.host.workers import in_worker
 from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.observed import Observed, until
@@ -19,13 +20,13 @@ from genericdp.reloading.mounts import pinned_here
 from genericdp.reloading.reading import read, see
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from inotify_simple import INotify
 
     from genericdp.config.loaded import Loaded
-    from genericdp.reloading.reading import Load, Reading
+    from genericdp.reloading.reading import Load, Origin, Reading
     from genericdp.reloading.sight import Sight
 
 log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class Reloader:
 
     def __init__(
         self,
-        paths: Sequence[Path],
+        origin: Origin,
         *,
         put_in_force: Callable[[Loaded], None],
         hangup: asyncio.Event,
@@ -69,7 +70,7 @@ class Reloader:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.state = Observed(ConfigState())
-        self._paths = paths
+        self._origin = origin
         self._put_in_force = put_in_force
         self._hangup = hangup
         self._state_dir = state_dir
@@ -88,8 +89,14 @@ class Reloader:
         """When a refused config is read again, on the loop's clock."""
 
     async def run(self, first: Awaitable[Reading]) -> None:
-        """Take the first reading, then follow the config for ever."""
-        sight = await self._take(await first, asked=False)
+        """Take the first reading, then follow the config for ever.
+
+        Raises ConfigError if there is a policy then that cannot be used.
+        """
+        reading = await first
+        if reading.loaded.policy_is_unusable:
+            raise ConfigError(reading.loaded.problems)
+        sight = await self._take(reading, asked=False)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._heed_hangups(), name="hangups")
             tasks.create_task(self._follow(sight), name="config files")
@@ -105,7 +112,7 @@ class Reloader:
     async def _follow(self, sight: Sight | None) -> None:
         watch = FolderWatch(
             self._tell,
-            what=f"the config {self._named()}",
+            what=f"the config {self._origin}",
             entry=self._note,
             contents=True,
             open_inotify=self._open_inotify,
@@ -118,7 +125,7 @@ class Reloader:
                 differs = found not in {None, sight}
                 if self._asked or self._is_due() or (differs and settled):
                     asked, self._asked, settled = self._asked, False, False
-                    reading = await read(self._paths, found, self._load)
+                    reading = await read(self._origin, found, self._load)
                     sight = await self._take(reading, asked=asked)
                 elif differs or await self._until_told(told, self._rest(watch)):
                     await self._settle()
@@ -137,7 +144,7 @@ class Reloader:
     async def _watched(self, watch: FolderWatch) -> Sight | None:
         """See what there is, with all folders watched in which it can change from now on."""
         for _ in range(_MOST_LOOKS):
-            self._sight = await see(self._paths)
+            self._sight = await see(self._origin.paths)
             if self._sight is None or not watch.set_folders(self._sight.folders):
                 break
         return self._sight
@@ -177,8 +184,8 @@ class Reloader:
             case Verdict.REFUSE if decision.is_news:
                 for problem in decision.state.problems:
                     log.error("%s", problem)
-                if before.in_force or not await self._recalled():
-                    self._tell_refused()
+                if before.in_force or not await self._recalled(loaded):
+                    self._tell_refused(loaded)
             case _:
                 pass
         await self._find_pinned(loaded)
@@ -199,18 +206,28 @@ class Reloader:
             log.warning("%s", warning)
         self._put_in_force(loaded)
 
-    def _tell_refused(self) -> None:
-        stays = "the one in force stays" if self.state.value.in_force else "nothing is served"
-        log.error("the config cannot be used: %s until it is corrected (%s)", stays, self._named())
+    def _tell_refused(self, refused: Loaded) -> None:
+        what = "policy" if refused.policy_is_unusable else "config"
+        stays = "nothing is served"
+        if self.state.value.in_force:
+            has_policy = what == "config" and self._origin.policy is not None
+            stays = f"the one in force stays{', with its policy,' if has_policy else ''}"
+        log.error("the %s cannot be used: %s until it is corrected (%s)", what, stays, self._origin)
 
-    async def _recalled(self) -> bool:
-        """Put the last good config in force; say whether there was one."""
+    async def _recalled(self, refused: Loaded) -> bool:
+        """Put the last good config in force, as far as a policy allows; say whether there is one.
+
+        The policy is that of today: what it forbids must not come back by a restart.
+        """
         if (folder := self._state_dir) is None:
+            return False
+        if self._origin.policy is not None and refused.policy is None:
+            log.warning("the last good config is ignored: there is no policy that could bound it")
             return False
         from genericdp.reloading import lastgood  # most daemons never need it
 
         try:
-            loaded = await in_worker(partial(lastgood.recall, folder))
+            loaded = await in_worker(partial(lastgood.recall, folder, refused.policy))
         except lastgood.UnusableStateError as error:
             log.warning("the last good config is ignored: %s", error)
             return False
@@ -223,7 +240,7 @@ class Reloader:
             "the config cannot be used: the last good one, from %s, is served until it is"
             " corrected (%s)",
             folder,
-            self._named(),
+            self._origin,
         )
         self._apply(loaded)
         return True
@@ -243,11 +260,10 @@ class Reloader:
         """Warn of files that can never be seen to change (``subPath``), once of each."""
         if not loaded.files:
             return
-        found = await in_worker(partial(pinned_here, self._paths, loaded.files))
+        policy = self._origin.policy
+        files = loaded.files if policy is None else (*loaded.files, policy)
+        found = await in_worker(partial(pinned_here, self._origin.paths, files))
         for sentence in found:
             if sentence not in self.state.value.pinned:
                 log.warning("%s", sentence)
         self.state.value = replace(self.state.value, pinned=tuple(found))
-
-    def _named(self) -> str:
-        return ", ".join(map(str, self._paths))

@@ -7,14 +7,21 @@ import pytest
 
 from genericdp.cli import main
 
-SCHEMA = Path(__file__).parent.parent.parent / "schemas/genericdp.v1alpha1.json"
+SCHEMAS = Path(__file__).parent.parent.parent / "schemas"
 
 
-@pytest.mark.parametrize("arguments", [[], ["-o", "json"]])
+@pytest.mark.parametrize(
+    ("arguments", "name", "title"),
+    [
+        ([], "genericdp.v1alpha1.json", "genericdp config"),
+        (["-o", "json", "--kind=config"], "genericdp.v1alpha1.json", "genericdp config"),
+        (["--kind", "policy"], "genericdp-policy.v1alpha1.json", "genericdp policy"),
+    ],
+)
 def test_the_schema_is_printed_as_it_is_shipped(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
+    arguments: list[str], name: str, title: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["schema", *arguments]) == 0
     printed = capsys.readouterr().out
-    assert printed == SCHEMA.read_text()
-    assert json.loads(printed)["title"] == "genericdp config"
+    assert printed == (SCHEMAS / name).read_text()
+    assert json.loads(printed)["title"] == title

@@ -33,6 +33,17 @@ async def test_several_paths_are_one_config_in_a_child_too() -> None:
     assert "is already the name" in loaded.problems[0].message
 
 
+@pytest.mark.parametrize("policy", ["narrow.yaml", "missing.yaml"])
+@pytest.mark.parametrize("name", ["valid/shortest.yaml", "valid/all-of-it.yaml"])
+async def test_a_child_holds_a_config_against_a_policy_too(name: str, policy: str) -> None:
+    bounds = CONFIGS.parent / "policies" / policy
+    loaded = await load_in_child([CONFIGS / name], policy=bounds)
+    assert loaded == load([CONFIGS / name], policy=bounds)
+    assert loaded.policy_is_unusable is (policy == "missing.yaml")
+    assert all(resource.policy == loaded.policy is not None for resource in loaded.resources)
+    assert bool(loaded.resources) is ((name, policy) == ("valid/shortest.yaml", "narrow.yaml"))
+
+
 def test_the_parent_never_imports_a_parser() -> None:
     code = (
         "import asyncio, json, sys, pathlib\n"

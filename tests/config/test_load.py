@@ -43,3 +43,13 @@ def test_the_digest_tells_whether_names_or_contents_differ(tmp_path: Path) -> No
     second = load([path]).digest
     path.rename(tmp_path / "b.yaml")
     assert len({first, second, load([tmp_path / "b.yaml"]).digest}) == 3
+
+
+def test_the_digest_tells_whether_the_policy_differs(tmp_path: Path) -> None:
+    path, policy = tmp_path / "a.yaml", tmp_path / "p"
+    path.write_text(_config("a"))
+    digests = {load([path]).digest}
+    for text in ("", "devices: {}\n", "devices: {} # more\n"):
+        policy.write_text(HEAD.replace("Config", "Policy").replace("resources:\n", text))
+        digests.add(load([path], policy=policy).digest)
+    assert len(digests) == 4

@@ -9,7 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from genericdp import model
-from genericdp.config.schema import schema, schema_text
+from genericdp.config.schema import KINDS, POLICY, schema, schema_text
+from genericdp.policy import SECTIONS, Bound, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +41,10 @@ def _mappings() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, definition in schema()["$defs"].items():
         if "properties" in definition:
             yield name, definition
+    yield "policy", schema(POLICY)
+    for name, definition in schema(POLICY)["$defs"].items():
+        if "properties" in definition:
+            yield f"policy's {name}", definition
     for name, hook in schema()["$defs"]["hooks"]["properties"].items():
         yield name, hook
 
@@ -54,14 +59,16 @@ def _nested(part: Any) -> Iterator[dict[str, Any]]:
             yield from _nested(value)
 
 
-def test_the_schema_is_one() -> None:
-    Draft202012Validator.check_schema(schema())
-    assert json.loads(schema_text()) == schema()
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_schema_is_one(kind: str) -> None:
+    Draft202012Validator.check_schema(schema(kind))
+    assert json.loads(schema_text(kind)) == schema(kind)
+    assert schema(kind)["properties"]["kind"]["const"] == kind
 
 
 def test_no_key_is_described_by_alternatives() -> None:
     """A validator tells only one problem of several where alternatives fail."""
-    for part in _nested(schema()):
+    for part in (*_nested(schema()), *_nested(schema(POLICY))):
         assert part.keys().isdisjoint({"oneOf", "anyOf", "allOf", "not", "if"})
 
 
@@ -71,7 +78,7 @@ def test_every_key_is_described_and_no_other_is_taken(name: str, mapping: dict[s
     assert mapping["description"]
     for key, value in mapping["properties"].items():
         assert value.get("description", "").endswith("."), f"{name}.{key}"
-    assert ("patternProperties" in mapping) is (name == "config")
+    assert ("patternProperties" in mapping) is (name in {"config", "policy"})
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -125,3 +132,12 @@ def test_the_words_of_closed_choices_are_those_of_the_model() -> None:
     assert resource["topology"]["enum"] == list(model.TopologyMode)
     sources = schema()["$defs"]["value"]["properties"].keys() - {"regex"}
     assert sources == set(model.ValueKind)
+
+
+def test_the_sections_and_defaults_of_a_policy_are_those_that_are_carried_out() -> None:
+    listed, parts = schema(POLICY)["properties"], schema(POLICY)["$defs"]
+    assert listed.keys() - {"apiVersion", "kind"} == set(SECTIONS)
+    bound = {field.name: field.default for field in dataclasses.fields(Bound)}
+    assert parts["mount"]["properties"]["readOnly"]["default"] == bound["read_only"]
+    policy = {field.name: field.default for field in dataclasses.fields(Policy)}
+    assert parts["devices"]["properties"]["block"]["default"] == policy["block"]

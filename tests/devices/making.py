@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.inventory import FoundFile, Identity, Look
+from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
 from genericdp.discovery import discover
 from genericdp.model import (
     DeviceNodes,
@@ -120,6 +121,7 @@ def decide(
     now: float = 0.0,
     hanging: Iterable[str] = (),
     holders: Holders | None = None,
+    facts: Facts = NOTHING_KNOWN,
 ) -> Offers:
     """Give what the resources offer if these are all the files of the host."""
     present = sorted(files, key=lambda one: natural_key(one.path))
@@ -133,6 +135,7 @@ def decide(
     return discover(
         tuple(resources),
         look,
+        facts=facts,
         node_name="node-1",
         previous=previous or {},
         now=now,

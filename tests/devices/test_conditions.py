@@ -271,6 +271,13 @@ def test_of_several_ancestors_the_one_that_came_furthest_tells_what_is_wrong(kno
     assert (failure.found, failure.where) == ("ftdi_sio", f"/sys/devices/pci0000:00/{BELOW}")
 
 
+def test_of_ancestors_that_came_equally_far_the_nearest_tells_what_is_wrong(known: Known) -> None:
+    device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
+    failure = hardware_failure(Hardware(udev=UdevSelector(subsystem=("none",))), device, known)
+    assert failure is not None
+    assert (failure.found, failure.where) == ("tty", device.syspath)
+
+
 def test_which_devices_a_selector_looks_at(known: Known) -> None:
     seen = {
         type(selector).__name__: {

@@ -70,6 +70,21 @@ def test_a_group_is_offered_when_it_has_the_members_it_needs(
     assert reason in refusals(offers, "sound").get("/dev/snd/controlC1", "")
 
 
+def test_every_entry_without_a_member_is_named() -> None:
+    one = resource(
+        "sound",
+        "/dev/snd/controlC*",
+        "/dev/snd/pcm*",
+        "/dev/snd/midi*",
+        group_by=parse("all"),
+        group_needs="each",
+    )
+    assert refusals(decide([one], CONTROLS), "sound") == {
+        "/dev/snd/controlC0": "its group 'all' has members of 1 of 3 entries: 2 missing, match[1]"
+        " and match[2] (groupNeeds: each)"
+    }
+
+
 def test_for_each_a_member_counts_in_every_entry_that_takes_it() -> None:
     one = resource(
         "sound", "/dev/snd/*", "/dev/snd/controlC*", group_by=parse("all"), group_needs="each"

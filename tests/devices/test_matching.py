@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from genericdp.devices.inventory import Inventory, Look
-from genericdp.devices.matching import for_node, match, path_globs
-from genericdp.model import FileType, Selector
-from tests.devices.making import decide, healthy, node, plain, refusals, resource, selector
+from genericdp.devices.matching import for_node, match, path_globs, reads_properties
+from genericdp.model import (
+    Command,
+    FileType,
+    Hardware,
+    Hook,
+    Hooks,
+    Resource,
+    Selector,
+    UdevSelector,
+    UsbSelector,
+    ValueKind,
+    ValueSource,
+)
+from genericdp.template import parse
+from tests.devices.making import decide, healthy, inject, node, plain, refusals, resource, selector
 
 TTY0 = node("/dev/ttyUSB0", (188, 0))
 TTY1 = node("/dev/ttyUSB1", (188, 1))
@@ -187,3 +202,41 @@ def test_a_resource_for_other_nodes_owns_nothing() -> None:
         "node-1",
     )
     assert healthy(decide(resources, [TTY0]), "second") == ["ttyUSB0"]
+
+
+RECORDED = UdevSelector(properties={"ID_BUS": ("usb",)})
+PROPERTY = parse("a$(device.name)$(property.ID_BUS)")
+ASKED = Hook(command=Command(argv=(parse("/bin/true"), PROPERTY)))
+
+
+@pytest.mark.parametrize(
+    ("one", "reads"),
+    [
+        (resource("x", "/dev/a"), False),
+        (resource("x", Selector(candidates=UdevSelector(attributes={"dev": ("*",)}))), False),
+        (resource("x", Selector(candidates=UsbSelector(vendor=("1",)))), False),
+        (resource("x", "/dev/a", given=inject(env={"A": "$(attribute.dev)"})), False),
+        (resource("x", "/dev/a", Selector(candidates=RECORDED)), True),
+        (
+            resource("x", Selector(candidates=UsbSelector(), hardware=Hardware(udev=RECORDED))),
+            True,
+        ),
+        (replace(resource("x", "/dev/a"), exclude=(Selector(candidates=RECORDED),)), True),
+        (resource("x", "/dev/a", id="$(property.ID_BUS)"), True),
+        (resource("x", "/dev/a", given=inject(env={"A": "1", "B": "$(property.A)"})), True),
+        (resource("x", "/dev/a", given=inject(mounts=[("/a", "/b/$(property.A)")])), True),
+        (resource("x", "/dev/a", hooks=Hooks(pre_start=ASKED)), True),
+        (
+            resource(
+                "x",
+                "/dev/a",
+                values={"v": ValueSource(kind=ValueKind.TEXT, source=PROPERTY)},
+            ),
+            True,
+        ),
+    ],
+)
+def test_a_resource_that_reads_what_udev_records_is_known_wherever_it_says_so(
+    one: Resource, reads: bool
+) -> None:
+    assert reads_properties(one) is reads

@@ -68,6 +68,32 @@ def test_a_new_group_is_offered_when_its_members_have_stayed_the_same_for_a_whil
         assert due == (pytest.approx(1.3 if now == 1.0 else 1.5) if waits else None), now
 
 
+def test_who_waits_does_not_hold_up_those_after_it() -> None:
+    cams = resource("video", "/dev/*", group_by=parse("$(device.name)"), forget_after_seconds=300)
+    before = decide([cams], [CAM[0], CAM[2]])
+    after = decide([cams], CAM[:3], before, now=1.0)
+    assert healthy(after, "video") == ["video0", "video2"]
+    (waiting,) = after[cams.name].not_offered
+    assert (waiting.resource, waiting.path, waiting.key, waiting.members) == (
+        cams.name,
+        "/dev/video1",
+        "group video1",
+        (CAM[1].key,),
+    )
+
+
+def test_a_member_has_the_place_by_which_another_one_would_replace_it() -> None:
+    cam = decide([VIDEO], CAM[:2])[VIDEO.name].offered["cam"].device
+    assert [one.place for one in cam.members] == ["video0", "video1"]
+
+
+def test_at_the_very_end_of_the_wait_a_group_is_offered() -> None:
+    offers = decide([VIDEO], CAM[:1], decide([VIDEO], []), now=1.0)
+    due = next_change(offers[VIDEO.name], 300, now=1.0)
+    assert due is not None
+    assert healthy(decide([VIDEO], CAM[:1], offers, now=due), "video") == ["cam"]
+
+
 def test_what_is_there_at_the_first_look_need_not_wait() -> None:
     assert healthy(decide([VIDEO], CAM), "video") == ["cam"]
 

@@ -8,8 +8,9 @@ import pytest
 
 from genericdp.devices.allocation import edits
 from genericdp.devices.device import DeviceNode
-from genericdp.model import FileType
+from genericdp.model import DeviceNodes, FileType, Inject
 from tests.devices.card import HOST, SELF, given, gpu
+from tests.devices.known import Known
 from tests.devices.making import (
     decide,
     inject,
@@ -22,7 +23,7 @@ from tests.devices.making import (
 )
 
 if TYPE_CHECKING:
-    from genericdp.model import DeviceNodes
+    from genericdp.devices.inventory import FoundFile
 
 
 @pytest.mark.parametrize(
@@ -131,3 +132,60 @@ def test_inserted_text_is_literal(name: str) -> None:
         DeviceNode(host_path=aux.path, container_path=f"/aux/{name}", permissions="rw"),
     )
     assert edits([device]).env == {"NAME": name}
+
+
+GPU_AT = "0000:0a:00.0"
+BELOW = f"{GPU_AT}/0000:0b:00.0"
+
+
+def drm() -> tuple[Known, list[FoundFile]]:
+    """A GPU with its nodes, another one below it, and one that is no hardware."""
+    known = Known()
+    known.add(GPU_AT, "pci")
+    known.add(BELOW, "pci")
+    known.add(f"{GPU_AT}/drm/connector", "drm")
+    known.add(f"{GPU_AT}/drm/renderD7", "drm", number=(226, 7))  # its node is not there
+    files = [node("/dev/bare", (10, 9))]
+    for place, minor in (
+        (f"{GPU_AT}/drm/card0", 0),
+        (f"{GPU_AT}/drm/renderD128", 128),
+        (f"{GPU_AT}/drm/renderD10", 10),
+        (f"{BELOW}/drm/card1", 1),
+        ("/sys/devices/virtual/drm/card2", 2),
+    ):
+        one = known.add(place, "drm", number=(226, minor))
+        files.append(node(one.device_file, (226, minor), syspath=one.syspath))
+    return known, files
+
+
+@pytest.mark.parametrize(
+    ("path", "subsystem", "name", "expected"),
+    [
+        ("card0", "drm", (), ["/dev/card0", "/dev/renderD10", "/dev/renderD128"]),
+        ("renderD10", "drm", ("card*",), ["/dev/card0"]),
+        ("card0", "drm", ("x", "renderD*"), ["/dev/renderD10", "/dev/renderD128"]),
+        ("card1", "drm", (), ["/dev/card1"]),
+        ("card0", "drm", ("x", "y"), "there is no drm node called x or y on the same hardware"),
+        (
+            "card0",
+            "drm",
+            ("renderD7",),
+            "there is no drm node called renderD7 on the same hardware",
+        ),
+        ("card0", "sound", (), "there is no sound node on the same hardware"),
+        ("card2", "drm", (), "there is no drm node on the same hardware"),
+        ("bare", "drm", (), "there is no drm node on the same hardware"),
+    ],
+)
+def test_nodes_of_the_same_hardware_are_found_by_subsystem_and_name(
+    path: str, subsystem: str, name: tuple[str, ...], expected: list[str] | str
+) -> None:
+    known, files = drm()
+    given = Inject(devices=(DeviceNodes(subsystem=subsystem, name=name),))
+    one = resource("gpu", f"/dev/{path}", given=given)
+    (offered,) = decide([one], files, facts=known)[one.name].offered.values()
+    if isinstance(expected, str):
+        assert offered.unhealthy == expected
+    else:
+        assert offered.unhealthy == ""
+        assert [one.host_path for one in offered.device.nodes] == expected

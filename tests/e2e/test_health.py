@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.bench import config_in
 from tests.e2e.cluster import loop
+from tests.e2e.cluster.versions import NEWEST
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def registrations(bench: Bench, resource: str) -> int:
     return sum("Got registration request" in line and f'"{resource}"' in line for line in lines)
 
 
+@pytest.mark.kubelets(*NEWEST)  # others do not tell a pod of its devices' health
 def test_a_probe_takes_a_device_off_the_list_and_puts_it_back(bench: Bench) -> None:
     """D6: Unhealthy for ever after one error. LAW-10: who holds it runs on, and is told.
 

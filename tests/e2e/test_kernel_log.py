@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e.bench import config_in
 from tests.e2e.cluster import loop
+from tests.e2e.cluster.versions import NEWEST
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.bench import Bench
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.kubelets(*NEWEST)]
 
 LASTING = "example.com/lasting"
 RECOVERING = "example.com/recovering"

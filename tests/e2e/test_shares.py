@@ -8,13 +8,14 @@ import pytest
 
 from tests.e2e.bench import config_in
 from tests.e2e.cluster import loop
+from tests.e2e.cluster.versions import NEWEST
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.e2e.bench import Bench
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.kubelets(*NEWEST)]
 
 SHARED = "example.com/shared"
 _RESOURCES = """\

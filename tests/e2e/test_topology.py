@@ -17,7 +17,7 @@ from tests.e2e.bench import config_in
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.numa import machine_in
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
-from tests.e2e.cluster.versions import KUBELETS
+from tests.e2e.cluster.versions import KUBELETS, NEWEST
 from tests.e2e.topologies import NUMA_NODES, RealJudge, SimulatedJudge, judgements
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.e2e.cluster.node import Node
     from tests.e2e.cluster.numa import View
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.kubelets(*NEWEST)]
 SINGLE, RESTRICTED = TopologyPolicy.SINGLE_NUMA_NODE, TopologyPolicy.RESTRICTED
 PROCESSORS = ([0], [1])
 """Of each NUMA node."""

@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.bench import IMAGE
 from tests.e2e.cluster import loop
+from tests.e2e.cluster.versions import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.bench import Bench
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.kubelets(*NEWEST)]
 NUMBER = 50
 
 

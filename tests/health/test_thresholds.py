@@ -97,6 +97,7 @@ def test_the_verdict_names_each_probe_that_does_not_pass() -> None:
     assert verdict([("open", ""), ("file /x", "")]) == ""
     assert verdict([("open", ""), ("file /x", "gone")]) == "file /x: gone"
     assert verdict([("open", "busy"), ("file /x", "gone")]) == "open: busy; file /x: gone"
+    assert verdict([("", "gone"), ("open", "busy")]) == "gone; open: busy"
 
 
 @given(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.config.load import load
 from genericdp.observed import Observed, until
-from genericdp.reloading.reading import read, see
+from genericdp.reloading.reading import Origin, read, see
 from genericdp.reloading.reloader import Pace, Reloader
 
 if TYPE_CHECKING:
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
     from genericdp.config.loaded import Loaded
     from genericdp.config.state import ConfigState
+    from genericdp.model import Resource
 
 QUICK = Pace(settle=0.02, longest=0.5, poll=0.05)
 
 
-async def load_here(paths: Sequence[Path]) -> Loaded:
+async def load_here(paths: Sequence[Path], *, policy: Path | None = None) -> Loaded:
     """Load without a child, which takes its time; its own tests show that both give the same."""
-    return load(paths)
+    return load(paths, policy=policy)
 
 
 class Followed:
@@ -32,12 +33,14 @@ class Followed:
     def __init__(self) -> None:
         self.names: Observed[tuple[str, ...]] = Observed(())
         """Of the resources in force."""
+        self.resources: tuple[Resource, ...] = ()
         self.applied = 0
         self.hangup = asyncio.Event()
         self.reloader: Reloader | None = None
 
     def put_in_force(self, loaded: Loaded) -> None:
         self.applied += 1
+        self.resources = loaded.resources
         self.names.value = tuple(one.name.removeprefix("example.com/") for one in loaded.resources)
 
     @property
@@ -73,17 +76,19 @@ async def until_true(condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def following(*paths: Path, **settings: Any) -> AsyncIterator[Followed]:
+async def following(
+    *paths: Path, policy: Path | None = None, **settings: Any
+) -> AsyncIterator[Followed]:
     """Follow a config until the end of the context."""
-    followed = Followed()
+    followed, origin = Followed(), Origin(configs=paths, policy=policy)
     settings = {"pace": QUICK, "load": load_here, **settings}
     followed.reloader = Reloader(
-        paths, put_in_force=followed.put_in_force, hangup=followed.hangup, **settings
+        origin, put_in_force=followed.put_in_force, hangup=followed.hangup, **settings
     )
 
     async def follow() -> None:
         assert followed.reloader is not None
-        await followed.reloader.run(read(paths, await see(paths), settings["load"]))
+        await followed.reloader.run(read(origin, await see(origin.paths), settings["load"]))
 
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(follow())

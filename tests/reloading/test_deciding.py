@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
@@ -11,8 +12,10 @@ from genericdp.config.loaded import Loaded
 from genericdp.config.state import ConfigState
 from genericdp.errors import Problem
 from genericdp.reloading.deciding import Verdict, decide
+from tests.world import resource
 
 NONE = ConfigState()
+RESOURCE = resource("example.com/a", "/dev/null")
 A, B = (Loaded(digest=letter, files=(Path(f"{letter}.yaml"),)) for letter in "ab")
 
 
@@ -26,6 +29,42 @@ def test_the_first_good_one_is_taken() -> None:
     assert (decision.verdict, decision.is_news) == (Verdict.APPLY, True)
     state = decision.state
     assert (state.in_force, state.digest, state.since, state.files) == (True, "a", 5.0, ("a.yaml",))
+
+
+def test_how_things_stand_is_told_in_full() -> None:
+    warning = Problem(file="f", line=1, column=2, path="", message="odd")
+    good = Loaded(
+        digest="g", files=(Path("g.yaml"),), resources=(RESOURCE, RESOURCE), warnings=(warning,)
+    )
+    refused = ConfigState(
+        digest="a",
+        since=1.0,
+        differs_since=2.0,
+        problems=("bad",),
+        refused="x",
+        from_state_dir=True,
+    )
+    assert decide(refused, good, now=5.0).state == ConfigState(
+        digest="g",
+        since=5.0,
+        files=("g.yaml",),
+        resources=2,
+        warnings=("f:1:2: odd",),
+    )
+
+
+def test_the_last_good_one_that_is_on_disk_again_is_no_longer_from_the_state_folder() -> None:
+    recalled = replace(
+        decide(NONE, A, now=1.0).state,
+        from_state_dir=True,
+        differs_since=1.0,
+        problems=("bad",),
+        refused="x",
+    )
+    decision = decide(recalled, A, now=5.0)
+    assert (decision.verdict, decision.is_news) == (Verdict.KEEP, True)
+    assert decision.state == decide(NONE, A, now=1.0).state
+    assert not decide(decision.state, A, now=6.0).is_news
 
 
 def test_what_is_in_force_already_is_not_taken_again() -> None:

@@ -82,10 +82,10 @@ async def test_a_reading_that_fails_is_told_once_and_tried_again_by_itself(
     problem = Problem(file="a.yaml", line=1, column=1, path="", message="ended by SIGKILL")
     tries = 0
 
-    async def load(paths: Sequence[Path]) -> Loaded:
+    async def load(paths: Sequence[Path], *, policy: Path | None) -> Loaded:
         nonlocal tries
         tries += 1
-        return Loaded(problems=(problem,)) if tries < 4 else await load_here(paths)
+        return Loaded(problems=(problem,)) if tries < 4 else await load_here(paths, policy=policy)
 
     quick = Pace(settle=QUICK.settle, retry=0.01)
     async with following(tmp_path, load=load, pace=quick) as followed:

@@ -70,8 +70,8 @@ async def test_no_config_is_put_together_from_two_versions(tmp_path: Path) -> No
     files = [volume.folder / "a.yaml", volume.folder / "b.yaml"]
     seen = set()
 
-    async def load(paths: Sequence[Path]) -> Loaded:
-        loaded = await load_here(paths)
+    async def load(paths: Sequence[Path], *, policy: Path | None) -> Loaded:
+        loaded = await load_here(paths, policy=policy)
         seen.add(tuple(one.name for one in loaded.resources))
         return loaded
 
@@ -94,8 +94,8 @@ async def test_what_changes_while_it_is_read_is_read_again(tmp_path: Path) -> No
     other.write_text(config("b"))
     held = asyncio.Event()
 
-    async def load(paths: Sequence[Path]) -> Loaded:
-        loaded = await load_here(paths)
+    async def load(paths: Sequence[Path], *, policy: Path | None) -> Loaded:
+        loaded = await load_here(paths, policy=policy)
         if held.is_set():
             held.clear()
             one.write_text(config("a2"))
@@ -183,10 +183,10 @@ async def test_a_hangup_reads_a_config_that_shows_no_change(
     caplog.set_level(logging.INFO)
     loads = 0
 
-    async def load(paths: Sequence[Path]) -> Loaded:
+    async def load(paths: Sequence[Path], *, policy: Path | None) -> Loaded:
         nonlocal loads
         loads += 1
-        return await load_here(paths)
+        return await load_here(paths, policy=policy)
 
     (tmp_path / "a.yaml").write_text(config("a"))
     async with following(tmp_path, load=load) as followed:

@@ -38,7 +38,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="soak", dir=where) as folder:
         book = Book(folder=Path(folder), seed=seed, seconds=arguments.seconds)
         begun = time.monotonic()
-        broken = asyncio.run(book.run(arguments.kubelets))
+        try:
+            broken = asyncio.run(book.run(arguments.kubelets))
+        except KeyboardInterrupt:
+            print(f"interrupted; the seed was {seed}", file=sys.stderr)
+            return 130
         print(book.report(time.monotonic() - begun), flush=True)
         if broken:
             print(book.account(broken), flush=True)

@@ -124,16 +124,19 @@ class Chapter:
 
     def _is_done(self, step: Step, before: Before, anew: frozenset[str]) -> bool:
         """Say whether what cannot be told from the lists has happened, too."""
-        world = self._world
+        world, record = self._world, self._record
         if step.do in CONFIG and world.daemon.configs_read == before.configs_read:
             return False
-        now = self._registered()
-        wanted = anew & self._record.in_force.keys()
-        if any(now.get(kind) == before.registered.get(kind) for kind in wanted):
+        registered = self._registered()
+        if any(
+            registered[kind] == before.registered[kind] for kind in anew & record.in_force.keys()
+        ):
             return False
-        # As long as the kubelet has not noticed the end of a stream, its list is true by chance.
+        # As long as the kubelet has not noticed the end of a stream, or while all devices are not
+        # well anyway, its list is true by chance.
         ended = self._world.touched(step) if step.do in ENDING_STREAMS else frozenset()
-        return not any(before.sockets.get(kind) in world.side.connected(kind) for kind in ended)
+        connected = {kind: world.side.connected(kind) for kind in ended & record.in_force.keys()}
+        return all(now and before.sockets.get(kind) not in now for kind, now in connected.items())
 
     def _limit(self, step: Step | None) -> float:
         slow = step is not None and (

@@ -101,15 +101,16 @@ class Daemon:
         """Give its resident memory, in MB."""
         return memory(self.pid).resident
 
-    async def tasks(self) -> Counter[str]:
-        """Ask it for its asyncio tasks, by name without numbers."""
+    async def ask(self) -> tuple[Counter[str], int]:
+        """Ask it for its asyncio tasks, by name without numbers, and Python's blocks of memory."""
         loop = asyncio.get_running_loop()
         answer = b""
         async with asyncio.timeout(10):
             await loop.sock_sendall(self._asked, b"?")
             while not answer.endswith(b"\n"):
                 answer += await loop.sock_recv(self._asked, 65536)
-        return Counter(json.loads(answer))
+        told = json.loads(answer)
+        return Counter(told["tasks"]), told["blocks"]
 
     async def end(self, number: signal.Signals) -> float:
         """End it by a signal; give how long that took, in seconds, and its log's last lines."""

@@ -1,7 +1,8 @@
 """The daemon, which also says which tasks it has: ``python -m tests.soak.daemon_main FD run …``.
 
 The program is ``genericdp`` itself. Its loop answers each byte that comes from the socket FD with
-how many tasks it has of each name: nothing of that is in the product.
+how many tasks it has of each name, and how many blocks of memory Python has: nothing of that is
+in the product.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class _Policy(asyncio.DefaultEventLoopPolicy):
             loop.remove_reader(self._asked)  # the soak has gone
             return
         names = (re.sub(r"\d+|soak\.example\.com/\S+", "N", t.get_name()) for t in _tasks(loop))
-        self._asked.sendall(json.dumps(Counter(names)).encode() + b"\n")
+        told = {"tasks": Counter(names), "blocks": sys.getallocatedblocks()}
+        self._asked.sendall(json.dumps(told).encode() + b"\n")
 
 
 def _tasks(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[object]]:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from bench.lines import percentile
 from tests.soak.allocating import Tally
-from tests.soak.invariants import MOST_GROWTH_MB, TRUE_WITHIN_SECONDS
+from tests.soak.invariants import TRUE_WITHIN_SECONDS
 from tests.soak.steps import Do
-
-if TYPE_CHECKING:
-    from tests.soak.invariants import Growth
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +42,6 @@ class Figures:
     """Further figures, in words."""
     ended: list[float] = field(default_factory=list)
     """How long the daemon took to end at SIGTERM, in seconds."""
-    growth: Growth | None = None
 
     def enter(self, what: Do, taken: Taken) -> None:
         """Note how long one step took."""
@@ -102,12 +97,6 @@ class Figures:
             said["SIGTERM"] = (
                 f"{len(self.ended)} times, ended in {max(self.ended):.2f} s at most, exit code 0,"
                 " no socket left"
-            )
-        if (line := self.growth) is not None:
-            said["memory"] = (
-                f"{line.first:.1f} MB after warm-up, slope {line.per_minute:+.3f} MB a minute:"
-                f" {line.total:+.2f} MB in {line.seconds:.0f} s ({line.samples} samples;"
-                f" limit {MOST_GROWTH_MB:+.1f} MB)"
             )
         return said | self.lines
 

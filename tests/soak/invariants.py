@@ -18,8 +18,12 @@ TRUE_WITHIN_SECONDS = 1.0
 PROBE_SECONDS = 1.525 * PERIOD_SECONDS
 """What a probe's own period adds at most: the second run comes after up to one and a half."""
 ENDED_WITHIN_SECONDS = 2.0
-MOST_GROWTH_MB = 1.0
-"""What memory may grow by over the time that is measured, by its slope."""
+WARM_UP_SECONDS = 90.0
+"""Until then the allocators' pools still grow to what bursts need."""
+_MOST_GROWTH_MB = 1.0
+_MOST_GROWTH_EARLY_MB = 3.0
+_MOST_MORE_BLOCKS = 0.02
+_MOST_MORE_BLOCKS_EARLY = 0.06
 
 
 class Violation(Exception):  # noqa: N818  # it is the soak's finding, no failure of its own
@@ -113,30 +117,34 @@ def registered_again(
     return sorted(k for k, n in after.items() if n != before.get(k) and k not in touched)
 
 
+def most_more_blocks(warm_up_seconds: float) -> float:
+    """Give by which share Python's blocks of memory may grow, on their line, after such one."""
+    return _MOST_MORE_BLOCKS if warm_up_seconds >= WARM_UP_SECONDS else _MOST_MORE_BLOCKS_EARLY
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Growth:
-    """A line through samples of memory: by least squares."""
+    """A line through samples of memory, by least squares."""
 
     samples: int
     seconds: float
     first: float
-    """MB on the line at its begin."""
+    """The amount on the line at its begin."""
     per_minute: float
-    """MB."""
 
     @property
     def total(self) -> float:
-        """MB from begin to end, on the line."""
+        """How much more it is at the end, on the line."""
         return self.per_minute * self.seconds / 60
 
-    @property
-    def is_slope(self) -> bool:
-        """Whether it is too much."""
-        return self.total > MOST_GROWTH_MB
+
+def most_growth(warm_up_seconds: float) -> float:
+    """Give by how many MB resident memory may grow, on its line, after such a warm-up."""
+    return _MOST_GROWTH_MB if warm_up_seconds >= WARM_UP_SECONDS else _MOST_GROWTH_EARLY_MB
 
 
 def growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
-    """Fit a line to pairs of seconds and MB; None: there are too few."""
+    """Fit a line to pairs of seconds and amounts; None: there are too few."""
     if len(samples) < 3:
         return None
     times = [at for at, _ in samples]

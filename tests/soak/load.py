@@ -54,11 +54,15 @@ class Load:
             mark.children |= waited(child)
 
     def since(self, mark: Mark, pid: int) -> float:
-        """Give the seconds for which the daemon, its children and the soak had to wait."""
+        """Give by how much one thing after the other may have come later for want of a core.
+
+        In seconds: the soak's own loop, the thread of the daemon that waited longest, and so of its
+        children. What waited beside these held up nothing more.
+        """
         own = self.late - mark.late
         threads = waited(pid).items()
-        daemon = sum(max(0.0, s - mark.threads.get(thread, 0.0)) for thread, s in threads)
-        return own + daemon + sum(mark.children.values())
+        daemon = max((s - mark.threads.get(thread, 0.0) for thread, s in threads), default=0.0)
+        return own + max(0.0, daemon) + max(mark.children.values(), default=0.0)
 
 
 def waited(pid: int) -> dict[str, float]:

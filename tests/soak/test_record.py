@@ -25,7 +25,7 @@ def test_what_is_plugged_and_configured_is_healthy_with_all_its_shares() -> None
         "soak_alpha-0": {HEALTHY},
         "soak_alpha-0::1": {HEALTHY},
     }
-    assert record.allowed("loop", 3.0) == {"loop41": {HEALTHY}}
+    assert record.allowed("loop", 3.0) == {"loop33": {HEALTHY}}
 
 
 def test_a_device_that_its_probe_does_not_find_well_is_unhealthy() -> None:

@@ -22,11 +22,14 @@ class Daemon:
     def __init__(self, program: Path, folder: Path, config: str, kubelet_dir: Path) -> None:
         self.view: View | None = None
         """What it sees from the next start on; None: this machine."""
+        self.options: tuple[str, ...] = ()
+        """More of them, from the next start on."""
         self._program = program
         self._folder = folder
         self.config = config
         self._kubelet_dir = kubelet_dir
         self._process: subprocess.Popen[bytes] | None = None
+        self._older: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Daemon:
         self.start()
@@ -37,15 +40,17 @@ class Daemon:
             return
         if kind is not None:
             print(f"\nthe daemon's log:\n{self.log()}")
+        if self._older is not None:
+            self.stop_older()
         self.stop()
 
     def start(self) -> None:
         """Start it."""
         config = self._folder / "config.yaml"
-        config.write_text(self.config)
+        self.reload(self.config)
         files = ("--config", str(config), "--kubelet-dir", str(self._kubelet_dir))
         with (self._folder / "daemon.log").open("ab") as log:
-            command = (str(self._program), "run", *files, "--node-name", NODE_NAME)
+            command = (str(self._program), "run", *files, "--node-name", NODE_NAME, *self.options)
             self._process = subprocess.Popen(
                 self.view.command(*command) if self.view else command,
                 env={**os.environ, MARK: f"{self._folder}/"},
@@ -53,6 +58,26 @@ class Daemon:
                 stdout=log,
                 stderr=log,
             )
+
+    def reload(self, config: str) -> None:
+        """Put another config in the place of the one in force."""
+        self.config = config
+        written = self._folder / "config.new"
+        written.write_text(config)
+        written.rename(self._folder / "config.yaml")
+
+    def start_beside(self) -> None:
+        """Start another instance beside the one that runs, as a rolling update with surge does."""
+        self._older = self._process
+        self.start()
+
+    def stop_older(self) -> None:
+        """End the instance that was there before, in good order."""
+        newer, self._process, self._older = self._process, self._older, None
+        try:
+            self.stop()
+        finally:
+            self._process = newer
 
     def stop(self) -> None:
         """End it as Kubernetes does, and check that it ended well."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import grpc
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CHECKPOINT = DEVICE_PLUGINS / "kubelet_internal_checkpoint"
+_LIST = re.compile(
+    'Processed device updates for resource" resourceName="(.+?)" totalCount=(.+?) healthyCount=(.+)'
+)
 _SERVICE = "/v1.PodResourcesLister"
 _LENGTH_DELIMITED = 2
 
@@ -29,16 +33,25 @@ def registered() -> Ids:
     return {resource: frozenset(ids or ()) for resource, ids in devices.items()}
 
 
+def lists(kubelet_log: str, resource: str) -> list[tuple[int, int]]:
+    """Give how many devices, and how many healthy ones, each list of a resource has had."""
+    found = _LIST.findall(kubelet_log)
+    return [(int(total), int(healthy)) for name, total, healthy in found if name == resource]
+
+
 class PodResources:
     """A client of the service, for the few fields that matter here."""
 
     def __init__(self, node_folder: Path) -> None:
-        self._target = f"unix:{node_folder}/kubelet/pod-resources/kubelet.sock"
+        self.socket = node_folder / "kubelet/pod-resources/kubelet.sock"
 
-    def allocatable(self) -> Ids:
-        """Give the healthy devices, allocated ones too."""
+    def allocatable(self, *, wait: bool = True) -> Ids:
+        """Give the healthy devices, allocated ones too.
+
+        ``wait``: for a kubelet that is not there yet. Otherwise raises grpc.RpcError.
+        """
         # In AllocatableResourcesResponse field 1 holds the devices.
-        return _ids(_texts(self._call("GetAllocatableResources"), 1))
+        return _ids(_texts(self._call("GetAllocatableResources", wait=wait), 1))
 
     def held(self, pod: str) -> Ids:
         """Give the devices of a pod's containers."""
@@ -49,11 +62,11 @@ class PodResources:
                 return _ids(d for container in _texts(entry, 3) for d in _texts(container, 2))
         return {}
 
-    def _call(self, method: str) -> bytes:
-        options = [("grpc.default_authority", "localhost")]
-        with grpc.insecure_channel(self._target, options=options) as channel:
+    def _call(self, method: str, *, wait: bool = True) -> bytes:
+        options = [("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1)]
+        with grpc.insecure_channel(f"unix:{self.socket}", options=options) as channel:
             call = channel.unary_unary(f"{_SERVICE}/{method}", _unchanged, _unchanged)
-            answer: bytes = call(b"", timeout=10, wait_for_ready=True)
+            answer: bytes = call(b"", timeout=10, wait_for_ready=wait)
             return answer
 
 

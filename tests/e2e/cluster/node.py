@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.e2e.cluster.image import pack
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS, MARK, sweep
+from tests.e2e.cluster.versions import KUBELETS
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.e2e.cluster.numa import View
 
 PAUSE_IMAGE = "localhost/pause:1"
 LOOK_IMAGE = "localhost/look:1"
 NODE_NAME = "node1"
 _PODS = "http://127.0.0.1:10255/pods"
+_METRICS = "http://127.0.0.1:10255/metrics"
+_REGISTRATIONS = re.compile(
+    r'^kubelet_device_plugin_registration_total{resource_name="(.+)"} (.+)$', re.MULTILINE
+)
 _HERE = Path(__file__).parent
 
 # The native snapshotter copies: it needs no overlay filesystem, and the images are small.
@@ -51,7 +60,6 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.differ.v1.erofs"]
     conf_dir = "{folder}/cni"
 """
 
-# failCgroupV1: kubelets from 1.35 on refuse to start on cgroup v1 otherwise.
 _KUBELET = """\
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -62,7 +70,6 @@ podLogsDir: {folder}/logs
 cgroupDriver: cgroupfs
 containerRuntimeEndpoint: unix://{folder}/containerd/containerd.sock
 failSwapOn: false
-failCgroupV1: false
 authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
 authorization: {{mode: AlwaysAllow}}
 topologyManagerPolicy: {policy}
@@ -70,6 +77,9 @@ address: 127.0.0.1
 readOnlyPort: 10255
 evictionHard: {{memory.available: "1Mi", nodefs.available: "1%", imagefs.available: "1%"}}
 """
+# Kubelets know this key from 1.31 on, and from 1.35 on refuse to start on cgroup v1 without it.
+_CGROUP_V1 = "failCgroupV1: false\n"
+_CGROUP_V1_SINCE = 31
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,10 +135,24 @@ class Node:
 
         ``policy`` is its topology manager's, on the machine that it sees.
         """
+        left = _socket()  # by one that was killed
+        kubelet = self.launch_kubelet(policy, view)
+
+        def serves() -> bool:
+            if kubelet.poll() is not None:
+                raise AssertionError(f"the kubelet ended: {self.log('kubelet')[-3000:]}")
+            return _socket() not in {None, left}
+
+        eventually(serves, seconds=60, what="the kubelet takes registrations")
+
+    def launch_kubelet(
+        self, policy: str = "none", view: View | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start it and wait for nothing; gives its process."""
         config = _KUBELET.format(folder=self.folder, policy=policy)
+        if int(self.version.split(".")[1]) >= _CGROUP_V1_SINCE:
+            config += _CGROUP_V1
         (self.folder / "kubelet.yaml").write_text(config)
-        # Left by one that was killed: what is waited for is the new one.
-        (DEVICE_PLUGINS / "kubelet.sock").unlink(missing_ok=True)
         arguments = {
             "--config": "kubelet.yaml",
             "--root-dir": str(self.folder / "kubelet"),
@@ -138,14 +162,7 @@ class Node:
         }
         flags = (f"{flag}={value}" for flag, value in arguments.items())
         command = (str(self._bin.kubelet / "kubelet"), *flags)
-        kubelet = self._launch("kubelet", *(view.command(*command) if view else command))
-
-        def serves() -> bool:
-            if kubelet.poll() is not None:
-                raise AssertionError(f"the kubelet ended: {self.log('kubelet')[-3000:]}")
-            return (DEVICE_PLUGINS / "kubelet.sock").is_socket()
-
-        eventually(serves, seconds=60, what="the kubelet takes registrations")
+        return self._launch("kubelet", *(view.command(*command) if view else command))
 
     def kill_kubelet(self) -> None:
         """End it as a crash does."""
@@ -154,6 +171,26 @@ class Node:
     def stop_kubelet(self) -> None:
         """End it in good order."""
         self._end("kubelet", signal.SIGTERM)
+
+    @contextmanager
+    def stopped_kubelet(self) -> Iterator[None]:
+        """Hold it up, as an overloaded machine does: the kernel takes calls, nobody answers."""
+        kubelet = self._running["kubelet"]
+        kubelet.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            kubelet.send_signal(signal.SIGCONT)
+
+    @property
+    def generation(self) -> str:
+        """Give which one of the contract its kubelet is of: ``A`` or ``B``."""
+        return KUBELETS[self.version]
+
+    @property
+    def kubelet_pid(self) -> int:
+        """Give the process id of the kubelet that runs."""
+        return self._running["kubelet"].pid
 
     def log(self, name: str) -> str:
         """Give what ``kubelet`` or ``containerd`` has logged."""
@@ -167,6 +204,12 @@ class Node:
                 return found
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return []
+
+    def registrations(self) -> dict[str, int]:
+        """Give how often plugins have called Register since the kubelet started (MET-1)."""
+        with urllib.request.urlopen(_METRICS, timeout=5) as answer:
+            found = _REGISTRATIONS.findall(answer.read().decode())
+        return {resource: int(float(times)) for resource, times in found}
 
     def ctr(self, *words: str, check: bool = True) -> str:
         """Ask containerd; give what it prints."""
@@ -214,3 +257,12 @@ class Node:
         process = self._running.pop(name)
         process.send_signal(number)
         process.wait(timeout=30)
+
+
+def _socket() -> tuple[int, int] | None:
+    """Tell one kubelet's socket from the next: the inode number is often used again."""
+    try:
+        status = (DEVICE_PLUGINS / "kubelet.sock").stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_ctime_ns

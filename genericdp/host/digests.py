@@ -1,0 +1,66 @@
+"""SHA-256 of files, computed once for each state that a file has."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CHUNK = 1024 * 1024
+_MOST_KEPT = 256
+_TICK_NS = 1_000_000_000
+_State = tuple[int, ...]
+
+
+class Digests:
+    """Remembers what a file had as long as its inode, size and times are the same.
+
+    A write that leaves all of them as they are is not seen; root can do that, and nobody else.
+    ``now`` gives the time of day in nanoseconds, as the times of files have it.
+    """
+
+    def __init__(self, now: Callable[[], int] = time.time_ns) -> None:
+        self._now = now
+        self._known: dict[str, tuple[_State, str]] = {}
+        self._lock = threading.Lock()
+
+    def sha256(self, path: str) -> str:
+        """Give it as hexadecimal digits; links are followed. Raises OSError; may hang."""
+        # Opening a device can already do something to it.
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
+            raise OSError("it is no file")
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        with os.fdopen(descriptor, "rb") as file:
+            state = _state(os.fstat(descriptor))
+            known = self._known.get(path)
+            if known is not None and known[0] == state:
+                return known[1]
+            digest = hashlib.sha256()
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+            if _state(os.fstat(descriptor)) != state:
+                raise OSError("it is being written")
+        if self._now() - max(state[-2:]) < _TICK_NS:
+            # A write in the same tick of the kernel's clock would leave the times as they are.
+            return digest.hexdigest()
+        with self._lock:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            self._known[path] = (state, digest.hexdigest())
+        return digest.hexdigest()
+
+
+def _state(status: os.stat_result) -> _State:
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )

@@ -1,0 +1,75 @@
+"""Looks for other instances of genericdp on the node, and says which resources they share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from genericdp.contest import listed
+from genericdp.host.workers import in_worker
+from genericdp.kubelet.peers import living_peers
+from genericdp.kubelet.sockets import digest_of
+from genericdp.observed import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.kubelet.peers import Peer
+
+log = logging.getLogger(__name__)
+
+_BURST_SECONDS = 0.1
+"""The kubelet's own files in the folder come and go with each list."""
+_POLL_SECONDS = 0.5
+"""How often it is seen whether others still live: the end of a killed one is no event."""
+
+
+class PeerWatch:
+    """Keeps ``KubeletFolder.peers`` true, and the log's readers informed."""
+
+    def __init__(
+        self, kubelet: KubeletFolder, *, instance: str, resources: Callable[[], Iterable[str]]
+    ) -> None:
+        self._kubelet = kubelet
+        self._instance = instance
+        self._resources = resources
+        self._told: set[str] = set()
+        """The instances that live and have been named."""
+
+    async def run(self) -> None:
+        """Look at each event, and again and again while there is anybody."""
+        kubelet = self._kubelet
+        look = partial(living_peers, kubelet.path, instance=self._instance)
+        while True:
+            seen = kubelet.events.value
+            before, kubelet.peers.value = kubelet.peers.value, await in_worker(look)
+            # Said when it has come to rest: all its sockets are there then.
+            self._tell(kubelet.peers.value, settled=kubelet.peers.value == before)
+            await asyncio.sleep(_BURST_SECONDS)
+            await until(
+                lambda seen=seen: kubelet.events.value != seen,  # type: ignore[misc]
+                kubelet.events,
+                timeout_seconds=_POLL_SECONDS if kubelet.peers.value else None,
+            )
+
+    def _tell(self, peers: frozenset[Peer], *, settled: bool) -> None:
+        here = {one.instance for one in peers}
+        for instance in sorted(self._told - here):
+            log.info("the other instance of genericdp (%s) has gone", instance)
+            self._told.remove(instance)
+        if not settled:
+            return
+        names = {digest_of(name): name for name in self._resources()}
+        for instance in sorted(here - self._told):
+            digests = {one.digest for one in peers if one.instance == instance}
+            if common := sorted(names[one] for one in digests & names.keys()):
+                self._told.add(instance)
+                log.warning(
+                    "another instance of genericdp (%s) serves on this node, too: %s; all is well"
+                    " if that is a rolling update, else let only one of them serve it",
+                    instance,
+                    listed(common),
+                )

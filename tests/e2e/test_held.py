@@ -1,0 +1,59 @@
+"""A vanished device that a pod holds stays listed (``--pod-resources``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.bench import LOOP
+from tests.e2e.cluster import loop
+from tests.e2e.cluster.listing import lists
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.e2e.bench import Bench
+
+# One that lists active pods and one that lists all: it takes more than a minute with each.
+pytestmark = [pytest.mark.e2e, pytest.mark.kubelets("1.37.0", "1.30.14")]
+SETTLING_SECONDS = 60
+"""So long the daemon does not believe a kubelet that is new to it."""
+PACE_SECONDS = 10
+
+
+def test_a_vanished_device_stays_unhealthy_until_its_pod_has_ended(bench: Bench) -> None:
+    """LAW-10, PRS-1: a kubelet calls a device healthy that is missing from the list.
+
+    Brought back by ``let_go=None`` in ``assembling._offer``.
+    """
+
+    def total_and_healthy() -> tuple[int, int]:
+        return lists(bench.node.log("kubelet"), LOOP)[-1]
+
+    bench.daemon.stop()
+    bench.daemon.options = ("--pod-resources", str(bench.resources.socket))
+    bench.daemon.start()
+    loop.add(60)
+    bench.await_listed(LOOP, "loop60")
+    pod = bench.pod("holder", {LOOP: 1})
+    pod.container()
+    loop.add(61)
+    bench.await_listed(LOOP, "loop60", "loop61")
+    loop.remove(60)
+    loop.remove(61)
+    eventually(total_and_healthy, (2, 0).__eq__, what="both are Unhealthy")
+
+    eventually(
+        total_and_healthy,
+        (1, 0).__eq__,
+        seconds=SETTLING_SECONDS + 3 * PACE_SECONDS,
+        what="the device that nobody holds has left the list, the other one has not",
+    )
+    if (health := pod.health()) or bench.node.generation == "B":
+        assert health == {"loop60": "Unhealthy"}
+    pod.withdraw()
+    eventually(
+        total_and_healthy, (0, 0).__eq__, seconds=6 * PACE_SECONDS, what="the other one has left"
+    )
+    loop.add(60)
+    bench.await_listed(LOOP, "loop60")

@@ -1,0 +1,76 @@
+"""Another config under a real kubelet: what is unchanged is left alone (C7)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.bench import FUSE, IMAGE, LOOP
+from tests.e2e.cluster import loop
+from tests.e2e.cluster.listing import lists
+from tests.e2e.cluster.sweep import DEVICE_PLUGINS
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.e2e.bench import Bench
+
+pytestmark = pytest.mark.e2e
+ADDED = "example.com/added"
+_RESOURCE = """\
+  - name: example.com/added
+    match:
+      - path: /dev/loop79
+"""
+
+
+def sockets() -> set[str]:
+    """Give the names of the daemon's."""
+    return {path.name for path in DEVICE_PLUGINS.glob("genericdp-*.sock")}
+
+
+def without(config: str, resource: str) -> str:
+    """Leave it out of the config."""
+    head, *resources = config.split("  - name: ")
+    return "  - name: ".join([head, *(one for one in resources if not one.startswith(resource))])
+
+
+def test_a_reload_leaves_alone_what_is_unchanged_and_updates_what_changed(bench: Bench) -> None:
+    """C7, KST-11, LAW-7: no Register and no list of an untouched resource; a removed one goes to 0.
+
+    Brought back by ``start=frozenset(wanted)`` in ``plan``: all register again.
+    """
+    loop.add(60)
+    loop.add(79)
+    bench.await_listed(LOOP, "loop60")
+    bench.await_listed(IMAGE)
+    registrations, of_loop, before = (
+        bench.node.registrations(),
+        lists(bench.node.log("kubelet"), LOOP),
+        sockets(),
+    )
+    config = bench.daemon.config
+
+    changed = without(config, IMAGE).replace("replicas: 3", "replicas: 2") + _RESOURCE
+    bench.daemon.reload(changed)
+    bench.await_listed(FUSE, "fuse", "fuse::1")
+    bench.await_listed(ADDED, "loop79")
+    eventually(lambda: len(sockets()), (3).__eq__, what="the removed resource's socket has gone")
+    now = bench.node.registrations()
+    assert now == {**registrations, ADDED: 1}
+    assert lists(bench.node.log("kubelet"), LOOP) == of_loop
+    assert len(sockets() & before) == 2, "those of fuse and loop"
+
+    since = time.monotonic()
+    bench.daemon.reload(without(changed, LOOP))
+    bench.await_listed(LOOP)
+    print(
+        f"\n--- kubelet {bench.node.version}: a removed resource has no devices after"
+        f" {time.monotonic() - since:.2f} s",
+        flush=True,
+    )
+    bench.daemon.reload(config)
+    bench.await_listed(LOOP, "loop60")
+    bench.await_listed(ADDED)
+    assert bench.node.registrations() == {**now, LOOP: now[LOOP] + 1, IMAGE: now[IMAGE] + 1}

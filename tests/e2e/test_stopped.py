@@ -1,0 +1,74 @@
+"""A kubelet that is held up in the middle of what it was told (REG-2, REG-3, REG-9c)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.bench import FUSE, LOOP
+from tests.e2e.cluster import listing, loop
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.e2e.bench import Bench
+
+pytestmark = pytest.mark.e2e
+SECONDS = {"1.37.0": 60, "1.36.3": 20, "1.34.4": 20, "1.30.14": 20}
+"""Longer than the 10 s of its own that a kubelet has for a call; a minute for one of them."""
+NEW = tuple(f"example.com/new-{number}" for number in range(40))
+"""More than register at once: some are in the middle of it, others wait for their turn."""
+_RESOURCE = """\
+  - name: NAME
+    match:
+      - path: /dev/loop79
+"""
+
+
+def test_a_stopped_kubelet_goes_on_with_one_registration_of_each_and_a_true_list(
+    bench: Bench,
+) -> None:
+    """REG-2, REG-9c: a call that is given up is completed later, as a ghost.
+
+    What it was dialling it refuses when it goes on, and that is tried again: its 10 s are over.
+    Brought back by ``register: float = 15.0`` in ``plugin.Timing``: then each is registered twice.
+    """
+    loop.add(60)
+    loop.add(79)
+    bench.await_listed(LOOP, "loop60")
+    before = bench.node.registrations()
+    already = len(bench.node.log("kubelet"))
+    added = "".join(_RESOURCE.replace("NAME", name) for name in NEW)
+    bench.daemon.reload(bench.daemon.config + added)
+    eventually(
+        lambda: "Got registration request" in bench.node.log("kubelet")[already:],
+        what="the kubelet is in the middle of the first registrations",
+    )
+    with bench.node.stopped_kubelet():
+        begun = len(set(NEW) & listing.registered().keys())
+        loop.add(61)  # a list that it does not read
+        loop.remove(60)
+        time.sleep(SECONDS[bench.node.version])
+        loop.add(62)
+        bench.daemon.check_alive()
+    since = time.monotonic()
+
+    bench.await_listed(LOOP, "loop61", "loop62")
+    took = time.monotonic() - since
+    eventually(lambda: set(NEW) <= listing.registered().keys(), what="all are listed")
+    bench.await_listed(NEW[0], "loop79")
+    refused = [f"{name}: the kubelet did not take the registration" for name in NEW]
+    log = bench.daemon.log()
+    print(
+        f"\n--- kubelet {bench.node.version}, stopped for {SECONDS[bench.node.version]} s:"
+        f" {begun} of {len(NEW)} had been listed, {sum(map(log.count, refused))} were refused;"
+        f" devices true {took:.2f} s after it went on",
+        flush=True,
+    )
+    registrations = bench.node.registrations()
+    assert {name: registrations[name] for name in NEW} == {
+        name: 1 + log.count(line) for name, line in zip(NEW, refused, strict=True)
+    }
+    assert {name: registrations[name] for name in before} == before
+    bench.pod("next", {NEW[0]: 1, FUSE: 1, LOOP: 2}).container()

@@ -1,0 +1,118 @@
+"""genericdp.health.permitted: what a policy says of a command, before each run."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.devices.checks import CommandRun, FileRead
+from genericdp.errors import UnusableDeviceError
+from genericdp.health import execprobe, fileprobe
+from genericdp.health.hooks import HookRunner
+from genericdp.health.outcome import Outcome
+from genericdp.health.permitted import why_not_permitted
+from genericdp.host.digests import Digests
+from genericdp.host.root import Root
+from tests.config.bounded import policy_of
+from tests.health.made import device
+from tests.health.test_hooks import device as device_with_hook
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from genericdp.policy import Policy
+
+R = "example.com/r"
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "check"
+    path.write_text("#!/bin/sh\nexit 0\n")
+    path.chmod(0o755)
+    return path
+
+
+def _pinned(script: Path) -> Policy:
+    digest = hashlib.sha256(script.read_bytes()).hexdigest().upper()
+    text = f"commands: [{{path: {script}, sha256: '{digest}'}}]\n"
+    return policy_of(script.parent, text)
+
+
+async def test_a_probe_whose_program_has_changed_is_not_run_and_says_the_line(script: Path) -> None:
+    """Brought back by asking once, when the config is loaded."""
+    one = replace(device("a"), policy=_pinned(script))
+    run = CommandRun(argv=(str(script),))
+
+    assert (await execprobe.probe(run, one, resource=R, root=Root(script), timeout_seconds=5)).ok
+    marker = script.with_name("ran")
+    script.write_text(f"#!/bin/sh\ntouch {marker}\n")
+    after = await execprobe.probe(run, one, resource=R, root=Root(script), timeout_seconds=5)
+    assert not after.ok
+    assert f"{script} has the SHA-256 " in after.reason
+    assert f"(policy {script.parent}/p.yaml:3 says " in after.reason
+    assert not marker.exists()
+
+
+async def test_a_hook_that_is_not_allowed_is_not_run_and_says_why(script: Path) -> None:
+    ran = []
+
+    async def run(
+        argv: Sequence[str], env: Mapping[str, str], *, timeout_seconds: float
+    ) -> Outcome:
+        ran.append(argv)
+        return Outcome(ok=True)
+
+    policy = policy_of(script.parent, "")
+    one = replace(device_with_hook("a", str(script)), policy=policy)
+    with pytest.raises(UnusableDeviceError) as raised:
+        await HookRunner(run=run).allocate(R, [one])
+    assert "its allocate hook" in str(raised.value)
+    assert "p.yaml:1 has no 'commands', which allows none" in str(raised.value)
+    assert ran == []
+    await HookRunner(run=run).allocate(R, [replace(one, policy=_pinned(script))])
+    assert ran == [(str(script),)]
+
+
+async def test_a_program_that_cannot_be_read_or_takes_too_long_is_not_run(script: Path) -> None:
+    policy = _pinned(script)
+
+    release = threading.Event()
+
+    class Slow(Digests):
+        def sha256(self, path: str) -> str:
+            release.wait(10)
+            return super().sha256(path)
+
+    late = await why_not_permitted(policy, str(script), timeout_seconds=0.01, digests=Slow())
+    release.set()
+    assert "takes longer than 0.01 s" in late
+    script.unlink()
+    gone = await why_not_permitted(policy, str(script), timeout_seconds=5)
+    assert "cannot be read: No such file or directory" in gone
+
+
+async def test_without_a_policy_or_a_digest_nothing_is_read(script: Path) -> None:
+    script.unlink()
+    unpinned = policy_of(script.parent, f"commands: [{{path: {script}}}]\n")
+    for policy in (None, unpinned):
+        assert await why_not_permitted(policy, str(script), timeout_seconds=1) == ""
+
+
+async def test_a_file_that_leads_elsewhere_is_not_read(tmp_path: Path) -> None:
+    for folder in ("dev", "run", "etc"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "etc/shadow").write_text("secret")
+    (tmp_path / "run/state").write_text("up")
+    check = FileRead(path="/run/state", equals="up", policy=policy_of(tmp_path, "files: [/run]\n"))
+    assert fileprobe.look(check, Root(tmp_path)) == ""
+    (tmp_path / "run/state").unlink()
+    (tmp_path / "run/state").symlink_to("../etc/shadow")
+    said = fileprobe.look(check, Root(tmp_path))
+    assert "/etc/shadow is not among the files that are allowed (policy" in said
+    assert "secret" not in said

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.host.digests import Digests
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _sha256(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
+
+
+def test_a_file_that_changes_gets_another_digest(tmp_path: Path) -> None:
+    """Even with the size and the time of modification that it had."""
+    path, digests = tmp_path / "x", Digests()
+    path.write_bytes(b"one")
+    times = path.stat()
+    assert digests.sha256(str(path)) == _sha256(b"one")
+    path.write_bytes(b"two")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert digests.sha256(str(path)) == _sha256(b"two")
+    path.unlink()
+    path.write_bytes(b"six")
+    assert digests.sha256(str(path)) == _sha256(b"six")
+
+
+def test_a_file_that_stays_is_read_once(tmp_path: Path) -> None:
+    path, digests = tmp_path / "x", Digests(lambda: time.time_ns() + 10**10)
+    path.write_bytes(b"one")
+    assert digests.sha256(str(path)) == _sha256(b"one")
+    digests._known[str(path)] = (digests._known[str(path)][0], "remembered")
+    assert digests.sha256(str(path)) == "remembered"
+
+
+def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
+    """Its times would be the same after another write: brought back by ``_TICK_NS`` of 0."""
+    path = tmp_path / "x"
+    path.write_bytes(b"one")
+    written = path.stat().st_ctime_ns
+    for later, kept in ((10**8, False), (2 * 10**9, True), (-(10**12), False)):
+        digests = Digests(lambda later=later: written + later)  # type: ignore[misc]
+        digests.sha256(str(path))
+        assert bool(digests._known) is kept
+
+
+def test_links_are_followed_and_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"one")
+    (tmp_path / "link").symlink_to("x")
+    os.mkfifo(tmp_path / "pipe")
+    assert Digests().sha256(str(tmp_path / "link")) == _sha256(b"one")
+    for name in ("pipe", "missing", "."):
+        with pytest.raises(OSError, match=r"it is no file|No such file"):
+            Digests().sha256(str(tmp_path / name))

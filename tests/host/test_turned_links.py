@@ -1,0 +1,84 @@
+"""Links that somebody without rights could let lead elsewhere hand nothing out."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.host.devicefiles import Looker, is_same
+from tests.world import Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    host = Host(tmp_path)
+    host.plug("ttyUSB0")
+    (tmp_path / "opt").mkdir()
+    return host
+
+
+def _trouble(host: Host, path: str) -> str:
+    file = Looker(host.root).examine(path)
+    assert file is not None
+    return file.trouble
+
+
+@pytest.mark.parametrize("way", ["dev/mine", "opt/mine"])
+@pytest.mark.parametrize(
+    ("mode", "folders_owner", "links_owner", "expected"),
+    [
+        pytest.param(0o755, 0, 0, "", id="root-alone"),
+        pytest.param(0o775, 0, 0, "", id="a-group-of-the-administrator"),
+        pytest.param(0o755, 0, NOBODY, "", id="the-folder-decides"),
+        pytest.param(0o777, 0, 0, "lies in a folder that anybody can write to", id="open"),
+        pytest.param(0o1777, 0, 0, "", id="sticky"),
+        pytest.param(0o1777, 0, NOBODY, "can be turned by a user", id="sticky-not-roots"),
+        pytest.param(0o1777, NOBODY, 0, "can be turned by a user", id="sticky-of-a-user"),
+        pytest.param(0o755, NOBODY, 0, "can be turned by a user", id="of-a-user"),
+    ],
+)
+def test_a_link_counts_by_who_can_turn_it(
+    host: Host, way: str, mode: int, folders_owner: int, links_owner: int, expected: str
+) -> None:
+    """D13: /dev may be one filesystem with a /dev/shm in it, as in some clusters.
+
+    Brought back by ``_turnable_trouble`` returning "". For nodes as for folders.
+    """
+    if os.getuid():
+        pytest.skip("needs root to give files away")
+    folder = host.folder / way
+    folder.mkdir()
+    link = folder / "link"
+    link.symlink_to("../../dev/ttyUSB0" if way.startswith("dev") else "../../opt")
+    os.chown(link, links_owner, 0, follow_symlinks=False)
+    os.chown(folder, folders_owner, 0)
+    folder.chmod(mode)
+    trouble = _trouble(host, f"/{way}/link")
+    assert expected in trouble if expected else trouble == ""
+
+
+def test_a_link_on_the_way_counts_as_well(host: Host) -> None:
+    shm = host.folder / "dev/shm"
+    shm.mkdir()
+    shm.chmod(0o777)
+    (shm / "folder").symlink_to("..")
+    assert "anybody can write to" in _trouble(host, "/dev/shm/folder/ttyUSB0")
+    assert _trouble(host, "/dev/ttyUSB0") == ""
+
+
+def test_a_link_whose_folder_was_opened_since_is_refused_at_an_allocation(host: Host) -> None:
+    folder = host.folder / "dev/serial"
+    folder.mkdir()
+    (folder / "one").symlink_to("../ttyUSB0")
+    file = Looker(host.root).examine("/dev/serial/one")
+    assert file is not None
+    assert is_same(host.root, file.path, file.identity) is True
+    folder.chmod(0o777)
+    assert is_same(host.root, file.path, file.identity) is False

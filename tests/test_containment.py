@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericdp import glob
+from genericdp.containment import covers, is_within, lies_within, segments_of
+
+PIECES = ["a", "b", "-", "*", "?", "[ab]", "[!a]", "[a-b]", "[]a]", "[!-b]", "[", "[*]", "[?]"]
+TEXTS = ["".join(one) for n in range(5) for one in itertools.product("ab-z]", repeat=n)]
+TEXTS += ["[", "a[", "[b", "*", "a*", "?", "?b", "\n", "ü"]
+PATTERNS = st.lists(st.sampled_from(PIECES), max_size=4).map("".join)
+
+
+@given(PATTERNS, PATTERNS)
+def test_what_is_covered_is_matched_by_both(wide: str, narrow: str) -> None:
+    """Never allows what is outside: brought back by a ``*`` of ``narrow`` that is never nothing."""
+    if covers(wide, narrow):
+        outside = [
+            text for text in TEXTS if glob.matches(narrow, text) and not glob.matches(wide, text)
+        ]
+        assert outside == []
+
+
+@given(st.lists(st.sampled_from(PIECES[:10]), max_size=3).map("".join), PATTERNS)
+def test_what_is_not_covered_has_a_text_that_is_outside(narrow: str, wide: str) -> None:
+    """The comparison is exact for patterns of everyday size."""
+    if not covers(wide, narrow):
+        longer = ("".join(one) for one in itertools.product("ab-z", repeat=6))
+        assert any(
+            glob.matches(narrow, text) and not glob.matches(wide, text)
+            for text in itertools.chain(TEXTS, ["[]", "[a]", "a[]", "*?", "[*"], longer)
+        )
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "expected"),
+    [
+        ("*", "anything*", True),
+        ("ttyUSB*", "ttyUSB[0-9]", True),
+        ("ttyUSB[0-9]", "ttyUSB*", False),
+        ("[a-z]*", "[c-e]?", True),
+        ("[abz]", "[a-z]", False),
+        ("[!a]", "[b-z]", True),
+        ("[!m]", "[b-z]", False),
+        ("*a*", "*b*a", True),
+        ("*ab*", "*a*b*", False),
+        ("?*", "*", False),
+        ("*", "", True),
+        ("a", "[a]", True),
+        ("[[]x", "[[]x", True),
+    ],
+)
+def test_globs_are_compared(wide: str, narrow: str, expected: bool) -> None:
+    """What lies between the characters written counts: the offsets of ``_representatives``."""
+    assert covers(wide, narrow) is expected
+
+
+def test_patterns_that_are_hard_to_compare_count_as_not_covered() -> None:
+    narrow = "*" + "a" + "?" * 30
+    wide = "*" + "[ab]" + "?" * 29 + "a*"
+    assert not covers(wide, narrow)
+
+
+@pytest.mark.parametrize(
+    ("path", "bound", "expected"),
+    [
+        ("/dev/ttyUSB0", "/dev", True),
+        ("/dev", "/dev", True),
+        ("/devious", "/dev", False),
+        ("/dev/dri/card0", "/dev/dri*", True),
+        ("/dev/a/b", "/dev/*/b", True),
+        ("/dev/b", "/dev/*/b", False),
+        ("/dev/../etc", "/dev", False),
+        ("/opt/x/.", "/opt/x/*", False),
+        ("/opt//x/", "/opt/x", True),
+        ("/anything", "/", True),
+    ],
+)
+def test_a_path_lies_below_what_is_allowed_or_not(path: str, bound: str, expected: bool) -> None:
+    assert is_within(path, segments_of(bound)) is expected
+
+
+def test_a_pattern_lies_below_if_each_part_does() -> None:
+    assert lies_within(("dev", "tty[0-3]", "x"), ("dev", "tty*"))
+    assert not lies_within(("dev",), ("dev", "tty*"))
+    assert not lies_within(("dev", "*"), ("dev", "tty*"))
