@@ -71,6 +71,7 @@ class Chapter:
                 await world.toggle(node)
         mark = await world.start_daemon()
         await self._settle(mark, self._limit(None), lambda: True)
+        self._record.settle(time.monotonic())
         async with asyncio.TaskGroup() as tasks:
             calling = tasks.create_task(self._allocating.run(), name="allocations")
             done = 0
