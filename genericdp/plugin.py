@@ -94,6 +94,8 @@ class Plugin:
         """Attempts in a row that came to no stream."""
         self._contest = Contest()
         self._suspicion = ""
+        self._told = ""
+        """Why the last attempt has come to nothing; empty: it has not."""
 
     async def run(self) -> None:
         """Serve and register for ever."""
@@ -145,6 +147,7 @@ class Plugin:
                 await self._register(name, kubelet)
             await self._stream_opened(streams, kubelet)
             log.info("registered")
+            self._told = ""
             self._failures = 0
             self.active.value = True
             begun = self._now()
@@ -240,6 +243,9 @@ class Plugin:
             log.info("%s: registering again", reason)
             return
         level = logging.ERROR if permanent else logging.WARNING
+        if reason == self._told:  # again and again, perhaps for hours
+            level = logging.DEBUG
+        self._told = reason
         log.log(level, "%s: registering again in %.1f s", reason, seconds)
         accompanied = bool(self._peers())
         await until(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -11,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.pods import Container, Pod
+from tests.health.cgroups import cgroup
 from tests.test_daemon import GOOD, Place
 
 if TYPE_CHECKING:
@@ -25,6 +29,9 @@ def can_be_run(*command: str) -> bool:
     if not shutil.which(command[0]):
         return False
     return subprocess.run([*command, "true"], check=False, capture_output=True).returncode == 0
+
+
+CAN_MOUNT = can_be_run(*MOUNT_NAMESPACE, "mount -t tmpfs tmpfs /mnt") and os.geteuid() == 0
 
 
 @pytest.fixture
@@ -57,6 +64,11 @@ async def test_without_inotify_everything_is_polled_and_that_is_said_once(
     assert f"({why}): polling instead; raise fs.inotify.max_user_instances" in said[0]
 
 
+RUNNING = """
+    health: [{exec: {command: [/bin/true]}, periodSeconds: 1, failureThreshold: 9}]
+    hooks: {allocate: {exec: {command: [/bin/true]}}}
+"""
+
 FULL = """
 mount -t tmpfs -o {options} tmpfs "$1"
 shift
@@ -64,10 +76,7 @@ exec "$0" "$@"
 """
 
 
-@pytest.mark.skipif(
-    not can_be_run(*MOUNT_NAMESPACE, "mount -t tmpfs tmpfs /mnt") or os.geteuid() != 0,
-    reason="no filesystem can be mounted here",
-)
+@pytest.mark.skipif(not CAN_MOUNT, reason="no filesystem can be mounted here")
 async def test_a_full_disk_for_the_state_is_a_warning_and_no_more(place: Place) -> None:
     state = place.config.with_name("state")
     state.mkdir()
@@ -88,3 +97,81 @@ async def test_a_full_disk_for_the_state_is_a_warning_and_no_more(place: Place) 
         daemon.process.terminate()
         assert await daemon.ends() == 0
     assert not [one for one in left if one.startswith(".last-good")], "half written files"
+
+
+@pytest.mark.skipif(not CAN_MOUNT, reason="no filesystem can be mounted here")
+async def test_a_kubelets_folder_that_is_read_only_for_a_while_is_told_once(place: Place) -> None:
+    """It was no good at the start: exit code 2. Later everything goes on that can.
+
+    Comes back without the ``except`` in ``KubeletFolder.look``.
+    """
+    folder = str(place.kubelet_folder)
+    launch = (*MOUNT_NAMESPACE, 'mount --bind "$1" "$1"; shift; exec "$0" "$@"', sys.executable)
+    async with (
+        Kubelet(place.kubelet_folder) as kubelet,
+        place.daemon(launch=(*launch, folder)) as daemon,
+    ):
+
+        async def remount(how: str) -> None:
+            inside = ("nsenter", "-m", "-t", str(daemon.process.pid))
+            command = (*inside, "mount", "-o", f"remount,bind,{how}", folder)
+            done = await asyncio.create_subprocess_exec(*command)
+            assert await done.wait() == 0
+
+        await daemon.says("registered")
+        await remount("ro")
+        await daemon.says("the kubelet's folder cannot be used just now: no permission to make")
+        place.host.plug("ttyUSB1")  # what is there goes on
+        await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 2, 10)
+        await kubelet.restart()
+        line = await daemon.says("cannot make a socket in ")
+        assert "Read-only file system" in line
+        await remount("rw")
+        await daemon.says("the kubelet's folder can be used again")
+        await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 2, 20)
+        daemon.process.terminate()
+        assert await daemon.ends() == 0
+    assert sum("cannot be used just now" in line for line in daemon.lines) == 1
+    assert sum("cannot make a socket in" in line for line in daemon.lines) == 1
+
+
+@pytest.mark.skipif(not CAN_MOUNT, reason="no filesystem can be mounted here")
+async def test_a_full_kubelets_folder_is_tried_again(place: Place) -> None:
+    """ENOSPC: the filesystem has no inode left for a socket."""
+    folder = place.kubelet_folder
+    launch = (*MOUNT_NAMESPACE, FULL.format(options="nr_inodes=2"), sys.executable, str(folder))
+    async with place.daemon(launch=launch) as daemon:
+        await daemon.says("waiting for a kubelet")
+        with socket.socket(socket.AF_UNIX) as kubelet:
+            kubelet.bind(f"/proc/{daemon.process.pid}/root{folder}/kubelet.sock")
+            line = await daemon.says(f"cannot make a socket in {folder}: ")
+            assert "No space left on device: registering again in " in line
+        daemon.process.terminate()
+        assert await daemon.ends() == 0
+
+
+async def test_no_more_processes_and_threads_end_nothing(place: Place) -> None:
+    """The pod's limit is reached: probes fail, pods are refused, and a new kubelet is served.
+
+    gRPC would abort the daemon: comes back without ``_keep_grpc`` in ``kubelet.server``.
+    """
+    place.config.write_text(GOOD + RUNNING)
+    with cgroup(pids=1000) as (group,):
+        launch = ("sh", "-c", f'echo $$ > {group}; exec "$0" "$@"', sys.executable)
+        async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(launch=launch) as daemon:
+            await kubelet.wait_for(lambda: kubelet.allocatable(SERIAL) == 1, 20)
+            group.with_name("pids.max").write_text("1")
+            await kubelet.restart()
+            await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 1, 20)
+            container = Container(name="main", limits={SERIAL: 1})
+            refused = await kubelet.admit(Pod(uid="one", containers=(container,)))
+            assert "its allocate hook /bin/true cannot be started: Resource temp" in refused.message
+            assert "(a limit on processes is reached)" in refused.message
+            await daemon.says("is Unhealthy: exec /bin/true: cannot be started: Resource tempora")
+            group.with_name("pids.max").write_text("1000")
+            await kubelet.wait_for(lambda: kubelet.allocatable(SERIAL) == 1, 20)
+            admitted = await kubelet.admit(Pod(uid="two", containers=(container,)))
+            assert admitted.admitted, admitted.message
+            daemon.process.terminate()
+            assert await daemon.ends() == 0
+    assert not [line for line in daemon.lines if "Traceback" in line]

@@ -195,7 +195,7 @@ class _Screen:
     def _lines(self, picture: Picture, start: Start | None) -> Iterator[str]:
         if self._shown is not None:
             yield ""
-        yield f"{datetime.now().astimezone():%H:%M:%S}  the node shows:"
+        yield f"{datetime.now().astimezone():%H:%M:%S}  the node shows:"  # noqa: TID251
         listed = [
             name for name, one in picture.resources.items() if self._is_worth_a_line(name, one)
         ]

@@ -160,27 +160,24 @@ def within_limit(
     if total <= limit:
         return dict(offered), ()
     room = limit
-    kept: dict[str, Offered] = {}
-    refused: list[NotOffered] = []
+    kept: set[str] = set()
     for device_id in _incumbents_first(list(offered), previous):
-        device = offered[device_id].device
-        size = listed_bytes(device)
+        size = listed_bytes(offered[device_id].device)
         if size <= room:
             room -= size
-            kept[device_id] = offered[device_id]
-        else:
-            refused.append(
-                NotOffered(
-                    resource=resource,
-                    path=device.path,
-                    key=device.key,
-                    reason=f"list full: a kubelet takes {limit} bytes, all devices need {total}"
-                    " (use fewer replicas or shorter ids)",
-                )
-            )
-    return {device_id: kept[device_id] for device_id in offered if device_id in kept}, tuple(
-        refused
+            kept.add(device_id)
+    fitting = sum(offered[device_id].device.replicas for device_id in kept)
+    wanted = sum(one.device.replicas for one in offered.values())
+    reason = (
+        f"list full: {fitting} of {wanted} devices, shares counted, fit into the {limit} bytes that"
+        " a kubelet takes (use fewer replicas or shorter ids)"
     )
+    left_out = (one.device for device_id, one in offered.items() if device_id not in kept)
+    refused = tuple(
+        NotOffered(resource=resource, path=device.path, key=device.key, reason=reason)
+        for device in left_out
+    )
+    return {device_id: one for device_id, one in offered.items() if device_id in kept}, refused
 
 
 def _incumbents_first(ids: Sequence[str], previous: Mapping[str, Offered]) -> list[str]:

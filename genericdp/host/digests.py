@@ -25,7 +25,7 @@ class Digests:
     ``now`` gives the time of day in nanoseconds, as the times of files have it.
     """
 
-    def __init__(self, now: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, now: Callable[[], int] = time.time_ns) -> None:  # noqa: TID251
         self._now = now
         self._known: dict[str, tuple[_State, str]] = {}
         self._lock = threading.Lock()

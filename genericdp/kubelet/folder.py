@@ -41,6 +41,10 @@ class SocketIdentity:
     ctime_ns: int
 
 
+class _ForbiddenError(UsageError):
+    """We may not use the folder: as whoever we are, or on a mount that is read-only."""
+
+
 class KubeletFolder:
     """Watches one folder for all resources; ``socket`` is None while no kubelet is there."""
 
@@ -60,6 +64,7 @@ class KubeletFolder:
         self.peers: Observed[frozenset[Peer]] = Observed(frozenset())
         """The sockets of other instances of genericdp that run."""
         self._looked = False
+        self._trouble = ""
         self._poll_seconds = poll_seconds
         self._open_inotify = open_inotify
 
@@ -94,7 +99,14 @@ class KubeletFolder:
 
     def look(self) -> None:
         """Look once; raises as ``watch`` does."""
-        found = self._look()
+        try:
+            found = self._look()
+        except (_ForbiddenError, OSError) as error:
+            if not self._looked:  # at the start a person mends it; later a mount may recover
+                raise
+            self._tell_trouble(str(error))
+            return
+        self._tell_trouble("")
         if found is None and (self.socket.value is not None or not self._looked):
             # Here and not in each plugin: one line for all of them.
             log.info("waiting for a kubelet: %s", self._what_there_is())
@@ -107,7 +119,7 @@ class KubeletFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except PermissionError as error:
-            raise UsageError(f"no permission to look into {self.path}: run as root") from error
+            raise _ForbiddenError(f"no permission to look into {self.path}: run as root") from error
         if not stat.S_ISDIR(status.st_mode):
             raise UsageError(
                 f"{self.path} is not a folder (give the kubelet's device-plugins folder"
@@ -118,11 +130,19 @@ class KubeletFolder:
                 f"{self.path} was deleted below its mount and cannot come back: restarting helps"
             )
         if not os.access(self.path, os.W_OK | os.X_OK):
-            raise UsageError(
+            raise _ForbiddenError(
                 f"no permission to make sockets in {self.path}:"
                 " run as root, on a mount that is not read-only"
             )
         return self._socket_identity()
+
+    def _tell_trouble(self, trouble: str) -> None:
+        """Log once that the folder cannot be used, and that it can be again."""
+        if trouble and not self._trouble:
+            log.error("the kubelet's folder cannot be used just now: %s", trouble)
+        elif self._trouble and not trouble:
+            log.info("the kubelet's folder can be used again")
+        self._trouble = trouble
 
     def _what_there_is(self) -> str:
         """Say what stands where the socket should be."""

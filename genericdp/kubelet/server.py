@@ -75,7 +75,7 @@ async def listening(path: Path, answers: Answers) -> AsyncIterator[Observed[Stre
     try:
         server.add_insecure_port(f"unix:{path}")
     except RuntimeError as error:
-        raise KubeletError(f"cannot make the socket {path}: {_why(path)}") from error
+        raise KubeletError(f"cannot make a socket in {path.parent}: {_why(path)}") from error
     finally:
         os.umask(mask)
     try:

@@ -78,7 +78,7 @@ def _is_leftover(path: Path) -> bool:
         status = path.lstat()
     except OSError:
         return False
-    old = time.time() - status.st_ctime > _LEFTOVER_AFTER_SECONDS
+    old = time.time() - status.st_ctime > _LEFTOVER_AFTER_SECONDS  # noqa: TID251
     return old and stat.S_ISSOCK(status.st_mode) and refuses(path)
 
 

@@ -69,7 +69,7 @@ def _sync(folder: Path) -> None:
 def _remove_leftovers(folder: Path) -> None:
     for path in folder.glob(f"{_TEMPORARY}*"):
         with suppress(OSError):
-            if time.time() - path.lstat().st_mtime > _LEFT_SECONDS:
+            if time.time() - path.lstat().st_mtime > _LEFT_SECONDS:  # noqa: TID251
                 path.unlink()
 
 

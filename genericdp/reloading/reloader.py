@@ -67,7 +67,7 @@ class Reloader:
         pace: Pace | None = None,
         load: Load = load_in_child,
         open_inotify: Callable[[], INotify] = open_inotify,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.time,  # noqa: TID251
     ) -> None:
         self.state = Observed(ConfigState())
         self._origin = origin

@@ -81,7 +81,7 @@ def roll(bench: Bench) -> float:
 
 def appeared() -> float:
     """Give when the kubelet's socket came, on the monotonic clock."""
-    return time.monotonic() - (time.time() - (DEVICE_PLUGINS / "kubelet.sock").stat().st_ctime)
+    return time.monotonic() - (time.time() - (DEVICE_PLUGINS / "kubelet.sock").stat().st_ctime)  # noqa: TID251
 
 
 EVENTS: dict[str, Callable[[Bench], float]] = {

@@ -32,7 +32,7 @@ def test_a_file_that_changes_gets_another_digest(tmp_path: Path) -> None:
 
 
 def test_a_file_that_stays_is_read_once(tmp_path: Path) -> None:
-    path, digests = tmp_path / "x", Digests(lambda: time.time_ns() + 10**10)
+    path, digests = tmp_path / "x", Digests(lambda: time.time_ns() + 10**10)  # noqa: TID251
     path.write_bytes(b"one")
     assert digests.sha256(str(path)) == _sha256(b"one")
     digests._known[str(path)] = (digests._known[str(path)][0], "remembered")

@@ -43,7 +43,7 @@ def bound(path: Path, *, listening: bool) -> socket.socket:
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    real = time.time
+    real = time.time  # noqa: TID251
 
     def shift(seconds: float) -> None:
         monkeypatch.setattr(time, "time", lambda: real() + seconds)

@@ -121,7 +121,7 @@ async def test_what_a_crash_left_is_removed(loaded: Loaded, tmp_path: Path) -> N
     old, fresh = tmp_path / ".last-good-old", tmp_path / ".last-good-of-another-daemon"
     old.touch()
     fresh.touch()
-    os.utime(old, (time.time() - 3600,) * 2)
+    os.utime(old, (time.time() - 3600,) * 2)  # noqa: TID251
     store(tmp_path, loaded)
     assert {path.name for path in tmp_path.glob(".last*")} == {fresh.name}
 
