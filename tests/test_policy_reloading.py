@@ -98,7 +98,7 @@ async def test_another_policy_leaves_what_it_allows_healthy_and_takes_back_the_r
 ) -> None:
     """No list goes out for the first, and no probe begins anew.
 
-    Brought back by ``asks_the_same`` comparing the devices.
+    Brought back by ``return one == other`` in ``watched.is_same_device``.
     """
     world.host.plug("ttyUSB0")
     check = Command(argv=(parse("/bin/true"),))
