@@ -12,8 +12,9 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from genericdp import children
+from genericdp import children, descriptors
 from genericdp.errors import ungrouped
+from genericdp.observed import Observed
 from genericdp.reloading.reading import Origin, read, see
 from genericdp.signals import Inbox
 
@@ -59,6 +60,7 @@ def run(settings: Settings) -> None:
     def work(reload: asyncio.Event) -> Coroutine[None, None, None]:
         return serve(settings, reload=reload)
 
+    descriptors.raise_limit()
     asyncio.run(until_signalled(work, Inbox(), insisted=_leave_at_once))
 
 
@@ -160,6 +162,7 @@ async def _serve(
         await asyncio.sleep(0)
         supervisor = _make_supervisor(settings)
         watched(supervisor)
+        tasks.create_task(descriptors.watch(Observed(None)), name="descriptors")
         tasks.create_task(supervisor.run(), name="supervisor")
         reloader = _make_reloader(settings, origin, supervisor, reload)
         tasks.create_task(reloader.run(first), name="config")

@@ -42,6 +42,34 @@ def open_inotify() -> INotify:
 
 
 _REMEDY = "; raise fs.inotify.max_user_instances and max_user_watches"
+_polling: dict[object, int | None] = {}
+"""Those that have to be polled, and the errors because of which."""
+
+
+def tell_polling(who: object, what: str, error: OSError) -> None:
+    """Log that something is polled, a warning once for all that lack the same."""
+    if who in _polling:
+        return
+    level = logging.DEBUG if error.errno in _polling.values() else logging.WARNING
+    _polling[who] = error.errno
+    log.log(
+        level,
+        "%s: inotify cannot be used (%s): polling instead%s",
+        what,
+        error.strerror,
+        _REMEDY if error.errno in {errno.EMFILE, errno.ENOSPC} else "",
+    )
+
+
+def tell_watching(who: object) -> None:
+    """Log that nothing is polled any longer."""
+    if _polling.pop(who, None) is not None and not _polling:
+        log.info("inotify can be used again: nothing is polled any longer")
+
+
+def tell_closed(who: object) -> None:
+    """Forget about somebody who needs nothing any longer."""
+    _polling.pop(who, None)
 
 
 class FolderWatch:
@@ -51,7 +79,7 @@ class FolderWatch:
     an entry also changes when a file has been written and is closed.
 
     Where inotify cannot be had, or cannot watch all that was asked for, ``complete`` is False and
-    the owner has to poll; the log says so once.
+    the owner has to poll; the log says so once. It tries again whenever folders are set.
     """
 
     def __init__(
@@ -71,11 +99,15 @@ class FolderWatch:
         self._folders: dict[int, list[str]] = {}
         """The other way round: several may be one."""
         self._told = False
-        self._said = False
+        self._open_inotify = open_inotify
         self._inotify: INotify | None = None
+        self._closed = False
         self.complete = True
+        self._open()
+
+    def _open(self) -> None:
         try:
-            self._inotify = open_inotify()
+            self._inotify = self._open_inotify()
         except OSError as error:
             self._poll_instead(error)
             return
@@ -86,18 +118,11 @@ class FolderWatch:
 
         If so, the owner has to look once more: something may have come before the watch did.
         """
+        if self._inotify is None and not self._closed:
+            self._open()
         if self._inotify is None:
             return False
-        self.complete = True
-        watched: dict[str, int] = {}
-        for folder in folders:
-            # Added again each time: a folder that was replaced gets another descriptor that way.
-            try:
-                watched[folder] = self._inotify.add_watch(folder, self._mask)
-            except (FileNotFoundError, NotADirectoryError):
-                continue  # gone meanwhile: the watch of the folder above tells when it returns
-            except OSError as error:
-                self._poll_instead(error)
+        watched = self._added(self._inotify, folders)
         fresh = any(self._watched.get(folder) != wd for folder, wd in watched.items())
         for wd in set(self._watched.values()) - set(watched.values()):
             with suppress(OSError):  # the kernel has removed it along with its folder
@@ -106,10 +131,27 @@ class FolderWatch:
         self._folders = {}
         for folder, wd in watched.items():
             self._folders.setdefault(wd, []).append(folder)
+        if self.complete:
+            tell_watching(self)
         return fresh
+
+    def _added(self, inotify: INotify, folders: Collection[str]) -> dict[str, int]:
+        self.complete = True
+        watched: dict[str, int] = {}
+        for folder in folders:
+            # Added again each time: a folder that was replaced gets another descriptor that way.
+            try:
+                watched[folder] = inotify.add_watch(folder, self._mask)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # gone meanwhile: the watch of the folder above tells when it returns
+            except OSError as error:
+                self._poll_instead(error)
+        return watched
 
     def close(self) -> None:
         """Stop watching."""
+        self._closed = True
+        tell_closed(self)
         if self._inotify is not None:
             asyncio.get_running_loop().remove_reader(self._inotify.fileno())
             self._inotify.close()
@@ -143,11 +185,4 @@ class FolderWatch:
 
     def _poll_instead(self, error: OSError) -> None:
         self.complete = False
-        if not self._said:
-            self._said = True
-            log.warning(
-                "%s: inotify cannot be used (%s): polling instead%s",
-                self._what,
-                error.strerror,
-                _REMEDY if error.errno in {errno.EMFILE, errno.ENOSPC} else "",
-            )
+        tell_polling(self, self._what, error)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.inotify import FolderWatch
+from genericdp.inotify import FolderWatch, open_inotify
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -262,3 +262,30 @@ async def test_the_path_of_each_entry_is_told_before_the_change(tmp_path: Path) 
         assert None in told
     finally:
         watch.close()
+
+
+async def test_what_all_lack_is_said_once_and_when_it_is_there_again_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each tries again by itself: comes back without ``_open`` in ``set_folders``."""
+    caplog.set_level("INFO")
+    left = [3]  # attempts that fail
+
+    def scarce() -> INotify:
+        left[0] -= 1
+        return _too_many() if left[0] >= 0 else open_inotify()
+
+    changed = asyncio.Event()
+    watches = [FolderWatch(changed.set, what=f"folder {i}", open_inotify=scarce) for i in range(2)]
+    assert [one.set_folders([str(tmp_path)]) for one in watches] == [False, True]
+    assert [one.complete for one in watches] == [False, True]
+    assert watches[0].set_folders([str(tmp_path)]) is True
+    (tmp_path / "file").touch()
+    async with asyncio.timeout(5):
+        await changed.wait()
+    for one in watches:
+        one.close()
+    assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [
+        "folder 0: inotify cannot be used",
+        "inotify can be used again: nothing is polled any longer",
+    ]

@@ -5,26 +5,52 @@ from __future__ import annotations
 import resource
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from genericdp.config.check import resources_of
 from genericdp.config.load import places_of, read_all
+from genericdp.config.room import memory_left
 from genericdp.config.wire import encode
 
-MAX_MEMORY = 1024 * 1024 * 1024
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MIB = 1024 * 1024
+MAX_MEMORY = 256 * MIB
+"""Four times what the largest file takes."""
+MIN_MEMORY = 32 * MIB
+"""Twice what any config takes."""
+SPARED_MEMORY = 8 * MIB
+"""What the others in our cgroup may take meanwhile: where it is used up, all may be killed."""
+MAX_ADDRESSES = 1024 * MIB
 MAX_CPU_SECONDS = 30
+MAX_FILES = 1024
 
 
 def main() -> None:
     """Read and check; what a hostile config can cost is bounded, also if the daemon is gone."""
-    _limit(resource.RLIMIT_AS, MAX_MEMORY)
+    left = memory_left()
+    most = MAX_MEMORY if left is None else min(MAX_MEMORY, left - SPARED_MEMORY)
+    most = max(MIN_MEMORY, most)
+    _limit(resource.RLIMIT_DATA, most)
+    _limit(resource.RLIMIT_AS, MAX_ADDRESSES)
+    _limit(resource.RLIMIT_NOFILE, MAX_FILES)
     _limit(resource.RLIMIT_CPU, MAX_CPU_SECONDS)
     _limit(resource.RLIMIT_CORE, 0)
-    given, policy = [Path(path) for path in sys.argv[1:]], None
-    if sys.argv[1:2] == ["--policy"]:
+    try:
+        answer = _answer(sys.argv[1:])
+    except MemoryError:
+        sys.exit(f"it takes more than the {most // MIB} MiB of memory that it may have")
+    sys.stdout.buffer.write(answer)
+
+
+def _answer(arguments: Sequence[str]) -> bytes:
+    given, policy = [Path(path) for path in arguments], None
+    if arguments[:1] == ["--policy"]:
         policy, given = given[1], given[2:]
     loaded, documents = read_all(given, policy=policy)
     listed = [] if loaded.problems else [(resources_of(one), places_of(one)) for one in documents]
-    sys.stdout.buffer.write(encode(loaded, listed))
+    return encode(loaded, listed)
 
 
 def _limit(what: int, most: int) -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import Sequence
 
-MAX_OUTPUT = 64 * 1024 * 1024
+MAX_OUTPUT = 16 * 1024 * 1024
+"""The daemon keeps it and makes values of it: several times what can be read in time."""
 _MAX_COMPLAINT = 64 * 1024
 _CHUNK = 256 * 1024
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from inotify_simple import flags
 
 from genericdp.host import udevdb
-from genericdp.inotify import open_inotify
+from genericdp.inotify import open_inotify, tell_closed, tell_polling, tell_watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +18,8 @@ if TYPE_CHECKING:
 
     from genericdp.host.root import Root
 
-log = logging.getLogger(__name__)
+AGAIN_AFTER_SECONDS = 30.0
+"""Where it could not be watched, it is tried again."""
 
 # That the folder itself is deleted is told always: as IGNORED.
 _SELF = flags.MOVE_SELF | flags.ONLYDIR
@@ -43,7 +43,7 @@ class UdevRecords:
     None means: look at everything. What is there already when it is made is not told. A folder
     that does not exist yet is waited for, since udevd may start later.
 
-    Where ``complete`` is False the owner has to poll; the log says so once.
+    Where ``complete`` is False the owner has to poll; the log says so once, and it tries again.
     """
 
     def __init__(
@@ -52,25 +52,45 @@ class UdevRecords:
         root: Root,
         *,
         open_inotify: Callable[[], INotify] = open_inotify,
+        again_after_seconds: float = AGAIN_AFTER_SECONDS,
     ) -> None:
         self._recorded = recorded
+        self._again_after_seconds = again_after_seconds
         parts = udevdb.FOLDER.split("/")[1:]
         self._folders = [root.real("/" + "/".join(parts[:i])) for i in range(len(parts) + 1)]
         self._next = [*parts, ""]
         self._depth = 0
         self._watch: int | None = None
         self._inotify: INotify | None = None
+        self._open_inotify = open_inotify
+        self._retry: asyncio.TimerHandle | None = None
         self.complete = True
+        self._open()
+
+    def _open(self) -> None:
         try:
-            self._inotify = open_inotify()
+            self._inotify = self._open_inotify()
         except OSError as error:
             self._poll_instead(error)
             return
         self._follow(self._inotify)
         asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._drain)
 
+    def _try_again(self) -> None:
+        self._retry, self.complete = None, True
+        if self._inotify is None:
+            self._open()
+        else:
+            self._follow(self._inotify)
+        if self.complete:
+            tell_watching(self)
+            self._recorded(None)
+
     def close(self) -> None:
         """Stop watching."""
+        tell_closed(self)
+        if self._retry is not None:
+            self._retry.cancel()
         if self._inotify is not None:
             asyncio.get_running_loop().remove_reader(self._inotify.fileno())
             self._inotify.close()
@@ -125,11 +145,11 @@ class UdevRecords:
         return event.wd == self._watch and event.name in {"", self._next[self._depth]}
 
     def _poll_instead(self, error: OSError) -> None:
-        if self.complete:
-            self.complete = False
-            log.warning(
-                "%s: inotify cannot be used (%s): polling instead", udevdb.FOLDER, error.strerror
-            )
+        self.complete = False
+        tell_polling(self, udevdb.FOLDER, error)
+        if self._retry is None:
+            loop = asyncio.get_running_loop()
+            self._retry = loop.call_later(self._again_after_seconds, self._try_again)
 
 
 def _unwatch(inotify: INotify, watch: int | None, *, but: int | None) -> None:

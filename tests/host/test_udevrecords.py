@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from genericdp.host.root import Root
 from genericdp.host.udevrecords import UdevRecords, udevd_runs
+from genericdp.inotify import open_inotify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -231,8 +232,35 @@ async def test_no_inotify_is_said_once_and_leaves_polling_to_the_owner(
     assert not records.complete
     records.close()
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
-        (logging.WARNING, "/run/udev/data: inotify cannot be used (no more): polling instead")
+        (
+            logging.WARNING,
+            "/run/udev/data: inotify cannot be used (no more): polling instead;"
+            " raise fs.inotify.max_user_instances and max_user_watches",
+        )
     ]
+
+
+async def test_inotify_that_can_be_had_later_is_used_then(root: Path) -> None:
+    """Comes back without ``_try_again``: then each pass is a full look for ever."""
+    attempts: list[OSError | None] = [OSError(errno.EMFILE, "no more"), None]
+    told: list[str | None] = []
+    anything = asyncio.Event()
+
+    def scarce() -> INotify:
+        if error := attempts.pop(0):
+            raise error
+        return open_inotify()
+
+    def recorded(name: str | None) -> None:
+        told.append(name)
+        anything.set()
+
+    records = UdevRecords(recorded, Root(root), open_inotify=scarce, again_after_seconds=0.01)
+    assert not records.complete
+    async with asyncio.timeout(5):
+        await anything.wait()
+    assert (records.complete, told) == (True, [None])
+    records.close()
 
 
 @pytest.fixture

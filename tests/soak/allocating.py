@@ -61,12 +61,14 @@ class Allocating:
         self._random = random
         self._tally = tally
         self._lines: dict[str, _Line] = {}
+        self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
         """Call for ever; raises Violation."""
         due = time.monotonic()
         try:
             async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
                 while True:
                     tasks.create_task(self._call(*self._choice()))
                     # What was missed while a core was lacking is made up for, a little later.
@@ -75,6 +77,12 @@ class Allocating:
         finally:
             for line in self._lines.values():
                 await line.channel.close()
+
+    def also(self, node: str) -> None:
+        """Call for this one besides, now."""
+        if self._tasks is not None:
+            kind = node.rpartition("-")[0]
+            self._tasks.create_task(self._call(kind, node), name=f"allocation of {node}")
 
     async def settle(self) -> None:
         """Have exactly one connection to each plugin: descriptors are about to be counted."""

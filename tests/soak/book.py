@@ -8,7 +8,7 @@ import platform
 import random
 import sys
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from tests.soak import real
@@ -51,7 +51,6 @@ class Book:
         self._figures = Figures()
         self._load = Load()
         self._journal: list[str] = []
-        self._steps = 0
         self._title = ""
         self._world: World | None = None
         self._left_out: list[str] = []
@@ -166,17 +165,17 @@ class Book:
         return random.Random(f"{self._seed} {what}")
 
     def _note(self, step: str) -> None:
-        self._steps += 1
         self._journal.append(f"{time.monotonic() - self._begun:8.2f} s  {step}")
 
     async def _tell_progress(self) -> None:
         while True:
             await asyncio.sleep(_PROGRESS_SECONDS)
             world, memory = self._world, ""
-            if world is not None and world.daemons and world.daemon.process.returncode is None:
-                memory = f", {world.daemon.resident():.1f} MB"
+            if world is not None and world.daemons:
+                with suppress(OSError):  # it is being replaced
+                    memory = f", {world.daemon.resident():.1f} MB"
             self._say(
-                f"{self._title}: {self._steps} steps, {self._figures.tally.made} Allocates,"
+                f"{self._title}: {self._figures.steps} steps, {self._figures.tally.made} Allocates,"
                 f" lists true in {self._figures.worst:.2f} s at most{memory}"
             )
 
@@ -186,7 +185,7 @@ class Book:
     def report(self, seconds: float) -> str:
         """Give the seed and the table."""
         machine = (
-            f"soak: seed {self._seed}, {seconds:.0f} s, {self._steps} steps;"
+            f"soak: seed {self._seed}, {seconds:.0f} s, {self._figures.steps} steps;"
             f" {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f},"
             f" kernel {platform.release()}, python {platform.python_version()}"
         )

@@ -71,6 +71,7 @@ class Chapter:
                 await world.toggle(node)
         mark = await world.start_daemon()
         await self._settle(mark, self._limit(None), lambda: True)
+        self._record.settle(time.monotonic())
         async with asyncio.TaskGroup() as tasks:
             calling = tasks.create_task(self._allocating.run(), name="allocations")
             done = 0
@@ -100,6 +101,9 @@ class Chapter:
         anew = self._registers(step)
         record.touch(touched)
         mark = await world.act(step)
+        for node in set(step.nodes) - record.plugged:
+            # The daemon can hardly know yet that it has gone: Allocate has to look.
+            self._allocating.also(node)
         # The end of an old instance may take a new one's devices along for a moment (K10).
         hold = TRUE_WITHIN_SECONDS if step.do is Do.ROLL else 0.0
         taken = await self._settle(

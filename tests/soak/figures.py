@@ -48,6 +48,11 @@ class Figures:
         self.taken.setdefault(what.value, []).append(taken)
 
     @property
+    def steps(self) -> int:
+        """How many have been survived."""
+        return len(self._everything())
+
+    @property
     def worst(self) -> float:
         """The longest time to true lists, in seconds."""
         return max((one.seconds for one in self._everything()), default=0.0)

@@ -164,7 +164,6 @@ def growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
 
 
 def leftover(reference: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
-    """Give what there is more, or less, of than at the first rest."""
-    kinds = reference.keys() | now.keys()
-    found = {kind: now.get(kind, 0) - reference.get(kind, 0) for kind in sorted(kinds)}
-    return {kind: more for kind, more in found.items() if more}
+    """Give what there is more of than at the first rest."""
+    found = {kind: number - reference.get(kind, 0) for kind, number in sorted(now.items())}
+    return {kind: more for kind, more in found.items() if more > 0}

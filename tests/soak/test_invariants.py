@@ -142,4 +142,3 @@ def test_memory_that_grows_has_a_slope_and_noise_has_none() -> None:
 def test_a_leaked_descriptor_or_task_is_named() -> None:
     assert leftover({"socket": 4, "pipe": 2}, {"socket": 4, "pipe": 2}) == {}
     assert leftover({"socket": 4}, {"socket": 5, "pipe": 1}) == {"pipe": 1, "socket": 1}
-    assert leftover({"socket": 4}, {}) == {"socket": -4}

@@ -1,0 +1,90 @@
+"""Memory that is left: made-up cgroups, and a real one with a limit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from genericdp.config.room import memory_left
+from tests.health.cgroups import cgroup
+
+MIB = 1024 * 1024
+
+
+def made_up(folder: Path, own: str, *cgroups: tuple[str, dict[str, object]]) -> Path:
+    """A machine with cgroups; each file holds what is given."""
+    (folder / "proc/self").mkdir(parents=True)
+    (folder / "proc/self/cgroup").write_text(own)
+    for name, files in cgroups:
+        (folder / "sys/fs/cgroup" / name).mkdir(parents=True, exist_ok=True)
+        for file, content in files.items():
+            (folder / "sys/fs/cgroup" / name / file).write_text(f"{content}\n")
+    return folder
+
+
+def second(limit: object, used: int, cache: int = 0) -> dict[str, object]:
+    stat = f"anon 5\ninactive_file {cache}\nactive_file 1\n"
+    return {"memory.max": limit, "memory.current": used, "memory.stat": stat}
+
+
+def first(limit: int, used: int, cache: int = 0) -> dict[str, object]:
+    stat = f"inactive_file 77\ntotal_inactive_file {cache}\ntotal_active_file 1\n"
+    return {"memory.limit_in_bytes": limit, "memory.usage_in_bytes": used, "memory.stat": stat}
+
+
+@pytest.mark.parametrize(
+    ("own", "cgroups", "left"),
+    [
+        pytest.param("0::/\n", [("", second(100, 40))], 61, id="version 2, in a container"),
+        pytest.param("0::/a/b\n", [("a/b", second("max", 5)), ("a", second(50, 9, 2))], 44,
+                     id="the one above is limited"),
+        pytest.param("0::/a/b\n", [("a/b", second(20, 5)), ("a", second(50, 9))], 16,
+                     id="the nearest limit counts"),
+        pytest.param("4:cpu:/x\n3:memory:/kubepods/x\n0::/\n", [("memory", first(90, 30, 9))], 70,
+                     id="version 1, in a container that sees the path of the node"),
+        pytest.param("0::/\n", [], None, id="no files"),
+        pytest.param("0::/\n", [("", second("max", 5))], None, id="no limit"),
+        pytest.param("", [], None, id="no cgroup"),
+    ],
+)  # fmt: skip
+def test_what_is_left(
+    own: str, cgroups: list[tuple[str, dict[str, object]]], left: int | None, tmp_path: Path
+) -> None:
+    assert memory_left(made_up(tmp_path, own, *cgroups)) == left
+
+
+def test_a_greedy_config_does_not_use_up_the_memory_of_the_pod(tmp_path: Path) -> None:
+    """Else a kubelet from 1.28 on ends all processes of the container (``memory.oom.group``).
+
+    Comes back without the limit by ``memory_left`` in ``config.__main__``.
+    """
+    head = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
+    for number in range(3):
+        rest = f"match: [{{path: [{', '.join(['/dev/x'] * 9)}]}}]"
+        entries = (f"  - {{name: example.com/r{number}-{i}, {rest}}}\n" for i in range(7000))
+        (tmp_path / f"{number}.yaml").write_text(head + "".join(entries))
+    with cgroup(memory=64 * MIB) as groups:
+
+        def join() -> None:
+            for group in groups:
+                group.write_text(str(os.getpid()))
+
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "genericdp.config", tmp_path],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+            preexec_fn=join, capture_output=True, text=True, timeout=100,
+        )  # fmt: skip
+        events = [
+            group.with_name(name)
+            for group in groups
+            for name in ("memory.oom_control", "memory.events")
+        ]
+        killed = [line for one in events if one.exists() for line in one.read_text().splitlines()
+                  if line.startswith("oom_kill ")]  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    assert "MiB of memory that it may have" in done.stderr
+    assert killed == ["oom_kill 0"]

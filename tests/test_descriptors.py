@@ -1,0 +1,98 @@
+"""Descriptors that run short: real limits."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp import descriptors
+from genericdp.descriptors import Supply
+from genericdp.observed import Observed, until
+from genericdp.simulator.kubelet import Kubelet
+from tests.scarcity import spare_descriptors
+from tests.test_daemon import GOOD, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def few_allowed() -> Iterator[int]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard - 1, hard))
+    yield hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_as_many_are_allowed_as_there_may_be(few_allowed: int) -> None:
+    descriptors.raise_limit()
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (few_allowed, few_allowed)
+
+
+@pytest.mark.parametrize(
+    ("used", "most", "short"),
+    [(992, 1024, False), (993, 1024, True), (64, 64, True), (40, 64, False), (49, 64, True),
+     (2**20 - 40_000, 2**20, False), (2**20 - 30_000, 2**20, True)],
+)  # fmt: skip
+def test_it_is_short_when_few_are_left(used: int, most: int, short: bool) -> None:
+    assert Supply(used=used, most=most).is_short is short
+
+
+async def test_it_is_said_once_when_they_run_short_and_when_no_longer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    supply: Observed[Supply | None] = Observed(None)
+
+    async def seen(short: bool) -> None:
+        def as_wanted() -> bool:
+            return supply.value is not None and supply.value.is_short == short
+
+        assert await until(as_wanted, supply, timeout_seconds=10)
+
+    async with asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(descriptors.watch(supply, period_seconds=0.01))
+        await seen(False)
+        for spare in (0, 3):  # none is left even to count them
+            with spare_descriptors(spare):
+                await seen(True)
+                await asyncio.sleep(0.05)
+            await seen(False)
+        watching.cancel()
+    first, second, *_ = [record.getMessage() for record in caplog.records]
+    assert len(caplog.records) == 4
+    assert first.startswith("descriptors run short: ")
+    assert second.startswith("descriptors no longer run short: ")
+
+
+@pytest.mark.skipif(not shutil.which("prlimit"), reason="needs prlimit")
+async def test_more_resources_than_descriptors_are_words_and_no_end(short_folder: Path) -> None:
+    """Those that fit are served, the loop does not spin, and the end is as ever."""
+    place = Place(short_folder)
+    head, entry, rest = GOOD.partition("  - name: example.com/serial\n")
+    names = (entry.replace("serial", f"r{i}") + rest for i in range(40))
+    place.config.write_text(head + "".join(names))
+    launch = ("prlimit", "--nofile=32:64", sys.executable)
+    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(launch=launch) as daemon:
+        await kubelet.wait_for(lambda: len(kubelet.observed.registrations) > 3, 20)
+        await daemon.says("descriptors run short: ")
+        limits = Path(f"/proc/{daemon.process.pid}/limits").read_text()
+        assert limits.partition("Max open files")[2].split()[:2] == ["64", "64"]
+        begun = _cpu_seconds(daemon.process.pid)
+        await asyncio.sleep(2)
+        assert _cpu_seconds(daemon.process.pid) - begun < 1.5
+        daemon.process.terminate()
+        assert await daemon.ends() == 0
+    assert not [line for line in daemon.lines if "Traceback" in line]
+    assert list(place.kubelet_folder.glob("genericdp-*")) == []
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
