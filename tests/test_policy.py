@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.devices.device import Device
+    from genericdp.devices.inventory import Identity
     from genericdp.devices.offers import Offer
     from genericdp.policy import Policy
 
@@ -74,6 +76,12 @@ def _device(offer: Offer) -> Device:
     return one.device
 
 
+def _identity(host: Host) -> Identity:
+    file = Looker(host.root).examine("/dev/ttyUSB0")
+    assert file is not None
+    return file.identity
+
+
 def test_a_mount_that_leads_elsewhere_by_now_is_refused_at_an_allocation(
     tmp_path: Path, host: Host
 ) -> None:
@@ -88,6 +96,35 @@ def test_a_mount_that_leads_elsewhere_by_now_is_refused_at_an_allocation(
     assert said.startswith("device ttyUSB0: /etc is not among the mounts that are allowed (policy")
     (refused,) = _offer(host, policy, inject=Inject(mounts=(mount,))).not_offered
     assert "/etc is not among the mounts" in refused.reason
+
+
+def test_a_link_to_a_node_that_a_policy_forbids_by_now_is_refused_at_an_allocation(
+    tmp_path: Path, host: Host
+) -> None:
+    """It may lead to the same device and be there under a name that is not allowed."""
+    policy = policy_of(tmp_path, "devices: {paths: [/dev/ttyUSB*]}\n")
+    device = _device(_offer(host, policy))
+    assert why_unusable(host.root, [device]) == ""
+    node = host.folder / "dev/ttyUSB0"
+    node.rename(node.with_name("sda"))
+    node.symlink_to("sda")
+    assert why_unusable(host.root, [device]).startswith("device ttyUSB0: /dev/ttyUSB0 is another")
+    elsewhere = replace(device, nodes=(replace(device.nodes[0], identity=_identity(host)),))
+    said = why_unusable(host.root, [elsewhere])
+    assert said.startswith("device ttyUSB0: /dev/sda is not among the device nodes that are")
+
+
+def test_a_node_with_another_number_is_refused_at_an_allocation(tmp_path: Path, host: Host) -> None:
+    """D5: the same file, and so the same inode, by ``st_rdev`` alone another device.
+
+    Brought back by leaving ``device_number`` out of the comparison of Identity.
+    """
+    device = _device(_offer(host, policy_of(tmp_path, "devices: {}\n")))
+    before = _identity(host)
+    (host.folder / "sys/dev/char/188:0").unlink()
+    host.plug("ttyUSB0", minor=7)
+    assert replace(_identity(host), device_number=before.device_number) == before
+    assert "is another device than the one on offer" in why_unusable(host.root, [device])
 
 
 def test_a_value_is_not_read_through_a_link_that_leads_outside(tmp_path: Path, host: Host) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from genericdp.cli import main
 from tests.cli.asking import HEAD
+from tests.config.bounded import HEAD as POLICY
 from tests.world import Host
 
 if TYPE_CHECKING:
@@ -119,3 +120,18 @@ def test_it_wants_two_configs(asking: Asking, capsys: Output) -> None:
     for count in (1, 3):
         assert main(["validate", "--diff", *[str(asking.old)] * count]) == 2
         assert f"--diff takes two configs, OLD and NEW, not {count}" in capsys.readouterr().err
+
+
+def test_both_configs_are_held_against_the_policy(asking: Asking, capsys: Output) -> None:
+    """Brought back by ``execute`` loading one of them without."""
+    policy = asking.old.with_name("p.yaml")
+    policy.write_text(POLICY + "devices: {}\ncommands: [{path: /bin/true}]\n")
+    assert asking.ask(f"--policy={policy}") == 0
+    assert "policy" not in capsys.readouterr().out
+    policy.write_text(POLICY + "devices:\n  paths: [/dev/tty*, /dev/f*]\n")
+    assert asking.ask(f"--policy={policy}") == 2
+    out = capsys.readouterr().out
+    assert f"{asking.old}:4:" in out
+    assert f"'/dev/null' is not allowed (policy {policy}:3 says" in out
+    assert f"{asking.new}:5:" in out
+    assert f"the command '/bin/true' is not allowed (policy {policy}:1 has no 'commands'" in out

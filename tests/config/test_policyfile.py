@@ -91,6 +91,19 @@ def test_what_cannot_be_read_is_a_problem_and_no_policy(tmp_path: Path, kind: st
     assert len(loaded.problems) == 1
 
 
+@pytest.mark.parametrize("text", ["", "\n", "# nothing\n", "---\n"])
+def test_an_empty_policy_says_what_one_that_allows_nothing_has(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    (problem,) = load_policy(path).problems
+    first, second = HEAD.splitlines()
+    assert problem.hint == f"a policy that allows nothing has two lines: '{first}' and '{second}'"
+    path.write_text(HEAD)
+    policy = load_policy(path).policy
+    assert policy is not None
+    assert not policy.devices.given
+
+
 @pytest.mark.parametrize(
     ("mode", "who"), [(0o644, ""), (0o600, ""), (0o664, "its group"), (0o646, "anybody")]
 )

@@ -8,7 +8,7 @@ import platform
 import random
 import sys
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from tests.soak import real
@@ -171,8 +171,9 @@ class Book:
         while True:
             await asyncio.sleep(_PROGRESS_SECONDS)
             world, memory = self._world, ""
-            if world is not None and world.daemons and world.daemon.process.returncode is None:
-                memory = f", {world.daemon.resident():.1f} MB"
+            if world is not None and world.daemons:
+                with suppress(OSError):  # it is being replaced
+                    memory = f", {world.daemon.resident():.1f} MB"
             self._say(
                 f"{self._title}: {self._figures.steps} steps, {self._figures.tally.made} Allocates,"
                 f" lists true in {self._figures.worst:.2f} s at most{memory}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tests.soak.invariants import (
@@ -45,7 +46,8 @@ class Resting:
         while True:
             now = time.monotonic()
             if now >= self._warm_at:
-                self._samples.append((now, daemon.resident()))
+                with suppress(OSError):  # it is ending
+                    self._samples.append((now, daemon.resident()))
             await asyncio.sleep(_SAMPLE_SECONDS)
 
     async def look(self, daemon: Daemon) -> None:
