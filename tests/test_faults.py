@@ -168,6 +168,7 @@ async def test_no_more_processes_and_threads_end_nothing(place: Place) -> None:
             assert "its allocate hook /bin/true cannot be started: Resource temp" in refused.message
             assert "(a limit on processes is reached)" in refused.message
             await daemon.says("is Unhealthy: exec /bin/true: cannot be started: Resource tempora")
+            await kubelet.wait_for(lambda: kubelet.allocatable(SERIAL) == 0, 20)
             group.with_name("pids.max").write_text("1000")
             await kubelet.wait_for(lambda: kubelet.allocatable(SERIAL) == 1, 20)
             admitted = await kubelet.admit(Pod(uid="two", containers=(container,)))
