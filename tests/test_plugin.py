@@ -12,6 +12,7 @@ import pytest
 from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
+from tests.simulator.bare_plugin import BarePlugin
 from tests.world import FAST, World, resource, serial
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ async def test_a_long_resource_name_has_a_short_socket(world: World) -> None:
 async def test_the_end_of_an_old_instance_does_not_take_the_devices_along(world: World) -> None:
     """K10: a rolling update: the end of the old instance cuts off the new one, which comes back.
 
-    Brought back by leaving ``streams.value.ended`` out of ``Plugin._until_over``.
+    Its socket that goes tells of it, and the end of our stream (the next test).
     """
     world.host.plug("ttyUSB0")
     async with world.kubelet, AsyncExitStack() as old, AsyncExitStack() as new:
@@ -177,6 +178,29 @@ async def test_the_end_of_an_old_instance_does_not_take_the_devices_along(world:
         world.host.plug("ttyUSB1")
         await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
         await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1)
+
+
+async def test_the_end_of_another_plugin_does_not_take_the_devices_along(world: World) -> None:
+    """K10: up to 1.36 a kubelet drops us when an older plugin of the same resource ends.
+
+    Brought back by leaving ``streams.value.ended`` out of ``Plugin._until_over``: of what is not
+    genericdp no socket tells.
+    """
+    world.host.plug("ttyUSB0")
+    async with world.kubelet, AsyncExitStack() as new:
+        old = BarePlugin(world.kubelet.folder, resource=SERIAL)
+        await old.start()
+        new.push_async_callback(old.stop)
+        old.show("old")
+        await old.register()
+        await world.listed(SERIAL, "old")
+        newer = await new.enter_async_context(world.serving(serial()))
+        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] == 2)
+        await world.active(newer, SERIAL)
+        await world.listed(SERIAL, "ttyUSB0")
+        await old.stop()
+        world.host.plug("ttyUSB1")
+        await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
 
 
 async def test_many_resources_register_at_once_and_each_once(world: World) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 _LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "e2e", "dist", "build")
-_LIMIT_SECONDS = 180.0
+_LIMIT_SECONDS = 90.0
 _FAILED = 1
 """What pytest ends with if tests have failed; anything else than this and 0 is no answer."""
 

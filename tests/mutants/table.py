@@ -47,25 +47,38 @@ KUBELET = (
     _mutant(
         "K2",
         "plugin.py",
-        """        await until(
-            lambda: self._is_replaced(kubelet), self._kubelet.socket, timeout_seconds=seconds
-        )""",
-        "        await asyncio.sleep(seconds)",
+        "lambda: self._is_replaced(kubelet) or (accompanied and not self._peers()),",
+        "lambda: accompanied and not self._peers(),",
         "test_plugin.py::test_a_new_kubelet_gets_the_list_at_once",
+    ),
+    _mutant(
+        "K2",
+        "plugin.py",
+        "last, self._failures = kubelet, 0",
+        "last = kubelet",
+        "test_plugin_refused.py::"
+        "test_a_new_socket_is_tried_again_at_once_however_long_the_last_one_was_dead",
+    ),
+    _mutant(
+        "K3",
+        "plugin.py",
+        "            self._contest = Contest()  # that the last",
+        "            pass  # that the last",
+        "test_plugin_restarts.py::test_kubelets_that_came_and_went_make_no_later_wait_longer",
     ),
     *(
         _mutant(
             case,
             "plugin.py",
-            "lambda: streams.value.ended > 0 or self._is_replaced(kubelet),",
-            "lambda: self._is_replaced(kubelet),",
+            "            return streams.value.ended > 0 or self._is_replaced(kubelet)",
+            "            return self._is_replaced(kubelet)",
             test,
         )
         for case, test in (
             ("K3", "test_plugin.py::test_a_broken_stream_is_answered_by_a_new_socket"),
             (
                 "K10",
-                "test_plugin.py::test_the_end_of_an_old_instance_does_not_take_the_devices_along",
+                "test_plugin.py::test_the_end_of_another_plugin_does_not_take_the_devices_along",
             ),
         )
     ),
@@ -93,9 +106,9 @@ KUBELET = (
     _mutant(
         "K6",
         "plugin.py",
-        "            except (KubeletError, OSError) as error:",
-        "            except RegistrationError:\n                raise\n"
-        "            except (KubeletError, OSError) as error:",
+        "        except (KubeletError, OSError) as error:",
+        "        except RegistrationError:\n            raise\n"
+        "        except (KubeletError, OSError) as error:",
         "test_plugin.py::test_a_resource_that_is_refused_does_not_touch_the_others",
     ),
     _mutant(
@@ -122,7 +135,7 @@ KUBELET = (
     _mutant(
         "K8",
         "kubelet/sockets.py",
-        'f"{PREFIX}{digest}-',
+        'f"{PREFIX}{digest_of(resource)}-',
         'f"{PREFIX}{resource}-',
         "kubelet/test_sockets.py::test_names_are_short_and_never_repeat",
         "test_plugin.py::test_a_long_resource_name_has_a_short_socket",
@@ -130,7 +143,7 @@ KUBELET = (
     _mutant(
         "K9",
         "kubelet/sockets.py",
-        "return old and stat.S_ISSOCK(status.st_mode) and _refuses(path)",
+        "return old and stat.S_ISSOCK(status.st_mode) and refuses(path)",
         "return False",
         "kubelet/test_sockets.py::test_only_old_dead_sockets_of_ours_are_removed",
         "test_supervisor.py::test_sockets_of_crashed_runs_are_removed_at_the_start",
@@ -256,8 +269,8 @@ CONFIG = (
     _mutant(
         "C10",
         "reloading/reloader.py",
-        "    def _tell_refused(self) -> None:",
-        "    def _tell_refused(self) -> None:\n        raise SystemExit(1)",
+        "                    self._tell_refused(loaded)",
+        "                    raise SystemExit(1)",
         "reloading/test_refusing.py::test_a_bad_config_at_start_waits_for_the_first_good_one",
         "test_daemon.py::test_a_config_it_cannot_use_keeps_it_waiting_for_the_first_good_one",
     ),
