@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from contextlib import suppress
+from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING
 
 from bench.lines import Line
@@ -16,57 +19,77 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from bench.nodes import Nodes
-    from bench.sides import Bench, Globs
+    from bench.sides import Bench, Globs, Plugin
     from genericdp.simulator.kubelet import Kubelet
 
 _GOAL = 1000.0
 _PROBE = "exec: {command: [/bin/sleep, '0.1']}\n        periodSeconds: 5"
 _CASES = ((1, ""), (50, ""), (50, _PROBE))
+_OLDER = "older"
+_WHICH = (_OLDER, "newer")
 _NEVER = 0.0
+_FOLLOWED_SECONDS = 3.0
+_APART_SECONDS = 3.0
 
 
 async def measure(bench: Bench) -> AsyncIterator[Line]:
-    """Start the new one beside the old one, then end the old one, as a surge does."""
+    """Start one beside another, then end the older one, as a surge does, or the newer one."""
     rounds = 2 if bench.quick else 5
     with nodes(50, bench.scratch) as host:
-        for generation in Generation:
-            for count, probe in _CASES:
-                about = f"{count} resources{', a probe of 100 ms each' if probe else ''}"
-                bench.progress.say(f"a surge, kubelet {generation}, {about}, {rounds} times")
-                took = [
-                    await _surge(bench, generation, things(count), host, probe, number)
-                    for number in range(rounds)
-                ]
-                yield Line(
-                    what=f"a surge's old instance ends, no devices, kubelet {generation}, {about}",
-                    unit="ms",
-                    daemon=tuple(took),
-                    goal=_GOAL,
-                    worst=True,
-                )
+        for generation, (count, probe), which in product(Generation, _CASES, _WHICH):
+            about = f"{count} resources{', a probe of 100 ms each' if probe else ''}"
+            what = f"the {which} of two instances ends, kubelet {generation}, {about}"
+            bench.progress.say(f"{what}, {rounds} times")
+            took = [
+                await _end_one(bench, generation, things(count), host, probe, which, number)
+                for number in range(rounds)
+            ]
+            yield Line(
+                what=f"{what}: no devices", unit="ms", daemon=tuple(took), goal=_GOAL, worst=True
+            )
 
 
-async def _surge(
-    bench: Bench, generation: Generation, globs: Globs, host: Nodes, probe: str, number: int
+async def _end_one(
+    bench: Bench,
+    generation: Generation,
+    globs: Globs,
+    host: Nodes,
+    probe: str,
+    which: str,
+    number: int,
 ) -> float:
     """Give the longest time that a resource was without, in milliseconds."""
     how = signal.SIGKILL if number % 2 else signal.SIGTERM
     async with bench.kubelet(generation) as kubelet:
-        old = bench.registered(DAEMON, kubelet, globs, root=host.root, health=probe)
-        new = bench.registered(DAEMON, kubelet, globs, root=host.root, health=probe)
-        async with old as leaving, new:
-            await kubelet.wait_for(
-                lambda: all(kubelet.streams(name) == 2 for name in globs), LIST_SECONDS
-            )
-            await asyncio.sleep(1.0)
-            leaving.process.send_signal(how)
-            return await _longest_gap(kubelet, globs) * 1000
+        one = bench.registered(DAEMON, kubelet, globs, root=host.root, health=probe)
+        other = bench.registered(DAEMON, kubelet, globs, root=host.root, health=probe)
+        async with one as older:
+            # Of two that come at once either may be the later one, and both take care.
+            await asyncio.sleep(_APART_SECONDS)
+            async with other as newer:
+                return await _gap_at_the_end_of(
+                    older if which == _OLDER else newer, kubelet, globs, how
+                )
+
+
+async def _gap_at_the_end_of(
+    leaving: Plugin, kubelet: Kubelet, globs: Globs, how: signal.Signals
+) -> float:
+    both = partial(_have_streams, kubelet, globs, 2)
+    await kubelet.wait_for(both, LIST_SECONDS)
+    await asyncio.sleep(1.0)
+    leaving.process.send_signal(how)
+    return await _longest_gap(kubelet, globs) * 1000
+
+
+def _have_streams(kubelet: Kubelet, globs: Globs, count: int) -> bool:
+    return all(kubelet.streams(name) == count for name in globs)
 
 
 async def _longest_gap(kubelet: Kubelet, globs: Globs) -> float:
-    """Follow all resources until each has one stream and devices again; give seconds."""
+    """Follow all resources for some seconds, and until all have devices again; give seconds."""
     since: dict[str, float] = {}
-    longest = _NEVER
+    longest, begun = _NEVER, time.monotonic()
     async with asyncio.timeout(LIST_SECONDS):
         while True:
             now = time.monotonic()
@@ -75,6 +98,8 @@ async def _longest_gap(kubelet: Kubelet, globs: Globs) -> float:
                     since.setdefault(name, now)
                 elif name in since:
                     longest = max(longest, now - since.pop(name))
-            if not since and all(kubelet.streams(name) == 1 for name in globs):
+            if not since and now - begun > _FOLLOWED_SECONDS:
                 return longest
-            await kubelet.changed()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FOLLOWED_SECONDS):
+                    await kubelet.changed()

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_BURST_SECONDS = 0.1
+_BURST_SECONDS = 0.05
 """The kubelet's own files in the folder come and go with each list."""
-_POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.3
 """How often it is seen whether others still live: the end of a killed one is no event."""
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_MARGIN_NS = 10 * 10**9
+_MARGIN_NS = 2 * 10**9
 """Of two instances whose sockets are so close in age, either may have registered later."""
 
 
@@ -52,7 +52,7 @@ class Timing:
     permanent_retry: float = 60.0
     steady: float = 60.0
     """A registration that lasted so long starts the waits anew."""
-    farewell: float = 0.4
+    farewell: float = 0.3
     """An instance that registers again is back within this time; after it, it has gone."""
 
 

@@ -80,6 +80,8 @@ class _Batch:
     timeout_seconds: float
     running: dict[asyncio.Future[None], list[Look]] = field(default_factory=dict)
     """What each thread is at: the last of its looks."""
+    asked: dict[asyncio.Future[None], float] = field(default_factory=dict)
+    """When each thread was asked for: under a limit, one may begin late or never."""
 
     async def finish(self) -> None:
         self._add_thread()
@@ -98,14 +100,8 @@ class _Batch:
         if not self.pending or len(self.running) >= MOST_AT_ONCE:
             return
         taken: list[Look] = []
-        try:
-            self.running[start(partial(self._serve, taken))] = taken
-        except RuntimeError as error:  # too many threads or processes
-            if self.running:
-                return
-            while self.pending:
-                look = self.pending.popleft()
-                look.outcome = Outcome(ok=False, reason=f"{look.what} cannot be begun: {error}")
+        thread = start(partial(self._serve, taken))
+        self.running[thread], self.asked[thread] = taken, time.monotonic()
 
     def _serve(self, taken: list[Look]) -> None:
         while self.pending:
@@ -127,6 +123,11 @@ class _Batch:
     def _give_up_late_ones(self) -> None:
         now = time.monotonic()
         for thread, taken in list(self.running.items()):
+            if not taken and now - self.asked[thread] >= self.timeout_seconds:
+                thread.cancel()
+                del self.running[thread]
+                if not any(self.running.values()):
+                    self._give_up_the_rest()
             look = taken[0] if taken else None
             if look is None or look.began is None or look.ended:
                 continue
@@ -134,3 +135,9 @@ class _Batch:
                 look.give_up(seconds)
                 _hanging[look.what] = look
                 del self.running[thread]
+
+    def _give_up_the_rest(self) -> None:
+        while self.pending:
+            look = self.pending.popleft()
+            reason = f"{look.what} cannot be begun: no thread can be started"
+            look.outcome = Outcome(ok=False, reason=reason)

@@ -115,6 +115,13 @@ class KubeletFolder:
 
     def _look(self) -> SocketIdentity | None:
         try:
+            return self._identity()
+        except (UsageError, KubeletError):
+            # A folder that is deleted between two of its looks seems to lack permissions, or links.
+            return self._identity()
+
+    def _identity(self) -> SocketIdentity | None:
+        try:
             status = self.path.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None

@@ -129,6 +129,8 @@ async def test_a_batch_that_is_cancelled_begins_no_more_looks() -> None:
 async def test_where_no_thread_can_be_started_that_is_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Comes back, as a batch that never ends, without ``asked``: threads are waited for."""
+
     def refuse(_: threading.Thread) -> None:
         message = "can't start new thread"
         raise RuntimeError(message)
@@ -138,13 +140,15 @@ async def test_where_no_thread_can_be_started_that_is_the_reason(
         busy = [asyncio.gather(look_at_all([one], timeout_seconds=5)) for one in idle]
         await asyncio.sleep(0.1)
         monkeypatch.setattr(threading.Thread, "start", refuse)
-        outcomes = await look_at_all([good("reading /b"), good("reading /c")], timeout_seconds=5)
+        two = [good("reading /b"), good("reading /c")]
+        async with asyncio.timeout(10):
+            outcomes = await look_at_all(two, timeout_seconds=0.2)
         monkeypatch.undo()
         hanging.go.set()
         await asyncio.gather(*busy)
     assert [one.reason for one in outcomes] == [
-        "reading /b cannot be begun: can't start new thread",
-        "reading /c cannot be begun: can't start new thread",
+        "reading /b cannot be begun: no thread can be started",
+        "reading /c cannot be begun: no thread can be started",
     ]
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 from contextlib import asynccontextmanager
-from pathlib import Path
+from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING
 
 import pytest
@@ -114,6 +114,29 @@ async def test_a_folder_is_waited_for_and_followed_when_it_returns(short_folder:
             path.rmdir()
             path.parent.rmdir()
             assert await disappears(folder)
+
+
+class Doomed(PosixPath):
+    """A folder that is deleted as soon as somebody has looked at it."""
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        status = super().stat(follow_symlinks=follow_symlinks)
+        self.rmdir()
+        return status
+
+
+async def test_a_folder_that_is_deleted_while_it_is_looked_at_is_waited_for(
+    short_folder: Path,
+) -> None:
+    """Found by the soak: the daemon ended, for want of permissions in a folder that was not there.
+
+    Brought back by ``return self._identity()`` alone in ``KubeletFolder._look``.
+    """
+    path = Doomed(short_folder / "kubelet")
+    path.mkdir()
+    folder = KubeletFolder(path)
+    folder.look()
+    assert folder.socket.value is None
 
 
 async def test_a_file_in_place_of_the_folder_is_bad_usage(short_folder: Path) -> None:

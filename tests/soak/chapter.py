@@ -103,7 +103,8 @@ class Chapter:
         mark = await world.act(step)
         for node in set(step.nodes) - record.plugged:
             # The daemon can hardly know yet that it has gone: Allocate has to look.
-            self._allocating.also(node)
+            if node.rpartition("-")[0] in record.in_force:
+                self._allocating.also(node)
         # The end of an old instance may take a new one's devices along for a moment (K10).
         hold = TRUE_WITHIN_SECONDS if step.do is Do.ROLL else 0.0
         taken = await self._settle(

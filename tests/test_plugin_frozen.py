@@ -1,0 +1,120 @@
+"""A kubelet that stands still (SIGSTOP), and restarts in quick succession, in both generations."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.observed import until
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.settings import Generation
+from tests.world import World, serial
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from genericdp.supervisor import Supervisor
+
+SERIAL = "example.com/serial"
+STORM = 20
+CHANGES = 12
+MANY = 4000
+"""Shares of each device: a list of a hundred thousand bytes does not fit into a socket's buffer."""
+
+
+@pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
+def world(request: pytest.FixtureRequest, short_folder: Path) -> World:
+    folder = short_folder / "k"
+    folder.mkdir()
+    return World(short_folder, Kubelet(folder, generation=request.param))
+
+
+async def offered(supervisor: Supervisor, count: int) -> None:
+    offers = supervisor.offers
+
+    def are() -> bool:
+        return SERIAL in offers.value and len(offers.value[SERIAL].offered) == count
+
+    assert await until(are, offers, timeout_seconds=30)
+
+
+def own_sockets(world: World) -> list[str]:
+    return [path.name for path in world.kubelet.folder.glob("genericdp-*.sock")]
+
+
+async def test_a_kubelet_frozen_within_register_completes_it_when_it_goes_on(world: World) -> None:
+    """REG-2, REG-9c: the server goes on serving; the late registration is ours, with one stream."""
+    world.host.plug("ttyUSB0")
+    async with world.kubelet:
+        world.kubelet.freeze()
+        async with world.serving(serial()) as supervisor:
+            await offered(supervisor, 1)
+            world.host.plug("ttyUSB1")
+            await offered(supervisor, 2)
+            async with asyncio.timeout(30):
+                while not (before := own_sockets(world)):
+                    await asyncio.sleep(0.01)
+            assert not supervisor.plugins[SERIAL].active.value
+            world.kubelet.thaw()
+            await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
+            await world.active(supervisor, SERIAL)
+            assert own_sockets(world) == before, "the same server"
+            assert world.kubelet.streams(SERIAL) == 1
+            assert world.kubelet.observed.registrations[SERIAL] == 1
+
+
+async def test_a_kubelet_frozen_amid_the_lists_gets_the_latest_when_it_goes_on(
+    world: World,
+) -> None:
+    """LAW-2, KST-9: no second registration, and not every list that it has missed."""
+    world.host.plug("ttyUSB0")
+    async with world.kubelet, world.serving(serial(replicas=MANY)) as supervisor:
+        await world.active(supervisor, SERIAL)
+        world.kubelet.freeze()
+        for number in range(1, CHANGES + 1):
+            world.host.plug(f"ttyUSB{number}")
+            await offered(supervisor, number + 1)
+        lists = world.kubelet.observed.lists[SERIAL]
+        world.kubelet.thaw()
+        await world.kubelet.wait_for(
+            lambda: world.kubelet.allocatable(SERIAL) == MANY * (CHANGES + 1), 30
+        )
+        assert world.kubelet.observed.lists[SERIAL] - lists < CHANGES
+        assert world.kubelet.observed.registrations[SERIAL] == 1
+
+
+@pytest.mark.parametrize("how", ["restart", "crash"])
+async def test_a_storm_of_restarts_leaves_one_stream_and_one_socket(world: World, how: str) -> None:
+    """KST-3, REG-11: nobody waits for a list between two restarts."""
+    world.host.plug("ttyUSB0")
+    async with world.kubelet, world.serving(serial()) as supervisor:
+        await world.active(supervisor, SERIAL)
+        for _ in range(STORM):
+            if how == "crash":
+                await world.kubelet.crash()
+                await world.kubelet.start()
+            else:
+                await world.kubelet.restart()
+        await world.listed(SERIAL, "ttyUSB0")
+        await world.active(supervisor, SERIAL)
+        await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1, 30)
+        assert len(own_sockets(world)) == 1
+        assert (await world.container(serial=1)).env == {"SERIAL": "ttyUSB0"}
+    assert own_sockets(world) == []
+
+
+async def test_a_kubelet_killed_while_it_is_frozen_is_left_for_the_next_one(world: World) -> None:
+    """KST-3: a Register that hangs at a stopped kubelet does not hold up the next kubelet."""
+    world.host.plug("ttyUSB0")
+    async with world.kubelet:
+        world.kubelet.freeze()
+        async with world.serving(serial()) as supervisor:
+            await offered(supervisor, 1)
+            await world.kubelet.crash()
+            world.kubelet.thaw()
+            await world.kubelet.start()
+            await world.listed(SERIAL, "ttyUSB0")
+            await world.active(supervisor, SERIAL)
+            await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1, 30)
