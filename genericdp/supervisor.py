@@ -200,10 +200,11 @@ class Supervisor:
         )
         uevents = Uevents(self._discoverer.tell_of_event)
         try:
-            if self._root.is_machine:
-                await uevents.open()
             self._events_tell = lambda: uevents.complete and records.complete
-            await asyncio.Event().wait()
+            while True:
+                if self._root.is_machine and not uevents.complete:
+                    await uevents.open()
+                await asyncio.sleep(self._pace.full_look)
         finally:
             uevents.close()
             records.close()

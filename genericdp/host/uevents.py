@@ -75,7 +75,7 @@ class Uevents:
     They reach every network namespace and need no capability, except those of network interfaces:
     these stay in the interface's own namespace, so elsewhere only a full look finds them.
 
-    Where ``complete`` is False the owner has to poll; the log says so once.
+    Where ``complete`` is False the owner has to poll, and to open it again; the log says so once.
     """
 
     def __init__(
@@ -88,11 +88,15 @@ class Uevents:
         self._open_monitor = open_monitor
         self._monitor: Monitor | None = None
         self._lost = False
+        self._said = False
         self._closed = False
         self.complete = False
 
     async def open(self) -> None:
-        """Begin to listen, and call for a look at everything: what came before was not told."""
+        """Begin to listen, and call for a look at everything: what came before was not told.
+
+        Where that failed, or what listened was given up, it can be called again.
+        """
         try:
             monitor = await in_worker(self._open_monitor)
         except (OSError, ImportError) as error:
@@ -103,11 +107,17 @@ class Uevents:
         self._monitor = monitor
         asyncio.get_running_loop().add_reader(monitor.fileno(), self._drain)
         self.complete = True
+        if self._said:
+            self._said = False
+            log.info("events of the kernel can be had again")
         self._changed(None)
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, for good."""
         self._closed = True
+        self._stop()
+
+    def _stop(self) -> None:
         self.complete = False
         if self._monitor is not None:
             asyncio.get_running_loop().remove_reader(self._monitor.fileno())
@@ -142,9 +152,11 @@ class Uevents:
             self._changed(None)
 
     def _poll_instead(self, reason: str) -> None:
-        log.warning("events of the kernel cannot be had (%s): polling instead", reason)
+        if not self._said:
+            self._said = True
+            log.warning("events of the kernel cannot be had (%s): polling instead", reason)
         if self._monitor is not None:
-            self.close()
+            self._stop()
             self._changed(None)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ import pytest
 from genericdp import children, processes
 from genericdp.health.commands import run
 from tests.health.running import ENV, held, shell
+from tests.scarcity import spare_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -100,6 +102,26 @@ async def test_a_program_that_comes_back_is_run_again(tmp_path: Path) -> None:
     for mode, reason in [(0o755, ""), (0o644, "cannot be started: it is not executable")] * 2:
         program(path, "#!/bin/sh\n", mode)
         assert (await run([str(path)], ENV, timeout_seconds=5)).reason == reason
+
+
+async def test_a_program_that_is_being_written_is_run_when_that_is_over(tmp_path: Path) -> None:
+    path = program(tmp_path / "check", Path("/bin/true").read_bytes())
+    with open(path, "r+b"):
+        outcome = await run([path], ENV, timeout_seconds=5)
+        assert outcome.reason == "cannot be started: Text file busy"
+    assert (await run([path], ENV, timeout_seconds=5)).ok
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_without_descriptors_a_command_has_failed_and_nothing_is_left() -> None:
+    before, reasons = held(), set()
+    for count in range(12):
+        with spare_descriptors(count):
+            reasons.add((await run(["/bin/true"], ENV, timeout_seconds=5)).reason)
+    gc.collect()
+    assert reasons == {"", "cannot be started: Too many open files"}
+    assert held() == before
+    assert (await run(["/bin/true"], ENV, timeout_seconds=5)).ok
 
 
 async def test_a_command_finds_nothing_but_what_it_is_given(

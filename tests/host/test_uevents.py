@@ -261,6 +261,26 @@ async def test_no_monitor_is_said_once_and_leaves_polling_to_the_owner(
     heard.uevents.close()
 
 
+async def test_a_monitor_is_used_when_it_can_be_had(caplog: pytest.LogCaptureFixture) -> None:
+    """No descriptor, say: comes back with ``self._closed = True`` in ``_stop``."""
+    caplog.set_level("INFO")
+    scripts: list[Script | None] = [None, Script(for_ever=OSError("gone")), None, Script()]
+
+    def scarce() -> Monitor:
+        if (script := scripts.pop(0)) is None:
+            raise OSError("no descriptor")
+        return script
+
+    heard = Heard(scarce)
+    for looks in (0, 2, 2, 3):
+        await heard.uevents.open()
+        await heard.until(lambda: len(heard.all) == looks)  # noqa: B023
+    assert heard.uevents.complete
+    heard.uevents.close()
+    had = [" can be had again" in record.getMessage() for record in caplog.records]
+    assert had == [False, True] * 2
+
+
 async def test_an_end_while_it_opens_leaves_nothing() -> None:
     heard = Heard()
     async with asyncio.TaskGroup() as group:
