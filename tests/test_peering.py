@@ -51,9 +51,10 @@ async def contested(plugin: Plugin) -> str:
 
 
 async def test_the_end_of_a_later_instance_does_not_take_the_devices_along(world: World) -> None:
-    """K10, REG-9b: an update that is rolled back: up to 1.36 nobody tells the older instance.
+    """K10: an update that is rolled back: up to 1.36 nobody tells the older instance (REG-9b).
 
-    Its stream lives on while the kubelet has no endpoint left.
+    Its stream lives on while the kubelet has no endpoint left. Brought back by ``return False`` at
+    the end of ``has_left`` in ``Plugin._until_over``.
     """
     world.host.plug("ttyUSB0")
     async with world.kubelet, world.serving(serial()) as older, AsyncExitStack() as later:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -118,3 +119,19 @@ async def test_a_kubelet_killed_while_it_is_frozen_is_left_for_the_next_one(worl
             await world.listed(SERIAL, "ttyUSB0")
             await world.active(supervisor, SERIAL)
             await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1, 30)
+
+
+async def test_the_folder_may_be_deleted_below_a_living_kubelet(world: World) -> None:
+    """KST-1, KST-9: the open stream goes on; the next kubelet makes the folder anew."""
+    world.host.plug("ttyUSB0")
+    async with world.kubelet, world.serving(serial()) as supervisor:
+        await world.active(supervisor, SERIAL)
+        shutil.rmtree(world.kubelet.folder)
+        world.host.plug("ttyUSB1")
+        await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
+        assert world.kubelet.observed.registrations[SERIAL] == 1
+        await world.kubelet.crash()
+        await world.kubelet.start()
+        world.host.plug("ttyUSB2")
+        await world.listed(SERIAL, "ttyUSB0", "ttyUSB1", "ttyUSB2")
+        await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1, 30)

@@ -83,6 +83,13 @@ KUBELET = (
         )
     ),
     _mutant(
+        "K10",
+        "plugin.py",
+        "            return not later <= {one.instance for one in peers}",
+        "            return False",
+        "test_peering.py::test_the_end_of_a_later_instance_does_not_take_the_devices_along",
+    ),
+    _mutant(
         "K4",
         "kubelet/folder.py",
         "ctime_ns=status.st_ctime_ns",
