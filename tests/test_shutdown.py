@@ -214,6 +214,7 @@ def test_one_more_signal_ends_at_once_what_does_not_end() -> None:
         while process.poll() is None and time.monotonic() < deadline:
             process.send_signal(signal.SIGTERM)
             time.sleep(0.05)
+        process.kill()
         assert process.returncode == 128 + signal.SIGTERM
     deadline = time.monotonic() + 20
     while is_alive(child) and time.monotonic() < deadline:
