@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.contest import listed
-from genericdp.host.workers import in_worker
-from genericdp.kubelet.peers import living_peers
+from genericdp.kubelet.peers import Peers
 from genericdp.kubelet.sockets import digest_of
 from genericdp.observed import until
 
@@ -23,8 +21,7 @@ log = logging.getLogger(__name__)
 
 _BURST_SECONDS = 0.05
 """The kubelet's own files in the folder come and go with each list."""
-_POLL_SECONDS = 0.3
-"""How often it is seen whether others still live: the end of a killed one is no event."""
+_REST_SECONDS = 0.3
 
 
 class PeerWatch:
@@ -40,20 +37,24 @@ class PeerWatch:
         """The instances that live and have been named."""
 
     async def run(self) -> None:
-        """Look at each event, and again and again while there is anybody."""
+        """Look at each event, for ever."""
         kubelet = self._kubelet
-        look = partial(living_peers, kubelet.path, instance=self._instance)
-        while True:
-            seen = kubelet.events.value
-            before, kubelet.peers.value = kubelet.peers.value, await in_worker(look)
-            # Said when it has come to rest: all its sockets are there then.
-            self._tell(kubelet.peers.value, settled=kubelet.peers.value == before)
-            await asyncio.sleep(_BURST_SECONDS)
-            await until(
-                lambda seen=seen: kubelet.events.value != seen,  # type: ignore[misc]
-                kubelet.events,
-                timeout_seconds=_POLL_SECONDS if kubelet.peers.value else None,
-            )
+        peers = Peers(kubelet.path, instance=self._instance, ended=kubelet.tell)
+        try:
+            while True:
+                seen = kubelet.events.value
+                before, kubelet.peers.value = kubelet.peers.value, peers.look()
+                rests = kubelet.peers.value == before
+                # Said when it has come to rest: all its sockets are there then.
+                self._tell(kubelet.peers.value, settled=rests)
+                await asyncio.sleep(_BURST_SECONDS)
+                await until(
+                    lambda seen=seen: kubelet.events.value != seen,  # type: ignore[misc]
+                    kubelet.events,
+                    timeout_seconds=None if rests else _REST_SECONDS,
+                )
+        finally:
+            peers.close()
 
     def _tell(self, peers: frozenset[Peer], *, settled: bool) -> None:
         here = {one.instance for one in peers}

@@ -57,6 +57,9 @@ def told(listed: Listing) -> list[Entry]:
 def test_a_list_says_what_is_on_offer(offer: Offer, expected: list[Entry]) -> None:
     listed = listing(offer)
     assert told(listed) == expected
+    answer = api.ListAndWatchResponse.FromString(listed.whole)
+    answer.DiscardUnknownFields()
+    assert answer.SerializeToString() == listed.whole
     assert listed.offer is offer
     assert list(listed.entries) == list(offer.offered)
     assert b"".join(listed.entries.values()) == listed.whole

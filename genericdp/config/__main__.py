@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,9 +38,11 @@ def main() -> None:
     _limit(resource.RLIMIT_NOFILE, MAX_FILES)
     _limit(resource.RLIMIT_CPU, MAX_CPU_SECONDS)
     _limit(resource.RLIMIT_CORE, 0)
-    try:
+    answer = b""
+    # Not to be said within: the error keeps all that was built, and there is no memory to speak.
+    with suppress(MemoryError):
         answer = _answer(sys.argv[1:])
-    except MemoryError:
+    if not answer:
         sys.exit(f"it takes more than the {most // MIB} MiB of memory that it may have")
     sys.stdout.buffer.write(answer)
 

@@ -93,9 +93,13 @@ class KubeletFolder:
                 except TimeoutError:
                     if watch.complete:
                         continue
-                self.events.value += 1
+                self.tell()
         finally:
             watch.close()
+
+    def tell(self) -> None:
+        """Have everybody know that something may have happened in the folder."""
+        self.events.value += 1
 
     def look(self) -> None:
         """Look once; raises as ``watch`` does."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +13,7 @@ from genericdp.kubelet.registration import KUBELET_SOCKET
 from genericdp.kubelet.sockets import PREFIX, parts_of, refuses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 
@@ -28,36 +30,91 @@ class Peer:
     """When it was made, by the clock of the filesystem."""
 
 
-def living_peers(folder: Path, *, instance: str) -> frozenset[Peer]:
-    """Give the sockets of all other instances that run; connects to one of each: not on the loop.
+class Peers:
+    """Knows which other instances run, by a connection to each: what ends with it is no event.
 
-    A process that was killed leaves its sockets behind; they refuse connections.
+    A process that was killed leaves its sockets behind; they refuse connections. To connect again
+    and again instead would make the other one's gRPC grow.
     """
-    by_instance: dict[str, list[Peer]] = {}
-    with suppress(OSError):
-        for peer in _peers(folder, but=instance):
+
+    def __init__(self, folder: Path, *, instance: str, ended: Callable[[], None]) -> None:
+        self._folder = folder
+        self._instance = instance
+        self._ended = ended
+        self._lines: dict[str, socket.socket] = {}
+
+    def look(self) -> frozenset[Peer]:
+        """Give the sockets of all other instances that run; never waits."""
+        by_instance: dict[str, list[Peer]] = {}
+        for peer in _found(self._folder, but=self._instance):
             by_instance.setdefault(peer.instance, []).append(peer)
-    return frozenset(
-        peer
-        for peers in by_instance.values()
-        if not all(refuses(folder / one.name) for one in peers)
-        for peer in peers
-    )
+        for instance in self._lines.keys() - by_instance.keys():
+            self._hang_up(instance)
+        return frozenset(
+            peer
+            for instance, peers in by_instance.items()
+            if instance in self._lines or self._call(instance, peers)
+            for peer in peers
+        )
+
+    def close(self) -> None:
+        """Hang up on all."""
+        for instance in tuple(self._lines):
+            self._hang_up(instance)
+
+    def _call(self, instance: str, peers: Iterable[Peer]) -> bool:
+        """Connect to an instance; says whether it runs."""
+        for peer in peers:
+            line = socket.socket(socket.AF_UNIX)
+            line.settimeout(0)
+            try:
+                line.connect(str(self._folder / peer.name))
+            except (ConnectionRefusedError, FileNotFoundError):
+                line.close()
+                continue
+            except OSError:
+                line.close()
+                return True  # it is there and too busy, or stopped
+            self._lines[instance] = line
+            loop = asyncio.get_running_loop()
+            loop.add_reader(line, self._listen, instance, line)
+            return True
+        return False
+
+    def _listen(self, instance: str, line: socket.socket) -> None:
+        """Take what gRPC says, which is nothing to us, and its end.
+
+        It hangs up on who says nothing for two minutes: the next look calls again.
+        """
+        try:
+            if line.recv(4096):
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._hang_up(instance)
+        self._ended()
+
+    def _hang_up(self, instance: str) -> None:
+        line = self._lines.pop(instance)
+        asyncio.get_running_loop().remove_reader(line)
+        line.close()
 
 
-def _peers(folder: Path, *, but: str) -> Iterator[Peer]:
+def _found(folder: Path, *, but: str) -> Iterator[Peer]:
     # Each list that the kubelet gets leads here: our own hundred sockets must cost nothing.
-    names = [name for name in os.listdir(folder) if name.startswith(PREFIX) and but not in name]  # noqa: PTH208
-    for name in names:
-        if (parts := parts_of(name)) is None:
-            continue
-        with suppress(FileNotFoundError):
-            made = (folder / name).lstat().st_ctime_ns
-            yield Peer(name=name, digest=parts[0], instance=parts[1], bound_ns=made)
+    with suppress(OSError):
+        for name in os.listdir(folder):  # noqa: PTH208  # Paths are dear
+            if not name.startswith(PREFIX) or but in name or (parts := parts_of(name)) is None:
+                continue
+            with suppress(FileNotFoundError):
+                made = (folder / name).lstat().st_ctime_ns
+                yield Peer(name=name, digest=parts[0], instance=parts[1], bound_ns=made)
 
 
 def strangers(folder: Path) -> tuple[str, ...]:
-    """Give the sockets of other plugins that run, the newest first. Not on the loop, as above."""
+    """Give the sockets of other plugins that run, the newest first; may wait: not for the loop."""
     found: list[tuple[int, str]] = []
     with suppress(OSError):
         for path in folder.iterdir():

@@ -196,7 +196,9 @@ def test_the_stand_in_takes_no_place_at_a_socket_that_exists(
         assert "longer than the 107 bytes" in capsys.readouterr().err
 
 
-async def test_the_stand_in_serves_its_pods_and_leaves_no_socket(host: Host, short_folder: Path) -> None:
+async def test_the_stand_in_serves_its_pods_and_leaves_no_socket(
+    host: Host, short_folder: Path
+) -> None:
     """PRS-1: at the path that is given, for as long as it runs."""
     config = host.folder.parent / "config.yaml"
     config.write_text(CONFIG.replace("    replicas: 2", "    forgetAfterSeconds: 0"))

@@ -46,6 +46,12 @@ def test_nodes_are_paired_by_a_text_of_theirs_never_by_their_index() -> None:
     }
 
 
+def test_a_group_may_be_named_after_the_node() -> None:
+    one = resource("sound", "/dev/snd/*", group_by=parse("all of $(node.name)"))
+    (offered,) = decide([one], CONTROLS)["example.com/sound"].offered.values()
+    assert offered.device.key == "group all of node-1"
+
+
 def test_the_nodes_of_a_group_come_in_natural_order() -> None:
     ports = [node(f"/dev/ttyUSB{n}", (188, n)) for n in (10, 2, 0)]
     one = resource("sound", "/dev/ttyUSB*", group_by=parse("all"))

@@ -34,6 +34,9 @@ def member(name: str, place: str, inode: int = 1) -> Member:
         ([("video0", "a"), ("video1", "a.1")], [("video2", "a"), ("video3", "a.1")], []),
         ([("video0", "a"), ("video1", "a.1")], [("video2", "a")], ["/dev/video1"]),
         ([("video0", "a")], [("video0", "b")], ["/dev/video0"]),
+        # As many come to a place as go from it, one for one.
+        ([("video0", "a"), ("video1", "a")], [("video2", "a")], ["/dev/video1"]),
+        ([("video0", "a"), ("video1", "a")], [("video2", "a"), ("video3", "a")], []),
         ([], [("video0", "a")], []),
     ],
 )

@@ -78,8 +78,8 @@ async def test_numa_nodes_are_sent_of_all_devices_or_of_none(
 ) -> None:
     """D10: NUMA node -1 is sent, and pods are refused under topology policies.
 
-    Brought back by ``int(node)`` in place of ``decimal(node)`` in ``hardware.numa_node_of``; a list that
-    is half with nodes by ``carried = True`` in ``Service.set_offer``.
+    Brought back by ``int(node)`` in place of ``decimal(node)`` in ``hardware.numa_node_of``; a list
+    that is half with nodes by ``carried = True`` in ``Service.set_offer``.
     """
     machine = Machine("serial-adapters", tmp_path)
     (machine.folder / "sys/devices/system/node").mkdir(parents=True, exist_ok=True)

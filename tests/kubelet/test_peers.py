@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.peers import living_peers, strangers
+from genericdp.kubelet.peers import Peers, strangers
 from genericdp.kubelet.sockets import SocketNames, digest_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def bind(path: Path, stack: ExitStack, *, listening: bool = True) -> None:
+def bind(path: Path, stack: ExitStack, *, listening: bool = True) -> socket.socket:
     """Make a socket; what a killed process has left is bound and refuses connections."""
     made = stack.enter_context(socket.socket(socket.AF_UNIX))
     made.bind(str(path))
     if listening:
         made.listen()
+    return made
 
 
-def test_only_instances_that_run_are_peers(short_folder: Path) -> None:
+def peers_in(folder: Path, stack: ExitStack, *, instance: str = "00000000") -> Peers:
+    peers = Peers(folder, instance=instance, ended=lambda: None)
+    stack.callback(peers.close)
+    return peers
+
+
+async def test_only_instances_that_run_are_peers(short_folder: Path) -> None:
     """REG-13, K9: not we ourselves, and not what a killed one has left."""
     own, living, killed = SocketNames(), SocketNames(), SocketNames()
     with ExitStack() as stack:
@@ -29,17 +37,66 @@ def test_only_instances_that_run_are_peers(short_folder: Path) -> None:
             for resource in ("a/b", "a/c"):
                 path = short_folder / names.next_name(resource)
                 bind(path, stack, listening=names is not killed)
-        found = living_peers(short_folder, instance=own.instance)
-    assert {one.instance for one in found} == {living.instance}
-    assert {one.digest for one in found} == {digest_of("a/b"), digest_of("a/c")}
+        peers = peers_in(short_folder, stack, instance=own.instance)
+        for found in (peers.look(), peers.look()):
+            assert {one.instance for one in found} == {living.instance}
+            assert {one.digest for one in found} == {digest_of("a/b"), digest_of("a/c")}
 
 
-def test_one_socket_that_answers_is_enough(short_folder: Path) -> None:
+async def test_one_socket_that_answers_is_enough(short_folder: Path) -> None:
     names = SocketNames()
     with ExitStack() as stack:
         bind(short_folder / names.next_name("a/b"), stack, listening=False)
         bind(short_folder / names.next_name("a/c"), stack)
-        assert len(living_peers(short_folder, instance="00000000")) == 2
+        assert len(peers_in(short_folder, stack).look()) == 2
+
+
+async def test_one_that_is_too_busy_to_answer_runs(short_folder: Path) -> None:
+    """A process that is stopped takes no connections any more, once its queue is full."""
+    path = short_folder / SocketNames().next_name("a/b")
+    with ExitStack() as stack:
+        bind(path, stack).listen(0)
+        waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
+        waiting.connect(str(path))
+        assert len(peers_in(short_folder, stack).look()) == 1
+
+
+async def test_the_end_of_one_that_is_killed_is_told(short_folder: Path) -> None:
+    path = short_folder / SocketNames().next_name("a/b")
+    ended = asyncio.Event()
+    with ExitStack() as stack:
+        listener = bind(path, stack)
+        peers = Peers(short_folder, instance="00000000", ended=ended.set)
+        stack.callback(peers.close)
+        assert peers.look()
+        connection, _ = listener.accept()
+        connection.send(b"settings")
+        await asyncio.sleep(0)
+        assert peers.look()
+        connection.close()
+        listener.close()
+        async with asyncio.timeout(30):
+            await ended.wait()
+        assert path.is_socket()
+        assert not peers.look()
+
+
+async def test_who_hangs_up_and_still_runs_is_called_again(short_folder: Path) -> None:
+    """As gRPC does after two minutes."""
+    path = short_folder / SocketNames().next_name("a/b")
+    ended = asyncio.Event()
+    with ExitStack() as stack:
+        listener = bind(path, stack)
+        peers = Peers(short_folder, instance="00000000", ended=ended.set)
+        stack.callback(peers.close)
+        peers.look()
+        listener.accept()[0].close()
+        async with asyncio.timeout(30):
+            await ended.wait()
+        assert peers.look()
+        listener.accept()[0].close()
+        path.unlink()
+        assert not peers.look()
 
 
 def test_strangers_are_the_other_sockets_that_answer(short_folder: Path) -> None:
@@ -52,6 +109,7 @@ def test_strangers_are_the_other_sockets_that_answer(short_folder: Path) -> None
         assert strangers(short_folder) == ("nvidia.sock",)
 
 
-def test_a_folder_that_is_not_there_has_none(short_folder: Path) -> None:
-    assert living_peers(short_folder / "x", instance="00000000") == frozenset()
+async def test_a_folder_that_is_not_there_has_none(short_folder: Path) -> None:
+    with ExitStack() as stack:
+        assert peers_in(short_folder / "x", stack).look() == frozenset()
     assert strangers(short_folder / "x") == ()

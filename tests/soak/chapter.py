@@ -106,7 +106,9 @@ class Chapter:
             if node.rpartition("-")[0] in record.in_force:
                 self._allocating.also(node)
         # The end of an old instance may take a new one's devices along for a moment (K10).
-        hold = TRUE_WITHIN_SECONDS if step.do is Do.ROLL else 0.0
+        # A real kubelet does not tell when it has noticed that one registers anew.
+        unseen = step.do is Do.RELOAD and anew and world.side.healthy_only
+        hold = TRUE_WITHIN_SECONDS if step.do is Do.ROLL or unseen else 0.0
         taken = await self._settle(
             mark, self._limit(step), lambda: self._is_done(step, before, anew), hold=hold
         )
