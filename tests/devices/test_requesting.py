@@ -10,13 +10,14 @@ from genericdp.devices.allocation import edits
 from genericdp.devices.device import DeviceNode
 from genericdp.model import DeviceNodes, FileType, Inject
 from tests.devices.card import HOST, SELF, given, gpu
-from tests.devices.known import Known
+from tests.devices.known import ROOT, Known
 from tests.devices.making import (
     decide,
     inject,
     node,
     nodes,
     plain,
+    refusals,
     resource,
     selector,
     unhealthy,
@@ -189,3 +190,29 @@ def test_nodes_of_the_same_hardware_are_found_by_subsystem_and_name(
     else:
         assert offered.unhealthy == ""
         assert [one.host_path for one in offered.device.nodes] == expected
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (nodes("$(device.path)", "/dev/$(attribute.label)"), "cannot be part of a path"),
+        (nodes("$(device.path)", "/dev/$(attribute.label)/$(allocation.index)"), "cannot be part"),
+        (nodes("$(device.path)", "/dev/$(attribute.up)"), "holds '..'"),
+        (nodes("/dev/$(attribute.label)"), "cannot be part of a path"),
+    ],
+)
+def test_what_hardware_says_brings_no_folders_into_a_path(entry: DeviceNodes, reason: str) -> None:
+    known, files = drm()
+    at = f"{ROOT}/{GPU_AT}/drm/card0"
+    known.texts |= {f"{at}/label": "a/b", f"{at}/up": ".."}
+    offers = decide([resource("gpu", "/dev/card0", given=inject(entry))], files, facts=known)
+    assert reason in refusals(offers, "gpu")["/dev/card0"]
+
+
+def test_a_star_of_the_hardware_stays_a_star_in_the_path_of_a_mount() -> None:
+    known, files = drm()
+    known.texts[f"{ROOT}/{GPU_AT}/drm/card0/label"] = "[*]"
+    given = inject(mounts=[("/opt/$(attribute.label)", "/x")])
+    one = resource("gpu", "/dev/card0", given=given)
+    (offered,) = decide([one], files, facts=known)[one.name].offered.values()
+    assert [mount.host_path for mount in offered.device.mounts] == ["/opt/[*]"]
