@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
+from genericdp.errors import is_shortage
 from genericdp.processes import (
     LARGEST_MARK,
     MARK,
@@ -20,7 +21,6 @@ from genericdp.processes import (
     UNMARKED,
     control,
     exterminate,
-    is_shortage,
     mark_of,
     marking,
     own_children,

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
+
+
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Tell whether something was lacking: what was asked for may be there, or half done."""
+    return isinstance(error, OSError) and error.errno in _SHORTAGES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)

@@ -7,7 +7,6 @@ used that since 2.4.25, and no ``setsid``, double fork or scrubbed environment l
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
 import resource
@@ -36,7 +35,6 @@ NICENESS = 10
 """Of what is started: three hundred of them must not starve the one that has to end them."""
 
 _MOST_TIMES = 5
-_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 _PROCESSES_AT_ONCE = 256
 """So many are looked at (under 1 ms) before the loop has its turn."""
 
@@ -200,11 +198,6 @@ def control(option: int, value: int) -> str:
     libc = ctypes.CDLL(None, use_errno=True)
     failed = libc.prctl(option, number(value), number(0), number(0), number(0))
     return os.strerror(ctypes.get_errno()) if failed else ""
-
-
-def is_shortage(error: BaseException) -> bool:
-    """Tell whether something was lacking: a process may have been forked all the same."""
-    return isinstance(error, OSError) and error.errno in _SHORTAGES
 
 
 def have_pidfds() -> bool:

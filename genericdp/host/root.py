@@ -9,7 +9,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.processes import is_shortage
+from genericdp.errors import is_shortage
 
 if TYPE_CHECKING:
     from pathlib import Path
