@@ -222,6 +222,9 @@ HUB = UsbSelector(vendor=("05e3",))
             id="both-must-hold",
         ),
         pytest.param(
+            PORT, Hardware(pci=PciSelector(driver=("x",))), "hardware.pci.driver", id="pci-alone"
+        ),
+        pytest.param(
             PORT,
             Hardware(udev=UdevSelector(attributes={"idVendor": ("05e3",)})),
             None,
@@ -263,6 +266,18 @@ def test_a_failed_condition_tells_what_was_found_and_where(known: Known) -> None
     assert failure.where == "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.4"
 
 
+def test_what_sits_on_no_such_hardware_at_all_says_which(known: Known) -> None:
+    bare = known.add("/sys/devices/virtual/misc/bare", "misc")
+    failure = hardware_failure(Hardware(pci=PciSelector()), bare, known)
+    assert failure is not None
+    assert (failure.key, failure.wanted, failure.found, failure.where) == (
+        "hardware.pci",
+        ("*",),
+        None,
+        bare.syspath,
+    )
+
+
 def test_of_several_ancestors_the_one_that_came_furthest_tells_what_is_wrong(known: Known) -> None:
     device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
     wanted = UdevSelector(subsystem=("usb-serial",), driver=("ch341-uart",))
@@ -293,6 +308,8 @@ def test_which_devices_a_selector_looks_at(known: Known) -> None:
     tty = UdevSelector(subsystem=("t*",))
     assert [one.name for one in known.devices.values() if is_candidate_of(tty, one)] == ["ttyUSB0"]
     assert subsystem_globs(tty) == ("t*",)
+    others = UsbSelector(), PciSelector(), NetSelector()
+    assert [subsystem_globs(one) for one in others] == [("usb",), ("pci",), ("net",)]
     assert subsystem_globs(replace(tty, subsystem=())) == (), "so all must be looked through"
 
 
