@@ -171,7 +171,8 @@ class Plugin:
             async with asyncio.timeout(None) as limit:
 
                 def give_up() -> None:
-                    if self._is_replaced(kubelet):
+                    # Yet another kubelet may come before the call has ended.
+                    if self._is_replaced(kubelet) and not limit.expired():
                         limit.reschedule(loop.time())
 
                 with self._kubelet.socket.calling(give_up):

@@ -122,6 +122,41 @@ async def test_a_server_whose_start_is_cancelled_is_stopped(short_folder: Path, 
     assert list(short_folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("turns", range(1, 6))
+async def test_a_second_kubelet_may_come_while_the_call_to_the_first_is_given_up(
+    short_folder: Path, turns: int
+) -> None:
+    """KST-3: two restarts in a moment ended the daemon: nothing may fail where a socket is told.
+
+    Brought back by leaving ``limit.expired()`` out of ``Plugin._register``.
+    """
+    asked, calls = asyncio.Event(), 0
+
+    async def hang(folder: Path, **_: object) -> None:
+        nonlocal calls
+        calls += 1
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _turn in range(4):  # as gRPC takes its time to close a connection
+                await asyncio.sleep(0)
+
+    folder = waiting_kubelet(short_folder)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(plugin_for(folder, hang).run())
+        await asked.wait()
+        asked.clear()
+        folder.socket.value = SocketIdentity(device=1, inode=1, ctime_ns=2)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        folder.socket.value = SocketIdentity(device=1, inode=1, ctime_ns=3)
+        async with asyncio.timeout(30):
+            await asked.wait()
+        running.cancel()
+    assert calls > 1
+
+
 async def cancelled(plugin: Plugin, turns: int) -> None:
     """Cancel a plugin after so many turns of the loop, and wait for its end."""
     async with asyncio.TaskGroup() as tasks:

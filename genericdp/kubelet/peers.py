@@ -84,7 +84,7 @@ class Peers:
     def _listen(self, instance: str, line: socket.socket) -> None:
         """Take what gRPC says, which is nothing to us, and its end.
 
-        It hangs up on who says nothing for two minutes: the next look calls again.
+        It hangs up on who says nothing for a minute: the next look calls again.
         """
         try:
             if line.recv(4096):

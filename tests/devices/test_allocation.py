@@ -135,5 +135,35 @@ def test_a_mount_and_a_node_of_two_devices_cannot_be_at_one_place() -> None:
         edits([first, second])
 
 
+def test_the_index_counts_in_mounts_and_annotations_too() -> None:
+    first, second, *_ = devices(
+        nodes("$(device.path)"),
+        mounts=[("/opt/lib", "/X/$(allocation.index)")],
+        annotations={"a/b": "n$(allocation.index)"},
+    )
+    answer = edits([first, second])
+    assert [one.container_path for one in answer.mounts] == ["/X/0", "/X/1"]
+    assert answer.annotations == {"a/b": "n0,n1"}
+
+
+def test_a_node_that_comes_under_two_names_is_given_by_the_first() -> None:
+    link = node("/dev/control", (10, 1), target="/dev/ctl")
+    entries = [nodes("/dev/ctl", "/dev/c"), nodes("/dev/control", "/dev/c", permissions="m")]
+    one = resource("x", "/dev/ttyUSB0", given=inject(*entries))
+    (offered,) = decide([one], [*FILES, CONTROL, link])["example.com/x"].offered.values()
+    assert edits([offered.device]).devices == (
+        DeviceNode(host_path="/dev/ctl", container_path="/dev/c", permissions="rwm"),
+    )
+
+
+def test_a_node_at_the_place_of_an_earlier_mount_is_refused_with_both_paths() -> None:
+    mounted = resource("m", "/dev/ttyUSB0", given=inject(mounts=[("/opt/lib", "/x")]))
+    given = resource("n", "/dev/ttyUSB1", given=inject(nodes("$(device.path)", "/x")))
+    offers = decide([mounted, given], FILES)
+    both = [one.device for offer in offers.values() for one in offer.offered.values()]
+    with pytest.raises(AllocationConflictError, match="/opt/lib and /dev/ttyUSB1 would both be"):
+        edits(both)
+
+
 def test_nothing_is_given_for_nothing() -> None:
     assert edits([]) == ContainerEdits()

@@ -7,36 +7,16 @@ import pytest
 from genericdp.devices.conditions import (
     SysSelector,
     first_failure,
-    hardware_failure,
     is_candidate_of,
     subsystem_globs,
 )
-from genericdp.model import Hardware, NetSelector, PciSelector, UdevSelector, UsbSelector
-from tests.devices.known import Known
-
-PORT = "0000:00:14.0/usb1/1-1/1-1.4/1-1.4:1.0/ttyUSB0/tty/ttyUSB0"
-BELOW = PORT.rpartition("/tty/")[0]
+from genericdp.model import NetSelector, PciSelector, UdevSelector, UsbSelector
+from tests.devices.known import PORT, Known, adapter_and_card
 
 
 @pytest.fixture
 def known() -> Known:
-    """An FTDI adapter on a hub, and a network card with a virtual function."""
-    known = Known()
-    hub = "0000:00:14.0/usb1/1-1"
-    known.add("0000:00:14.0", "pci", driver="xhci_hcd", attributes={"vendor": "0x8086"})
-    known.usb("0000:00:14.0/usb1", idVendor="1d6b", idProduct="0002")
-    known.usb(hub, idVendor="05e3", idProduct="0608", bDeviceClass="09")
-    known.usb(f"{hub}/1-1.4", idVendor="0403", idProduct="6001", serial="aBc", bDeviceClass="ef")
-    known.interface(f"{hub}/1-1.4/1-1.4:1.0", "0a")
-    known.add(f"{hub}/1-1.4/1-1.4:1.0/ttyUSB0", "usb-serial", driver="ftdi_sio")
-    properties = {"ID_VENDOR_ID": "0403", "ID_MODEL_ID": "6001", "ID_BUS": "usb"}
-    known.add(PORT, "tty", properties=properties, attributes={"dev": "188:0", "flags": "0x3"})
-    links = {"physfn": "0000:3b:00.0", "iommu_group": "12"}
-    ids = {"vendor": "0x8086", "device": "0x1889", "class": "0x0200AF"}
-    known.add("0000:3b:01.0", "pci", driver="vfio-pci", links=links, attributes=ids)
-    known.add("0000:3b:00.0", "pci", driver="ice", attributes=ids)
-    known.add("0000:3b:00.0/net/ens1", "net", attributes={"type": "1", "address": "b4:96"})
-    return known
+    return adapter_and_card()
 
 
 def failed(known: Known, path: str, selector: SysSelector) -> str | None:
@@ -184,100 +164,6 @@ def test_conditions_of_a_network_interface(
     assert failed(known, "0000:3b:00.0/net/ens1", selector) == expected
 
 
-FTDI = UsbSelector(vendor=("0403",))
-HUB = UsbSelector(vendor=("05e3",))
-
-
-@pytest.mark.parametrize(
-    ("path", "hardware", "expected"),
-    [
-        pytest.param(PORT, Hardware(), None, id="nothing-asked"),
-        pytest.param(PORT, Hardware(usb=FTDI), None, id="the-nearest-usb-device"),
-        pytest.param(PORT, Hardware(usb=HUB), "hardware.usb.vendor", id="not-one-further-down"),
-        pytest.param(PORT, Hardware(usb=UsbSelector()), None, id="any-usb-device"),
-        pytest.param("0000:00:14.0/usb1/1-1", Hardware(usb=HUB), None, id="what-it-is-itself"),
-        pytest.param("0000:3b:00.0/net/ens1", Hardware(usb=FTDI), "hardware.usb", id="no-usb"),
-        pytest.param(
-            PORT, Hardware(usb=UsbSelector(interface=("0A",))), None, id="the-interface-between"
-        ),
-        pytest.param(
-            PORT,
-            Hardware(usb=UsbSelector(interface=("0b",))),
-            "hardware.usb.interface",
-            id="another-interface",
-        ),
-        pytest.param(
-            "0000:00:14.0/usb1/1-1",
-            Hardware(usb=UsbSelector(interface=("*",))),
-            "hardware.usb.interface",
-            id="no-interface-between",
-        ),
-        pytest.param(
-            PORT, Hardware(pci=PciSelector(driver=("xhci_hcd",))), None, id="the-pci-function"
-        ),
-        pytest.param(
-            PORT,
-            Hardware(usb=FTDI, pci=PciSelector(driver=("ahci",))),
-            "hardware.pci.driver",
-            id="both-must-hold",
-        ),
-        pytest.param(
-            PORT,
-            Hardware(udev=UdevSelector(attributes={"idVendor": ("05e3",)})),
-            None,
-            id="udev-looks-at-all-ancestors",
-        ),
-        pytest.param(
-            PORT,
-            Hardware(udev=UdevSelector(attributes={"idVendor": ("05e3",), "idProduct": ("6001",)})),
-            "hardware.udev.attributes.idProduct",
-            id="but-one-and-the-same-has-it-all",
-        ),
-        pytest.param(
-            PORT,
-            Hardware(udev=UdevSelector(subsystem=("tty",), name=("ttyUSB0",))),
-            None,
-            id="udev-may-be-itself",
-        ),
-        pytest.param(
-            PORT,
-            Hardware(udev=UdevSelector(subsystem=("scsi",))),
-            "hardware.udev.subsystem",
-            id="no-such-ancestor",
-        ),
-    ],
-)
-def test_what_a_device_is_or_sits_on(
-    known: Known, path: str, hardware: Hardware, expected: str | None
-) -> None:
-    device = known.devices[f"/sys/devices/pci0000:00/{path}"]
-    condition = hardware_failure(hardware, device, known)
-    assert (condition and condition.key) == expected
-
-
-def test_a_failed_condition_tells_what_was_found_and_where(known: Known) -> None:
-    device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
-    failure = hardware_failure(Hardware(usb=HUB), device, known)
-    assert failure is not None
-    assert (failure.wanted, failure.found) == (("05e3",), "0403")
-    assert failure.where == "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.4"
-
-
-def test_of_several_ancestors_the_one_that_came_furthest_tells_what_is_wrong(known: Known) -> None:
-    device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
-    wanted = UdevSelector(subsystem=("usb-serial",), driver=("ch341-uart",))
-    failure = hardware_failure(Hardware(udev=wanted), device, known)
-    assert failure is not None
-    assert (failure.found, failure.where) == ("ftdi_sio", f"/sys/devices/pci0000:00/{BELOW}")
-
-
-def test_of_ancestors_that_came_equally_far_the_nearest_tells_what_is_wrong(known: Known) -> None:
-    device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
-    failure = hardware_failure(Hardware(udev=UdevSelector(subsystem=("none",))), device, known)
-    assert failure is not None
-    assert (failure.found, failure.where) == ("tty", device.syspath)
-
-
 def test_which_devices_a_selector_looks_at(known: Known) -> None:
     seen = {
         type(selector).__name__: {
@@ -293,6 +179,8 @@ def test_which_devices_a_selector_looks_at(known: Known) -> None:
     tty = UdevSelector(subsystem=("t*",))
     assert [one.name for one in known.devices.values() if is_candidate_of(tty, one)] == ["ttyUSB0"]
     assert subsystem_globs(tty) == ("t*",)
+    others = UsbSelector(), PciSelector(), NetSelector()
+    assert [subsystem_globs(one) for one in others] == [("usb",), ("pci",), ("net",)]
     assert subsystem_globs(replace(tty, subsystem=())) == (), "so all must be looked through"
 
 

@@ -82,7 +82,7 @@ async def test_the_end_of_one_that_is_killed_is_told(short_folder: Path) -> None
 
 
 async def test_who_hangs_up_and_still_runs_is_called_again(short_folder: Path) -> None:
-    """As gRPC does after two minutes."""
+    """As gRPC does after a minute."""
     path = short_folder / SocketNames().next_name("a/b")
     ended = asyncio.Event()
     with ExitStack() as stack:

@@ -108,7 +108,9 @@ class Chapter:
         # The end of an old instance may take a new one's devices along for a moment (K10).
         # A real kubelet does not tell when it has noticed that one registers anew.
         unseen = step.do is Do.RELOAD and anew and world.side.healthy_only
-        hold = TRUE_WITHIN_SECONDS if step.do is Do.ROLL or unseen else 0.0
+        # What was there for a moment may be listed for one.
+        late = step.do in {Do.ROLL, Do.BLINK} or unseen
+        hold = TRUE_WITHIN_SECONDS if late else 0.0
         taken = await self._settle(
             mark, self._limit(step), lambda: self._is_done(step, before, anew), hold=hold
         )

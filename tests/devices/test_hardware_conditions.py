@@ -1,0 +1,123 @@
+"""``hardware``: conditions on what a device is or sits on."""
+
+from __future__ import annotations
+
+import pytest
+
+from genericdp.devices.conditions import hardware_failure
+from genericdp.model import Hardware, PciSelector, UdevSelector, UsbSelector
+from tests.devices.known import PORT, Known, adapter_and_card
+
+BELOW = PORT.rpartition("/tty/")[0]
+FTDI = UsbSelector(vendor=("0403",))
+HUB = UsbSelector(vendor=("05e3",))
+
+
+@pytest.fixture
+def known() -> Known:
+    return adapter_and_card()
+
+
+@pytest.mark.parametrize(
+    ("path", "hardware", "expected"),
+    [
+        pytest.param(PORT, Hardware(), None, id="nothing-asked"),
+        pytest.param(PORT, Hardware(usb=FTDI), None, id="the-nearest-usb-device"),
+        pytest.param(PORT, Hardware(usb=HUB), "hardware.usb.vendor", id="not-one-further-down"),
+        pytest.param(PORT, Hardware(usb=UsbSelector()), None, id="any-usb-device"),
+        pytest.param("0000:00:14.0/usb1/1-1", Hardware(usb=HUB), None, id="what-it-is-itself"),
+        pytest.param("0000:3b:00.0/net/ens1", Hardware(usb=FTDI), "hardware.usb", id="no-usb"),
+        pytest.param(
+            PORT, Hardware(usb=UsbSelector(interface=("0A",))), None, id="the-interface-between"
+        ),
+        pytest.param(
+            PORT,
+            Hardware(usb=UsbSelector(interface=("0b",))),
+            "hardware.usb.interface",
+            id="another-interface",
+        ),
+        pytest.param(
+            "0000:00:14.0/usb1/1-1",
+            Hardware(usb=UsbSelector(interface=("*",))),
+            "hardware.usb.interface",
+            id="no-interface-between",
+        ),
+        pytest.param(
+            PORT, Hardware(pci=PciSelector(driver=("xhci_hcd",))), None, id="the-pci-function"
+        ),
+        pytest.param(
+            PORT,
+            Hardware(usb=FTDI, pci=PciSelector(driver=("ahci",))),
+            "hardware.pci.driver",
+            id="both-must-hold",
+        ),
+        pytest.param(
+            PORT, Hardware(pci=PciSelector(driver=("x",))), "hardware.pci.driver", id="pci-alone"
+        ),
+        pytest.param(
+            PORT,
+            Hardware(udev=UdevSelector(attributes={"idVendor": ("05e3",)})),
+            None,
+            id="udev-looks-at-all-ancestors",
+        ),
+        pytest.param(
+            PORT,
+            Hardware(udev=UdevSelector(attributes={"idVendor": ("05e3",), "idProduct": ("6001",)})),
+            "hardware.udev.attributes.idProduct",
+            id="but-one-and-the-same-has-it-all",
+        ),
+        pytest.param(
+            PORT,
+            Hardware(udev=UdevSelector(subsystem=("tty",), name=("ttyUSB0",))),
+            None,
+            id="udev-may-be-itself",
+        ),
+        pytest.param(
+            PORT,
+            Hardware(udev=UdevSelector(subsystem=("scsi",))),
+            "hardware.udev.subsystem",
+            id="no-such-ancestor",
+        ),
+    ],
+)
+def test_what_a_device_is_or_sits_on(
+    known: Known, path: str, hardware: Hardware, expected: str | None
+) -> None:
+    device = known.devices[f"/sys/devices/pci0000:00/{path}"]
+    condition = hardware_failure(hardware, device, known)
+    assert (condition and condition.key) == expected
+
+
+def test_a_failed_condition_tells_what_was_found_and_where(known: Known) -> None:
+    device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
+    failure = hardware_failure(Hardware(usb=HUB), device, known)
+    assert failure is not None
+    assert (failure.wanted, failure.found) == (("05e3",), "0403")
+    assert failure.where == "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.4"
+
+
+def test_what_sits_on_no_such_hardware_at_all_says_which(known: Known) -> None:
+    bare = known.add("/sys/devices/virtual/misc/bare", "misc")
+    failure = hardware_failure(Hardware(pci=PciSelector()), bare, known)
+    assert failure is not None
+    assert (failure.key, failure.wanted, failure.found, failure.where) == (
+        "hardware.pci",
+        ("*",),
+        None,
+        bare.syspath,
+    )
+
+
+def test_of_several_ancestors_the_one_that_came_furthest_tells_what_is_wrong(known: Known) -> None:
+    device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
+    wanted = UdevSelector(subsystem=("usb-serial",), driver=("ch341-uart",))
+    failure = hardware_failure(Hardware(udev=wanted), device, known)
+    assert failure is not None
+    assert (failure.found, failure.where) == ("ftdi_sio", f"/sys/devices/pci0000:00/{BELOW}")
+
+
+def test_of_ancestors_that_came_equally_far_the_nearest_tells_what_is_wrong(known: Known) -> None:
+    device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
+    failure = hardware_failure(Hardware(udev=UdevSelector(subsystem=("none",))), device, known)
+    assert failure is not None
+    assert (failure.found, failure.where) == ("tty", device.syspath)
