@@ -55,9 +55,9 @@ def looking(short_folder: Path) -> Looking:
 
 
 @contextmanager
-def forbidden(folder: Path) -> Iterator[None]:
+def forbidden(folder: Path, mode: int = 0) -> Iterator[None]:
     """Make a folder one that this process may not read, whoever it is."""
-    folder.chmod(0)
+    folder.chmod(mode)
     is_root = os.geteuid() == 0
     if is_root:
         for top in (*folder.parents[:-1], folder):
@@ -93,6 +93,24 @@ async def test_devices_whose_folder_cannot_be_read_stay_as_they_are(
         "/dev/serial cannot be read (Permission denied): what is known of it stays",
         "/dev/serial can be read again",
     ]
+
+
+@pytest.mark.parametrize(
+    ("glob", "folder"), [("/dev/serial/*", "dev/serial"), ("/dev/bus/*/s*", "dev/bus")]
+)
+async def test_a_folder_whose_entries_cannot_be_looked_at_is_no_empty_one(
+    glob: str, folder: str, short_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As of a mount whose server is gone: comes back without ``_note_trouble`` in ``Looker``."""
+    tree = Tree(short_folder)
+    for place, number in (("serial", 0), ("bus/1", 1)):
+        tree.node(f"{place}/s", f"188:{number}")
+    discoverer = Discoverer(tree.root, node_name="n", look_again=lambda: None)
+    wanted = (resource("serial", glob),)
+    before = (await discoverer.discover(wanted, {})).offers
+    with forbidden(short_folder / folder, 0o444):
+        assert (await discoverer.discover(wanted, before)).offers == before
+    assert "(Permission denied): what is known of it stays" in caplog.text
 
 
 async def test_without_a_descriptor_nothing_is_concluded_until_there_is_one(

@@ -161,6 +161,8 @@ class Looker:
                 trail.paths.append(path)
             elif self._is_folder(path):
                 self._expand(path, rest, trail)
+            else:
+                trail.trouble = trail.trouble or self._troubles.get(path, "")
 
     def _names(self, folder: str, segment: str) -> list[str]:
         """Give the names in a folder that begin as the pattern does."""
@@ -181,7 +183,8 @@ class Looker:
     def _is_folder(self, path: str) -> bool:
         try:
             return stat.S_ISDIR(self._root.lstat(path).st_mode)
-        except OSError:
+        except OSError as error:
+            self._note_trouble(path, error)
             return False
 
     def _follow(self, path: str, trail: _Trail) -> None:
