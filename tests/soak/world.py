@@ -196,9 +196,10 @@ class World:
         self.record.broken_streams.clear()
         old = self.daemon
         if step.do is Do.ROLL:
-            before = dict(self.side.registrations())
+            assert isinstance(self.side, SimulatedSide)
+            before = dict(self.side.kubelet.observed.lists)
             await self.start_daemon()
-            await self._taken_over(before)
+            await self._taken_over(self.side, before)
             mark = self.load.mark(self.daemon.pid)
             await self.end_daemon(old, signal.SIGTERM)
             return mark
@@ -210,14 +211,14 @@ class World:
         await asyncio.sleep(step.pause)
         return await self.start_daemon()
 
-    async def _taken_over(self, before: dict[str, int]) -> None:
-        """Wait until all resources of a second daemon have registered beside the first one's."""
+    async def _taken_over(self, side: SimulatedSide, before: dict[str, int]) -> None:
+        """Wait until a second daemon's lists have come beside the first one's: it is ready."""
         until = time.monotonic() + _TAKEN_OVER_SECONDS
         while True:
-            now = self.side.registrations()
-            waiting = [k for k in self.record.in_force if now.get(k, 0) <= before.get(k, 0)]
+            now, wanted = side.kubelet.observed.lists, self.record.in_force.values()
+            waiting = [one.name for one in wanted if now[one.name] <= before.get(one.name, 0)]
             if not waiting:
                 return
             if time.monotonic() > until:
                 raise Violation(f"a second daemon does not register {', '.join(waiting)}")
-            await self.side.changed(0.1)
+            await side.changed(0.1)
