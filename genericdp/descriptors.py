@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import resource
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,8 @@ def raise_limit() -> None:
     Commands do not inherit that: they have limits of their own.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with suppress(ValueError, OSError):  # fs.nr_open may have been lowered below it
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def count() -> Supply:
