@@ -2,5 +2,6 @@
 
 It does what the device manager of a kubelet does, its mistakes included, for plugins that register
 on ``kubelet.sock``, and what the topology manager does by their hints in the scope ``container``.
-Left out: the pod-resources server and the watcher of ``plugins_registry``.
+It serves ``PodResourcesLister`` where it is given a socket. Left out: the watcher of
+``plugins_registry``.
 """

@@ -15,6 +15,7 @@ REPRODUCED = (
     *("LAW-1", "LAW-2", "LAW-3", "LAW-4", "LAW-5", "LAW-6", "LAW-9", "LAW-10"),
     *("ALL-1", "ALL-2", "ALL-3", "ALL-5", "ALL-6", "ALL-7", "ALL-9"),
     *("PRF-1", "PRF-2", "PRF-3", "PRF-4", "PRE-1", "PRE-2", "CKP-1", "MET-1", "TRN-1"),
+    "PRS-1",
 )
 
 

@@ -58,6 +58,7 @@ def ids(entries: Iterable[pb.ContainerDevices]) -> set[str]:
 async def test_it_lists_active_pods_and_frees_what_others_held(
     kubelet: Kubelet, plugin: BarePlugin, socket: Path
 ) -> None:
+    """PRS-1: to be asked is one of the two moments at which the kubelet lets go."""
     await show(kubelet, plugin, "a", "b")
     one, other = pod("one", thing=1), pod("other", thing=1)
     assert (await kubelet.admit(one)).admitted
