@@ -25,6 +25,13 @@ def known() -> Known:
         pytest.param(PORT, Hardware(usb=FTDI), None, id="the-nearest-usb-device"),
         pytest.param(PORT, Hardware(usb=HUB), "hardware.usb.vendor", id="not-one-further-down"),
         pytest.param(PORT, Hardware(usb=UsbSelector()), None, id="any-usb-device"),
+        pytest.param(PORT, Hardware(usb=UsbSelector(serial=("aBc",))), None, id="its-serial"),
+        pytest.param(
+            PORT,
+            Hardware(usb=UsbSelector(serial=("ABC",))),
+            "hardware.usb.serial",
+            id="a-serial-is-no-hexadecimal-number",
+        ),
         pytest.param("0000:00:14.0/usb1/1-1", Hardware(usb=HUB), None, id="what-it-is-itself"),
         pytest.param("0000:3b:00.0/net/ens1", Hardware(usb=FTDI), "hardware.usb", id="no-usb"),
         pytest.param(

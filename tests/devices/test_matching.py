@@ -240,3 +240,34 @@ def test_a_resource_that_reads_what_udev_records_is_known_wherever_it_says_so(
     one: Resource, reads: bool
 ) -> None:
     assert reads_properties(one) is reads
+
+
+def test_a_node_has_each_resource_that_fits_it_under_its_own_name() -> None:
+    one, other, elsewhere = (
+        resource("a", "/dev/a"),
+        resource("b", "/dev/b", node_names=("node-*",)),
+        resource("c", "/dev/c", node_names=("edge-*",)),
+    )
+    assert for_node([one, other, elsewhere], "node-1") == (one, other)
+
+
+def test_what_the_first_resource_owns_the_third_does_not_get_either() -> None:
+    first, second, third = (
+        resource("a", "/dev/ttyUSB0"),
+        resource("b", "/dev/ttyUSB1"),
+        resource("c", "/dev/ttyUSB*"),
+    )
+    offers = decide([first, second, third], HOST)
+    assert healthy(offers, "c") == []
+    assert {(one.path, one.key) for one in offers[third.name].not_offered} == {
+        ("/dev/ttyUSB0", TTY0.key),
+        ("/dev/ttyUSB1", TTY1.key),
+    }
+
+
+def test_only_a_path_that_is_written_out_tells_that_its_type_is_another() -> None:
+    of_udev = Selector(candidates=UdevSelector(subsystem=("none",)))
+    offers = decide([resource("x", of_udev, "/dev/ttyUSB0", "/dev/dri", "/run/*")], HOST)
+    (refused,) = offers["example.com/x"].not_offered
+    assert (refused.path, refused.key) == ("/dev/dri", FOLDER.key)
+    assert "its type is directory" in refused.reason
