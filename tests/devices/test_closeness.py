@@ -38,6 +38,11 @@ SOC = "/sys/devices/platform/soc/fd500000.usb"
         ),
         pytest.param(f"{SOC}/usb2/2-1", (SOC, "usb2", "2-1"), id="usb-without-pci"),
         pytest.param(
+            f"{ROOT}/0000:00:1f.4/i2c-0/0-50/0000:01:00.0",
+            (ROOT, "0000:00:1f.4", "0000:01:00.0"),
+            id="an-i2c-device-is-no-port",
+        ),
+        pytest.param(
             f"{VMD}/10000:00:02.0/10000:01:00.0/nvme/nvme0",
             (VMD, "10000:00:02.0", "10000:01:00.0"),
             id="a-root-behind-a-function",

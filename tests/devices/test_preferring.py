@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genericdp.devices.closeness import Spot, distance
-from genericdp.devices.preferring import preferred_ids
+from genericdp.devices.preferring import _counts, preferred_ids
 from genericdp.model import Preference
 from genericdp.natural import natural_key
 from tests.fixtures.topologies import TOPOLOGIES
@@ -166,6 +167,24 @@ def test_what_is_preferred(
 ) -> None:
     given = preferred_ids(available.split(), must.split(), size, FOUR, preference, replicas=3)
     assert given == expected.split()
+
+
+@given(
+    free=st.dictionaries(st.integers(0, 4), st.integers(1, 6)),
+    taken=st.dictionaries(st.integers(0, 4), st.integers(1, 3)),
+    size=st.integers(1, 30),
+)
+def test_spread_takes_each_share_where_the_container_has_the_fewest(
+    free: dict[int, int], taken: dict[int, int], size: int
+) -> None:
+    left, held = dict(free), Counter(taken)
+    expected = Counter[int]()
+    for _ in range(min(size, sum(free.values()))):
+        one = min((one for one in left if left[one]), key=lambda it: (held[it], -left[it], it))
+        left[one] -= 1
+        held[one] += 1
+        expected[one] += 1
+    assert _counts(P.SPREAD, free, taken, size, ()) == expected
 
 
 def test_auto_is_spread_with_shares_even_where_only_first_ones_are_left() -> None:
