@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ async def test_a_new_socket_is_tried_again_at_once_however_long_the_last_one_was
 
     Brought back by leaving out ``self._failures = 0`` in ``Plugin.run``: seconds without devices.
     """
+    caplog.set_level(logging.DEBUG)  # what is the same again is told there
     kubelet = KubeletFolder(short_folder)
     calls = Observed(0)
 
