@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.allocation import edits
-from genericdp.model import ValueKind, ValueSource
+from genericdp.model import Selector, UdevSelector, ValueKind, ValueSource
 from genericdp.template import parse
+from tests.devices.known import Known
 from tests.devices.making import (
     decide,
     healthy,
@@ -247,3 +248,36 @@ def test_any_candidates_in_any_order_give_the_same_devices_ids_and_answers(
     sizes = {group: sum(other == group for _, other in numbers) for _, group in numbers}
     offered = healthy(decide([one], files), "sound")
     assert offered == sorted(group for group, size in sizes.items() if size >= (needs or 1))
+
+
+PORT_AT = "0000:00:14.0/usb1/1-1/1-1:1.0"
+
+
+@pytest.mark.parametrize(
+    ("present", "reason"),
+    [
+        (("interface", "tty", "node"), ""),
+        (("interface",), "it has no device node (write inject: {devices: []} if it needs none;"),
+        (("interface", "tty"), "it has no device node"),
+        (("interface", "tty", "serial", "node"), "its node /dev/serial0 does not exist"),
+    ],
+)
+def test_of_a_group_one_member_must_have_a_node_and_each_the_one_that_the_kernel_names(
+    present: tuple[str, ...], reason: str
+) -> None:
+    known = Known()
+    known.interface(PORT_AT)
+    files: list[FoundFile] = []
+    if "tty" in present:
+        tty = known.add(f"{PORT_AT}/ttyUSB0/tty/ttyUSB0", "tty", number=(188, 0))
+        files += [node("/dev/ttyUSB0", (188, 0), syspath=tty.syspath)] if "node" in present else []
+    if "serial" in present:
+        known.add(f"{PORT_AT}/serial0", "tty", number=(188, 1))
+    files += [plain(syspath, folder=True) for syspath in known.devices]
+    wanted = Selector(candidates=UdevSelector(subsystem=("usb", "tty")))
+    offer = decide([resource("port", wanted, group_by=parse("x"))], files, facts=known)
+    refused = [one.reason for one in offer["example.com/port"].not_offered]
+    if reason:
+        assert [one.startswith(reason) for one in refused] == [True]
+    else:
+        assert (healthy(offer, "port"), refused) == (["x"], [])
