@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from tests.soak.config import nodes_of
 from tests.soak.invariants import Violation, knowledge, wrong_answer
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
     from random import Random
 
@@ -62,6 +64,8 @@ class Allocating:
         self._tally = tally
         self._lines: dict[str, _Line] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._may_call = asyncio.Event()
+        self._may_call.set()
 
     async def run(self) -> None:
         """Call for ever; raises Violation."""
@@ -70,6 +74,7 @@ class Allocating:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 while True:
+                    await self._may_call.wait()
                     tasks.create_task(self._call(*self._choice()))
                     # What was missed while a core was lacking is made up for, a little later.
                     due = max(due + EACH_SECONDS, time.monotonic() - 1.0)
@@ -83,6 +88,17 @@ class Allocating:
         if self._tasks is not None:
             kind = node.rpartition("-")[0]
             self._tasks.create_task(self._call(kind, node), name=f"allocation of {node}")
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Make no calls meanwhile; those under way have ended."""
+        self._may_call.clear()
+        try:
+            while any(line.calls for line in self._lines.values()):
+                await asyncio.sleep(EACH_SECONDS)
+            yield
+        finally:
+            self._may_call.set()
 
     async def settle(self) -> None:
         """Have exactly one connection to each plugin: descriptors are about to be counted."""

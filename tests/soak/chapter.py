@@ -89,10 +89,11 @@ class Chapter:
     async def _rest(self) -> None:
         for step in back_to_the_beginning(self._record):
             await self._do(step)
-        await self._allocating.settle()
         assert self._resting is not None
         self._journal("at rest")
-        await self._resting.look(self._world.daemon)
+        async with self._allocating.paused():
+            await self._allocating.settle()
+            await self._resting.look(self._world.daemon)
 
     async def _do(self, step: Step) -> None:
         self._journal(str(step))

@@ -81,8 +81,9 @@ class SimulatedSide:
             await self.kubelet.stop()
         else:
             await self.kubelet.crash()
-        if how is Do.WIPE:
-            shutil.rmtree(self.folder)
+        while how is Do.WIPE and self.folder.exists():
+            # The daemon removes its sockets meanwhile.
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     async def lists(self) -> Lists:
         known = {**self.kubelet.observed.registrations}
