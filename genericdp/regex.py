@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class PatternError(ValueError):
     """A text that is no expression of RE2, with what is wrong."""
 
 
-@cache
+@lru_cache(maxsize=1024)  # reloads bring ever new ones
 def compiled(pattern: str) -> Pattern:
     """Compile an expression; raises PatternError."""
     import re2  # most configs have none, and it takes a megabyte
