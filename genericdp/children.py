@@ -16,6 +16,7 @@ from genericdp.errors import is_shortage
 from genericdp.processes import (
     LARGEST_MARK,
     MARK,
+    NICENESS,
     NO_NEW_PRIVS,
     SUBREAPER,
     UNMARKED,
@@ -46,6 +47,8 @@ _FIRST_PART = 0.25
 
 _SWEEP_DELAY = 0.05
 """Seconds in which the deaths of many strays become one sweep."""
+_BLIND_DELAY = 1.0
+"""Seconds until the next try where no look at processes was possible."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -75,11 +78,12 @@ async def spawn(
     stderr: int,
     cwd: str | None = None,
     limits: Mapping[int, int] | None = None,
+    niceness: int | None = NICENESS,
 ) -> Child:
     """Start a program in a session of its own, without input; ``end`` must follow.
 
-    ``limits`` (RLIMIT_… to both soft and hard) hold from right after its start. Raises OSError
-    and ValueError as ``subprocess.Popen`` does.
+    ``limits`` (RLIMIT_… to both soft and hard) and the niceness (None: ours) hold from right
+    after its start. Raises OSError and ValueError as ``subprocess.Popen`` does.
     """
     mark = _next_mark()
     _running[mark] = None
@@ -104,7 +108,7 @@ async def spawn(
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
         raise
     _running[mark] = child = Child(process=process, mark=mark)
-    restrict(process.pid, {**(limits or {}), MARK: mark})
+    restrict(process.pid, {**(limits or {}), MARK: mark}, niceness=niceness)
     return child
 
 
@@ -223,7 +227,7 @@ def contain() -> Iterator[None]:
     Orphans become our children, the dead ones are reaped. That nobody gains privileges by exec
     (``no_new_privs``) holds for ever.
     """
-    global _contained, _patience
+    global _contained, _patience, _next_sweep
     loop = asyncio.get_running_loop()
     _control(NO_NEW_PRIVS, 1)
     _control(SUBREAPER, 1)
@@ -237,21 +241,25 @@ def contain() -> Iterator[None]:
         signal.signal(signal.SIGCHLD, before)
         if _next_sweep is not None:
             _next_sweep.cancel()
-        _swept()
-        _contained = False
+        with suppress(OSError):
+            _sweep()
+        _next_sweep, _contained = None, False
         _control(SUBREAPER, 0)
 
 
 def _sweep_soon(loop: asyncio.AbstractEventLoop) -> None:
     global _next_sweep
     if _next_sweep is None:
-        _next_sweep = loop.call_later(_SWEEP_DELAY, _swept)
+        _next_sweep = loop.call_later(_SWEEP_DELAY, _swept, loop)
 
 
-def _swept() -> None:
+def _swept(loop: asyncio.AbstractEventLoop) -> None:
     global _next_sweep
     _next_sweep = None
-    _sweep()
+    try:
+        _sweep()
+    except OSError:  # no descriptor is left to look with
+        _next_sweep = loop.call_later(_BLIND_DELAY, _swept, loop)
 
 
 def _control(option: int, value: int) -> None:

@@ -85,14 +85,16 @@ async def exterminate(mark: int, more: Callable[[], bool], *, patience: float) -
     last, deadline = loop.time() + _MOST_TIMES * patience, loop.time() + patience
     pause, seen = 0.001, set[int]()
     while True:
-        left = more()  # a dead one may have started another
-        stopped = await _stop(mark, deadline)
-        if not left and not stopped:
-            # While some die, the kernel's list of our children may lack others.
-            if not more():
-                return True
+        try:
+            stopped = await _strike(mark, more, deadline)
+        except OSError as error:  # no descriptor is left to look with
+            if loop.time() > deadline:
+                log.warning("what a command left cannot be looked for: %s", error)
+                return False
+            await asyncio.sleep(0.1)
             continue
-        await signal_marked(mark, signal.SIGKILL)
+        if stopped is None:
+            return True
         if stopped - seen:  # a bomb on a busy machine: there are fewer each time
             seen |= stopped
             deadline = min(loop.time() + patience, last)
@@ -104,6 +106,17 @@ async def exterminate(mark: int, more: Callable[[], bool], *, patience: float) -
             return False
         await asyncio.sleep(pause)
         pause = min(2 * pause, 0.1)
+
+
+async def _strike(mark: int, more: Callable[[], bool], deadline: float) -> set[int] | None:
+    """Stop and kill every process with a mark; gives the stopped ones, None if none is left."""
+    left = more()  # a dead one may have started another
+    stopped = await _stop(mark, deadline)
+    if not left and not stopped:
+        # While some die, the kernel's list of our children may lack others.
+        return set() if more() else None
+    await signal_marked(mark, signal.SIGKILL)
+    return stopped
 
 
 async def _stop(mark: int, deadline: float) -> set[int]:
@@ -127,9 +140,10 @@ async def _newest_first() -> list[int]:
     return sorted(pids, reverse=True)
 
 
-def restrict(pid: int, limits: Mapping[int, int]) -> None:
+def restrict(pid: int, limits: Mapping[int, int], *, niceness: int | None = NICENESS) -> None:
     """Set RLIMIT_… of a process, soft and hard; let it be the first to lack memory or CPU.
 
+    None as niceness leaves that as ours is.
     By the kernel's own choice a thousand small processes would outlive one bigger daemon.
     """
     for what, limit in limits.items():
@@ -137,8 +151,9 @@ def restrict(pid: int, limits: Mapping[int, int]) -> None:
         most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         with suppress(OSError):  # it has ended already
             resource.prlimit(pid, what, (most, most))
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, pid, NICENESS)
+    if niceness is not None:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, pid, niceness)
     with suppress(OSError):
         file = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         try:

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from genericdp import processes
+from tests.scarcity import spare_descriptors
 
 MARK = 1_000_007  # no mark of a real child: those count from 1
 
@@ -94,6 +95,30 @@ def test_limits_are_set_to_both_soft_and_hard_but_never_raised() -> None:
         processes.restrict(child.pid, {resource.RLIMIT_NOFILE: 64})
         output, _ = child.communicate("go\n")
     assert output.split() == ["1000", "(64,", "64)"]
+
+
+@pytest.mark.parametrize(("niceness", "more"), [(None, 0), (processes.NICENESS, 10)])
+def test_a_command_yields_to_the_daemon_and_what_reads_a_config_does_not(
+    niceness: int | None, more: int
+) -> None:
+    with sleeper() as child:
+        processes.restrict(child.pid, {}, niceness=niceness)
+        before = os.getpriority(os.PRIO_PROCESS, 0)
+        after = before if niceness is None else more
+        assert os.getpriority(os.PRIO_PROCESS, child.pid) == after
+        child.kill()
+
+
+async def test_what_a_command_left_is_killed_as_soon_as_it_can_be_looked_for() -> None:
+    """Comes back without ``except OSError`` in ``exterminate``: it raises."""
+    with sleeper() as child:
+
+        def more() -> bool:
+            return not processes.reap(child.pid)
+
+        with spare_descriptors(0):
+            assert not await processes.exterminate(MARK, more, patience=0.05)
+        assert await processes.exterminate(MARK, more, patience=5)
 
 
 def test_limits_of_what_has_ended_are_no_error() -> None:

@@ -34,6 +34,7 @@ async def load_in_child(
         child = await children.spawn(
             [sys.executable, "-P", "-m", "genericdp.config", *bounded, *map(os.fspath, paths)],
             env=_environment(),
+            niceness=None,  # a reload must not wait for a busy node's other work
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
