@@ -8,7 +8,7 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: run test lint e2e soak bench fuzz mutants lock generate clean
+.PHONY: run test lint e2e kubelets soak bench fuzz mutants lock generate clean
 .DEFAULT_GOAL := help
 
 help:
@@ -49,6 +49,9 @@ lint: $(VENV)/development.stamp
 
 e2e: $(VENV)/development.stamp
 	@tests/e2e/run $(BIN)
+
+kubelets: $(VENV)/development.stamp
+	@tests/e2e/run $(BIN) --build
 
 # Ten minutes unless told; the same SEED is the same steps. KUBELETS: all, simulated or real.
 soak: $(VENV)/development.stamp
