@@ -231,6 +231,6 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
                 return f"device {device.id}: {path} does not exist"
             if not same:
                 return f"device {device.id}: {path} is another device than the one on offer"
-        if refusal := why_refused(device, looker.examine):
+        if refusal := why_refused(device, looker.examine, looker.way):
             return f"device {device.id}: {refusal}"
     return ""

@@ -98,6 +98,34 @@ def test_a_mount_that_leads_elsewhere_by_now_is_refused_at_an_allocation(
     assert "/etc is not among the mounts" in refused.reason
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("lib-9", ""),
+        ("/etc/none", "/etc/none is not among the mounts that are allowed"),
+        ("none/../../etc/none", "/etc/none is not among the mounts that are allowed"),
+        ("deeper", "/etc/deep/x is not among the mounts that are allowed"),
+        ("later", "/opt/later must not be mounted: its links lead in a circle"),
+    ],
+)
+def test_a_link_to_what_does_not_exist_yet_counts_by_where_it_would_lead(
+    tmp_path: Path, host: Host, text: str, expected: str
+) -> None:
+    """Brought back by ``way`` giving the path itself where nothing is found.
+
+    In a pass, and at an allocation to a link that was turned since.
+    """
+    policy = policy_of(tmp_path, "devices: {}\nmounts: [{hostPath: /opt}]\n")
+    given = Inject(mounts=(Mount(host_path=parse("/opt/later"), container_path=parse("/x")),))
+    device = _device(_offer(host, policy, inject=given))
+    (host.folder / "opt/deeper").symlink_to("/etc/deep/x")
+    (host.folder / "opt/later").symlink_to(text)
+    said = why_unusable(host.root, [device])
+    assert said.startswith(f"device ttyUSB0: {expected}") if expected else said == ""
+    offer = _offer(host, policy, inject=given)
+    assert [one.reason.startswith(expected) for one in offer.not_offered] == [True] * bool(expected)
+
+
 def test_a_link_to_a_node_that_a_policy_forbids_by_now_is_refused_at_an_allocation(
     tmp_path: Path, host: Host
 ) -> None:

@@ -11,26 +11,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from genericdp.devices.device import Device, MountPoint, Node
-    from genericdp.devices.inventory import FoundFile
+    from genericdp.devices.inventory import FoundFile, Way
     from genericdp.policy import Policy
 
     Find = Callable[[str], FoundFile | None]
+    Lead = Callable[[str], Way]
 
 _KERNELS_OWN = "/sys/"
 """Below it only the kernel makes links, and none leads out."""
 
 
-def why_refused(device: Device, find: Find) -> str:
+def why_refused(device: Device, find: Find, lead: Lead) -> str:
     """Say what of a device its policy does not allow; empty: nothing.
 
-    ``find`` gives what a path of the host leads to, or None where nothing can be seen there.
+    ``find`` gives what there is at a path of the host, or None; ``lead`` where a path leads,
+    also where there is nothing.
     """
     policy = device.policy
     if policy is None:
         return ""
     reasons = (
         *(_node_refusal(policy, node, find) for node in device.nodes),
-        *(_mount_refusal(policy, mount, find) for mount in device.mounts),
+        *(_mount_refusal(policy, mount, lead) for mount in device.mounts),
         *(bounds.name_refusal(policy.cdi, bounds.cdi_kind(name)) for name in device.cdi),
     )
     return next((reason for reason in reasons if reason), "")
@@ -44,25 +46,21 @@ def _node_refusal(policy: Policy, node: Node, find: Find) -> str:
     return bounds.node_refusal(policy, node.host_path, file.target, block=is_block)
 
 
-def _mount_refusal(policy: Policy, mount: MountPoint, find: Find) -> str:
+def _mount_refusal(policy: Policy, mount: MountPoint, lead: Lead) -> str:
     path = mount.host_path
-    target, trouble = _led_to(path, find)
-    if refusal := bounds.mount_refusal(policy, path, target, read_only=mount.read_only):
+    way = lead(path.rstrip("/") or "/")
+    if refusal := bounds.mount_refusal(policy, path, way.target, read_only=mount.read_only):
         return refusal
-    return f"{path} must not be mounted: {trouble}" if trouble else ""
+    return f"{path} must not be mounted: {way.trouble}" if way.trouble else ""
 
 
-def file_refusal(policy: Policy | None, path: str, find: Find) -> str:
+def file_refusal(policy: Policy | None, path: str, lead: Lead) -> str:
     """Say why a file must not be read for a config; empty: it may."""
     if policy is None:
         return ""
-    target, trouble = (path, "") if path.startswith(_KERNELS_OWN) else _led_to(path, find)
-    if refusal := bounds.file_refusal(policy, path, target):
+    if path.startswith(_KERNELS_OWN):
+        return bounds.file_refusal(policy, path, path)
+    way = lead(path.rstrip("/") or "/")
+    if refusal := bounds.file_refusal(policy, path, way.target):
         return refusal
-    return f"{path} must not be read: {trouble}" if trouble else ""
-
-
-def _led_to(path: str, find: Find) -> tuple[str, str]:
-    """Give where a path leads, and why it must not be used; itself where nothing can be seen."""
-    file = find(path.rstrip("/") or "/")
-    return (path, "") if file is None else (file.target, file.trouble)
+    return f"{path} must not be read: {way.trouble}" if way.trouble else ""

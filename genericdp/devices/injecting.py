@@ -197,7 +197,7 @@ def complete(
         return refusal(resource, group, str(error))
     if not (missing or nodes or device.mounts or device.env or device.annotations or device.cdi):
         return refusal(resource, group, _nothing_to_give(group.members[0], inventory.facts))
-    if reason := why_refused(device, inventory.file):
+    if reason := why_refused(device, inventory.file, inventory.way):
         return refusal(resource, group, reason)
     return device
 

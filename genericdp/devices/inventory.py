@@ -79,6 +79,15 @@ class FoundFile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Way:
+    """Where a path leads, whether or not there is something."""
+
+    target: str
+    trouble: str = ""
+    """Why it must not be handed out; empty if nothing is wrong."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
     """What one glob found, and the folders in which a change could change that."""
 
@@ -88,6 +97,8 @@ class Look:
     """Whether no link was met, so that a file concerns nothing but its own entry."""
     trouble: str = ""
     """What could not be read, so that there may be other files; empty if nothing."""
+    lost: Way | None = None
+    """Of one path whose links lead to nothing: where they would lead."""
 
 
 class Inventory:
@@ -108,16 +119,26 @@ class Inventory:
 
     def found(self, glob: str) -> tuple[FoundFile, ...]:
         """Give what the glob finds, in natural order of the paths; nothing if it hangs."""
+        look = self._looked(glob)
+        return () if look is None else look.files
+
+    def _looked(self, glob: str) -> Look | None:
         if self.facts.notes is not None:
             self.facts.notes.globs.add(glob)
         if glob not in self._looks:
             self._looks[glob] = self._look(glob)
-        look = self._looks[glob]
-        return () if look is None else look.files
+        return self._looks[glob]
 
     def file(self, path: str) -> FoundFile | None:
         """Give what one path leads to, or None if there is nothing."""
         return next(iter(self.found(escape(path))), None)
+
+    def way(self, path: str) -> Way:
+        """Give where one path leads; to itself where nothing can be seen."""
+        look = self._looked(escape(path))
+        if look is not None and look.files:
+            return Way(target=look.files[0].target, trouble=look.files[0].trouble)
+        return (look and look.lost) or Way(target=path)
 
     def decide(
         self,

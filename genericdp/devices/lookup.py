@@ -38,7 +38,7 @@ class Names:
         self._candidate = candidate
         self._resource = resource
         self._facts = inventory.facts
-        self._refusal = partial(file_refusal, resource.policy, find=inventory.file)
+        self._refusal = partial(file_refusal, resource.policy, lead=inventory.way)
         self._node_name = node_name
         self._values: dict[str, str | None] = {}
         self._computing: set[str] = set()

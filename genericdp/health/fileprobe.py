@@ -51,7 +51,7 @@ async def probe_many(
 def look(check: FileRead, root: Root) -> str:
     """Read the file and say what is not as expected; empty: nothing. It may hang."""
     path = printable(check.path)
-    if refusal := file_refusal(check.policy, check.path, find=Looker(root).examine):
+    if refusal := file_refusal(check.policy, check.path, Looker(root).way):
         return printable(refusal)
     try:
         data = _read(check.path, root)

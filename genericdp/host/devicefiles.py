@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob as globs
-from genericdp.devices.inventory import FoundFile, Identity, Look
+from genericdp.devices.inventory import FoundFile, Identity, Look, Way
+from genericdp.host.links import lost_way, turnable_trouble
 from genericdp.host.root import ABSENT
 from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType
@@ -67,11 +68,13 @@ class Looker:
                 self._follow(path, trail)
             if found is not None and found.is_link:
                 trail.plain = False
+        lost = not (files or trail.plain or globs.has_wildcard(pattern))
         return Look(
             files=tuple(files),
             folders=frozenset(trail.folders),
             plain=trail.plain,
             trouble=trail.trouble,
+            lost=lost_way(self._root, globs.unescape(pattern)) if lost else None,
         )
 
     def examine(self, path: str) -> FoundFile | None:
@@ -83,6 +86,12 @@ class Looker:
                 self._files[path] = None
                 self._note_trouble(path, error)
         return self._files[path]
+
+    def way(self, path: str) -> Way:
+        """Give where a path leads, or would if all that is missing were there."""
+        if (found := self.examine(path)) is None:
+            return lost_way(self._root, path)
+        return Way(target=found.target, trouble=found.trouble)
 
     def _note_trouble(self, path: str, error: OSError) -> None:
         if error.errno not in ABSENT:
@@ -228,7 +237,7 @@ class Looker:
         for link in links:
             if self._root.lstat(link).st_dev not in trusted:
                 return f"the link {link} is not on the filesystem mounted at /dev"
-        return self._turnable_trouble(links)
+        return turnable_trouble(self._root, links)
 
     def _link_trouble(self, path: str, status: os.stat_result, links: tuple[str, ...]) -> str:
         """Say why a file or folder cannot be trusted.
@@ -238,24 +247,7 @@ class Looker:
         own = self._root.lstat(path)
         if stat.S_ISLNK(own.st_mode) and own.st_dev != status.st_dev:
             return "it is a link to another filesystem"
-        return self._turnable_trouble(links)
-
-    def _turnable_trouble(self, links: tuple[str, ...]) -> str:
-        """Say which link somebody without rights could let lead elsewhere, at any time.
-
-        In a sticky folder, as /tmp, only the owners of link and folder can.
-        """
-        trusted = {0, self._root.lstat("/dev").st_uid} if links else set()
-        for link in links:
-            folder = self._root.lstat(_parent(link))
-            owners = {folder.st_uid}
-            if folder.st_mode & stat.S_IWOTH:
-                if not folder.st_mode & stat.S_ISVTX:
-                    return f"the link {link} lies in a folder that anybody can write to"
-                owners.add(self._root.lstat(link).st_uid)
-            if not owners <= trusted:
-                return f"the link {link} can be turned by a user who is not root"
-        return ""
+        return turnable_trouble(self._root, links)
 
     def _filesystem(self, folder: str) -> int | None:
         if folder not in self._filesystems:

@@ -159,31 +159,42 @@ class Root:
             raise walk.error
         return walk.at, walk.links
 
-    def walk(self, path: str) -> Walk:
-        """Follow every link as far as there is something; raises nothing."""
+    def walk(self, path: str, *, past_missing: bool = False) -> Walk:
+        """Follow every link as far as there is something; raises nothing.
+
+        ``past_missing`` takes what cannot be looked at for no link, and goes on to the end.
+        """
         pending = [part for part in reversed(path.split("/")) if part]
         links: list[str] = []
         at = ""
-        try:
-            while pending:
-                part = pending.pop()
-                if part in {".", ".."}:
-                    at = at.rpartition("/")[0] if part == ".." else at
-                    continue
-                step = f"{at}/{part}"
-                if not stat.S_ISLNK(self.lstat(step).st_mode):
-                    at = step
-                    continue
-                links.append(step)
-                if len(links) > _MOST_LINKS:
-                    endless = OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-                    return Walk(at=at or "/", links=tuple(links), error=endless)
-                target = self.read_link(step)
-                at = "" if target.startswith("/") else at
-                pending += [piece for piece in reversed(target.split("/")) if piece]
-        except OSError as error:
-            return Walk(at=at or "/", links=tuple(links), error=error)
-        return Walk(at=at or "/", links=tuple(links))
+        first: OSError | None = None
+        while pending:
+            part = pending.pop()
+            if part in {".", ".."}:
+                at = at.rpartition("/")[0] if part == ".." else at
+                continue
+            step = f"{at}/{part}"
+            try:
+                target = self._link_target(step)
+            except OSError as error:
+                first = first or error
+                if not past_missing:
+                    break
+                target = None
+            if target is None:
+                at = step
+                continue
+            links.append(step)
+            if len(links) > _MOST_LINKS:
+                first = OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                break
+            at = "" if target.startswith("/") else at
+            pending += [piece for piece in reversed(target.split("/")) if piece]
+        return Walk(at=at or "/", links=tuple(links), error=first)
+
+    def _link_target(self, path: str) -> str | None:
+        """Give what is written in a link; None for what is none."""
+        return self.read_link(path) if stat.S_ISLNK(self.lstat(path).st_mode) else None
 
 
 def _start(descriptor: int, limit: int) -> bytes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.bounding import file_refusal
+from genericdp.devices.inventory import Way
 from tests.config.bounded import policy_of
 from tests.devices.making import decide, inject, node, nodes, plain, resource, selector
 
@@ -110,11 +111,10 @@ def test_what_a_template_gives_counts_once_it_is_known(tmp_path: Path) -> None:
 
 def test_a_file_is_read_only_where_reading_is_allowed_and_leads_there(tmp_path: Path) -> None:
     bounds = policy_of(tmp_path, "files: [/run]\n")
-    target = replace(plain("/run/x"), target="/etc/shadow")
-    assert file_refusal(bounds, "/run/x", lambda _: plain("/run/x")) == ""
-    assert file_refusal(None, "/etc/shadow", lambda _: None) == ""
-    for path, file in (("/run/x", target), ("/etc/shadow", None)):
-        said = file_refusal(bounds, path, lambda _, file=file: file)  # type: ignore[misc]
+    assert file_refusal(bounds, "/run/x", lambda path: Way(target=path)) == ""
+    assert file_refusal(None, "/etc/shadow", lambda path: Way(target=path)) == ""
+    for path, target in (("/run/x", "/etc/shadow"), ("/etc/shadow", "/etc/shadow")):
+        said = file_refusal(bounds, path, lambda _, at=target: Way(target=at))  # type: ignore[misc]
         assert said.startswith("/etc/shadow is not among the files that are allowed (policy ")
 
 

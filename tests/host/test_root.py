@@ -78,6 +78,20 @@ def test_what_leads_nowhere_says_how_far_it_led(
     assert (walk.at, walk.error is not None) == (at, True)
 
 
+@pytest.mark.parametrize(
+    ("path", "at"),
+    [
+        ("/dev/none", "/dev/none"),
+        ("/dev/a/b/../../none/x", "/dev/none/x"),
+        ("/dev/none/../absolute/x", "/dev/a/x"),
+        ("/dev/absolute", "/dev/a"),
+    ],
+)
+def test_past_what_is_missing_texts_and_links_still_lead_on(tree: Path, path: str, at: str) -> None:
+    assert Root(tree).walk(path, past_missing=True).at == at
+    assert Root(tree).walk("/dev/loop", past_missing=True).error is not None
+
+
 def test_reading_and_listing_follow_links_within_the_root_too(tree: Path) -> None:
     root = Root(tree)
     assert root.read_text("/dev/absolute") == "text of a\n"
