@@ -249,15 +249,22 @@ class Plugins:
             if self._health.value is not None:
                 self._health.value.forget(name)
             leaving.service.set_offer(NOTHING)
-            self._leaving[name] = tasks.create_task(self._farewell(leaving), name=f"end {name}")
+            farewell = self._farewell(leaving, self._leaving.get(name))
+            self._leaving[name] = tasks.create_task(farewell, name=f"end {name}")
 
-    async def _farewell(self, leaving: _Running) -> None:
-        """Let the empty list arrive, so that the node shows 0 at once (KST-11), then end."""
+    async def _farewell(self, leaving: _Running, earlier: asyncio.Task[None] | None) -> None:
+        """Let the empty list arrive, so that the node shows 0 at once (KST-11), then end.
+
+        It may have returned and be gone again within that second: ``earlier`` is still at it then.
+        """
         if leaving.plugin.active.value:
             await asyncio.sleep(_FAREWELL_SECONDS)
         await _end(leaving)
+        if earlier is not None:
+            await asyncio.wait([earlier])
         name = leaving.resource.name
-        del self._leaving[name]
+        if self._leaving[name] is asyncio.current_task():
+            del self._leaving[name]
         log.info("stopped", extra={"resource": name})
 
 

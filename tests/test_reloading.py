@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.model import Command, Hook, Hooks
+from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.template import parse
 from tests.reloading.configs import BAD, ConfigMap, config
@@ -170,6 +171,32 @@ async def test_one_that_returns_during_its_farewell_is_served_again(world: World
         await world.kubelet.wait_for(lambda: counted["example.com/serial"] == 2)
         assert len(list(world.kubelet.folder.glob("genericdp-*.sock"))) == 1
         await world.listed("example.com/serial", "ttyUSB0")
+
+
+async def test_one_that_is_removed_again_during_its_farewell_ends_nothing_else(
+    world: World,
+) -> None:
+    """It ended the daemon: the second farewell was over before the first, and forgot both.
+
+    Comes back if ``Plugins._farewell`` leaves out ``is asyncio.current_task()``, or, as two
+    servers of one resource, if it does not await the ``earlier`` one.
+    """
+    name = "example.com/serial"
+    world.host.plug("ttyUSB0")
+    async with world.serving(serial()) as supervisor:
+        await world.active(supervisor, name)
+        supervisor.resources.value = ()
+        await world.listed(name)
+        for _ in range(2):
+            supervisor.resources.value = (serial(),)
+            await until(lambda: name in supervisor.plugins, supervisor.offers)
+            supervisor.resources.value = ()
+            await until(lambda: name not in supervisor.plugins, supervisor.offers)
+        supervisor.resources.value = (serial(),)
+        counted = world.kubelet.observed.registrations
+        await world.kubelet.wait_for(lambda: counted[name] == 2)
+        assert len(list(world.kubelet.folder.glob("genericdp-*.sock"))) == 1
+        await world.listed(name, "ttyUSB0")
 
 
 async def test_other_options_are_registered_anew_without_an_empty_list(world: World) -> None:
