@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.containment import is_within, segments_of
+from genericdp.containment import covers, is_within, segments_of
+from genericdp.template import Reference
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
+
+    from genericdp.template import Template
 
 _MOST_LISTED = 5
 
@@ -156,3 +159,28 @@ def name_refusal(section: Section, name: str) -> str:
 def cdi_kind(name: str) -> str:
     """Give ``vendor/class`` of a CDI name."""
     return name.partition("=")[0]
+
+
+def asks_for_cdi(annotation: str) -> bool:
+    """Say whether container runtimes take the values of an annotation for names of CDI devices."""
+    return annotation.startswith("cdi.k8s.io/")
+
+
+def allows_cdi(policy: Policy, names: Template) -> bool:
+    """Say whether all CDI names, which commas divide, are allowed as far as their text tells."""
+    return all(
+        any(covers(bound.text, kind) for bound in policy.cdi.bounds) for kind in _cdi_kinds(names)
+    )
+
+
+_INSERTED = "\0"
+"""Stands for what a reference inserts; no name holds it."""
+
+
+def _cdi_kinds(names: Template) -> Iterator[str]:
+    """Give the kinds as globs."""
+    shape = "".join(_INSERTED if isinstance(one, Reference) else one for one in names.parts)
+    for name in shape.split(","):
+        # What is inserted may hold the `=`, so that the kind ends there.
+        before, inserted, _ = cdi_kind(name).partition(_INSERTED)
+        yield glob.escape(before) + ("*" if inserted else "")

@@ -8,9 +8,9 @@ from genericdp import glob, policy
 from genericdp.config.finding import Finding, shown
 from genericdp.config.reach import reach
 from genericdp.config.texts import each_text
-from genericdp.containment import covers, lies_within, segments_of
+from genericdp.containment import lies_within, segments_of
 from genericdp.model import FileType, PathSelector
-from genericdp.template import Reference, Template, TemplateSyntaxError, parse
+from genericdp.template import Template, TemplateSyntaxError, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,11 +30,9 @@ def bounds_findings(at: Path, resource: dict[str, Any], bounds: Policy) -> Itera
     for i, mount in enumerate(inject.get("mounts") or ()):
         if isinstance(mount, dict):
             yield from _mount_findings((*at, "inject", "mounts", i), mount, bounds, globs)
-    for key, section in (("env", bounds.env), ("annotations", bounds.annotations)):
-        for name in inject.get(key) or ():
-            yield from _name_finding((*at, "inject", key, name), name, section)
-    for i, text in enumerate(inject.get("cdi") or ()):
-        yield from _cdi_findings((*at, "inject", "cdi", i), text, bounds)
+    yield from _name_findings((*at, "inject"), inject, bounds)
+    for step, text in _cdi_texts(inject):
+        yield from _cdi_findings((*at, "inject", *step), text, bounds)
     for here, text, pattern in _files_read(at, resource):
         yield from _path_findings(here, text, bounds.files, globs, pattern=pattern)
     for here, program in _programs(at, resource):
@@ -145,27 +143,26 @@ def _mount_findings(
             return
 
 
-def _name_finding(at: Path, name: str, section: Section) -> Iterator[Finding]:
-    if policy.name_refusal(section, name):
-        message = f"{shown(name)} is not allowed"
-        yield Finding(path=at, message=message, hint=section.says, of_key=True)
+def _name_findings(at: Path, inject: dict[str, Any], bounds: Policy) -> Iterator[Finding]:
+    for key, section in (("env", bounds.env), ("annotations", bounds.annotations)):
+        for name in inject.get(key) or ():
+            if policy.name_refusal(section, name):
+                here, message = (*at, key, name), f"{shown(name)} is not allowed"
+                yield Finding(path=here, message=message, hint=section.says, of_key=True)
+
+
+def _cdi_texts(inject: dict[str, Any]) -> Iterator[tuple[Path, object]]:
+    """Give each text that names CDI devices, and where it is."""
+    for i, text in enumerate(inject.get("cdi") or ()):
+        yield ("cdi", i), text
+    for key, text in (inject.get("annotations") or {}).items():
+        if policy.asks_for_cdi(key):
+            yield ("annotations", key), text
 
 
 def _cdi_findings(at: Path, text: object, bounds: Policy) -> Iterator[Finding]:
     parsed = _parsed(text)
-    if parsed is None:
-        return
-    kind = ""
-    for part in parsed.parts:
-        if isinstance(part, Reference):
-            # What it inserts may hold the `=`, so that the kind ends there.
-            kind += "*"
-            break
-        before, equals, _ = part.partition("=")
-        kind += glob.escape(before)
-        if equals:
-            break
-    if not any(covers(bound.text, kind) for bound in bounds.cdi.bounds):
+    if parsed is not None and not policy.allows_cdi(bounds, parsed):
         yield Finding(path=at, message=_outside(str(text)), hint=bounds.cdi.says)
 
 

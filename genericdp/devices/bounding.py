@@ -8,7 +8,7 @@ from genericdp import policy as bounds
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from genericdp.devices.device import Device, MountPoint, Node
     from genericdp.devices.inventory import FoundFile, Way
@@ -34,6 +34,7 @@ def why_refused(device: Device, find: Find, lead: Lead) -> str:
         *(_node_refusal(policy, node, find) for node in device.nodes),
         *(_mount_refusal(policy, mount, lead) for mount in device.mounts),
         *(bounds.name_refusal(policy.cdi, bounds.cdi_kind(name)) for name in device.cdi),
+        *_annotations_refusals(policy, device),
     )
     return next((reason for reason in reasons if reason), "")
 
@@ -52,6 +53,13 @@ def _mount_refusal(policy: Policy, mount: MountPoint, lead: Lead) -> str:
     if refusal := bounds.mount_refusal(policy, path, way.target, read_only=mount.read_only):
         return refusal
     return f"{path} must not be mounted: {way.trouble}" if way.trouble else ""
+
+
+def _annotations_refusals(policy: Policy, device: Device) -> Iterator[str]:
+    for key, templates in device.annotations.items():
+        for template in templates if bounds.asks_for_cdi(key) else ():
+            if not bounds.allows_cdi(policy, template):
+                yield f"{key}: {str(template)!r} is not allowed ({policy.cdi.says})"
 
 
 def file_refusal(policy: Policy | None, path: str, lead: Lead) -> str:

@@ -54,6 +54,7 @@ def _said(folder: Path, policy: Path, match: str, inject: str = "env: {}", rest:
         ),
         ("path: /dev/fuse", "annotations: {example.com/a: b}", ""),
         ("path: /dev/fuse", "cdi: [vendor.com/serial=$(device.id)]", ""),
+        ("path: /dev/fuse", "annotations: {cdi.k8s.io/ours: vendor.com/serial=$(device.id)}", ""),
         ("path: /dev/fuse", "env: {}", "values: {v: {file: $(device.syspath)/dev}}"),
         ("path: /dev/fuse", "env: {}", "values: {v: {link: '/proc/driver/x/*/$(node.name)'}}"),
         (
@@ -126,6 +127,20 @@ FUSE = "path: /dev/fuse"
             "cdi: [vendor.com/gpu=0]",
             "",
             f"{INJECT}.cdi[0]: 'vendor.com/gpu=0' is not allowed",
+        ),
+        (
+            FUSE,
+            "annotations: {cdi.k8s.io/ours: 'vendor.com/serial=0,vendor.com/gpu=all'}",
+            "",
+            f'{INJECT}.annotations["cdi.k8s.io/ours"]: '
+            "'vendor.com/serial=0,vendor.com/gpu=all' is not allowed",
+        ),
+        (
+            FUSE,
+            "annotations: {cdi.k8s.io/ours: $(value.v)}",
+            "values: {v: {text: a}}",
+            f'{INJECT}.annotations["cdi.k8s.io/ours"]: '
+            "'$(value.v)' can lead to what is not allowed",
         ),
         (
             FUSE,

@@ -109,6 +109,27 @@ def test_what_a_template_gives_counts_once_it_is_known(tmp_path: Path) -> None:
     assert _refused(resource("r", TTY.path, given=given, policy=bounds), TTY) == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "is_allowed"),
+    [
+        ("v.com/tty=$(device.name)", True),
+        ("v.com/tty=1,v.com/tty=$(allocation.index)", True),
+        ("v.com/$(device.name)=1", False),
+        ("v.com/tty$(allocation.index)=1", False),
+        ("v.com/tty=1$(property.X:-,n.com/gpu=all)", False),
+        ("v.com/tty=1, v.com/tty=2", False),
+    ],
+)
+def test_an_annotation_that_runtimes_take_for_cdi_names_is_held_against_cdi(
+    tmp_path: Path, text: str, is_allowed: bool
+) -> None:
+    """Brought back by asking ``why_refused`` for ``device.cdi`` alone."""
+    bounds = policy_of(tmp_path, 'devices: {}\nannotations: ["*"]\ncdi: [v.com/tty]\n')
+    given = inject(nodes("$(device.path)"), annotations={"cdi.k8s.io/x": text, "a": "n.com/gpu=1"})
+    said = _refused(resource("r", TTY.path, given=given, policy=bounds), TTY)
+    assert ("is not allowed (policy" in said) is not is_allowed, said
+
+
 def test_a_file_is_read_only_where_reading_is_allowed_and_leads_there(tmp_path: Path) -> None:
     bounds = policy_of(tmp_path, "files: [/run]\n")
     assert file_refusal(bounds, "/run/x", lambda path: Way(target=path)) == ""
