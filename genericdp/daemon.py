@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.config.loaded import Loaded
-    from genericdp.plugin import Timing
     from genericdp.reloading.reloader import Reloader
     from genericdp.supervisor import Supervisor
+    from genericdp.timing import Timing
 
 log = logging.getLogger(__name__)
 

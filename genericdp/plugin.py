@@ -13,55 +13,44 @@ from typing import TYPE_CHECKING
 from genericdp.contest import Contest, shared
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
+from genericdp.kubelet.company import Company, Later
 from genericdp.kubelet.peers import strangers
 from genericdp.kubelet.registration import RegistrationError, check, register
 from genericdp.kubelet.server import Streams, listening
 from genericdp.kubelet.sockets import digest_of
 from genericdp.logs import resource_name
 from genericdp.observed import Observed, until
+from genericdp.timing import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
-    from genericdp.kubelet.peers import Peer
     from genericdp.kubelet.sockets import SocketNames
     from genericdp.service import Service
 
 log = logging.getLogger(__name__)
-
-_MARGIN_NS = 2 * 10**9
-"""Of two instances whose sockets are so close in age, either may have registered later."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Timing:
-    """How long a plugin waits, in seconds."""
-
-    register: float = 75.0
-    """Much longer than the 10 s that a kubelet takes to dial back: one that is stopped or stuck
-    completes the call when it goes on. Giving up earlier would leave a ghost registration with
-    older kubelets (REG-3) and end it with those from 1.36 on, without anybody telling us."""
-    self_check: float = 5.0
-    stream: float = 5.0
-    """After a registration the stream comes within one second (REG-12)."""
-    first_retry: float = 0.2
-    last_retry: float = 5.0
-    contested_retry: float = 30.0
-    """The longest wait while another plugin seems to throw us out: the node is not to flap."""
-    permanent_retry: float = 60.0
-    steady: float = 60.0
-    """A registration that lasted so long starts the waits anew."""
-    farewell: float = 0.3
-    """An instance that registers again is back within this time; after it, it has gone."""
 
 
 class Ended(KubeletError):  # noqa: N818  # it is no failure of ours
     """A registration has come to an end, with the reason."""
 
 
+class LeftAlone(Ended):
+    """Another instance has left, and a kubelet up to 1.36 has dropped us for it (REG-9b)."""
+
+
 class ThrownOut(Ended):
     """The kubelet has ended the stream, whether by itself or because of another plugin."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pause:
+    """The time before the next attempt. It holds no exception: that would hold the server."""
+
+    reason: str
+    seconds: float
+    level: int = logging.WARNING
 
 
 class Plugin:
@@ -89,7 +78,7 @@ class Plugin:
         self._timing = timing or Timing()
         self._now = now
         self._call = call
-        self._digest = digest_of(resource)
+        self._company = Company(kubelet.peers, digest=digest_of(resource), now=now)
         self._failures = 0
         """Attempts in a row that came to no stream."""
         self._contest = Contest()
@@ -107,15 +96,15 @@ class Plugin:
                 if kubelet != last:
                     # The long waits were for another one; this one may only not listen yet (K2).
                     last, self._failures = kubelet, 0
-                reason, permanent = await self._attempt(kubelet)
+                pause = await self._attempt(kubelet)
                 if (task := asyncio.current_task()) and task.cancelling():
                     # gRPC can lose a cancellation that comes in the moment when a call ends.
                     raise asyncio.CancelledError
                 await self._suspect()
-                await self._wait(kubelet, reason, permanent=permanent)
+                await self._wait(kubelet, pause)
 
-    async def _attempt(self, kubelet: SocketIdentity) -> tuple[str, bool]:
-        """Go through one registration; give why it is over, and whether for good."""
+    async def _attempt(self, kubelet: SocketIdentity) -> Pause:
+        """Go through one registration; give what follows."""
         begun = self._now()
         self._failures += 1
         try:
@@ -123,12 +112,12 @@ class Plugin:
         except (KubeletError, OSError) as error:
             if self._now() - begun > self._timing.steady:
                 self._failures = 0
-            return str(error), isinstance(error, RegistrationError) and error.permanent
+            return self._pause_after(error)
         except Exception as error:
             # A mistake of ours in one resource must not stop the others (K6).
             log.exception("unexpected failure")
-            return f"unexpected failure: {error}", False
-        return "ended", False
+            return self._pause_after(KubeletError(f"unexpected failure: {error}"))
+        return self._pause_after(Ended("ended"))
 
     async def _present_kubelet(self) -> SocketIdentity:
         socket = self._kubelet.socket
@@ -140,12 +129,13 @@ class Plugin:
         """Go through one registration; always ends with an exception that says why it is over."""
         name = self._names.next_name(self.resource)
         path = self._kubelet.path / name
+        begun = self._now()
         async with listening(path, self._service) as streams:
             bound_ns = path.lstat().st_ctime_ns
             async with self._kubelet.turns.turn():
                 await check(path, timeout_seconds=self._timing.self_check)
                 await self._register(name, kubelet)
-            await self._stream_opened(streams, kubelet)
+            await self._stream_opened(streams, kubelet, begun)
             log.info("registered")
             self._told = ""
             self._failures = 0
@@ -189,13 +179,28 @@ class Plugin:
     def _is_replaced(self, kubelet: SocketIdentity) -> bool:
         return self._kubelet.socket.value not in {None, kubelet}
 
-    async def _stream_opened(self, streams: Observed[Streams], kubelet: SocketIdentity) -> None:
-        await until(
-            lambda: streams.value.opened > 0 or self._is_replaced(kubelet),
-            streams,
-            self._kubelet.socket,
-            timeout_seconds=self._timing.stream,
-        )
+    async def _stream_opened(
+        self, streams: Observed[Streams], kubelet: SocketIdentity, begun: float
+    ) -> None:
+        """Wait for the stream, but not for long if another instance leaves meanwhile.
+
+        A kubelet up to 1.36 that notices this between its answer and the stream closes the new
+        connection, and tells nobody (REG-9b). It may notice later than we do.
+        """
+        timing, since = self._timing, begun - self._timing.stream
+
+        def is_over() -> bool:
+            return streams.value.opened > 0 or self._is_replaced(kubelet)
+
+        def is_doubtful() -> bool:
+            return self._company.left_since(since)
+
+        values = streams, self._kubelet.socket, self._kubelet.peers
+        await until(lambda: is_over() or is_doubtful(), *values, timeout_seconds=timing.stream)
+        if not is_over() and is_doubtful():
+            patience = timing.doubtful_stream(self._failures)
+            if not await until(is_over, *values, timeout_seconds=patience):
+                raise LeftAlone("another instance of genericdp left while we registered")
         if not streams.value.opened:
             raise Ended("the kubelet did not open its stream")
 
@@ -207,70 +212,68 @@ class Plugin:
         Each stream counts: a kubelet up to 1.36 drops the current connection when an older one
         ends (REG-9b). A queued event of the socket we registered with changes nothing (K5).
         """
-        later: set[str] = set()
+        later = Later(self._company, bound_ns=bound_ns)
 
         def is_over() -> bool:
             return streams.value.ended > 0 or self._is_replaced(kubelet)
 
-        def has_left() -> bool:
-            peers = self._peers()
-            later.update(one.instance for one in peers if one.bound_ns > bound_ns - _MARGIN_NS)
-            return not later <= {one.instance for one in peers}
-
         values = streams, self._kubelet.socket, self._kubelet.peers
         limit: float | None = self._timing.steady
         while not is_over():
-            if has_left():
+            if later.has_left():
                 # Up to 1.36 a kubelet has no endpoint then, and says nothing to us.
                 back = await until(
-                    lambda: is_over() or not has_left(),
+                    lambda: is_over() or not later.has_left(),
                     *values,
                     timeout_seconds=self._timing.farewell,
                 )
                 if not back:
-                    raise Ended("another instance of genericdp, which came after us, has gone")
-            elif not await until(lambda: is_over() or has_left(), *values, timeout_seconds=limit):
+                    raise LeftAlone("another instance of genericdp, which came after us, has gone")
+            elif not await until(
+                lambda: is_over() or later.has_left(), *values, timeout_seconds=limit
+            ):
                 self._calm_down()
                 limit = None
         if streams.value.ended:
             raise ThrownOut("the kubelet has ended the stream")
         raise Ended("new kubelet")
 
-    async def _wait(self, kubelet: SocketIdentity, reason: str, *, permanent: bool) -> None:
+    async def _wait(self, kubelet: SocketIdentity, pause: Pause) -> None:
         """Wait before the next attempt; a new kubelet.sock ends any wait."""
-        seconds = self._timing.permanent_retry if permanent else self._pause()
+        reason, level = pause.reason, pause.level
         if self._is_replaced(kubelet):
             self._contest = Contest()
             log.info("%s: registering again", reason)
             return
-        level = logging.ERROR if permanent else logging.WARNING
         if reason == self._told:  # again and again, perhaps for hours
             level = logging.DEBUG
         self._told = reason
-        log.log(level, "%s: registering again in %.1f s", reason, seconds)
-        accompanied = bool(self._peers())
+        log.log(level, "%s: registering again in %.1f s", reason, pause.seconds)
+        accompanied = bool(self._company.peers)
         await until(
-            lambda: self._is_replaced(kubelet) or (accompanied and not self._peers()),
+            lambda: self._is_replaced(kubelet) or (accompanied and not self._company.peers),
             self._kubelet.socket,
             self._kubelet.peers,
-            timeout_seconds=seconds,
+            timeout_seconds=pause.seconds,
         )
         if self._is_replaced(kubelet):
             self._contest = Contest()  # that the last kubelet has gone was nobody's doing
 
-    def _pause(self) -> float:
-        times = self._failures or self._contest.ends or 1
-        doubled: float = self._timing.first_retry * 2 ** min(times - 1, 16)
-        suspected = self._contest.is_suspected
-        longest = self._timing.contested_retry if suspected else self._timing.last_retry
+    def _pause_after(self, error: Exception) -> Pause:
+        timing = self._timing
+        if isinstance(error, RegistrationError) and error.permanent:
+            return Pause(reason=str(error), seconds=timing.permanent_retry, level=logging.ERROR)
         # Not all resources of all nodes at the same moment.
-        return min(longest, doubled) * random.uniform(0.5, 1.0)  # noqa: S311
-
-    def _peers(self) -> list[Peer]:
-        return [one for one in self._kubelet.peers.value if one.digest == self._digest]
+        jitter = random.uniform(0.5, 1.0)  # noqa: S311
+        times = self._failures or self._contest.ends or 1
+        longest = timing.longest_pause(times, suspected=self._contest.is_suspected)
+        if isinstance(error, LeftAlone):  # the kubelet has had its time already
+            longest = timing.first_retry / 2
+        return Pause(reason=str(error), seconds=longest * jitter)
 
     def _look_around(self) -> None:
-        names = sorted(one.name for one in self._peers())
+        self._company.look()
+        names = sorted(one.name for one in self._company.peers)
         self.contested.value = shared(names) if names else self._suspicion
 
     async def _suspect(self) -> None:
@@ -280,7 +283,7 @@ class Plugin:
         others = await in_worker(partial(strangers, self._kubelet.path))
         self._suspicion = self._contest.reason(self.resource, others, now=self._now())
         self._look_around()
-        if not self._peers():  # else it is known who, and has been said
+        if not self._company.peers:  # else it is known who, and has been said
             log.warning("%s; let only one of them serve it", self._suspicion)
 
     def _calm_down(self) -> None:

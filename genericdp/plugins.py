@@ -16,7 +16,7 @@ from genericdp.kubelet.sockets import SocketNames
 from genericdp.listing import NO_LISTING, Listing, listing, relisted
 from genericdp.observed import Observed, until
 from genericdp.planning import plan
-from genericdp.plugin import Plugin, Timing
+from genericdp.plugin import Plugin
 from genericdp.preferences import Preferences
 from genericdp.service import Service
 from genericdp.telling import tell_changes, tell_health, tell_shared_ids
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.model import Resource
     from genericdp.planning import Plan
+    from genericdp.timing import Timing
 
 log = logging.getLogger(__name__)
 
@@ -237,7 +238,8 @@ class Plugins:
                 log.warning("registering before all devices have been probed", extra=about)
             # The results may still be waiting to be told together.
             self._judge_again_of(plugin.resource, self.offers.value[plugin.resource].offered)
-        await plugin.run()
+        async with self._kubelet.places.place(plugin.resource, plugin.active):
+            await plugin.run()
 
     async def _stop(self, todo: Plan, tasks: asyncio.TaskGroup) -> None:
         """End plugins. What is gone for good says farewell, which holds up nothing else."""

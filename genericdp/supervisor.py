@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.model import Resource
-    from genericdp.plugin import Plugin, Timing
+    from genericdp.plugin import Plugin
+    from genericdp.timing import Timing
 
 log = logging.getLogger(__name__)
 

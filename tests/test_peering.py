@@ -60,7 +60,7 @@ async def test_the_end_of_a_later_instance_does_not_take_the_devices_along(world
     """K10: an update that is rolled back: up to 1.36 nobody tells the older instance (REG-9b).
 
     Its stream lives on while the kubelet has no endpoint left. Brought back by ``return False`` at
-    the end of ``has_left`` in ``Plugin._until_over``.
+    the end of ``Later.has_left``.
     """
     world.host.plug("ttyUSB0")
     async with world.kubelet, world.serving(serial()) as older, AsyncExitStack() as later:
@@ -74,6 +74,54 @@ async def test_the_end_of_a_later_instance_does_not_take_the_devices_along(world
         await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1, 30)
         given = await world.container(serial=1)
         assert given.env == {"SERIAL": "ttyUSB0"}
+
+
+async def test_an_instance_that_leaves_amid_a_registration_costs_no_long_wait(
+    world: World,
+) -> None:
+    """K10, REG-9b: an old instance ends between the kubelet's answer and the stream.
+
+    Up to 1.36 the kubelet closes the new connection, and no stream ever comes. Brought back by
+    ``return False`` in ``Company.left_since``: then the wait for it is 60 s here.
+    """
+    world.host.plug("ttyUSB0")
+    timing = replace(FAST, stream=60.0)
+    faults = world.kubelet.faults
+    async with world.kubelet, AsyncExitStack() as old, AsyncExitStack() as new:
+        older = await old.enter_async_context(world.serving(serial()))
+        await world.active(older, SERIAL)
+        faults.stream_delay_seconds = 3600.0
+        newer = await new.enter_async_context(world.serving(serial(), timing=timing))
+        await world.kubelet.wait_for(lambda: world.kubelet.observed.accepted[SERIAL] == 2, 30)
+        await contested(newer.plugins[SERIAL])
+        await old.aclose()
+        faults.stream_delay_seconds = 0.0
+        active = newer.plugins[SERIAL].active
+        assert await until(lambda: active.value, active, timeout_seconds=30)
+        await world.listed(SERIAL, "ttyUSB0")
+        assert (await world.container(serial=1)).env == {"SERIAL": "ttyUSB0"}
+
+
+async def test_a_stream_that_only_comes_late_when_an_instance_leaves_is_taken(
+    short_folder: Path,
+) -> None:
+    """K10, REG-10: from 1.37 on the new connection lives on: nobody registers again."""
+    folder = short_folder / "k"
+    folder.mkdir()
+    world = World(short_folder, Kubelet(folder, generation=Generation.B))
+    world.host.plug("ttyUSB0")
+    timing = replace(FAST, stream=60.0, farewell=60.0)
+    async with world.kubelet, AsyncExitStack() as old, AsyncExitStack() as new:
+        older = await old.enter_async_context(world.serving(serial()))
+        await world.active(older, SERIAL)
+        world.kubelet.faults.stream_delay_seconds = 0.5
+        newer = await new.enter_async_context(world.serving(serial(), timing=timing))
+        await world.kubelet.wait_for(lambda: world.kubelet.observed.accepted[SERIAL] == 2, 30)
+        await old.aclose()
+        await world.active(newer, SERIAL)
+        await uncontested(newer.plugins[SERIAL])
+        await world.listed(SERIAL, "ttyUSB0")
+        assert world.kubelet.observed.registrations[SERIAL] == 2
 
 
 async def test_two_instances_say_so_once_and_when_it_is_over(

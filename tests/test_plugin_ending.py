@@ -15,12 +15,14 @@ from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
 from genericdp.kubelet.registration import RegistrationError
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.sockets import SocketNames
-from genericdp.plugin import Plugin, Timing
+from genericdp.plugin import Plugin
 from genericdp.service import Service
 from tests.world import FAST
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from genericdp.timing import Timing
 
 SERIAL = "example.com/serial"
 PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0)

@@ -12,10 +12,10 @@ from genericdp.inotify import open_inotify
 from genericdp.kubelet.folder import KubeletFolder
 from genericdp.model import DeviceNodes, EnvVar, Inject, PathSelector, Place, Resource, Selector
 from genericdp.observed import until
-from genericdp.plugin import Timing
 from genericdp.simulator.pods import Container, Pod
 from genericdp.supervisor import Pace, Supervisor
 from genericdp.template import parse
+from genericdp.timing import Timing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

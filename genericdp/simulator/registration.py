@@ -109,6 +109,7 @@ class Registration(rpc.RegistrationServicer):
             raise
 
     async def _read(self, client: PluginClient) -> None:
+        await asyncio.sleep(self._faults.stream_delay_seconds)
         async with aclosing(client.lists()) as lists:
             async for response in lists:
                 await self._awake.wait()

@@ -80,6 +80,8 @@ class Faults:
     """The time from the folder's cleanup to the new ``kubelet.sock``."""
     streams_opened: int = 1
     """How many ListAndWatch a registration opens: 0 is a kubelet that never asks."""
+    stream_delay_seconds: float = 0.0
+    """The time from a registration to its ListAndWatch; what ends meanwhile is seen (REG-9b)."""
     refuse_pod_resources: bool = False
     """The pod-resources service refuses every call, as it does when others ask too often."""
     honours_cancel: bool = False

@@ -47,8 +47,8 @@ KUBELET = (
     _mutant(
         "K2",
         "plugin.py",
-        "lambda: self._is_replaced(kubelet) or (accompanied and not self._peers()),",
-        "lambda: accompanied and not self._peers(),",
+        "lambda: self._is_replaced(kubelet) or (accompanied and not self._company.peers),",
+        "lambda: accompanied and not self._company.peers,",
         "test_plugin.py::test_a_new_kubelet_gets_the_list_at_once",
     ),
     _mutant(
@@ -84,10 +84,17 @@ KUBELET = (
     ),
     _mutant(
         "K10",
-        "plugin.py",
-        "            return not later <= {one.instance for one in peers}",
-        "            return False",
+        "kubelet/company.py",
+        "        return not self._seen <= self._company.instances",
+        "        return False",
         "test_peering.py::test_the_end_of_a_later_instance_does_not_take_the_devices_along",
+    ),
+    _mutant(
+        "K10",
+        "kubelet/company.py",
+        "        return self._left_at >= moment",
+        "        return False",
+        "test_peering.py::test_an_instance_that_leaves_amid_a_registration_costs_no_long_wait",
     ),
     _mutant(
         "K4",

@@ -1,0 +1,64 @@
+"""The other instances of genericdp that serve one resource, and which of them have left."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from genericdp.kubelet.peers import Peer
+    from genericdp.observed import Observed
+
+_MARGIN_NS = 2 * 10**9
+"""Of two instances whose sockets are so close in age, either may have registered later."""
+
+
+class Company:
+    """The peers of one resource; ``look`` is to be called whenever any peers have changed."""
+
+    def __init__(
+        self, peers: Observed[frozenset[Peer]], *, digest: str, now: Callable[[], float]
+    ) -> None:
+        self._peers = peers
+        self._digest = digest
+        self._now = now
+        self._known: frozenset[str] = frozenset()
+        self._left_at = -math.inf
+
+    @property
+    def peers(self) -> list[Peer]:
+        """Those that serve it now."""
+        return [one for one in self._peers.value if one.digest == self._digest]
+
+    @property
+    def instances(self) -> frozenset[str]:
+        """Whose they are."""
+        return frozenset(one.instance for one in self.peers)
+
+    def look(self) -> None:
+        """Take note of who is there, and so of who is there no more."""
+        here = self.instances
+        if not self._known <= here:
+            self._left_at = self._now()
+        self._known = here
+
+    def left_since(self, moment: float) -> bool:
+        """Say whether an instance was seen to leave at that moment or later."""
+        return self._left_at >= moment
+
+
+class Later:
+    """The company that came after a socket of ours, as far as it has been seen."""
+
+    def __init__(self, company: Company, *, bound_ns: int) -> None:
+        self._company = company
+        self._bound_ns = bound_ns
+        self._seen: set[str] = set()
+
+    def has_left(self) -> bool:
+        """Say whether one of them is not there now; to be asked whenever peers have changed."""
+        oldest_ns = self._bound_ns - _MARGIN_NS
+        self._seen.update(one.instance for one in self._company.peers if one.bound_ns > oldest_ns)
+        return not self._seen <= self._company.instances
