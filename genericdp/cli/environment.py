@@ -46,15 +46,26 @@ def take_variables(
 ) -> None:
     """Let what the variables say be the options' defaults; an empty one says nothing.
 
+    But not of a path: it is as wrong as on the command line, where it may stand for a policy.
     Raises UsageError for one that says what its option does not take.
     """
     for action in parser._actions:  # noqa: SLF001  # nothing public lists them
         long = [one[2:] for one in action.option_strings if one.startswith("--")]
         if not long or long[0] == "help":
             continue
-        if text := environment.get(variable(long[0])):
+        text = environment.get(variable(long[0]))
+        if text or (text is not None and _refuses_empty(action)):
             action.default = _value(action, variable(long[0]), text)
             action.required = False
+
+
+def _refuses_empty(action: argparse.Action) -> bool:
+    try:
+        if callable(action.type):
+            action.type("")
+    except argparse.ArgumentTypeError:
+        return True
+    return False
 
 
 def _value(action: argparse.Action, name: str, text: str) -> object:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from genericdp.cli import COMMANDS, main
-from genericdp.cli.environment import OPTIONS, take_variables, unknown_variables
+from genericdp.cli.environment import OPTIONS, take_variables, unknown_variables, variable
 from genericdp.cli.options import (
     add_config,
     add_node_name,
@@ -59,10 +59,24 @@ def test_a_flag_counts_before_its_variable(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ROOT", "NODE_NAME", "OUTPUT"):
+    for name in ("NODE_NAME", "OUTPUT"):
         monkeypatch.setenv(f"GENERICDP_{name}", "")
     found = parsed("--config=/x")
-    assert (found.root, found.node_name, found.output) == (Path("/"), None, "text")
+    assert (found.node_name, found.output) == (None, "text")
+
+
+@pytest.mark.parametrize(
+    "option", ["policy", "config", "root", "kubelet-dir", "state-dir", "pod-resources"]
+)
+def test_an_empty_variable_of_a_path_is_as_wrong_as_the_empty_flag(
+    option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else ``run`` is without the bounds that were asked for: brought back by ``if text:``."""
+    monkeypatch.setenv(variable(option), "")
+    assert main(["run", "--config=none.yaml"]) == 2
+    assert capsys.readouterr().err.startswith(f"genericdp: {variable(option)} is ''")
+    monkeypatch.delenv(variable(option))
+    assert main(["run", "--config=none.yaml", f"--{option}="]) == 2
 
 
 @pytest.mark.parametrize(
