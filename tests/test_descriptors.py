@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp import descriptors
-from genericdp.descriptors import Supply
+from genericdp.descriptors import Places, Supply
 from genericdp.observed import Observed, until
 from genericdp.simulator.kubelet import Kubelet
 from tests.scarcity import spare_descriptors
@@ -71,26 +71,101 @@ async def test_it_is_said_once_when_they_run_short_and_when_no_longer(
     assert second.startswith("descriptors no longer run short: ")
 
 
-@pytest.mark.skipif(not shutil.which("prlimit"), reason="needs prlimit")
-async def test_more_resources_than_descriptors_are_words_and_no_end(short_folder: Path) -> None:
-    """Those that fit are served, the loop does not spin, and the end is as ever."""
-    place = Place(short_folder)
+async def test_places_are_given_in_order_as_far_as_descriptors_reach(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each takes 5 until it has registered, and 2 then."""
+    caplog.set_level("INFO")
+    inside = Observed[tuple[str, ...]](())
+    registered = {name: Observed(value=False) for name in "abcde"}
+
+    most = descriptors.KEPT + 12
+
+    def supply() -> Supply:
+        return Supply(used=2 * len(inside.value), most=most)
+
+    places = Places(supply=supply, most=lambda: most, again_seconds=0.01)
+
+    async def live(name: str) -> None:
+        async with places.place(name, registered[name]):
+            inside.value += (name,)
+            await asyncio.Event().wait()
+
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        living = {name: tasks.create_task(live(name)) for name in registered}
+        for name, more in [("a", "ab"), ("b", "abc"), ("c", "abcd"), ("d", "abcd")]:
+            await until(lambda name=name: name in inside.value, inside)  # type: ignore[misc]
+            registered[name].value = True
+            await until(lambda more=more: inside.value == tuple(more), inside)  # type: ignore[misc]
+        while not caplog.messages:
+            await asyncio.sleep(0.01)
+        for one in living.values():
+            one.cancel()
+    assert [one.partition(": ")[0] for one in caplog.messages] == ["descriptors run short"]
+    assert "e waits, and so do all after it" in caplog.messages[0]
+
+
+def written(place: Place, resources: int) -> None:
+    """Have a config of so many; all want the same device."""
     head, entry, rest = GOOD.partition("  - name: example.com/serial\n")
-    names = (entry.replace("serial", f"r{i}") + rest for i in range(40))
+    names = (entry.replace("serial", f"r{i}") + rest for i in range(resources))
     place.config.write_text(head + "".join(names))
-    launch = ("prlimit", "--nofile=32:64", sys.executable)
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(launch=launch) as daemon:
-        await kubelet.wait_for(lambda: len(kubelet.observed.registrations) > 3, 20)
+
+
+needs_prlimit = pytest.mark.skipif(not shutil.which("prlimit"), reason="needs prlimit")
+FEW = ("prlimit", "--nofile=32:64", sys.executable)
+
+
+@needs_prlimit
+async def test_more_resources_than_descriptors_are_words_and_no_end(short_folder: Path) -> None:
+    """Those that fit are served, in the config's order, the loop does not spin, and the end is as
+    ever.
+
+    Brought back by ``return True`` in ``Places._has_room``: sockets come and go for ever.
+    """
+    place = Place(short_folder)
+    written(place, 60)
+    async with (
+        Kubelet(place.kubelet_folder) as kubelet,
+        place.daemon(launch=FEW) as daemon,
+    ):
         await daemon.says("descriptors run short: ")
+        served = kubelet.observed.registrations
+        assert set(served) == {f"example.com/r{i}" for i in range(len(served))} != set()
+        before = dict(served), sorted(one.name for one in place.kubelet_folder.iterdir())
         limits = Path(f"/proc/{daemon.process.pid}/limits").read_text()
         assert limits.partition("Max open files")[2].split()[:2] == ["64", "64"]
         begun = _cpu_seconds(daemon.process.pid)
         await asyncio.sleep(2)
         assert _cpu_seconds(daemon.process.pid) - begun < 1.5
+        after = dict(served), sorted(one.name for one in place.kubelet_folder.iterdir())
+        assert after == before
         daemon.process.terminate()
         assert await daemon.ends() == 0
-    assert "Traceback" not in "".join(daemon.lines)
+    text = "".join(daemon.lines)
+    assert "Traceback" not in text
+    assert text.count("descriptors run short") == 1
+    assert " warning " not in text
     assert list(place.kubelet_folder.glob("genericdp-*")) == []
+
+
+@needs_prlimit
+async def test_a_smaller_config_is_taken_where_one_was_too_much(short_folder: Path) -> None:
+    """Found by a new user: no descriptor was left to read the config by which it was mended.
+
+    Brought back by ``KEPT = 0``.
+    """
+    place = Place(short_folder)
+    written(place, 5)
+    async with Kubelet(place.kubelet_folder), place.daemon(launch=FEW) as daemon:
+        await daemon.says("config in force: 5 resources (")
+        written(place, 45)
+        await daemon.says("descriptors run short: ")
+        written(place, 5)
+        await daemon.says("config in force: 5 resources, 0 added, 40 removed, 0 changed")
+        daemon.process.terminate()
+        assert await daemon.ends() == 0
+    assert "Too many open files" not in "".join(daemon.lines)
 
 
 def _cpu_seconds(pid: int) -> float:

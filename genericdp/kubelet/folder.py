@@ -9,6 +9,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp.descriptors import Places
 from genericdp.errors import KubeletError, UsageError
 from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.kubelet.registration import KUBELET_SOCKET
@@ -59,6 +60,7 @@ class KubeletFolder:
         self.path = path
         self.socket: Observed[SocketIdentity | None] = Observed(None)
         self.turns = Turns()
+        self.places = Places()
         self.events = Observed(0)
         """How often something may have happened in the folder."""
         self.peers: Observed[frozenset[Peer]] = Observed(frozenset())
