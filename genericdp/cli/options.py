@@ -64,8 +64,12 @@ def config_of(text: str) -> Path:
     return STDIN if text == "/dev/stdin" else path_of(text)
 
 
-def add_config(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+def add_config(
+    parser: argparse.ArgumentParser, *, required: bool = True, stdin: bool = True
+) -> None:
     """Declare ``--config``, which may be given several times, and what bounds it."""
+    folder = "a folder whose *.yaml and *.yml are read"
+    what = f"a config file, {folder}, or - for stdin" if stdin else f"a config file, or {folder}"
     parser.add_argument(
         "--config",
         metavar="PATH",
@@ -73,8 +77,7 @@ def add_config(parser: argparse.ArgumentParser, *, required: bool = True) -> Non
         type=config_of,
         default=None,
         required=required,
-        help="a config file, a folder whose *.yaml and *.yml are read, or - for stdin; may be"
-        " repeated",
+        help=f"{what}; may be repeated",
     )
     add_policy(parser)
 

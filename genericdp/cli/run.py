@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from genericdp.cli.options import (
     root_of,
     set_up_logging,
 )
+from genericdp.cli.places import socket_doubt, state_doubt
 from genericdp.config.files import STDIN
 from genericdp.daemon import KUBELET_FOLDER, Settings
 from genericdp.daemon import run as run_daemon
@@ -25,13 +27,15 @@ from genericdp.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
+log = logging.getLogger(__name__)
+
 SUMMARY = "serve the devices of a config to the kubelet of this node"
 EXAMPLE = "  genericdp run --config /etc/genericdp"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    add_config(parser)
+    add_config(parser, stdin=False)
     parser.add_argument(
         "--kubelet-dir",
         metavar="DIR",
@@ -62,6 +66,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if STDIN in configs:
         raise UsageError("run takes no config from stdin: it reads its config again")
     root_of(arguments)
+    pod_resources = pod_resources_of(arguments)
+    _tell_doubts(arguments.state_dir, pod_resources)
     run_daemon(
         Settings(
             configs=configs,
@@ -70,7 +76,16 @@ def execute(arguments: argparse.Namespace) -> int:
             root=arguments.root,
             node_name=node_name_of(arguments),
             state_dir=arguments.state_dir,
-            pod_resources=pod_resources_of(arguments),
+            pod_resources=pod_resources,
         )
     )
     return 0
+
+
+def _tell_doubts(state_dir: Path | None, pod_resources: Path | None) -> None:
+    if state_dir is not None and (said := state_doubt(state_dir)):
+        log.warning("%s", said)
+    if pod_resources is not None:
+        said, may_pass = socket_doubt(pod_resources)
+        if said:
+            log.log(logging.INFO if may_pass else logging.WARNING, "%s", said)
