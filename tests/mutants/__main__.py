@@ -5,6 +5,7 @@ python -m tests.mutants [CASE …]
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -30,7 +31,7 @@ _FAILED = 1
 
 def main() -> int:
     """Run the mutants; gives 1 if one survives or does not apply any more."""
-    wanted = [one for one in MUTANTS if not sys.argv[1:] or one.case in sys.argv[1:]]
+    wanted = _wanted(sys.argv[1:])
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(ROOT, copy, ignore=_LEFT_OUT, symlinks=True)
@@ -43,6 +44,17 @@ def main() -> int:
         survived = [one for one in wanted if not _told(copy, one)] if ended == 0 else wanted
     print(f"{len(wanted) - len(survived)} of {len(wanted)} mutants killed")
     return int(bool(survived))
+
+
+def _wanted(cases: Sequence[str]) -> list[Mutant]:
+    """Give the mutants of these cases, all without any; ends with 2 if a case has none."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants")
+    known = list(dict.fromkeys(one.case for one in MUTANTS))
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"one of: {', '.join(known)}")
+    given = parser.parse_args(cases).cases
+    if unknown := [case for case in given if case not in known]:
+        parser.error(f"no mutant has the case {', '.join(unknown)} (known: {', '.join(known)})")
+    return [one for one in MUTANTS if not given or one.case in given]
 
 
 def _told(copy: Path, mutant: Mutant) -> bool:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -49,3 +51,10 @@ def test_a_mutant_still_applies_and_its_tests_name_the_case(mutant: Mutant) -> N
         assert re.search(rf"\b{mutant.case}\b", _docstrings(file)[name]) or (
             mutant.case in {f"C{i}" for i in range(1, 6)} and "C1 to C5" in _docstrings(file)[name]
         )
+
+
+def test_an_unknown_case_is_named_at_once() -> None:
+    command = [sys.executable, "-m", "tests.mutants", "K3", "K999"]
+    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no mutant has the case K999 (known: " in done.stderr
