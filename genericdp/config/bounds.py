@@ -13,16 +13,24 @@ from genericdp.model import FileType, PathSelector
 from genericdp.template import Template, TemplateSyntaxError, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Set
 
     from genericdp.config.tree import Path
     from genericdp.policy import Bound, Policy, Section
 
+    Keys = Callable[[Path], Set[str]]
+
 _NODE_TYPES = {FileType.CHAR, FileType.BLOCK}
 
 
-def bounds_findings(at: Path, resource: dict[str, Any], bounds: Policy) -> Iterator[Finding]:
-    """Give what a resource may not ask for; what only the host knows is asked there again."""
+def bounds_findings(
+    at: Path, resource: dict[str, Any], bounds: Policy, keys: Keys | None = None
+) -> Iterator[Finding]:
+    """Give what a resource may not ask for; what only the host knows is asked there again.
+
+    ``keys`` gives those of a mapping as they are written, also where their values are wrong and
+    so not in ``resource``; None: none are.
+    """
     inject = resource.get("inject")
     inject = inject if isinstance(inject, dict) else {}
     globs = tuple(_path_globs(resource))
@@ -30,13 +38,13 @@ def bounds_findings(at: Path, resource: dict[str, Any], bounds: Policy) -> Itera
     for i, mount in enumerate(inject.get("mounts") or ()):
         if isinstance(mount, dict):
             yield from _mount_findings((*at, "inject", "mounts", i), mount, bounds, globs)
-    yield from _name_findings((*at, "inject"), inject, bounds)
+    yield from _name_findings((*at, "inject"), inject, bounds, keys)
     for step, text in _cdi_texts(inject):
         yield from _cdi_findings((*at, "inject", *step), text, bounds)
     for here, text, pattern in _files_read(at, resource):
         yield from _path_findings(here, text, bounds.files, globs, pattern=pattern)
     for here, program in _programs(at, resource):
-        yield from _command_findings(here, program, bounds)
+        yield from _command_findings(here, program, bounds, keys)
 
 
 def _path_globs(
@@ -143,9 +151,16 @@ def _mount_findings(
             return
 
 
-def _name_findings(at: Path, inject: dict[str, Any], bounds: Policy) -> Iterator[Finding]:
+def _keys(of: Mapping[str, Any], at: Path, written: Keys | None) -> list[str]:
+    plain = of.get(str(at[-1]))
+    return sorted({*(plain if isinstance(plain, dict) else ()), *(written(at) if written else ())})
+
+
+def _name_findings(
+    at: Path, inject: dict[str, Any], bounds: Policy, keys: Keys | None
+) -> Iterator[Finding]:
     for key, section in (("env", bounds.env), ("annotations", bounds.annotations)):
-        for name in inject.get(key) or ():
+        for name in _keys(inject, (*at, key), keys):
             if policy.name_refusal(section, name):
                 here, message = (*at, key, name), f"{shown(name)} is not allowed"
                 yield Finding(path=here, message=message, hint=section.says, of_key=True)
@@ -185,7 +200,9 @@ def _programs(at: Path, resource: dict[str, Any]) -> Iterator[tuple[Path, Mappin
             yield (*at, *way, "exec"), program
 
 
-def _command_findings(at: Path, program: Mapping[str, Any], bounds: Policy) -> Iterator[Finding]:
+def _command_findings(
+    at: Path, program: Mapping[str, Any], bounds: Policy, keys: Keys | None
+) -> Iterator[Finding]:
     argv = program.get("command") or [None]
     if not isinstance(name := argv[0], str):
         return
@@ -196,7 +213,7 @@ def _command_findings(at: Path, program: Mapping[str, Any], bounds: Policy) -> I
         return
     yield from (
         _variable_finding((*at, "env", variable), variable, bound)
-        for variable in program.get("env") or ()
+        for variable in _keys(program, (*at, "env"), keys)
         if not glob.matches_any(bound.env, variable)
     )
 

@@ -145,7 +145,7 @@ def _by_rules(document: Document, policy: Policy | None) -> Iterator[Finding]:
         if isinstance(resource, dict):
             yield from resource_findings(("resources", i), resource, document)
             if policy is not None:
-                yield from bounds_findings(("resources", i), resource, policy)
+                yield from bounds_findings(("resources", i), resource, policy, document.keys)
 
 
 def resources_of(document: Document) -> list[Plain]:
