@@ -141,11 +141,19 @@ def _add_resource(record: logging.LogRecord) -> bool:
     return True
 
 
+def _one_line(text: str) -> str:
+    """Escape what would end the line, move a terminal's cursor or hide what stands around it."""
+    if text.isprintable():
+        return text
+    escaped = (one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(escaped)
+
+
 class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        resource = getattr(record, "resource", "")
+        resource, message = getattr(record, "resource", ""), _one_line(record.getMessage())
         line = f"{_time(record)} {record.levelname.lower():7} "
-        line += f"{resource}: {record.getMessage()}" if resource else record.getMessage()
+        line += f"{resource}: {message}" if resource else message
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 

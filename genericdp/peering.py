@@ -35,6 +35,7 @@ class PeerWatch:
         self._resources = resources
         self._told: set[str] = set()
         """The instances that live and have been named."""
+        self._folder: tuple[int, int] | None = None
 
     async def run(self) -> None:
         """Look at each event, for ever."""
@@ -44,9 +45,13 @@ class PeerWatch:
             while True:
                 seen = kubelet.events.value
                 before, kubelet.peers.value = kubelet.peers.value, peers.look()
+                if peers.folder != self._folder:
+                    # Nothing is known of those in a folder that is gone: they may serve yet.
+                    self._folder = peers.folder
+                    self._told.clear()
                 rests = kubelet.peers.value == before
                 # Said when it has come to rest: all its sockets are there then.
-                self._tell(kubelet.peers.value, settled=rests)
+                self._tell(kubelet.peers.value, settled=rests and self._folder is not None)
                 await asyncio.sleep(_BURST_SECONDS)
                 await until(
                     lambda seen=seen: kubelet.events.value != seen,  # type: ignore[misc]

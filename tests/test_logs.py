@@ -39,6 +39,14 @@ def test_a_text_line_names_the_resource(capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
+def test_a_text_line_is_one_line_whatever_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Found by a new user: NUL bytes, from gRPC, made the log a binary file."""
+    logs.set_up(log_format="text", level="info")
+    log.info("%s", "full\0/a\x1b[2J\nb\r\x85\u2028\u202e ü\udcff", extra={"resource": "a/b"})
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(r"a/b: full\x00/a\x1b[2J\nb\r\x85\u2028\u202e ü\udcff")
+
+
 def test_a_json_line_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up(log_format="json", level="debug")
     log.debug("two\nlines", extra={"resource": "example.com/a"})

@@ -76,6 +76,27 @@ async def test_the_end_of_a_later_instance_does_not_take_the_devices_along(world
         assert given.env == {"SERIAL": "ttyUSB0"}
 
 
+async def test_a_folder_that_is_moved_away_says_nothing_of_other_instances(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Found by a new user: both were said to have gone.
+
+    Brought back by ``return frozenset()`` for a folder that is not there in ``Peers.look``.
+    """
+    caplog.set_level(logging.INFO)
+    folder = world.kubelet.folder
+    away = folder.with_name("away")
+    async with world.kubelet, world.serving(serial()) as older, world.serving(serial()) as newer:
+        await both_active(world, older, newer)
+        await contested(older.plugins[SERIAL])
+        await logged(caplog, "another instance of genericdp", times=2)
+        folder.rename(away)
+        await logged(caplog, "waiting for a kubelet", times=2)
+        await asyncio.sleep(1)  # nothing is to come
+        away.rename(folder)
+        assert "has gone" not in caplog.text
+
+
 async def test_an_instance_that_leaves_amid_a_registration_costs_no_long_wait(
     world: World,
 ) -> None:

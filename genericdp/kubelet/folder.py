@@ -46,6 +46,10 @@ class _ForbiddenError(UsageError):
     """We may not use the folder: as whoever we are, or on a mount that is read-only."""
 
 
+class _NoFolderError(UsageError):
+    """Something else stands where the folder should be."""
+
+
 class KubeletFolder:
     """Watches one folder for all resources; ``socket`` is None while no kubelet is there."""
 
@@ -67,14 +71,16 @@ class KubeletFolder:
         """The sockets of other instances of genericdp that run."""
         self._looked = False
         self._trouble = ""
+        self._waits_for = ""
+        """What has been told of why there is no kubelet."""
         self._poll_seconds = poll_seconds
         self._open_inotify = open_inotify
 
     async def watch(self) -> None:
         """Keep ``socket`` true, for ever.
 
-        Raises UsageError if the path is no folder, and KubeletError if the folder was deleted
-        below a bind mount: inotify does not tell of that, and only a restart mends it.
+        Raises UsageError if the path is no folder at the start, and KubeletError if the folder was
+        deleted below a bind mount: inotify does not tell of that, and only a restart mends it.
         """
         changed = asyncio.Event()
         watch = FolderWatch(
@@ -107,16 +113,21 @@ class KubeletFolder:
         """Look once; raises as ``watch`` does."""
         try:
             found = self._look()
+        except _NoFolderError:
+            if not self._looked:  # later it may come back, as one that is deleted does
+                raise
+            found = None
         except (_ForbiddenError, OSError) as error:
             if not self._looked:  # at the start a person mends it; later a mount may recover
                 raise
             self._tell_trouble(str(error))
             return
         self._tell_trouble("")
-        if found is None and (self.socket.value is not None or not self._looked):
+        why = "" if found else self._what_there_is()
+        if why and why != self._waits_for:
             # Here and not in each plugin: one line for all of them.
-            log.info("waiting for a kubelet: %s", self._what_there_is())
-        self._looked = True
+            log.info("waiting for a kubelet: %s", why)
+        self._waits_for, self._looked = why, True
         self.socket.value = found
 
     def _look(self) -> SocketIdentity | None:
@@ -134,7 +145,7 @@ class KubeletFolder:
         except PermissionError as error:
             raise _ForbiddenError(f"no permission to look into {self.path}: run as root") from error
         if not stat.S_ISDIR(status.st_mode):
-            raise UsageError(
+            raise _NoFolderError(
                 f"{self.path} is not a folder (give the kubelet's device-plugins folder"
                 " with --kubelet-dir)"
             )
@@ -158,7 +169,9 @@ class KubeletFolder:
         self._trouble = trouble
 
     def _what_there_is(self) -> str:
-        """Say what stands where the socket should be."""
+        """Say what stands where the socket should be, or the folder."""
+        if self.path.exists() and not self.path.is_dir():
+            return f"{self.path} is not a folder"
         path = self.path / KUBELET_SOCKET
         try:
             mode = path.stat().st_mode

@@ -42,11 +42,30 @@ class Peers:
         self._instance = instance
         self._ended = ended
         self._lines: dict[str, socket.socket] = {}
+        self._seen: frozenset[Peer] = frozenset()
+        self.folder: tuple[int, int] | None = None
+        """Tells the folder that was looked at last from another one; None: there was none."""
 
     def look(self) -> frozenset[Peer]:
-        """Give the sockets of all other instances that run; never waits."""
+        """Give the sockets of all other instances that run; never waits.
+
+        Where the folder is gone, or cannot be read, those of the look before.
+        """
+        try:
+            status = self._folder.stat()
+            names = os.listdir(self._folder)  # noqa: PTH208  # Paths are dear
+        except (FileNotFoundError, NotADirectoryError):
+            self.folder = None
+            return self._seen
+        except OSError:  # no descriptor is left, or no permission
+            return self._seen
+        self.folder = status.st_dev, status.st_ino
+        self._seen = self._living(names)
+        return self._seen
+
+    def _living(self, names: Iterable[str]) -> frozenset[Peer]:
         by_instance: dict[str, list[Peer]] = {}
-        for peer in _found(self._folder, but=self._instance):
+        for peer in _found(self._folder, names, but=self._instance):
             by_instance.setdefault(peer.instance, []).append(peer)
         for instance in self._lines.keys() - by_instance.keys():
             self._hang_up(instance)
@@ -102,15 +121,14 @@ class Peers:
         line.close()
 
 
-def _found(folder: Path, *, but: str) -> Iterator[Peer]:
+def _found(folder: Path, names: Iterable[str], *, but: str) -> Iterator[Peer]:
     # Each list that the kubelet gets leads here: our own hundred sockets must cost nothing.
-    with suppress(OSError):
-        for name in os.listdir(folder):  # noqa: PTH208  # Paths are dear
-            if not name.startswith(PREFIX) or but in name or (parts := parts_of(name)) is None:
-                continue
-            with suppress(FileNotFoundError):
-                made = (folder / name).lstat().st_ctime_ns
-                yield Peer(name=name, digest=parts[0], instance=parts[1], bound_ns=made)
+    for name in names:
+        if not name.startswith(PREFIX) or but in name or (parts := parts_of(name)) is None:
+            continue
+        with suppress(OSError):
+            made = (folder / name).lstat().st_ctime_ns
+            yield Peer(name=name, digest=parts[0], instance=parts[1], bound_ns=made)
 
 
 def strangers(folder: Path) -> tuple[str, ...]:

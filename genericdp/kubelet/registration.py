@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
+from genericdp.descriptors import count
 from genericdp.errors import KubeletError
 from genericdp.kubelet import messages
 from genericdp.kubelet.channels import channel
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 KUBELET_SOCKET = "kubelet.sock"
 
 _PERMANENT = re.compile(r"not supported by kubelet|the ResourceName .* is invalid", re.DOTALL)
+
+_END = re.compile(r"[\x00-\x08\x0e-\x1f]")
+"""What gRPC says of a system call that failed is followed by the bytes of its own record."""
 
 
 class RegistrationError(KubeletError):
@@ -46,7 +50,7 @@ async def register(
             await call(request, timeout=timeout_seconds)
         except grpc.aio.AioRpcError as error:
             # Every refusal comes as UNKNOWN with a text (REG-8).
-            text = error.details() or error.code().name
+            text = _END.split(error.details() or error.code().name)[0]
             raise RegistrationError(
                 f"the kubelet did not take the registration: {text}",
                 permanent=_PERMANENT.search(text) is not None,
@@ -65,4 +69,5 @@ async def check(socket: Path, *, timeout_seconds: float) -> None:
         try:
             await call(b"", timeout=timeout_seconds)
         except grpc.aio.AioRpcError as error:
-            raise KubeletError(f"our own socket {socket.name} does not answer") from error
+            short = ": descriptors run short" if count().is_short else ""
+            raise KubeletError(f"our own socket does not answer{short}") from error

@@ -146,6 +146,50 @@ async def test_a_file_in_place_of_the_folder_is_bad_usage(short_folder: Path) ->
         KubeletFolder(path).look()
 
 
+async def test_a_file_that_takes_the_folders_place_later_is_waited_out(
+    short_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Found by a new user: it ended the daemon, where a deleted folder is waited for.
+
+    Brought back by ``raise`` alone at ``except _NoFolderError`` in ``KubeletFolder.look``.
+    """
+    caplog.set_level("INFO")
+    path = short_folder / "kubelet"
+    path.mkdir()
+    make_socket(path)
+    folder = KubeletFolder(path)
+    folder.look()
+    (path / "kubelet.sock").unlink()
+    path.rmdir()
+    path.write_text("")
+    for _ in range(2):
+        folder.look()
+        assert folder.socket.value is None
+    path.unlink()
+    path.mkdir()
+    folder.look()
+    make_socket(path)
+    folder.look()
+    assert folder.socket.value is not None
+    said = f"{path} is not a folder", f"there is no {path / 'kubelet.sock'}"
+    assert caplog.messages == [f"waiting for a kubelet: {one}" for one in said]
+
+
+async def test_another_reason_for_waiting_is_told(
+    short_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    folder, path = KubeletFolder(short_folder), short_folder / "kubelet.sock"
+    folder.look()
+    path.touch()
+    for _ in range(2):
+        folder.look()
+    assert [one.partition(str(path))[2] for one in caplog.messages] == [
+        "",
+        " is a file, not a socket (is this the kubelet's folder?)",
+    ]
+
+
 async def test_a_folder_deleted_below_its_mount_ends_the_daemon(short_folder: Path) -> None:
     """Inotify does not tell of it; only a restarted pod sees the new folder.
 

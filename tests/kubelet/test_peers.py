@@ -99,6 +99,21 @@ async def test_who_hangs_up_and_still_runs_is_called_again(short_folder: Path) -
         assert not peers.look()
 
 
+async def test_nothing_is_known_of_peers_while_the_folder_is_gone(short_folder: Path) -> None:
+    """What they serve is not over because of that."""
+    folder, away = short_folder / "k", short_folder / "away"
+    folder.mkdir()
+    with ExitStack() as stack:
+        bind(folder / SocketNames().next_name("a/b"), stack)
+        peers = peers_in(folder, stack)
+        before, identity = peers.look(), peers.folder
+        folder.rename(away)
+        assert before
+        assert (peers.look(), peers.folder) == (before, None)
+        away.rename(folder)
+        assert (peers.look(), peers.folder) == (before, identity)
+
+
 def test_strangers_are_the_other_sockets_that_answer(short_folder: Path) -> None:
     with ExitStack() as stack:
         for name in ("nvidia.sock", "kubelet.sock", SocketNames().next_name("a/b")):
