@@ -25,11 +25,15 @@ def segments_of(path: str) -> Segments:
 def lies_within(inner: Sequence[str], outer: Sequence[str]) -> bool:
     """Say whether each path that ``inner`` stands for is one that ``outer`` stands for.
 
-    Where it says so it is so; where it does not, it may be too hard to tell.
+    Where it says so it is so; where it does not, it may be too hard to tell. But for a dot that
+    begins a text which is not known yet: ``is_within`` tells of that.
     """
     if len(outer) > len(inner):
         return False
-    return all(covers(wide, narrow) for wide, narrow in zip(outer, inner, strict=False))
+    return all(
+        _may_name(wide, narrow) and covers(wide, narrow)
+        for wide, narrow in zip(outer, inner, strict=False)
+    )
 
 
 def is_within(path: str, outer: Sequence[str]) -> bool:
@@ -38,7 +42,18 @@ def is_within(path: str, outer: Sequence[str]) -> bool:
     # Where `..` would lead depends on links.
     if ".." in parts or len(outer) > len(parts):
         return False
-    return all(glob.matches(wide, part) for wide, part in zip(outer, parts, strict=False))
+    return all(
+        _may_name(wide, part) and glob.matches(wide, part)
+        for wide, part in zip(outer, parts, strict=False)
+    )
+
+
+def _may_name(wide: str, text: str) -> bool:
+    """Say whether a pattern may stand for a text by the dots that they begin with, as in a shell.
+
+    A pattern that begins with a wildcard stands for no name that begins with a dot.
+    """
+    return wide.startswith(".") or not text.startswith(".")
 
 
 @lru_cache(maxsize=4096)

@@ -78,6 +78,13 @@ def test_patterns_that_are_hard_to_compare_count_as_not_covered() -> None:
         ("/opt/x/.", "/opt/x/*", False),
         ("/opt//x/", "/opt/x", True),
         ("/anything", "/", True),
+        ("/opt/.x", "/opt/*", False),
+        ("/opt/.x", "/opt/?x", False),
+        ("/opt/.x", "/opt/[!a]x", False),
+        ("/opt/.x", "/opt/[.]x", False),
+        ("/opt/.x", "/opt/.*", True),
+        ("/opt/x/.y", "/opt/*", True),
+        ("/opt/.x", "/opt", True),
     ],
 )
 def test_a_path_lies_below_what_is_allowed_or_not(path: str, bound: str, expected: bool) -> None:
@@ -88,3 +95,23 @@ def test_a_pattern_lies_below_if_each_part_does() -> None:
     assert lies_within(("dev", "tty[0-3]", "x"), ("dev", "tty*"))
     assert not lies_within(("dev",), ("dev", "tty*"))
     assert not lies_within(("dev", "*"), ("dev", "tty*"))
+
+
+DOTTED = st.lists(st.sampled_from([".", *PIECES[:7], "[.]"]), max_size=3).map("".join)
+NAMES = ["".join(one) for n in range(1, 4) for one in itertools.product(".ab", repeat=n)]
+NAMES = [name for name in NAMES if name not in {".", ".."}]
+
+
+@given(DOTTED, DOTTED)
+def test_a_dot_at_the_start_is_as_hidden_to_a_policy_as_to_a_config(wide: str, narrow: str) -> None:
+    """Brought back by ``_may_name`` returning True."""
+    if lies_within([narrow], [wide]):
+        found = [name for name in NAMES if is_within(name, [narrow])]
+        assert [name for name in found if not is_within(name, [wide])] == []
+
+
+def test_what_a_config_cannot_find_is_no_reason_to_refuse_it() -> None:
+    assert lies_within(("opt", "*"), ("opt", "*"))
+    assert lies_within(("opt", "?b"), ("opt", "*"))
+    assert lies_within(("opt", ".*"), ("opt", ".*"))
+    assert not lies_within(("opt", ".b*"), ("opt", "*"))

@@ -103,7 +103,11 @@ def test_a_mount_counts_by_where_it_leads_as_far_as_that_is_visible(
 
 def test_what_a_template_gives_counts_once_it_is_known(tmp_path: Path) -> None:
     bounds = policy_of(tmp_path, "devices: {}\ncdi: [v.com/tty]\nmounts: [{hostPath: /opt/*/x}]\n")
-    for given in (inject(cdi=["v.com/$(device.name)=1"]), _mounting("/opt/$(device.subsystem:-)")):
+    for given in (
+        inject(cdi=["v.com/$(device.name)=1"]),
+        _mounting("/opt/$(device.subsystem:-)"),
+        _mounting("/opt/$(property.X:-.y)/x"),
+    ):
         assert "allowed" in _refused(resource("r", TTY.path, given=given, policy=bounds), TTY)
     given = inject(cdi=["v.com/tty=$(device.name)"])
     assert _refused(resource("r", TTY.path, given=given, policy=bounds), TTY) == ""
