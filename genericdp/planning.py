@@ -32,6 +32,8 @@ class Plan:
         return self.update | self.anew
 
     def __str__(self) -> str:
+        if self == Plan():
+            return "nothing to change"
         added, removed = self.start - self.anew, self.stop - self.anew
         return f"{len(added)} added, {len(removed)} removed, {len(self.changed)} changed"
 

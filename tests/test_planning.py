@@ -62,7 +62,7 @@ def test_the_place_in_the_config_is_no_change() -> None:
 @pytest.mark.parametrize(
     ("plan", "text"),
     [
-        (Plan(), "0 added, 0 removed, 0 changed"),
+        (Plan(), "nothing to change"),
         (
             Plan(stop=frozenset("abc"), update=frozenset("d"), start=frozenset("aef")),
             "2 added, 2 removed, 2 changed",

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 def usable_resources(
-    arguments: argparse.Namespace, stdin: bytes | None = None
+    arguments: argparse.Namespace, stdin: bytes | None = None, *, silent: bool = False
 ) -> tuple[Resource, ...]:
-    """Load a config; raises ConfigError with its problems."""
+    """Load a config; raises ConfigError with its problems, and prints warnings unless silent."""
     paths = configs_of(arguments)
     loaded = load_in_time(
         paths, read_stdin(paths) if stdin is None else stdin, policy=arguments.policy
     )
     if loaded.problems:
         raise ConfigError(loaded.problems)
-    for warning in loaded.warnings:
+    for warning in () if silent else loaded.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return loaded.resources
 

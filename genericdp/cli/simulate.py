@@ -101,7 +101,8 @@ def execute(arguments: argparse.Namespace) -> int:
     amounts = amounts_of(arguments.amounts)
     # The daemon would wait for a better config; here somebody is looking.
     stdin = read_stdin(configs_of(arguments))
-    refuse_if_none(usable_resources(arguments, stdin), node_name_of(arguments))
+    resources = usable_resources(arguments, stdin, silent=True)  # the daemon warns, in its log
+    refuse_if_none(resources, node_name_of(arguments))
     topology = _topology(root_of(arguments), TopologyPolicy(arguments.topology_policy))
     # Before there is anything that a signal could leave behind.
     inbox = Inbox([SIGINT, SIGTERM, *not_ignored([SIGHUP])])

@@ -242,7 +242,7 @@ class Reloader:
             folder,
             self._origin,
         )
-        self._apply(loaded)
+        self._apply(replace(loaded, files=(folder / lastgood.NAME,)))
         return True
 
     async def _keep(self, loaded: Loaded) -> None:

@@ -146,6 +146,14 @@ async def test_a_config_it_cannot_use_is_exit_code_2(host: Host, config: str, sa
     assert said in err
 
 
+async def test_a_warning_about_the_config_is_given_once(host: Host) -> None:
+    probe = "health: [{open: {}, periodSeconds: 1, timeoutSeconds: 5}]"
+    (host.folder.parent / "config.yaml").write_text(f"{CONFIG}    {probe}\n")
+    code, _, errors = await finished(await simulate(host, "--once"))
+    assert code == 0
+    assert errors.count("timeoutSeconds") == 1
+
+
 async def test_a_root_without_a_machine_is_bad_usage(host: Host, tmp_path: Path) -> None:
     code, _, err = await finished(await simulate(host, "--once", f"--root={tmp_path / 'no'}"))
     assert code == 2

@@ -34,13 +34,15 @@ class Followed:
         self.names: Observed[tuple[str, ...]] = Observed(())
         """Of the resources in force."""
         self.resources: tuple[Resource, ...] = ()
+        self.files: tuple[Path, ...] = ()
+        """Where they are said to come from."""
         self.applied = 0
         self.hangup = asyncio.Event()
         self.reloader: Reloader | None = None
 
     def put_in_force(self, loaded: Loaded) -> None:
         self.applied += 1
-        self.resources = loaded.resources
+        self.resources, self.files = loaded.resources, loaded.files
         self.names.value = tuple(one.name.removeprefix("example.com/") for one in loaded.resources)
 
     @property

@@ -147,6 +147,7 @@ async def test_a_start_with_a_bad_config_serves_the_last_good_one(
         state = followed.state.value
         assert (state.from_state_dir, state.in_force, len(state.problems)) == (True, True, 1)
         assert state.differs_since is not None
+        assert followed.files == (state_dir / NAME,)
         assert "the last good one, from" in caplog.text
         file.write_text(config("b"))
         await followed.is_(lambda state: state.differs_since is None)
