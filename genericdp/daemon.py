@@ -12,7 +12,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from genericdp import children, descriptors
+from genericdp import arenas, children, descriptors
 from genericdp.errors import ungrouped
 from genericdp.observed import Observed
 from genericdp.reloading.reading import Origin, read, see
@@ -60,6 +60,7 @@ def run(settings: Settings) -> None:
     def work(reload: asyncio.Event) -> Coroutine[None, None, None]:
         return serve(settings, reload=reload)
 
+    arenas.keep_to_one()
     descriptors.raise_limit()
     asyncio.run(until_signalled(work, Inbox(), insisted=_leave_at_once))
 
