@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp.timing import Timing
 from tests.soak.figures import Taken
 from tests.soak.invariants import (
     PROBE_SECONDS,
@@ -152,7 +153,10 @@ class Chapter:
         slow = step is not None and (
             step.do is Do.FLAP or (step.do is Do.REST and self._record.sick)
         )
-        return TRUE_WITHIN_SECONDS + (PROBE_SECONDS if slow else 0.0)
+        rolled = step is not None and step.do is Do.ROLL
+        # Amid a registration a stream that never comes is waited for so long (K10).
+        doubt = Timing().doubtful_stream(1) if rolled else 0.0
+        return TRUE_WITHIN_SECONDS + (PROBE_SECONDS if slow else 0.0) + doubt
 
     async def _settle(
         self, mark: Mark, limit: float, is_done: Callable[[], bool], *, hold: float = 0.0

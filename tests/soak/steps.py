@@ -63,7 +63,7 @@ _WEIGHTS: Mapping[Do, int] = {
     Do.STREAM: 2,
     Do.TERM: 2,
     Do.KILL: 2,
-    Do.ROLL: 1,
+    Do.ROLL: 2,
 }
 _WAYS: Mapping[str, tuple[str, ...]] = {
     VOLUME: ("swap",),
@@ -71,6 +71,8 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
 }
 _NUMBERS = ("*", "*", "[0-3]", "[2-7]", "[13579]")
 _BURST = 6
+_MOST_BESIDE_SECONDS = 1.0
+"""A second daemon takes less than that to have all its streams."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +95,7 @@ class Step:
     times: int = 1
     """How many restarts."""
     pause: float = 0.0
-    """How long the one that is restarted is away, in seconds."""
+    """How long the one that is restarted is away, in seconds; of ROLL: how long both run."""
     rest: float = 0.0
     """How long lists are watched afterwards, in seconds."""
 
@@ -210,7 +212,9 @@ class Steps:
             nodes=self._some(changed, 3) if away and do is not Do.ROLL else (),
             generation=self._random.choice("AB") if do not in DAEMON else "",
             times=self._random.randint(3, 7) if do is Do.STORM else 1,
-            pause=self._random.choice((0.0, 0.02, 0.2, 0.7, 1.2)),
+            pause=self._random.uniform(0.0, _MOST_BESIDE_SECONDS)
+            if do is Do.ROLL
+            else self._random.choice((0.0, 0.02, 0.2, 0.7, 1.2)),
             rest=rest,
         )
 
