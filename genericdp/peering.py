@@ -35,7 +35,8 @@ class PeerWatch:
         self._resources = resources
         self._told: set[str] = set()
         """The instances that live and have been named."""
-        self._folder: tuple[int, int] | None = None
+        self._place: object = None
+        """The folder and the kubelet's socket where they were seen."""
 
     async def run(self) -> None:
         """Look at each event, for ever."""
@@ -45,13 +46,13 @@ class PeerWatch:
             while True:
                 seen = kubelet.events.value
                 before, kubelet.peers.value = kubelet.peers.value, peers.look()
-                if peers.folder != self._folder:
-                    # Nothing is known of those in a folder that is gone: they may serve yet.
-                    self._folder = peers.folder
+                if (place := (peers.folder, kubelet.socket.value)) != self._place:
+                    # With its folder, or at the start of a kubelet, a socket goes: not who has it.
+                    self._place = place
                     self._told.clear()
                 rests = kubelet.peers.value == before
                 # Said when it has come to rest: all its sockets are there then.
-                self._tell(kubelet.peers.value, settled=rests and self._folder is not None)
+                self._tell(kubelet.peers.value, settled=rests and None not in place)
                 await asyncio.sleep(_BURST_SECONDS)
                 await until(
                     lambda seen=seen: kubelet.events.value != seen,  # type: ignore[misc]
@@ -63,11 +64,11 @@ class PeerWatch:
 
     def _tell(self, peers: frozenset[Peer], *, settled: bool) -> None:
         here = {one.instance for one in peers}
+        if not settled:
+            return
         for instance in sorted(self._told - here):
             log.info("the other instance of genericdp (%s) has gone", instance)
             self._told.remove(instance)
-        if not settled:
-            return
         names = {digest_of(name): name for name in self._resources()}
         for instance in sorted(here - self._told):
             digests = {one.digest for one in peers if one.instance == instance}

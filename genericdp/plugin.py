@@ -217,21 +217,23 @@ class Plugin:
         def is_over() -> bool:
             return streams.value.ended > 0 or self._is_replaced(kubelet)
 
+        def has_left() -> bool:
+            # Where kubelet.sock has gone, too, all sockets are removed, and nobody has left.
+            return later.has_left() and self._kubelet.socket.value is not None
+
         values = streams, self._kubelet.socket, self._kubelet.peers
         limit: float | None = self._timing.steady
         while not is_over():
-            if later.has_left():
+            if has_left():
                 # Up to 1.36 a kubelet has no endpoint then, and says nothing to us.
                 back = await until(
-                    lambda: is_over() or not later.has_left(),
+                    lambda: is_over() or not has_left(),
                     *values,
                     timeout_seconds=self._timing.farewell,
                 )
                 if not back:
                     raise LeftAlone("another instance of genericdp, which came after us, has gone")
-            elif not await until(
-                lambda: is_over() or later.has_left(), *values, timeout_seconds=limit
-            ):
+            elif not await until(lambda: is_over() or has_left(), *values, timeout_seconds=limit):
                 self._calm_down()
                 limit = None
         if streams.value.ended:

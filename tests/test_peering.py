@@ -76,6 +76,40 @@ async def test_the_end_of_a_later_instance_does_not_take_the_devices_along(world
         assert given.env == {"SERIAL": "ttyUSB0"}
 
 
+async def test_a_kubelet_that_restarts_says_nothing_of_other_instances(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It removes all sockets. Brought back by ``self._told.clear()`` left out in ``PeerWatch``."""
+    caplog.set_level(logging.INFO)
+    async with world.serving(serial()) as older, world.serving(serial()) as newer:
+        async with world.kubelet:
+            await both_active(world, older, newer)
+            await logged(caplog, "another instance of genericdp", times=2)
+        await logged(caplog, "waiting for a kubelet: there is no", times=2)
+        again = Kubelet(world.kubelet.folder, generation=world.kubelet.generation)
+        async with again:
+            await logged(caplog, "another instance of genericdp", times=4)
+        assert "has gone" not in caplog.text
+
+
+async def test_a_folder_that_is_emptied_says_nothing_of_other_instances(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Brought back by ``later.has_left`` in place of ``has_left`` in ``Plugin._until_over``."""
+    caplog.set_level(logging.INFO)
+    folder = world.kubelet.folder
+    async with world.kubelet, world.serving(serial()) as older, world.serving(serial()) as newer:
+        await both_active(world, older, newer)
+        await contested(older.plugins[SERIAL])
+        (folder / "kubelet.sock").unlink()
+        await logged(caplog, "waiting for a kubelet", times=2)
+        for path in folder.glob("genericdp-*"):
+            path.unlink()
+        await uncontested(older.plugins[SERIAL])
+        await asyncio.sleep(1)  # nothing is to come
+        assert "has gone" not in caplog.text
+
+
 async def test_a_folder_that_is_moved_away_says_nothing_of_other_instances(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
