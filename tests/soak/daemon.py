@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,22 @@ _POOLED = ("anon_inode:[eventpoll]", "anon_inode:[eventfd]")
 _READ_CONFIG = re.compile(
     r"config in force: |the config on disk is the one in force|the config cannot be used: "
 )
+_WITHOUT_CACHES = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+"""What the C library keeps for each thread to be given out again counts as given out: up to 230 kB
+for each, and it takes thousands of events until all are full."""
 _WRONG = re.compile(r"Traceback|unexpected failure|never awaited|never retrieved")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Held:
+    """What it has by its own account."""
+
+    tasks: Counter[str]
+    """By name, without numbers."""
+    blocks: int
+    """Python's blocks of memory, garbage aside."""
+    given_out: int
+    """Bytes that the C library has given out, large blocks aside; 0: it cannot tell."""
 
 
 class Daemon:
@@ -53,7 +69,7 @@ class Daemon:
                 *(sys.executable, "-m", "tests.soak.daemon_main", str(its.fileno()), "run"),
                 *arguments,
                 cwd=_REPOSITORY,
-                env={**environment, "PYTHONUTF8": "1"},
+                env={**environment, **_WITHOUT_CACHES, "PYTHONUTF8": "1"},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
@@ -101,8 +117,8 @@ class Daemon:
         """Give its resident memory, in MB."""
         return memory(self.pid).resident
 
-    async def ask(self) -> tuple[Counter[str], int]:
-        """Ask it for its asyncio tasks, by name without numbers, and Python's blocks of memory."""
+    async def ask(self) -> Held:
+        """Ask it what it has."""
         loop = asyncio.get_running_loop()
         answer = b""
         async with asyncio.timeout(10):
@@ -110,7 +126,9 @@ class Daemon:
             while not answer.endswith(b"\n"):
                 answer += await loop.sock_recv(self._asked, 65536)
         told = json.loads(answer)
-        return Counter(told["tasks"]), told["blocks"]
+        return Held(
+            tasks=Counter(told["tasks"]), blocks=told["blocks"], given_out=told["given_out"]
+        )
 
     async def end(self, number: signal.Signals) -> float:
         """End it by a signal; give how long that took, in seconds, and its log's last lines."""

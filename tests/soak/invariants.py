@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 from tests.soak.config import PERIOD_SECONDS
@@ -22,8 +23,10 @@ WARM_UP_SECONDS = 90.0
 """Until then the allocators' pools still grow to what bursts need."""
 _MOST_GROWTH_MB = 1.0
 _MOST_GROWTH_EARLY_MB = 3.0
-_MOST_MORE_BLOCKS = 0.02
-_MOST_MORE_BLOCKS_EARLY = 0.06
+_MOST_MORE_BLOCKS = 0.01
+_MOST_MORE_BLOCKS_EARLY = 0.03
+_MOST_MORE_GIVEN_OUT_KB = 40.0
+_MOST_MORE_GIVEN_OUT_EARLY_KB = 150.0
 
 
 class Violation(Exception):  # noqa: N818  # it is the soak's finding, no failure of its own
@@ -122,9 +125,16 @@ def most_more_blocks(warm_up_seconds: float) -> float:
     return _MOST_MORE_BLOCKS if warm_up_seconds >= WARM_UP_SECONDS else _MOST_MORE_BLOCKS_EARLY
 
 
+def most_more_given_out(warm_up_seconds: float) -> float:
+    """Give by how many kB it may be more, on its line, after such a warm-up."""
+    if warm_up_seconds >= WARM_UP_SECONDS:
+        return _MOST_MORE_GIVEN_OUT_KB
+    return _MOST_MORE_GIVEN_OUT_EARLY_KB
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Growth:
-    """A line through samples of memory, by least squares."""
+    """A line through samples of memory."""
 
     samples: int
     seconds: float
@@ -141,6 +151,26 @@ class Growth:
 def most_growth(warm_up_seconds: float) -> float:
     """Give by how many MB resident memory may grow, on its line, after such a warm-up."""
     return _MOST_GROWTH_MB if warm_up_seconds >= WARM_UP_SECONDS else _MOST_GROWTH_EARLY_MB
+
+
+def usual_growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
+    """Fit a line by the median of all slopes (Theil and Sen): a sample may be far off."""
+    slopes = [
+        (later - amount) / (after - at)
+        for i, (at, amount) in enumerate(samples)
+        for after, later in samples[i + 1 :]
+        if after > at
+    ]
+    if len(samples) < 3 or not slopes:
+        return None
+    slope = median(slopes)
+    begin, end = samples[0][0], samples[-1][0]
+    return Growth(
+        samples=len(samples),
+        seconds=end - begin,
+        first=median(amount - slope * (at - begin) for at, amount in samples),
+        per_minute=slope * 60,
+    )
 
 
 def growth(samples: Sequence[tuple[float, float]]) -> Growth | None:

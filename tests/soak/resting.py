@@ -14,12 +14,14 @@ from tests.soak.invariants import (
     leftover,
     most_growth,
     most_more_blocks,
+    most_more_given_out,
+    usual_growth,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.soak.daemon import Daemon
+    from tests.soak.daemon import Daemon, Held
     from tests.soak.figures import Figures
 
 _CALM_SECONDS = 8.0
@@ -37,17 +39,15 @@ class Resting:
         self._reference: dict[str, Mapping[str, int]] | None = None
         self._samples: list[tuple[float, float]] = []
         self._threads: list[int] = []
-        self._latest = 0
-        self._blocks: list[tuple[float, float]] = []
+        self._held: list[tuple[float, Held]] = []
         self.rests = 0
 
     async def sample(self, daemon: Daemon) -> None:
-        """Take samples of memory for ever, once warm."""
+        """Take samples of memory for ever, from the first rest on."""
         while True:
-            now = time.monotonic()
-            if now >= self._warm_at:
+            if self._reference is not None:
                 with suppress(OSError):  # it is ending
-                    self._samples.append((now, daemon.resident()))
+                    self._samples.append((time.monotonic(), daemon.resident()))
             await asyncio.sleep(_SAMPLE_SECONDS)
 
     async def look(self, daemon: Daemon) -> None:
@@ -58,7 +58,7 @@ class Resting:
             return
         until = time.monotonic() + _CALM_SECONDS
         while True:
-            now = await self._counted(daemon)
+            held, now = await _counted(daemon)
             wrong = {what: leftover(self._reference[what], now[what]) for what in now}
             wrong = {what: more for what, more in wrong.items() if more}
             if not wrong:
@@ -68,15 +68,15 @@ class Resting:
             await asyncio.sleep(_LOOK_SECONDS)
         self.rests += 1
         self._threads.append(daemon.threads())
-        self._blocks.append((time.monotonic(), self._latest))
+        self._held.append((time.monotonic(), held))
 
     async def _least(self, daemon: Daemon) -> dict[str, Mapping[str, int]]:
         """Look for a while, and give the least of each: a probe or a call comes and goes."""
-        least = await self._counted(daemon)
+        _, least = await _counted(daemon)
         until = time.monotonic() + _CALM_SECONDS / 2
         while time.monotonic() < until:
             await asyncio.sleep(_LOOK_SECONDS)
-            now = await self._counted(daemon)
+            _, now = await _counted(daemon)
             least = {what: Counter(least[what]) & Counter(now[what]) for what in least}
         return least
 
@@ -91,6 +91,7 @@ class Resting:
         if self._threads:
             figures.lines["threads"] = f"{min(self._threads)} to {max(self._threads)}"
         self._conclude_blocks(figures)
+        self._conclude_given_out(figures)
         line, most = growth(self._samples), most_growth(self._warm_up_seconds)
         if line is None:
             return
@@ -104,19 +105,35 @@ class Resting:
 
     def _conclude_blocks(self, figures: Figures) -> None:
         """Do it for the blocks that Python has: fragments and pools play no part there."""
-        line = growth(self._blocks)
+        line = usual_growth([(at, held.blocks) for at, held in self._held])
         if line is None:
             return
         share, most = line.total / line.first, most_more_blocks(self._warm_up_seconds)
         figures.lines["Python's blocks of memory"] = (
             f"{line.first:.0f} at the first rest, {share:+.2%} by their slope in"
-            f" {line.seconds:.0f} s (limit {most:+.0%})"
+            f" {line.seconds:.0f} s (limit {most:+.1%})"
         )
         if share > most:
             raise Violation(f"Python's blocks of memory grow: {share:+.2%} by their slope")
 
-    async def _counted(self, daemon: Daemon) -> dict[str, Mapping[str, int]]:
-        descriptors = daemon.descriptors()
-        descriptors.pop("pooled by gRPC", None)
-        tasks, self._latest = await daemon.ask()
-        return {"descriptors": descriptors, "asyncio tasks": tasks}
+    def _conclude_given_out(self, figures: Figures) -> None:
+        """Do it for what the C library has given out: to gRPC, and Python's larger objects."""
+        line = usual_growth(
+            [(at, held.given_out / 1000) for at, held in self._held if held.given_out]
+        )
+        if line is None:
+            return
+        most = most_more_given_out(self._warm_up_seconds)
+        figures.lines["memory given out by the C library"] = (
+            f"{line.first:.0f} kB at the first rest, {line.total:+.1f} kB by its slope in"
+            f" {line.seconds:.0f} s (limit {most:+.0f} kB)"
+        )
+        if line.total > most:
+            raise Violation(f"what the C library has given out grows: {line.total:+.1f} kB")
+
+
+async def _counted(daemon: Daemon) -> tuple[Held, dict[str, Mapping[str, int]]]:
+    descriptors = daemon.descriptors()
+    descriptors.pop("pooled by gRPC", None)
+    held = await daemon.ask()
+    return held, {"descriptors": descriptors, "asyncio tasks": held.tasks}

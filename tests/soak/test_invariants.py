@@ -12,7 +12,9 @@ from tests.soak.invariants import (
     leftover,
     mistakes,
     most_growth,
+    most_more_given_out,
     registered_again,
+    usual_growth,
     wrong_answer,
 )
 from tests.soak.record import HEALTHY, UNHEALTHY, Record
@@ -137,6 +139,17 @@ def test_memory_that_grows_has_a_slope_and_noise_has_none() -> None:
     assert growing.per_minute == pytest.approx(0.3, abs=0.01)
     assert growing.total == pytest.approx(1.5, abs=0.05)
     assert growth([(0.0, 1.0), (1.0, 2.0)]) is None
+
+
+def test_a_leak_of_500_bytes_for_each_of_100_reloads_is_a_slope_and_a_busy_rest_is_none() -> None:
+    steady = [(i * 10.0, 7050.0 + (i % 3) * 3.0 + (80.0 if i in {1, 19} else 0)) for i in range(21)]
+    leaking = [(at, amount + 0.533 * at / 2) for at, amount in steady]
+    found, none = usual_growth(leaking), usual_growth(steady)
+    assert found is not None
+    assert none is not None
+    assert found.total > most_more_given_out(90.0)
+    assert abs(none.total) < most_more_given_out(90.0) / 10
+    assert usual_growth(leaking[:2]) is None
 
 
 def test_a_leaked_descriptor_or_task_is_named() -> None:
