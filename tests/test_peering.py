@@ -113,10 +113,7 @@ async def test_a_folder_that_is_emptied_says_nothing_of_other_instances(
 async def test_a_folder_that_is_moved_away_says_nothing_of_other_instances(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Found by a new user: both were said to have gone.
-
-    Brought back by ``return frozenset()`` for a folder that is not there in ``Peers.look``.
-    """
+    """Found by a new user: both were said to have gone."""
     caplog.set_level(logging.INFO)
     folder = world.kubelet.folder
     away = folder.with_name("away")
