@@ -105,4 +105,5 @@ def test_a_second_daemon_gets_the_pods_and_leaves_all_to_the_first_one_when_it_e
         print(f"all is back {time.monotonic() - since:.2f} s after its {how}", flush=True)
     loop.add(62)
     bench.await_listed(LOOP, "loop60", "loop61", "loop62")
+    bench.await_listed(FUSE, *ALL_FUSE)
     bench.pod("next", {LOOP: 2, FUSE: 1}).container()
