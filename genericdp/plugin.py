@@ -96,6 +96,7 @@ class Plugin:
                 if kubelet != last:
                     # The long waits were for another one; this one may only not listen yet (K2).
                     last, self._failures = kubelet, 0
+                    self._contest = Contest()  # that the last one has gone was nobody's doing
                 pause = await self._attempt(kubelet)
                 if (task := asyncio.current_task()) and task.cancelling():
                     # gRPC can lose a cancellation that comes in the moment when a call ends.
@@ -244,7 +245,6 @@ class Plugin:
         """Wait before the next attempt; a new kubelet.sock ends any wait."""
         reason, level = pause.reason, pause.level
         if self._is_replaced(kubelet):
-            self._contest = Contest()
             log.info("%s: registering again", reason)
             return
         if reason == self._told:  # again and again, perhaps for hours
@@ -258,8 +258,6 @@ class Plugin:
             self._kubelet.peers,
             timeout_seconds=pause.seconds,
         )
-        if self._is_replaced(kubelet):
-            self._contest = Contest()  # that the last kubelet has gone was nobody's doing
 
     def _pause_after(self, error: Exception) -> Pause:
         timing = self._timing
