@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import time
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-import grpc
-
+from genericdp.kubelet.channels import channel
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from bench.sides import Plugin
+    import grpc
 
-_OPTIONS = (
-    ("grpc.default_authority", "localhost"),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.use_local_subchannel_pool", 1),
-)
+    from bench.sides import Plugin
 
 
 @asynccontextmanager
@@ -31,9 +27,9 @@ async def allocating(plugin: Plugin) -> AsyncIterator[Callable[[], Awaitable[flo
     request = api.AllocateRequest(
         container_requests=[api.ContainerAllocateRequest(devices_ids=[device])]
     ).SerializeToString()
-    async with grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS) as channel:
-        await channel.channel_ready()
-        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+    async with channel(Path(path)) as plugins:
+        await plugins.channel_ready()
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = plugins.unary_unary(
             "/v1beta1.DevicePlugin/Allocate"
         )
 

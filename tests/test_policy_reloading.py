@@ -16,7 +16,7 @@ from genericdp.template import parse
 from tests.config.bounded import HEAD, policy_of
 from tests.reloading.configs import config
 from tests.test_daemon import Place
-from tests.world import World, serial
+from tests.world import World, counts, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,10 +32,6 @@ ONE, SERIAL = "example.com/ttyUSB0", "example.com/serial"
 async def world(short_folder: Path) -> AsyncIterator[World]:
     async with Kubelet(short_folder / "kubelet") as kubelet:
         yield World(short_folder, kubelet)
-
-
-def counts(kubelet: Kubelet, name: str) -> tuple[int, int, tuple[str, ...]]:
-    return kubelet.observed.registrations[name], kubelet.observed.lists[name], kubelet.paths(name)
 
 
 def bound_by(supervisor: Supervisor) -> Policy | None:

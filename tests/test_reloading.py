@@ -15,7 +15,7 @@ from genericdp.simulator.kubelet import Kubelet
 from genericdp.template import parse
 from tests.reloading.configs import BAD, ConfigMap, config
 from tests.test_daemon import Place
-from tests.world import World, resource, serial
+from tests.world import World, counts, resource, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -35,11 +35,6 @@ def place(short_folder: Path) -> Place:
 async def world(short_folder: Path) -> AsyncIterator[World]:
     async with Kubelet(short_folder / "kubelet") as kubelet:
         yield World(short_folder, kubelet)
-
-
-def counts(kubelet: Kubelet, name: str) -> tuple[int, int, tuple[str, ...]]:
-    """How often it was registered and sent a list, and at which sockets it is."""
-    return kubelet.observed.registrations[name], kubelet.observed.lists[name], kubelet.paths(name)
 
 
 async def test_a_swapped_config_map_is_served_and_what_is_equal_is_left_alone(

@@ -45,6 +45,11 @@ def resource(
     )
 
 
+def counts(kubelet: Kubelet, name: str) -> tuple[int, int, tuple[str, ...]]:
+    """How often it was registered and sent a list, and at which sockets it is."""
+    return kubelet.observed.registrations[name], kubelet.observed.lists[name], kubelet.paths(name)
+
+
 def serial(name: str = "example.com/serial", **keys: int) -> Resource:
     """Serial adapters, several of which fit into one container."""
     return resource(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -11,8 +13,7 @@ import grpc
 from genericdp.kubelet.registration import KUBELET_SOCKET
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
 CODES = tuple(code for code in grpc.StatusCode if code is not grpc.StatusCode.OK)
 TIMEOUT_SECONDS = 0.05
@@ -71,3 +72,22 @@ class HostileKubelet:
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
+
+
+@contextmanager
+def asked(
+    ask: Callable[[HostileKubelet], Coroutine[None, None, None]],
+) -> Iterator[Callable[[bytes], None]]:
+    """Serve; gives what asks such a kubelet once for each input."""
+    with TemporaryDirectory() as folder, asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        kubelet = runner.run(stack.enter_async_context(HostileKubelet(Path(folder)).serving()))
+
+        def give(data: bytes) -> None:
+            kubelet.data = data or b"\0"
+            runner.run(ask(kubelet))
+
+        try:
+            yield give
+        finally:
+            runner.run(stack.aclose())

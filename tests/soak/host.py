@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import shutil
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.e2e.cluster import loop
 from tests.soak.config import KINDS, LOOPS, Places, nodes_of
 from tests.world import Host as CopiedTree
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _MAJOR = 241
 """For local use, says the kernel's list of devices: no driver answers."""
-_LOOP_ADD = 0x4C80  # of linux/loop.h
-_LOOP_REMOVE = 0x4C81
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +36,7 @@ class Host:
     async def plug(self, node: str) -> None:
         """Make a node."""
         if node.startswith("loop-"):
-            await asyncio.to_thread(_control, _LOOP_ADD, _loop(node))
+            await asyncio.to_thread(loop.add, _loop(node))
         elif self.copy is not None:
             self.copy.plug(self._below_dev(node), major=_MAJOR, minor=_minor(node))
         else:
@@ -48,7 +46,7 @@ class Host:
     async def unplug(self, node: str) -> None:
         """Remove it."""
         if node.startswith("loop-"):
-            await _remove_loop(_loop(node))
+            await asyncio.to_thread(loop.remove, _loop(node))
         else:
             (self.root / "dev" / self._below_dev(node)).unlink()
 
@@ -86,9 +84,8 @@ def host(scratch: Path) -> Iterator[Host]:
         yield found
     finally:
         shutil.rmtree(nodes)
-        for number in LOOPS if "loop" in kinds else ():
-            with suppress(OSError):
-                _control(_LOOP_REMOVE, number)
+        if "loop" in kinds:
+            loop.remove_all(LOOPS)
 
 
 def _minor(node: str) -> int:
@@ -116,24 +113,3 @@ def _why_no_loops() -> str:
     if taken := [f"loop{n}" for n in LOOPS if Path(f"/sys/block/loop{n}").exists()]:
         return f"no loop devices: somebody has {', '.join(taken)}"
     return ""
-
-
-async def _remove_loop(number: int) -> None:
-    """Unplug it, as soon as nobody has it open."""
-    for attempt in range(100):
-        try:
-            await asyncio.to_thread(_control, _LOOP_REMOVE, number)
-        except OSError:
-            if attempt == 99:
-                raise
-            await asyncio.sleep(0.02)
-        else:
-            return
-
-
-def _control(request: int, number: int) -> None:
-    control = os.open("/dev/loop-control", os.O_RDWR)
-    try:
-        fcntl.ioctl(control, request, number)
-    finally:
-        os.close(control)

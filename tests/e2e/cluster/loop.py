@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _CLEAR_FILE = 0x4C01  # LOOP_CLR_FD of linux/loop.h
 _CONFIGURE = 0x4C0A
@@ -52,9 +52,9 @@ def remove(number: int) -> None:
     eventually(removed, what=f"{node_of(number)} can be removed")
 
 
-def remove_all() -> None:
-    """Unplug every one of the tests' numbers that is there."""
-    for number in NUMBERS:
+def remove_all(numbers: Iterable[int] = NUMBERS) -> None:
+    """Unplug every one of these, by default of the tests' own, that is there and not in use."""
+    for number in numbers:
         with suppress(OSError):
             _control(_REMOVE, number)
 

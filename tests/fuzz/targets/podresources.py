@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import AsyncExitStack, contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from genericdp.devices.holders import holders_of
@@ -13,11 +9,14 @@ from genericdp.errors import KubeletError
 from genericdp.kubelet.podresources import held_shares, pods
 from genericdp.kubelet.registration import KUBELET_SOCKET
 from genericdp.kubelet.v1 import podresources_pb2 as api
-from tests.fuzz.hostile import HostileKubelet
+from tests.fuzz.hostile import asked
 from tests.fuzz.targets import register
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from tests.fuzz.hostile import HostileKubelet
 
 SECONDS = 30.0
 WORDS = (
@@ -43,19 +42,11 @@ def seeds() -> Iterator[bytes]:
     yield from register.seeds()
 
 
-@contextmanager
-def opened() -> Iterator[Callable[[bytes], None]]:
-    with TemporaryDirectory() as folder, asyncio.Runner() as runner:
-        stack = AsyncExitStack()
-        kubelet = runner.run(stack.enter_async_context(HostileKubelet(Path(folder)).serving()))
-        try:
-            yield lambda data: runner.run(_run(data, kubelet))
-        finally:
-            runner.run(stack.aclose())
+def opened() -> AbstractContextManager[Callable[[bytes], None]]:
+    return asked(_run)
 
 
-async def _run(data: bytes, kubelet: HostileKubelet) -> None:
-    kubelet.data = data or b"\0"
+async def _run(kubelet: HostileKubelet) -> None:
     folder, timeout = kubelet.how
     try:
         shares = held_shares(await pods(folder / KUBELET_SOCKET, timeout_seconds=timeout))

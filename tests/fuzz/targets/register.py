@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import AsyncExitStack, contextmanager, suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError
 from genericdp.kubelet.registration import KUBELET_SOCKET, RegistrationError, check, register
-from tests.fuzz.hostile import HostileKubelet
+from tests.fuzz.hostile import asked
 from tests.fuzz.targets.http2 import SETTINGS, frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from tests.fuzz.hostile import HostileKubelet
 
 SECONDS = 30.0
 WORDS = (
@@ -39,19 +39,11 @@ def seeds() -> Iterator[bytes]:
     yield b"\x01HTTP/1.1 200 OK\r\n\r\n"
 
 
-@contextmanager
-def opened() -> Iterator[Callable[[bytes], None]]:
-    with TemporaryDirectory() as folder, asyncio.Runner() as runner:
-        stack = AsyncExitStack()
-        kubelet = runner.run(stack.enter_async_context(HostileKubelet(Path(folder)).serving()))
-        try:
-            yield lambda data: runner.run(_run(data, kubelet))
-        finally:
-            runner.run(stack.aclose())
+def opened() -> AbstractContextManager[Callable[[bytes], None]]:
+    return asked(_run)
 
 
-async def _run(data: bytes, kubelet: HostileKubelet) -> None:
-    kubelet.data = data or b"\0"
+async def _run(kubelet: HostileKubelet) -> None:
     folder, timeout = kubelet.how
     try:
         await register(folder, endpoint="e", resource="a/b", options=b"", timeout_seconds=timeout)
