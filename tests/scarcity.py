@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 def spare_descriptors(count: int) -> Iterator[None]:
     """Leave so many descriptors to this process; what it has open stays open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # The listing's own descriptor is among them: without a hole below, it is the highest.
     highest = max(map(int, os.listdir("/proc/self/fd")))
     fillers = []
-    while (filler := os.open(os.devnull, os.O_RDONLY)) < highest:
+    while (filler := os.open(os.devnull, os.O_RDONLY)) <= highest:
         fillers.append(filler)
     os.close(filler)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(filler, highest + 1) + count, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (filler + count, hard))
     try:
         yield
     finally:
