@@ -1,0 +1,1 @@
+"""What the running daemon says of itself: metrics, HTTP endpoints, the page."""
