@@ -23,7 +23,7 @@ $(VENV)/runtime.stamp: requirements/runtime.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "no virtual environment could be made: apt-get install python3-venv" >&2; exit 1; }
 	@echo "==> installing the run-time dependencies"
 	@$(PIP) install --progress-bar off --require-hashes -r requirements/runtime.txt | sed -u -n 's/^Collecting \([^ ]*\).*/    \1/p; s/^\(Successfully\)/    \1/p'
-	@$(BIN)/python -c 'import grpc, yaml, jsonschema, pyudev, re2, inotify_simple' || { echo "installing the dependencies failed: see the messages above" >&2; exit 1; }
+	@$(BIN)/python -c 'import grpc, yaml, jsonschema, pyudev, re2, inotify_simple, h11, prometheus_client' || { echo "installing the dependencies failed: see the messages above" >&2; exit 1; }
 	@echo "==> installing genericdp into it"
 	@$(PIP) install -q --no-deps -e .
 	@touch $@
