@@ -1,0 +1,41 @@
+"""What docs/troubleshooting.md quotes is what the program says."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/troubleshooting.md"
+QUOTED = sorted(set(re.findall("“`([^`]+)`”", PAGE.read_text())))
+
+
+@cache
+def said() -> str:
+    """Give every text of the program, a line each; ``…`` stands for what differs."""
+    texts = []
+    for path in ROOT.glob("genericdp/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = [one.value if isinstance(one, ast.Constant) else "…" for one in node.values]
+                texts.append("".join(map(str, parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(re.sub(r"%(\.\d)?[sdfg]", "…", node.value))
+    return "\n".join(texts)
+
+
+@pytest.mark.parametrize("quoted", QUOTED)
+def test_what_is_quoted_in_curly_marks_is_said_by_the_program(quoted: str) -> None:
+    """Between the … of a quotation stand the very words; a text may be put together at a colon."""
+    parts = [part.strip(" '") for part in re.split("…|: ", quoted)]
+    missing = [part for part in parts if re.search("[a-z]{3}", part) and part not in said()]
+    assert missing == []
+
+
+def test_there_are_quotations() -> None:
+    """Else the marks are others now, and nothing is held against anything."""
+    assert len(QUOTED) > 30
