@@ -4,53 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.contest import Contest, shared
+from genericdp.endings import Ended, LeftAlone, ThrownOut, pause_after
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.company import Company, Later
 from genericdp.kubelet.peers import strangers
-from genericdp.kubelet.registration import RegistrationError, check, register
+from genericdp.kubelet.registration import KUBELET_SOCKET, RegistrationError, check, register
 from genericdp.kubelet.server import Streams, listening
 from genericdp.kubelet.sockets import digest_of
 from genericdp.logs import resource_name
 from genericdp.observed import Observed, until
+from genericdp.standing import Standing
+from genericdp.tally import ResourceTally
 from genericdp.timing import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from genericdp.endings import Pause
     from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
     from genericdp.kubelet.sockets import SocketNames
     from genericdp.service import Service
 
 log = logging.getLogger(__name__)
-
-
-class Ended(KubeletError):  # noqa: N818  # it is no failure of ours
-    """A registration has come to an end, with the reason."""
-
-
-class LeftAlone(Ended):
-    """Another instance has left, and a kubelet up to 1.36 has dropped us for it (REG-9b)."""
-
-
-class ThrownOut(Ended):
-    """The kubelet has ended the stream, whether by itself or because of another plugin."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pause:
-    """The time before the next attempt. It holds no exception: that would hold the server."""
-
-    reason: str
-    seconds: float
-    level: int = logging.WARNING
 
 
 class Plugin:
@@ -64,11 +45,13 @@ class Plugin:
         service: Service,
         names: SocketNames,
         timing: Timing | None = None,
+        tally: ResourceTally | None = None,
         now: Callable[[], float] = time.monotonic,
         call: Callable[..., Awaitable[None]] = register,
     ) -> None:
         self.resource = resource
-        self.active = Observed(value=False)
+        self.standing = Standing()
+        self.active = self.standing.active
         """Whether the kubelet has registered us and its stream is open."""
         self.contested = Observed("")
         """Who else serves the resource on this node, as far as can be known; empty: nobody."""
@@ -76,6 +59,7 @@ class Plugin:
         self._service = service
         self._names = names
         self._timing = timing or Timing()
+        self._tally = tally or ResourceTally()
         self._now = now
         self._call = call
         self._company = Company(kubelet.peers, digest=digest_of(resource), now=now)
@@ -108,21 +92,31 @@ class Plugin:
         """Go through one registration; give what follows."""
         begun = self._now()
         self._failures += 1
+        last = f" again; the last time: {self._told}" if self._told else ""
+        self.standing.lacks(f"registering{last}")
         try:
             await self._serve(kubelet)
         except (KubeletError, OSError) as error:
+            self._count(error)
             if self._now() - begun > self._timing.steady:
                 self._failures = 0
             return self._pause_after(error)
         except Exception as error:
             # A mistake of ours in one resource must not stop the others (K6).
             log.exception("unexpected failure")
+            self._count(error)
             return self._pause_after(KubeletError(f"unexpected failure: {error}"))
         return self._pause_after(Ended("ended"))
+
+    def _count(self, error: Exception) -> None:
+        if self._failures:  # no stream has opened
+            refused = isinstance(error, RegistrationError) and error.permanent
+            self._tally.registrations["refused" if refused else "failure"] += 1
 
     async def _present_kubelet(self) -> SocketIdentity:
         socket = self._kubelet.socket
         while (identity := socket.value) is None:
+            self.standing.lacks(f"there is no {KUBELET_SOCKET} in {self._kubelet.path}")
             await until(lambda: socket.value is not None, socket)
         return identity
 
@@ -140,7 +134,8 @@ class Plugin:
             log.info("registered")
             self._told = ""
             self._failures = 0
-            self.active.value = True
+            self.standing.is_registered()
+            self._tally.registrations["success"] += 1
             begun = self._now()
             try:
                 await self._until_over(streams, kubelet, bound_ns)
@@ -151,7 +146,7 @@ class Plugin:
                 )
                 raise
             finally:
-                self.active.value = False
+                self.standing.lacks("the stream is over")
 
     async def _register(self, endpoint: str, kubelet: SocketIdentity) -> None:
         """Register; a kubelet that does not answer is given up when another one is there."""
@@ -244,6 +239,7 @@ class Plugin:
     async def _wait(self, kubelet: SocketIdentity, pause: Pause) -> None:
         """Wait before the next attempt; a new kubelet.sock ends any wait."""
         reason, level = pause.reason, pause.level
+        self.standing.lacks(reason)
         if self._is_replaced(kubelet):
             log.info("%s: registering again", reason)
             return
@@ -260,16 +256,9 @@ class Plugin:
         )
 
     def _pause_after(self, error: Exception) -> Pause:
-        timing = self._timing
-        if isinstance(error, RegistrationError) and error.permanent:
-            return Pause(reason=str(error), seconds=timing.permanent_retry, level=logging.ERROR)
-        # Not all resources of all nodes at the same moment.
-        jitter = random.uniform(0.5, 1.0)  # noqa: S311
         times = self._failures or self._contest.ends or 1
-        longest = timing.longest_pause(times, suspected=self._contest.is_suspected)
-        if isinstance(error, LeftAlone):  # the kubelet has had its time already
-            longest = timing.first_retry / 2
-        return Pause(reason=str(error), seconds=longest * jitter)
+        suspected = self._contest.is_suspected
+        return pause_after(error, times=times, suspected=suspected, timing=self._timing)
 
     def _look_around(self) -> None:
         self._company.look()

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp.counting import labels
 from genericdp.devices.judging import judged, rejudged
 from genericdp.devices.offers import NOTHING
 from genericdp.health.hooks import HookRunner
@@ -15,10 +16,11 @@ from genericdp.host.workers import in_worker
 from genericdp.kubelet.sockets import SocketNames
 from genericdp.listing import NO_LISTING, Listing, listing, relisted
 from genericdp.observed import Observed, until
-from genericdp.planning import plan
+from genericdp.planning import Plan, plan
 from genericdp.plugin import Plugin
 from genericdp.preferences import Preferences
 from genericdp.service import Service
+from genericdp.tally import Tally
 from genericdp.telling import tell_changes, tell_health, tell_shared_ids
 
 if TYPE_CHECKING:
@@ -27,10 +29,11 @@ if TYPE_CHECKING:
     from genericdp.devices.assembling import Offers
     from genericdp.devices.device import Device
     from genericdp.health.health import Health
+    from genericdp.health.outcome import Outcome
+    from genericdp.health.prober import ProbeRun
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.model import Resource
-    from genericdp.planning import Plan
     from genericdp.timing import Timing
 
 log = logging.getLogger(__name__)
@@ -64,6 +67,7 @@ class Plugins:
         kubelet: KubeletFolder,
         look_again: Callable[[], None],
         timing: Timing | None = None,
+        tally: Tally | None = None,
         now: Callable[[], float] = time.monotonic,
         health: Callable[..., Health] | None = None,
     ) -> None:
@@ -84,7 +88,8 @@ class Plugins:
         self._make_health = health
         self._health: Observed[Health | None] = Observed(None)
         """None until there is something to watch."""
-        self._hooks = HookRunner()
+        self._tally = tally or Tally()
+        self._hooks = HookRunner(told=self._count_hook)
         self._applying = False
         self._flipped: dict[str, set[str]] = {}
         """The devices whose health has changed while a pass was being applied, by resource."""
@@ -112,6 +117,8 @@ class Plugins:
             await self._stop(todo, tasks)
             for name in todo.update:
                 self._running[name].update(wanted[name])
+            if todo != Plan():
+                self._tally.keep({name: labels(one) for name, one in wanted.items()})
             merged = self._merged(offers)
             listings = await self._encoded(merged)
             changed = [
@@ -161,7 +168,15 @@ class Plugins:
         # Costs 15 ms and 1.4 MB, which most nodes never need.
         from genericdp.health.health import Health
 
-        return (self._make_health or Health)(self._root, changed=self._judge_again, now=self._now)
+        make = self._make_health or Health
+        return make(self._root, changed=self._judge_again, told=self._count_probe, now=self._now)
+
+    def _count_probe(self, run: ProbeRun) -> None:
+        one = self._tally.of(run.resource)
+        one.probed(run.index, ok=run.outcome.ok, seconds=run.outcome.seconds)
+
+    def _count_hook(self, resource: str, hook: str, outcome: Outcome) -> None:
+        self._tally.of(resource).hooked(hook, ok=outcome.ok)
 
     def _judge_again(self, name: str, changes: Mapping[str, str]) -> None:
         """Serve what a resource offers now that some of its devices are well, or not."""
@@ -215,6 +230,7 @@ class Plugins:
             preferences=Preferences(
                 resource.name, prefer=resource.prefer, replicas=resource.replicas
             ),
+            tally=self._tally.of(resource.name),
         )
         service.set_listing(listing)
         plugin = Plugin(
@@ -223,6 +239,7 @@ class Plugins:
             service=service,
             names=self.names,
             timing=self._timing,
+            tally=self._tally.of(resource.name),
             now=self._now,
         )
         task = tasks.create_task(self._live(plugin), name=f"plugin {resource.name}")
@@ -230,14 +247,17 @@ class Plugins:
 
     async def _live(self, plugin: Plugin) -> None:
         if leaving := self._leaving.get(plugin.resource):
+            plugin.standing.lacks("it was removed a moment ago, and its farewell is not over")
             await asyncio.wait([leaving])  # never two servers of one resource
         if (health := self._health.value) is not None:
+            plugin.standing.lacks("its devices are being probed for the first time")
             # So that a restart of the daemon makes nothing Unhealthy that is well.
             if not await health.first_round(plugin.resource):
                 about = {"resource": plugin.resource}
                 log.warning("registering before all devices have been probed", extra=about)
             # The results may still be waiting to be told together.
             self._judge_again_of(plugin.resource, self.offers.value[plugin.resource].offered)
+        plugin.standing.lacks("it waits for descriptors: they run short")
         async with self._kubelet.places.place(plugin.resource, plugin.active):
             await plugin.run()
 
