@@ -64,7 +64,11 @@ class KubeletError(GenericdpError):
 
 
 class CallError(GenericdpError):
-    """A call of the kubelet that fails, with what to tell it."""
+    """A call of the kubelet that fails, with what to tell it; ``device``: the one it is about."""
+
+    def __init__(self, message: str, *, device: str = "") -> None:
+        super().__init__(message)
+        self.device = device
 
 
 class InvalidCallError(CallError):

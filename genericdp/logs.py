@@ -1,4 +1,4 @@
-"""Log lines on stderr, as text or JSON, each with the resource that it is about."""
+"""Log lines on stderr, as text or JSON, each with the resource and device that it is about."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEVELS = ("debug", "info", "warning", "error")
 def set_up(*, log_format: str, level: str) -> None:
     """Send all log lines to stderr in ``log_format``, text or json."""
     handler = _handler()
-    handler.addFilter(_add_resource)
+    handler.addFilter(add_subject)
     handler.setFormatter(_JsonLines() if log_format == "json" else _TextLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for library in ("asyncio", "grpc"):
@@ -135,9 +135,13 @@ def _write(descriptor: int, line: bytes, *, wait: bool) -> tuple[bytes, bool]:
     return b"", False
 
 
-def _add_resource(record: logging.LogRecord) -> bool:
-    # A line about one resource from outside its task says so with ``extra``.
+def add_subject(record: logging.LogRecord) -> bool:
+    """Give a record ``resource`` and ``device``, empty where it is about none; a handler's filter.
+
+    A line from outside a resource's task, or about a device, says so with ``extra``.
+    """
     record.resource = getattr(record, "resource", "") or resource_name.get()
+    record.device = getattr(record, "device", "")
     return True
 
 
@@ -165,8 +169,9 @@ class _JsonLines(logging.Formatter):
             "message": record.getMessage(),
             "logger": record.name,
         }
-        if resource := getattr(record, "resource", ""):
-            line["resource"] = resource
+        for subject in ("resource", "device"):
+            if name := getattr(record, subject, ""):
+                line[subject] = name
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)

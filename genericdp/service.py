@@ -19,15 +19,17 @@ from genericdp.listing import NO_LISTING, Listing, listing
 from genericdp.model import Preference
 from genericdp.observed import Observed, until
 from genericdp.preferences import Preferences
+from genericdp.tally import ResourceTally
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from typing import NoReturn
 
     from genericdp.devices.device import ContainerEdits, Device
     from genericdp.devices.offers import Offer, Offered
     from genericdp.host.root import Root
+    from genericdp.tally import AllocationResult
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,13 @@ ALLOCATE_SECONDS = 9.5
 """How long Allocate may take in all, hooks included (ALL-4)."""
 PRE_START_SECONDS = 28.0
 """How long PreStartContainer may take: the kubelet gives up after 30 s (PRE-1)."""
+_RESULTS: Mapping[type[BaseException], AllocationResult] = {
+    UnusableDeviceError: "unusable",
+    InvalidCallError: "invalid",
+    OverdueCallError: "timeout",
+    asyncio.CancelledError: "cancelled",
+}
+"""As what an Allocate that raises is counted."""
 _SETTLING_SECONDS = 2.0
 """How long a device that its own hook has made anew may take to be on offer again."""
 
@@ -57,6 +66,7 @@ class Service:
         hooks: HookRunner | None = None,
         pre_start: bool = False,
         preferences: Preferences | None = None,
+        tally: ResourceTally | None = None,
         check_seconds: float = CHECK_SECONDS,
         allocate_seconds: float = ALLOCATE_SECONDS,
         check: Callable[[Root, Sequence[Device]], str] | None = None,
@@ -73,6 +83,7 @@ class Service:
         self._check_seconds = check_seconds
         self._allocate_seconds = allocate_seconds
         self._check = check or why_unusable
+        self._tally = tally or ResourceTally()
         self.listing = NO_LISTING
         """The latest offer."""
         self._list = Observed(b"")
@@ -102,15 +113,23 @@ class Service:
         while True:
             sent = self._list.value
             log.debug("list of %d bytes sent", len(sent))
+            self._tally.updates += 1
             yield sent
             await until(lambda sent=sent: self._list.value != sent, self._list)  # type: ignore[misc]
 
     async def allocate(self, request: bytes) -> bytes:
         """Answer Allocate: all that was asked for, or an error that says what is wrong."""
         begun = time.monotonic()
-        async with self._answering("Allocate", self._allocate_seconds):
-            containers = [await self._edits(ids) for ids in messages.requested_ids(request)]
-        log.debug("allocated in %.1f ms: %s", (time.monotonic() - begun) * 1000, containers)
+        try:
+            async with self._answering("Allocate", self._allocate_seconds):
+                containers = [await self._edits(ids) for ids in messages.requested_ids(request)]
+        except BaseException as error:
+            result = _RESULTS.get(type(error), "error")
+            self._tally.allocated(result, time.monotonic() - begun)
+            raise
+        seconds = time.monotonic() - begun
+        self._tally.allocated("success", seconds)
+        log.debug("allocated in %.1f ms: %s", seconds * 1000, containers)
         return messages.allocation(containers)
 
     async def preferred_allocation(self, request: bytes) -> bytes:
@@ -139,14 +158,15 @@ class Service:
                 why = f"{self._resource}: {call} took longer than {seconds:g} s"
                 raise OverdueCallError(why) from error
         except (UnusableDeviceError, InvalidCallError, OverdueCallError) as error:
-            log.warning("%s refused: %s", call, error)
+            about = {"resource": self._resource, "device": error.device}
+            log.warning("%s refused: %s", call, error, extra=about)
             raise
 
     async def _edits(self, shares: Iterable[str]) -> ContainerEdits:
         shares = tuple(dict.fromkeys(shares))
         devices = self._devices(shares)
         if reason := await self._why_unusable(devices):
-            self._refuse(reason)
+            self._refuse(reason, devices)
         if any(device.hooks.allocate for device in devices):
             await self._hooks.allocate(self._resource, devices)
             devices = await self._devices_after_hooks(shares)
@@ -174,12 +194,12 @@ class Service:
                     await until(lambda taken=taken: self._taken.value != taken, self._taken)  # type: ignore[misc]
         except TimeoutError as error:
             raise UnusableDeviceError(
-                f"{self._resource}: after its allocate hook: {reason}"
+                f"{self._resource}: after its allocate hook: {reason}", device=_only(devices)
             ) from error
 
-    def _refuse(self, reason: str) -> NoReturn:
+    def _refuse(self, reason: str, devices: Sequence[Device]) -> NoReturn:
         self._look_again()
-        raise UnusableDeviceError(f"{self._resource}: {reason}")
+        raise UnusableDeviceError(f"{self._resource}: {reason}", device=_only(devices))
 
     async def _why_unusable(self, devices: Sequence[Device]) -> str:
         try:
@@ -188,7 +208,8 @@ class Service:
         except TimeoutError as error:
             names = ", ".join(device.id for device in devices)
             raise OverdueCallError(
-                f"{self._resource}: looking at the nodes of {names} does not end"
+                f"{self._resource}: looking at the nodes of {names} does not end",
+                device=_only(devices),
             ) from error
 
     def _devices(self, shares: Iterable[str]) -> list[Device]:
@@ -197,7 +218,8 @@ class Service:
             one = self._offered(share)
             if one.unhealthy:
                 raise UnusableDeviceError(
-                    f"{self._resource}: device {share} is Unhealthy: {one.unhealthy}"
+                    f"{self._resource}: device {share} is Unhealthy: {one.unhealthy}",
+                    device=one.device.id,
                 )
             devices.append(one.device)
         return _distinct(devices)
@@ -206,13 +228,19 @@ class Service:
         # An id holds no "::" itself.
         one = self.listing.offer.offered.get(share.partition("::")[0])
         if one is None or not one.device.has_share(share):
-            raise InvalidCallError(f"{self._resource}: there is no device {share!r}")
+            why = f"{self._resource}: there is no device {share!r}"
+            raise InvalidCallError(why, device=share)
         return one
 
 
 def _distinct(devices: Iterable[Device]) -> list[Device]:
     """Give each device once: several shares of it are one device."""
     return list({device.id: device for device in devices}.values())
+
+
+def _only(devices: Sequence[Device]) -> str:
+    """Give the device's id, if there is but one."""
+    return devices[0].id if len(devices) == 1 else ""
 
 
 def why_unusable(root: Root, devices: Sequence[Device]) -> str:

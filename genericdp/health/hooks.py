@@ -67,22 +67,27 @@ class HookRunner:
                 tasks.create_task(self._run_one(resource, name, device, hook), name=f"{name} hook")
                 for device, hook in asked
             ]
-        failures = [
-            f"device {device.id}: its {name} hook {hook.command.argv[0]} {outcome.reason}"
+        failures = {
+            device.id: f"its {name} hook {hook.command.argv[0]} {outcome.reason}"
             for (device, hook), task in zip(asked, running, strict=True)
             if not (outcome := task.result()).ok
-        ]
+        }
         if failures:
-            raise UnusableDeviceError(f"{resource}: {'; '.join(failures)}")
+            why = "; ".join(f"device {name}: {reason}" for name, reason in failures.items())
+            only = next(iter(failures)) if len(failures) == 1 else ""
+            raise UnusableDeviceError(f"{resource}: {why}", device=only)
 
     async def _run_one(self, resource: str, name: str, device: Device, hook: BoundHook) -> Outcome:
-        async with self._turn(resource, device.id), self._slots:
-            outcome = await self._permitted(device, hook) or await self._run(
-                hook.command.argv,
-                command_environment(resource, device, hook.command.env),
-                timeout_seconds=hook.timeout_seconds,
-            )
-        self._told(resource, name, outcome)
+        outcome = Outcome(ok=False, reason="was given up")
+        try:
+            async with self._turn(resource, device.id), self._slots:
+                outcome = await self._permitted(device, hook) or await self._run(
+                    hook.command.argv,
+                    command_environment(resource, device, hook.command.env),
+                    timeout_seconds=hook.timeout_seconds,
+                )
+        finally:  # also where the call that it is part of has taken too long
+            self._told(resource, name, outcome)
         return outcome
 
     async def _permitted(self, device: Device, hook: BoundHook) -> Outcome | None:

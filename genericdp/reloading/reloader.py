@@ -18,9 +18,10 @@ from genericdp.observed import Observed, until
 from genericdp.reloading.deciding import Verdict, decide, in_force
 from genericdp.reloading.mounts import pinned_here
 from genericdp.reloading.reading import read, see
+from genericdp.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from inotify_simple import INotify
@@ -28,11 +29,17 @@ if TYPE_CHECKING:
     from genericdp.config.loaded import Loaded
     from genericdp.reloading.reading import Load, Origin, Reading
     from genericdp.reloading.sight import Sight
+    from genericdp.tally import ReloadResult
 
 log = logging.getLogger(__name__)
 
 _MOST_LOOKS = 5
 """Before watching folders that are always others is given up until the next change."""
+_RESULTS: Mapping[Verdict, ReloadResult] = {
+    Verdict.APPLY: "applied",
+    Verdict.KEEP: "unchanged",
+    Verdict.REFUSE: "refused",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +74,7 @@ class Reloader:
         pace: Pace | None = None,
         load: Load = load_in_child,
         open_inotify: Callable[[], INotify] = open_inotify,
+        tally: Tally | None = None,
         clock: Callable[[], float] = time.time,  # noqa: TID251
     ) -> None:
         self.state = Observed(ConfigState())
@@ -77,6 +85,7 @@ class Reloader:
         self._pace = pace or Pace()
         self._load = load
         self._open_inotify = open_inotify
+        self._tally = tally or Tally()
         self._clock = clock
         self._asked = False
         self._news = Observed(0)
@@ -174,6 +183,7 @@ class Reloader:
         loaded, before = reading.loaded, self.state.value
         decision = decide(before, loaded, now=self._clock(), asked=asked)
         self.state.value = decision.state
+        self._tally.reloads[_RESULTS[decision.verdict]] += 1
         self._plan_retry(loaded, refused=decision.verdict is Verdict.REFUSE)
         match decision.verdict:
             case Verdict.APPLY:

@@ -37,7 +37,7 @@ DEVICES = (
     _mutant(
         "D4",
         "service.py",
-        "            self._refuse(reason)\n",
+        "            self._refuse(reason, devices)\n",
         "            pass\n",
         "test_service.py::test_a_node_that_vanished_just_now_is_not_handed_out",
     ),
