@@ -1,0 +1,98 @@
+"""What every DaemonSet that is shipped must be, however it is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp.cli.environment import PREFIX
+from tests.deploy.rendering import daemon, host_paths, pod_spec
+
+if TYPE_CHECKING:
+    from tests.deploy.rendering import Manifest
+
+HOST_PATHS = {
+    "/dev": "ro",
+    "/sys": "ro",
+    "/run/udev": "ro",
+    "/var/lib/kubelet/device-plugins": "rw",
+}
+"""What of the node every pod gets."""
+
+UNPRIVILEGED = {
+    "privileged": False,
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+PRIVILEGED = {"privileged": True, "readOnlyRootFilesystem": True}
+SURGE = {"maxSurge": 1, "maxUnavailable": 0}
+ONE_BY_ONE = {"maxSurge": 0, "maxUnavailable": 1}
+
+
+def expect_daemonset(
+    daemonset: Manifest,
+    *,
+    more_paths: dict[str, str] | None = None,
+    privileged: bool = False,
+    host_network: bool = False,
+    se_linux: dict[str, str] | None = None,
+) -> None:
+    """Compare a DaemonSet with what is promised of all, but for what is named."""
+    pod, container = pod_spec(daemonset), daemon(daemonset)
+    assert host_paths(daemonset) == HOST_PATHS | (more_paths or {})
+    assert container["securityContext"] == (PRIVILEGED if privileged else UNPRIVILEGED)
+    assert pod["securityContext"] == {
+        "runAsUser": 0,
+        "runAsGroup": 0,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    } | ({"seLinuxOptions": se_linux} if se_linux else {})
+    assert pod.get("hostNetwork", False) == host_network
+    assert not {"hostPID", "hostIPC", "hostUsers", "shareProcessNamespace"} & {*pod}
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["enableServiceLinks"] is False
+    assert pod["priorityClassName"] == "system-node-critical"
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    assert pod["nodeSelector"]["kubernetes.io/os"] == "linux"
+    assert pod["terminationGracePeriodSeconds"] <= 10
+    assert daemonset["spec"]["updateStrategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": ONE_BY_ONE if host_network else SURGE,
+    }
+    _expect_container(container, host="127.0.0.1" if host_network else None)
+    _expect_config(daemonset)
+    for more in pod.get("initContainers", []):
+        assert more["securityContext"] == {
+            key: value for key, value in UNPRIVILEGED.items() if key != "privileged"
+        }
+        assert more["resources"]["limits"].keys() == {"memory"}
+
+
+def _expect_container(container: Manifest, *, host: str | None) -> None:
+    assert container["args"][:3] == [
+        "run",
+        "--config=/etc/genericdp",
+        f"--listen={host or ''}:9733",
+    ]
+    assert container["ports"] == [{"name": "http", "containerPort": 9733, "protocol": "TCP"}]
+    # Not in /dev, which is the node's.
+    assert container["terminationMessagePath"] == "/tmp/termination-log"
+    assert container["resources"]["limits"].keys() == {"memory"}
+    assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+    for probe, path in (("startup", "/livez"), ("liveness", "/livez"), ("readiness", "/readyz")):
+        get = {"path": path, "port": "http"} | ({"host": host} if host else {})
+        assert container[f"{probe}Probe"]["httpGet"] == get
+    # The daemon warns of what it does not know, and nothing of it is needed here.
+    assert not [entry for entry in container["env"] if entry["name"].startswith(PREFIX)]
+    assert {entry["name"] for entry in container["env"]} >= {"NODE_NAME"}
+
+
+def _expect_config(daemonset: Manifest) -> None:
+    # A file mounted by itself never changes in a pod.
+    assert not [m for m in daemon(daemonset)["volumeMounts"] if "subPath" in m]
+    (mount,) = [m for m in daemon(daemonset)["volumeMounts"] if m["name"] == "config"]
+    assert mount == {"name": "config", "mountPath": "/etc/genericdp", "readOnly": True}
+    (volume,) = [v for v in pod_spec(daemonset)["volumes"] if v["name"] == "config"]
+    # No items: files that are added to the ConfigMap are there, too.
+    assert volume["configMap"].keys() == {"name"}
+    annotations = daemonset["spec"]["template"]["metadata"].get("annotations", {})
+    assert not [key for key in annotations if "checksum" in key], "an edit is no rollout"

@@ -1,0 +1,134 @@
+"""Every manifest that is shipped, as kustomize and Helm make it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+ROOT = Path(__file__).parents[2]
+KUSTOMIZE = ROOT / "deploy/kustomize"
+CHART = ROOT / "deploy/helm/genericdp"
+
+Manifest = dict[str, Any]
+
+
+def found_tool(name: str) -> Path | None:
+    """Look for a compiled tool in the cache of the cluster tests, else on PATH."""
+    below = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = Path(os.environ.get("GENERICDP_E2E_CACHE") or below / "genericdp-cluster")
+    cached = sorted(path for path in cache.glob(f"*/{name}") if os.access(path, os.X_OK))
+    on_path = shutil.which(name)
+    return cached[-1] if cached else Path(on_path) if on_path else None
+
+
+def tool(name: str) -> Path:
+    """Give the tool, or skip the test that needs it."""
+    found = found_tool(name)
+    if found is None:
+        pytest.skip(f"no {name}: tests/e2e/cluster/build compiles it, or put one on PATH")
+    return found
+
+
+def kustomizations() -> dict[str, Path]:
+    """Give the folder of everything that can be applied by itself: base and overlays."""
+    overlays = sorted(path.parent for path in KUSTOMIZE.glob("overlays/*/kustomization.yaml"))
+    return {"base": KUSTOMIZE / "base"} | {folder.name: folder for folder in overlays}
+
+
+def components() -> dict[str, Path]:
+    """Give the folder of each component; ``with_components`` makes something to apply of them."""
+    folders = sorted(path.parent for path in KUSTOMIZE.glob("components/*/kustomization.yaml"))
+    return {folder.name: folder for folder in folders}
+
+
+def with_components(folder: Path, names: Iterable[str]) -> Path:
+    """Write a kustomization of the base with these components, as a user would."""
+
+    def reference(path: Path) -> str:
+        return os.path.relpath(path.resolve(), folder.resolve())
+
+    content = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": "genericdp",
+        "resources": [reference(KUSTOMIZE / "base")],
+        "components": [reference(components()[name]) for name in names],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(content))
+    return folder
+
+
+def render_kustomize(kubectl: Path, folder: Path) -> list[Manifest]:
+    """Give what ``kubectl apply -k`` would send."""
+    return _manifests([str(kubectl), "kustomize", str(folder)])
+
+
+def render_helm(
+    helm: Path,
+    values: Mapping[str, Any] | None = None,
+    *,
+    arguments: Sequence[str] = (),
+) -> list[Manifest]:
+    """Give what ``helm install genericdp`` would send with these values."""
+    command = [str(helm), "template", "genericdp", str(CHART), "--namespace", "genericdp"]
+    return _manifests([*command, "--values", "-", *arguments], yaml.safe_dump(dict(values or {})))
+
+
+class RenderingError(Exception):
+    """What the tool said."""
+
+
+def _manifests(command: list[str], given: str = "") -> list[Manifest]:
+    ended = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise RenderingError(ended.stderr)
+    assert ended.stderr == "", "it warns"
+    return [manifest for manifest in yaml.safe_load_all(ended.stdout) if manifest]
+
+
+def only(manifests: Iterable[Manifest], kind: str) -> Manifest:
+    """Give the one manifest of that kind."""
+    (manifest,) = of_kind(manifests, kind)
+    return manifest
+
+
+def of_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
+    """Give all manifests of that kind."""
+    return [manifest for manifest in manifests if manifest["kind"] == kind]
+
+
+def pod_spec(daemonset: Manifest) -> Manifest:
+    """Give the pod of a DaemonSet."""
+    spec: Manifest = daemonset["spec"]["template"]["spec"]
+    return spec
+
+
+def daemon(daemonset: Manifest) -> Manifest:
+    """Give the container that runs genericdp."""
+    (container,) = (
+        container
+        for container in pod_spec(daemonset)["containers"]
+        if container["name"] == "genericdp"
+    )
+    return dict(container)
+
+
+def host_paths(daemonset: Manifest) -> dict[str, str]:
+    """Give each folder of the node that the daemon gets: ro or rw; at the same path."""
+    paths = {
+        volume["name"]: volume["hostPath"]["path"]
+        for volume in pod_spec(daemonset)["volumes"]
+        if "hostPath" in volume
+    }
+    mounts = [mount for mount in daemon(daemonset)["volumeMounts"] if mount["name"] in paths]
+    assert {mount["name"]: mount["mountPath"] for mount in mounts} == paths
+    return {mount["mountPath"]: "ro" if mount.get("readOnly", False) else "rw" for mount in mounts}

@@ -1,0 +1,149 @@
+"""The kustomization as kubectl makes it."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from genericdp.config.load import load
+from tests.deploy.expectations import expect_daemonset
+from tests.deploy.rendering import (
+    Manifest,
+    components,
+    daemon,
+    kustomizations,
+    of_kind,
+    only,
+    pod_spec,
+    render_kustomize,
+    tool,
+    with_components,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.deploy
+
+KINDS = ["Namespace", "ServiceAccount", "ConfigMap", "DaemonSet", "NetworkPolicy"]
+STATE = {"/var/lib/genericdp": "rw"}
+POD_RESOURCES = {"/var/lib/kubelet/pod-resources": "ro"}
+SE_LINUX = {"type": "container_device_plugin_t"}
+
+OVERLAYS: dict[str, dict[str, Any]] = {
+    "base": {},
+    "host-network": {"host_network": True},
+    "policy": {},
+    "privileged-probes": {"privileged": True},
+    "selinux": {"se_linux": SE_LINUX},
+    "site": {"more_paths": STATE | POD_RESOURCES},
+    "tools": {},
+}
+
+
+@pytest.fixture(scope="module")
+def kubectl() -> Path:
+    return tool("kubectl")
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_an_overlay_has_the_rights_that_it_says_and_no_others(name: str, kubectl: Path) -> None:
+    made = render_kustomize(kubectl, kustomizations()[name])
+    expect_daemonset(only(made, "DaemonSet"), **OVERLAYS[name])
+    assert {manifest["kind"] for manifest in made} - {"Role"} == {*KINDS}
+    _expect_one_namespace(made)
+
+
+def _expect_one_namespace(made: list[Manifest]) -> None:
+    namespaces = {m["metadata"].get("namespace") for m in made if m["kind"] != "Namespace"}
+    assert namespaces == {"genericdp"}
+
+
+@pytest.mark.parametrize("name", [*OVERLAYS, "node-groups"])
+def test_every_config_map_that_is_mounted_is_made_and_valid(
+    name: str, kubectl: Path, tmp_path: Path
+) -> None:
+    made = render_kustomize(kubectl, kustomizations()[name])
+    maps = {
+        manifest["metadata"]["name"]: manifest["data"] for manifest in of_kind(made, "ConfigMap")
+    }
+    mounted = {
+        volume["configMap"]["name"]
+        for daemonset in of_kind(made, "DaemonSet")
+        for volume in pod_spec(daemonset)["volumes"]
+        if "configMap" in volume
+    }
+    assert mounted == {*maps}
+    for config in {name for name in maps if name.startswith("genericdp-config")}:
+        folder = tmp_path / config
+        folder.mkdir()
+        for file, text in maps[config].items():
+            (folder / file).write_text(text)
+        assert load([folder]).problems == ()
+
+
+def test_each_group_of_nodes_has_a_daemonset_of_its_own(kubectl: Path) -> None:
+    made = render_kustomize(kubectl, kustomizations()["node-groups"])
+    others, *groups = of_kind(made, "DaemonSet")
+    for daemonset in (others, *groups):
+        expect_daemonset(daemonset)
+    for group in groups:
+        name = group["metadata"]["name"].removeprefix("genericdp-")
+        assert pod_spec(group)["nodeSelector"]["genericdp.io/group"] == name
+        assert "affinity" not in pod_spec(group)
+    affinity = pod_spec(others)["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [{"key": "genericdp.io/group", "operator": "DoesNotExist"}]
+    # No DaemonSet takes another's pods for its own, and each has its own policy of the network.
+    selectors = [d["spec"]["selector"]["matchLabels"] for d in (others, *groups)]
+    assert all(one != other for one, other in combinations(selectors, 2))
+    assert [p["spec"]["podSelector"]["matchLabels"] for p in of_kind(made, "NetworkPolicy")] == (
+        selectors
+    )
+    only(made, "Namespace")
+    _expect_one_namespace(made)
+
+
+def test_all_components_go_together(kubectl: Path, tmp_path: Path) -> None:
+    made = render_kustomize(kubectl, with_components(tmp_path, components()))
+    daemonset = only(made, "DaemonSet")
+    expect_daemonset(
+        daemonset,
+        more_paths=STATE | POD_RESOURCES,
+        privileged=True,
+        host_network=True,
+        se_linux=SE_LINUX,
+    )
+    assert sorted(daemon(daemonset)["args"][3:]) == [
+        "--pod-resources=/var/lib/kubelet/pod-resources/kubelet.sock",
+        "--policy=/etc/genericdp-policy/policy.yaml",
+        "--state-dir=/var/lib/genericdp",
+    ]
+    assert daemonset["metadata"]["labels"].items() >= (
+        only(made, "PodMonitor")["spec"]["selector"]["matchLabels"].items()
+    )
+
+
+def test_components_go_together_in_any_order(kubectl: Path, tmp_path: Path) -> None:
+    made = render_kustomize(kubectl, with_components(tmp_path, reversed([*components()])))
+    daemonset = only(made, "DaemonSet")
+    assert len(daemon(daemonset)["args"]) == 6
+    assert pod_spec(daemonset)["hostNetwork"] is True
+
+
+def test_the_tools_are_where_the_config_looks_for_them(kubectl: Path) -> None:
+    made = render_kustomize(kubectl, kustomizations()["tools"])
+    pod = pod_spec(only(made, "DaemonSet"))
+    (copying,) = pod["initContainers"]
+    program = copying["command"][-1]
+    scripts = next(m for m in of_kind(made, "ConfigMap") if "scripts" in m["metadata"]["name"])
+    text = next(m for m in of_kind(made, "ConfigMap") if "config" in m["metadata"]["name"])["data"]
+    assert program in text["genericdp.yaml"]
+    for script in scripts["data"]:
+        assert f"/opt/scripts/{script}" in text["genericdp.yaml"]
+    mounts = {
+        m["mountPath"]: m.get("readOnly", False) for m in pod["containers"][0]["volumeMounts"]
+    }
+    assert mounts["/opt/tools"] and mounts["/opt/scripts"]
