@@ -17,6 +17,7 @@ from genericdp.errors import ungrouped
 from genericdp.observed import Observed
 from genericdp.reloading.reading import Origin, read, see
 from genericdp.signals import Inbox
+from genericdp.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -161,15 +162,16 @@ async def _serve(
         # The child starts before gRPC is imported here: both take their time.
         first = tasks.create_task(read(origin, sight), name="first config")
         await asyncio.sleep(0)
-        supervisor = _make_supervisor(settings)
+        tally = Tally()
+        supervisor = _make_supervisor(settings, tally)
         watched(supervisor)
         tasks.create_task(descriptors.watch(Observed(None)), name="descriptors")
         tasks.create_task(supervisor.run(), name="supervisor")
-        reloader = _make_reloader(settings, origin, supervisor, reload)
+        reloader = _make_reloader(settings, origin, supervisor, reload, tally)
         tasks.create_task(reloader.run(first), name="config")
 
 
-def _make_supervisor(settings: Settings) -> Supervisor:
+def _make_supervisor(settings: Settings, tally: Tally) -> Supervisor:
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.supervisor import Supervisor
@@ -180,11 +182,16 @@ def _make_supervisor(settings: Settings) -> Supervisor:
         kubelet=KubeletFolder(settings.kubelet_folder),
         timing=settings.timing,
         pod_resources=settings.pod_resources,
+        tally=tally,
     )
 
 
 def _make_reloader(
-    settings: Settings, origin: Origin, supervisor: Supervisor, hangup: asyncio.Event
+    settings: Settings,
+    origin: Origin,
+    supervisor: Supervisor,
+    hangup: asyncio.Event,
+    tally: Tally,
 ) -> Reloader:
     from genericdp.reloading.reloader import Reloader
 
@@ -193,6 +200,7 @@ def _make_reloader(
         put_in_force=partial(_put_in_force, supervisor, settings.node_name),
         hangup=hangup,
         state_dir=settings.state_dir,
+        tally=tally,
     )
 
 

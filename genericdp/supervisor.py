@@ -20,6 +20,7 @@ from genericdp.kubelet.sockets import remove_leftovers
 from genericdp.observed import Observed, until
 from genericdp.peering import PeerWatch
 from genericdp.plugins import Plugins
+from genericdp.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from genericdp.devices.assembling import Offers
     from genericdp.discovery import Discovery
     from genericdp.host.root import Root
+    from genericdp.host.uevents import Uevent
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.model import Resource
     from genericdp.plugin import Plugin
@@ -63,6 +65,7 @@ class Supervisor:
         pace: Pace | None = None,
         pod_resources: Path | None = None,
         patience: Patience | None = None,
+        tally: Tally | None = None,
         open_inotify: Callable[[], INotify] = open_inotify,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -72,6 +75,7 @@ class Supervisor:
         self._node_name = node_name
         self._kubelet = kubelet
         self._pace = pace or Pace()
+        self._tally = tally or Tally()
         self._open_inotify = open_inotify
         self._now = now
         self._look_again = Observed(0)
@@ -100,6 +104,7 @@ class Supervisor:
             kubelet=kubelet,
             look_again=self.look_again_at_files,
             timing=timing,
+            tally=self._tally,
             now=now,
         )
 
@@ -116,7 +121,16 @@ class Supervisor:
         self._discoverer.tell_of_file(None)
         self.look_again()
 
+    def _tell_of_event(self, event: Uevent | None) -> None:
+        self._tally.happened("resync" if event is None else event.action)
+        self._discoverer.tell_of_event(event)
+
+    def _tell_of_record(self, name: str | None) -> None:
+        self._tally.happened("resync" if name is None else "record")
+        self._discoverer.tell_of_record(name)
+
     def _tell_of_entry(self, path: str | None) -> None:
+        self._tally.happened("resync" if path is None else "file")
         prefix = self._root.real("")
         self._discoverer.tell_of_file(None if path is None else path.removeprefix(prefix))
 
@@ -196,10 +210,8 @@ class Supervisor:
     async def _watch_hardware(self) -> None:
         """Have the kernel and udev tell of changes; not before the first lists are out."""
         await until(lambda: bool(self.offers.value), self.offers)
-        records = UdevRecords(
-            self._discoverer.tell_of_record, self._root, open_inotify=self._open_inotify
-        )
-        uevents = Uevents(self._discoverer.tell_of_event)
+        records = UdevRecords(self._tell_of_record, self._root, open_inotify=self._open_inotify)
+        uevents = Uevents(self._tell_of_event)
         try:
             self._events_tell = lambda: uevents.complete and records.complete
             while True:
@@ -227,10 +239,11 @@ class Supervisor:
 
     async def _pass(self, tasks: asyncio.TaskGroup, *, full: bool) -> Discovery:
         """Look at the host, and have the plugins serve what was found."""
-        wanted = self.wanted
+        wanted, begun = self.wanted, self._now()
         discovery = await self._discoverer.discover(
             tuple(wanted.values()), self._plugins.found, full=full
         )
+        self._tally.discovery.add(self._now() - begun)
         self._lists_changed = await self._plugins.apply(tasks, wanted, discovery.offers)
         return discovery
 

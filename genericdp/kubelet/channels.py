@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+GRPC_VERSION: str = grpc.__version__
+
 _OPTIONS = (
     # By default grpc sends the escaped path, which strict servers refuse (TRN-1).
     ("grpc.default_authority", "localhost"),
