@@ -17,7 +17,7 @@ from genericdp.status.sections import (
     lines_of,
     resource_section,
 )
-from genericdp.status.wording import absolute, plural, span, summary, unhealthy, visible
+from genericdp.status.wording import absolute, is_refused, plural, span, summary, unhealthy, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,15 +103,22 @@ def _parts(status: Status) -> Iterator[Markup]:
 
 
 def _banner(status: Status) -> Markup:
-    state = pill("Ready", "good") if status.ready else pill("Not ready", "bad")
     return element(
         "header",
         element("p", "genericdp ", status.version, class_="product"),
-        element("div", element("h1", status.node), state, class_="node"),
+        element("div", element("h1", status.node), *_pills(status), class_="node"),
         # A screen reader says it when it changes: nothing in it may change with time alone.
         element("p", summary(status), id="summary", role="status", aria_live="polite"),
         class_="banner",
     )
+
+
+def _pills(status: Status) -> Iterator[Markup]:
+    yield pill("Ready", "good") if status.ready else pill("Not ready", "bad")
+    if sick := sum(len(unhealthy(one)) for one in status.resources):
+        yield pill(f"{sick:,} Unhealthy", "odd")
+    if is_refused(status):
+        yield pill("Config on disk refused", "odd")
 
 
 def _trouble(status: Status) -> Iterator[Markup]:
@@ -125,7 +132,7 @@ def _trouble(status: Status) -> Iterator[Markup]:
             data_key="not-ready",
         )
     config = status.config
-    if config.differs_since is not None or config.problems:
+    if is_refused(status):
         yield element(
             "section",
             element("h2", "The config on disk is refused", id="refused"),

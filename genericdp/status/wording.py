@@ -74,10 +74,15 @@ def unhealthy(resource: ResourceStatus) -> tuple[DeviceStatus, ...]:
     return tuple(one for one in resource.devices if not one.healthy)
 
 
+def is_refused(status: Status) -> bool:
+    """Say whether the config on disk is refused."""
+    return status.config.differs_since is not None or bool(status.config.problems)
+
+
 def summary(status: Status) -> str:
     """Say in a line or two how it is; another text means that something has changed state."""
     parts = [_of_resources(status)]
-    if status.config.differs_since is not None or status.config.problems:
+    if is_refused(status):
         parts.append("The config on disk is refused.")
     elsewhere = [one.name for one in status.resources if one.contested]
     if elsewhere:

@@ -46,7 +46,7 @@ def many(resources: int, devices: int) -> Status:
                 registered=True,
                 since=NOW - 4000,
                 capacity=devices,
-                allocatable=devices - devices // 50,
+                allocatable=devices - -(-devices // 50),
                 devices=tuple(
                     device(n, reason="", healthy=True)
                     if n % 50
