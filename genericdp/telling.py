@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from genericdp.devices.assembling import shared_ids
@@ -11,7 +12,7 @@ from genericdp.devices.offers import Offer
 from genericdp.health.thresholds import NOT_PROBED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from genericdp.devices.assembling import Offers
 
@@ -21,6 +22,17 @@ MOST_LINES = 100
 """Of one kind, for one resource: ten thousand devices that vanish at once need not all be named."""
 _DIGITS = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
 _NEVER = Offer(offered={})
+
+
+class _Change(Enum):
+    """What has become of a device's health."""
+
+    NONE = auto()
+    FIRST = auto()
+    """It waits for its first results, or they are good."""
+    UP = auto()
+    DOWN = auto()
+    OTHER_REASON = auto()
 
 
 def tell_changes(before: Offers, offers: Offers) -> None:
@@ -33,23 +45,20 @@ def tell_changes(before: Offers, offers: Offers) -> None:
 
 def tell_health(name: str, before: Offer, offer: Offer, changed: Iterable[str]) -> None:
     """Log which of the devices that changed are well now, and which are not."""
-    about = {"resource": name}
-    changed = list(changed)
-    # Counting all is dear: a node may have ten thousand.
-    if _healthy(before, changed) != _healthy(offer, changed):
-        log.info("%d of %d devices healthy", *_counts(offer), extra=about)
-    fallen = []
+    by_change: dict[_Change, list[str]] = {one: [] for one in _Change}
     for device_id in changed:
-        was, now = _reason(before, device_id), _reason(offer, device_id)
-        if was and not now and NOT_PROBED not in was:
-            log.info("device %s is Healthy again", device_id, extra=about)
-        elif not now or NOT_PROBED in now:
-            continue
-        elif not was or NOT_PROBED in was:
-            fallen.append((device_id, now))
-        elif _gist(now) != _gist(was):
-            log.info("device %s is now Unhealthy because: %s", device_id, now, extra=about)
-    _tell_unhealthy(fallen, about)
+        by_change[_change(_reason(before, device_id), _reason(offer, device_id))].append(device_id)
+    for device_id in by_change[_Change.OTHER_REASON]:
+        now, about = _reason(offer, device_id), _about(name, device_id)
+        log.info("device %s is now Unhealthy because: %s", device_id, now, extra=about)
+    first, risen, fallen = (by_change[one] for one in (_Change.FIRST, _Change.UP, _Change.DOWN))
+    if len(first) == 1 and not risen and not fallen and not _reason(offer, first[0]):
+        log.info("device %s is Healthy", first[0], extra=_about(name, first[0]))
+    elif first or len(risen) + len(fallen) > 1:
+        # Where it is but one, its line says it all. Counting is dear: there may be ten thousand.
+        log.info("%d of %d devices healthy", *_counts(offer), extra=_about(name))
+    _tell_healthy(risen, name)
+    _tell_unhealthy([(one, _reason(offer, one)) for one in fallen], name)
 
 
 def tell_shared_ids(offers: Offers, warned: frozenset[str]) -> frozenset[str]:
@@ -61,14 +70,15 @@ def tell_shared_ids(offers: Offers, warned: frozenset[str]) -> frozenset[str]:
 
 
 def _tell_offer(name: str, before: Offer, offer: Offer) -> None:
-    about = {"resource": name}
+    about = _about(name)
     if before is _NEVER and any(NOT_PROBED in one.unhealthy for one in offer.offered.values()):
         log.info("%d devices are probed for the first time", len(offer.offered), extra=about)
     elif before is _NEVER or _counts(before) != _counts(offer):
-        log.info("%d of %d devices healthy", *_counts(offer), extra=about)
+        _tell_counts(name, before, offer)
     spoiler = offer.without_numa_node
     if spoiler and spoiler != before.without_numa_node:
-        log.info("no device carries its NUMA node, since %s has none", spoiler, extra=about)
+        why = "no device carries its NUMA node, since %s has none"
+        log.info(why, spoiler, extra=_about(name, spoiler))
     unhealthy = [
         (device_id, one.unhealthy)
         for device_id, one in offer.offered.items()
@@ -77,7 +87,7 @@ def _tell_offer(name: str, before: Offer, offer: Offer) -> None:
         # It has just appeared: its first results are to come.
         and NOT_PROBED not in one.unhealthy
     ]
-    _tell_unhealthy(unhealthy, about)
+    _tell_unhealthy(unhealthy, name)
     left_out = _left_out(offer)
     if left_out and left_out != _left_out(before):
         log.warning("list full: left out are %d of the devices", left_out, extra=about)
@@ -89,11 +99,56 @@ def _tell_offer(name: str, before: Offer, offer: Offer) -> None:
         log.info("%d more are not offered", len(rest), extra=about)
 
 
-def _tell_unhealthy(fallen: Sequence[tuple[str, str]], about: Mapping[str, str]) -> None:
+def _tell_counts(name: str, before: Offer, offer: Offer) -> None:
+    """Say how many are healthy; where one device makes the difference, only what it did."""
+    came, flipped = [], []
+    for device_id, now in offer.offered.items():
+        was = before.offered.get(device_id)
+        if was is None:
+            came.append(device_id)
+        elif was is not now and bool(was.unhealthy) != bool(now.unhealthy):
+            flipped.append(device_id)
+    left = len(before.offered) + len(came) - len(offer.offered)
+    if before is _NEVER or len(came) + left + len(flipped) != 1:
+        log.info("%d of %d devices healthy", *_counts(offer), extra=_about(name))
+        return
+    for device_id in came:
+        log.info("device %s is new", device_id, extra=_about(name, device_id))
+    for device_id in before.offered.keys() - offer.offered.keys():
+        log.info("device %s has left the list", device_id, extra=_about(name, device_id))
+    _tell_healthy([one for one in flipped if not _reason(offer, one)], name)
+
+
+def _tell_healthy(risen: Sequence[str], name: str) -> None:
+    for device_id in risen[:MOST_LINES]:
+        log.info("device %s is Healthy again", device_id, extra=_about(name, device_id))
+    if more := risen[MOST_LINES:]:
+        log.info("%d more devices are Healthy again", len(more), extra=_about(name))
+
+
+def _tell_unhealthy(fallen: Sequence[tuple[str, str]], name: str) -> None:
     for device_id, reason in fallen[:MOST_LINES]:
+        about = _about(name, device_id)
         log.warning("device %s is Unhealthy: %s", device_id, reason, extra=about)
     if more := fallen[MOST_LINES:]:
-        log.warning("%d more devices are Unhealthy", len(more), extra=about)
+        log.warning("%d more devices are Unhealthy", len(more), extra=_about(name))
+
+
+def _about(resource: str, device: str = "") -> dict[str, str]:
+    return {"resource": resource, "device": device}
+
+
+def _change(was: str, now: str) -> _Change:
+    was_probed, is_probed = NOT_PROBED not in was, NOT_PROBED not in now
+    if was == now:
+        return _Change.NONE
+    if not is_probed or not (was_probed or now):
+        return _Change.FIRST
+    if not now:
+        return _Change.UP
+    if not was or not was_probed:
+        return _Change.DOWN
+    return _Change.NONE if _gist(now) == _gist(was) else _Change.OTHER_REASON
 
 
 def _reason(offer: Offer, device_id: str) -> str:
@@ -104,10 +159,6 @@ def _reason(offer: Offer, device_id: str) -> str:
 def _gist(reason: str) -> str:
     """Give what has to change to be news: a temperature has other digits each time."""
     return _DIGITS.sub("0", reason)
-
-
-def _healthy(offer: Offer, ids: Iterable[str]) -> int:
-    return sum(not _reason(offer, device_id) for device_id in ids)
 
 
 def _left_out(offer: Offer) -> int:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import NotOffered
@@ -35,11 +36,44 @@ def test_only_what_has_changed_is_told(caplog: pytest.LogCaptureFixture) -> None
     assert lines(caplog, {}, two) == ["2 of 2 devices healthy"]
     assert lines(caplog, two, offers(1, 2, before=two)) == []
     one = offers(1, before=two)
-    assert lines(caplog, two, one) == [
-        "1 of 2 devices healthy",
-        "device a2 is Unhealthy: /dev/a2 does not exist",
-    ]
+    assert lines(caplog, two, one) == ["device a2 is Unhealthy: /dev/a2 does not exist"]
     assert lines(caplog, one, offers(1, before=one)) == []
+
+
+def test_one_device_that_makes_the_difference_has_one_line_that_carries_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    steps = [offers(1, 2)]
+    for numbers in ((1,), (1, 2), (1, 2, 3)):
+        steps.append(offers(*numbers, before=steps[-1]))
+    steps.append(
+        {NAME: Offer(offered={k: v for k, v in steps[-1][NAME].offered.items() if k != "a1"})}
+    )
+    told = []
+    for before, now in pairwise(steps):
+        told += lines(caplog, before, now)
+        (record,) = (vars(one) for one in caplog.records)
+        assert record["resource"] == NAME
+        assert f"device {record['device']} " in told[-1]
+    assert told == [
+        "device a2 is Unhealthy: /dev/a2 does not exist",
+        "device a2 is Healthy again",
+        "device a3 is new",
+        "device a1 has left the list",
+    ]
+
+
+def test_what_several_devices_did_is_counted_and_those_are_named_that_flipped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    base = offers(*range(MOST_LINES + 2))[NAME]
+    ids = list(base.offered)
+    down = judged(base, dict.fromkeys(ids, "broken"), base)
+    with caplog.at_level(logging.INFO):
+        tell_health(NAME, down, base, ids)
+    assert caplog.messages[:2] == ["102 of 102 devices healthy", "device a0 is Healthy again"]
+    assert caplog.messages[-1] == "2 more devices are Healthy again"
+    assert len(caplog.messages) == 1 + MOST_LINES + 1
 
 
 def test_a_resource_without_devices_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -96,9 +130,9 @@ def test_a_reason_is_told_when_it_is_news_and_not_for_other_digits(
         before = now
     assert told == [
         ["1 of 2 devices healthy"],
-        ["2 of 2 devices healthy"],
-        ["1 of 2 devices healthy", "device a1 is Unhealthy: file: is 91, more than 90"],
+        ["device a1 is Healthy"],
+        ["device a1 is Unhealthy: file: is 91, more than 90"],
         [],
         ["device a1 is now Unhealthy because: exec: exited with 3: no such card"],
-        ["2 of 2 devices healthy", "device a1 is Healthy again"],
+        ["device a1 is Healthy again"],
     ]
