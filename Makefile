@@ -8,7 +8,7 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: run test lint e2e kubelets soak bench fuzz mutants lock generate clean
+.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak bench fuzz mutants lock generate image clean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,7 +39,7 @@ run: $(VENV)/runtime.stamp
 
 test: $(VENV)/development.stamp
 	@$(MAKE) --no-print-directory lint
-	@$(BIN)/python -m pytest -m 'not e2e'
+	@$(BIN)/python -m pytest -m 'not e2e and not cluster and not deploy'
 
 lint: $(VENV)/development.stamp
 	@$(BIN)/ruff check .
@@ -47,8 +47,19 @@ lint: $(VENV)/development.stamp
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
 	@$(BIN)/mypy
 
+# With the newest and the oldest kubelet, or those in KUBELETS ("1.36.3 1.34.4").
 e2e: $(VENV)/development.stamp
-	@tests/e2e/run $(BIN)
+	@KUBELETS="$(KUBELETS)" tests/e2e/run $(BIN)
+
+e2e-all: $(VENV)/development.stamp
+	@KUBELETS=all tests/e2e/run $(BIN)
+
+# A whole cluster, with the image and the manifests that are shipped.
+cluster-e2e: image
+	@tests/e2e/run $(BIN) --cluster
+
+deploy-test: $(VENV)/development.stamp
+	@tests/e2e/run $(BIN) --deploy
 
 kubelets: $(VENV)/development.stamp
 	@tests/e2e/run $(BIN) --build
@@ -73,6 +84,10 @@ lock: $(VENV)/development.stamp
 generate: $(VENV)/development.stamp
 	@tools/generate_protobuf $(BIN)
 	@$(BIN)/python tools/generate_reference
+
+# ARCH=arm64 for the other; BUILD_BASE and RUN_BASE for other bases than those made here.
+image: $(VENV)/runtime.stamp
+	@deploy/image/build-image $(BIN)/python $(ARCH)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

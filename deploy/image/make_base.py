@@ -55,15 +55,30 @@ ONLY = {
 UNUSED = [
     f"usr/lib/{PYTHON}/{name}"
     for name in (
+        # To develop with, or for other systems.
         "idlelib/* lib2to3/* distutils/* _distutils* ensurepip/* tkinter/* turtle* pydoc* test/* "
-        "unittest/* venv/* curses/* dbm/* sqlite3/* xmlrpc/* msilib/* ctypes/test/* doctest.py "
-        "__phello__/* __hello__.py antigravity.py this.py config-*/* build/* "
-        "asyncio/windows* asyncio/proactor* mailbox.py nntplib.py "
+        "unittest/* venv/* msilib/* ctypes/test/* ctypes/macholib/* ctypes/_aix.py doctest.py "
+        "pdb.py bdb.py cmd.py code.py codeop.py profile.py cProfile.py pstats.py trace.py modulefinder.py "
+        "compileall.py py_compile.py pyclbr.py symtable.py tabnanny.py pickletools.py "
+        "__phello__/* __hello__.py antigravity.py this.py config-*/* build/* zipapp.py "
+        "_sysconfigdata_* _osx_support.py _aix_support.py _bootsubprocess.py nturl2path.py "
+        "asyncio/windows* asyncio/proactor* sitecustomize.py EXTERNALLY-MANAGED "
+        # Formats and protocols that are not spoken here.
+        "xml/* xmlrpc/* multiprocessing/* curses/* dbm/* sqlite3/* tomllib/* zoneinfo/* "
+        "imaplib.py smtplib.py smtpd.py poplib.py ftplib.py telnetlib.py nntplib.py mailbox.py "
+        "mailcap.py asyncore.py asynchat.py cgi.py cgitb.py webbrowser.py plistlib.py xdrlib.py "
+        "aifc.py wave.py sunau.py sndhdr.py chunk.py colorsys.py imghdr.py uu.py pipes.py "
+        "http/cookiejar.py configparser.py optparse.py statistics.py graphlib.py _pydecimal.py "
+        "_pyio.py encodings/big5* encodings/cp[!4]* encodings/cp424* encodings/euc_* encodings/gb* "
+        "encodings/h[pz]* encodings/iso* encodings/johab* encodings/k[oz]* encodings/mac_* "
+        "encodings/ptcp* encodings/shift* encodings/tis* "
+        # What needs libraries that are not here, or tests.
         "*/_curses*.so */_dbm*.so */_sqlite3*.so */_tkinter*.so */readline*.so */nis*.so "
         "*/_crypt*.so */_uuid*.so */_bz2*.so */_lzma*.so */_codecs_*.so */audioop*.so "
-        "*/ossaudiodev*.so */_xxtestfuzz*.so */_test*.so */xx*.so */_ctypes_test*.so"
+        "*/_multibytecodec*.so */_multiprocessing*.so */_lsprof*.so */_zoneinfo*.so "
+        "*/ossaudiodev*.so */_xx*.so */xx*.so */_test*.so */_ctypes_test*.so"
     ).split()
-]
+] + ["usr/lib/*/libmvec.so*", "usr/lib/*/libexpatw.so*"]
 """What the daemon never imports, or what needs libraries that are not here."""
 
 ENTRIES = {
