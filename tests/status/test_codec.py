@@ -1,0 +1,93 @@
+"""The state as JSON and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericdp.status.codec import UnreadableStatusError, decode, encode
+from tests.status import samples
+
+if TYPE_CHECKING:
+    from genericdp.status.model import Status
+
+
+@pytest.mark.parametrize("status", [samples.RICH, samples.EMPTY, samples.many(3, 4)])
+def test_what_is_written_is_read_again_to_the_millisecond(status: Status) -> None:
+    events = tuple(replace(one, time=round(one.time, 3)) for one in status.events)
+    status = replace(status, events=events)
+    assert decode(encode(status)) == status
+
+
+def test_the_keys_are_those_of_the_documentation() -> None:
+    document = json.loads(encode(samples.RICH))
+    assert list(document) == [
+        *("version", "node", "time", "started", "ready", "notReady", "kubelet", "config"),
+        *("descriptors", "resources", "events"),
+    ]
+    resource = document["resources"][0]
+    assert list(resource)[-2:] == ["devices", "notOffered"]
+    assert resource["devices"][0]["state"] in {"Healthy", "Unhealthy"}
+    assert document["time"].endswith("+00:00")
+
+
+def test_what_a_newer_daemon_says_beside_it_is_left_out() -> None:
+    document = json.loads(encode(samples.EMPTY))
+    document["later"] = document["kubelet"]["later"] = {"a": 1}
+    assert decode(json.dumps(document).encode()) == samples.EMPTY
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "reason"),
+    [
+        (("version",), 1, ".version is not a string"),
+        (("kubelet", "present"), "yes", ".kubelet.present is not true or false"),
+        (("kubelet",), [], ".kubelet is not an object"),
+        (("time",), "2026-01-01T00:00:00", ".time is not a time with its zone"),
+        (("resources", 0, "capacity"), -1, ".resources[0].capacity is not a whole number"),
+        (("resources", 0, "capacity"), True, ".resources[0].capacity is not a whole number"),
+        (("resources", 0, "devices"), {}, ".resources[0].devices is not a list"),
+        (("resources", 0, "devices", 0, "state"), "well", ".state is none of: Healthy, Unhealthy"),
+        (("resources", 0, "devices", 0, "nodes"), [1], ".devices[0].nodes[0] is not a string"),
+        (("events", 0, "level"), "debug", ".events[0].level is none of: info, warning, error"),
+    ],
+)
+def test_what_is_not_as_it_must_be_is_named(
+    place: tuple[str | int, ...], value: object, reason: str
+) -> None:
+    document = part = json.loads(encode(samples.RICH))
+    for step in place[:-1]:
+        part = part[step]
+    part[place[-1]] = value
+    with pytest.raises(UnreadableStatusError) as caught:
+        decode(json.dumps(document).encode())
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b"[" * 100_000, b"[]", b"null", b"{}"])
+def test_what_is_no_state_is_refused(body: bytes) -> None:
+    with pytest.raises(UnreadableStatusError):
+        decode(body)
+
+
+_ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just([])
+
+
+@given(st.lists(st.integers(min_value=0), min_size=1, max_size=6), _ODD)
+def test_whatever_is_changed_in_it_is_read_or_refused(way: list[int], odd: object) -> None:
+    """Nothing else is ever raised."""
+    document = part = json.loads(encode(samples.RICH))
+    for step in way:
+        keys = list(part) if isinstance(part, dict) else range(len(part))
+        key = keys[step % len(keys)]
+        if step is way[-1] or not part[key] or not isinstance(part[key], (dict, list)):
+            part[key] = odd
+            break
+        part = part[key]
+    with suppress(UnreadableStatusError):
+        decode(json.dumps(document).encode())
