@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -75,19 +76,22 @@ def test_what_is_no_state_is_refused(body: bytes) -> None:
         decode(body)
 
 
-_ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just([])
+_ODD: st.SearchStrategy[object] = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just([])
+)
 
 
 @given(st.lists(st.integers(min_value=0), min_size=1, max_size=6), _ODD)
 def test_whatever_is_changed_in_it_is_read_or_refused(way: list[int], odd: object) -> None:
     """Nothing else is ever raised."""
-    document = part = json.loads(encode(samples.RICH))
+    document: Any = json.loads(encode(samples.RICH))
+    part, holder, key = document, document, "version"
     for step in way:
-        keys = list(part) if isinstance(part, dict) else range(len(part))
-        key = keys[step % len(keys)]
-        if step is way[-1] or not part[key] or not isinstance(part[key], (dict, list)):
-            part[key] = odd
+        if not isinstance(part, (dict, list)) or not part:
             break
+        keys: list[Any] = list(part) if isinstance(part, dict) else list(range(len(part)))
+        holder, key = part, keys[step % len(keys)]
         part = part[key]
+    holder[key] = odd
     with suppress(UnreadableStatusError):
         decode(json.dumps(document).encode())
