@@ -58,11 +58,11 @@ UNUSED = [
         # To develop with, or for other systems.
         "idlelib/* lib2to3/* distutils/* _distutils* ensurepip/* tkinter/* turtle* pydoc* test/* "
         "unittest/* venv/* msilib/* ctypes/test/* ctypes/macholib/* ctypes/_aix.py doctest.py "
-        "pdb.py bdb.py cmd.py code.py codeop.py profile.py cProfile.py pstats.py trace.py modulefinder.py "
-        "compileall.py py_compile.py pyclbr.py symtable.py tabnanny.py pickletools.py "
-        "__phello__/* __hello__.py antigravity.py this.py config-*/* build/* zipapp.py "
-        "_sysconfigdata_* _osx_support.py _aix_support.py _bootsubprocess.py nturl2path.py "
-        "asyncio/windows* asyncio/proactor* sitecustomize.py EXTERNALLY-MANAGED "
+        "pdb.py bdb.py cmd.py code.py codeop.py profile.py cProfile.py pstats.py trace.py "
+        "modulefinder.py compileall.py py_compile.py pyclbr.py symtable.py tabnanny.py "
+        "pickletools.py __phello__/* __hello__.py antigravity.py this.py config-*/* build/* "
+        "zipapp.py _sysconfigdata_* _osx_support.py _aix_support.py _bootsubprocess.py "
+        "nturl2path.py asyncio/windows* asyncio/proactor* sitecustomize.py EXTERNALLY-MANAGED "
         # Formats and protocols that are not spoken here.
         "xml/* xmlrpc/* multiprocessing/* curses/* dbm/* sqlite3/* tomllib/* zoneinfo/* "
         "imaplib.py smtplib.py smtpd.py poplib.py ftplib.py telnetlib.py nntplib.py mailbox.py "
