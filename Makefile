@@ -84,6 +84,7 @@ lock: $(VENV)/development.stamp
 generate: $(VENV)/development.stamp
 	@tools/generate_protobuf $(BIN)
 	@$(BIN)/python tools/generate_reference
+	@$(BIN)/python tools/generate_monitoring
 
 # ARCH=arm64 for the other; BUILD_BASE and RUN_BASE for other bases than those made here.
 image: $(VENV)/runtime.stamp

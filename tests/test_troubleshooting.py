@@ -1,4 +1,4 @@
-"""What docs/troubleshooting.md quotes is what the program says."""
+"""What the pages for operators quote is what the program says."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/troubleshooting.md"
-QUOTED = sorted(set(re.findall("“`([^`]+)`”", PAGE.read_text())))
+PAGES = [ROOT / "docs/troubleshooting.md", ROOT / "docs/operating.md"]
+QUOTED = sorted({one for page in PAGES for one in re.findall("“`([^`]+)`”", page.read_text())})
 
 
 @cache
