@@ -1,0 +1,96 @@
+"""One GET to a daemon, bounded in time and size, past all proxies."""
+
+from __future__ import annotations
+
+import http
+import http.client
+import socket
+import threading
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from genericdp.errors import GenericdpError
+from genericdp.status.wording import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from http.client import HTTPConnection, HTTPResponse
+
+MOST_BYTES = 64 * 1024 * 1024
+"""A state of 100,000 devices has about 20 MB."""
+SECONDS = 10.0
+"""For connecting, and for the answer."""
+_MOST_SAID = 200
+
+
+def fetch(
+    host: str, port: int, path: str, *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES
+) -> bytes:
+    """Give what ``http://host:port/path`` answers with 200; raises GenericdpError."""
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    connection = http.client.HTTPConnection(host, port, timeout=seconds)
+    with closing(connection):
+        try:
+            connection.connect()
+            with _cut_after(seconds, connection):
+                connection.request("GET", path, headers={"Accept": "application/json"})
+                answer = connection.getresponse()
+                body = answer.read(most_bytes + 1)
+        except (http.client.HTTPException, ValueError) as error:
+            raise GenericdpError(
+                f"what answers at {where} does not speak HTTP: {error!r}"
+            ) from error
+        except OSError as error:
+            raise GenericdpError(_why_not(error, where)) from error
+    if answer.status != 200:
+        raise GenericdpError(_refusal(answer, body, where))
+    if len(body) <= most_bytes and answer.length:
+        raise GenericdpError(f"the answer of {where} ends too early")
+    if len(body) > most_bytes:
+        raise GenericdpError(f"the answer of {where} is longer than {most_bytes} bytes")
+    return body
+
+
+@contextmanager
+def _cut_after(seconds: float, connection: HTTPConnection) -> Iterator[None]:
+    """End the connection then: a timeout alone is only about each piece of what comes.
+
+    Raises TimeoutError if it was ended: to ``http.client`` that may look like a short answer.
+    """
+    is_cut = threading.Event()
+
+    def cut() -> None:
+        is_cut.set()
+        with suppress(OSError, AttributeError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException):
+        if not is_cut.is_set():
+            raise
+    finally:
+        timer.cancel()
+    if is_cut.is_set():
+        raise TimeoutError
+
+
+def _why_not(error: OSError, where: str) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return f"nothing listens at {where}: is the daemon run with --listen?"
+    if isinstance(error, TimeoutError):
+        return f"{where} does not answer"
+    if isinstance(error, socket.gaierror):
+        return f"the host of {where} is not known"
+    return f"{where} cannot be asked: {(error.strerror or str(error)).lower()}"
+
+
+def _refusal(answer: HTTPResponse, body: bytes, where: str) -> str:
+    said = visible(body[:_MOST_SAID].decode(errors="replace").strip(), _MOST_SAID)
+    if answer.status == http.HTTPStatus.NOT_FOUND and "--no-status" in said:
+        return f"the daemon at {where} does not show its state: it is run with --no-status"
+    quoted = f" (it says: {said})" if said else ""
+    return f"{where} answers {answer.status}: is that a genericdp?{quoted}"
