@@ -17,7 +17,7 @@ from tests.e2e.cluster.listing import PodResources
 from tests.e2e.cluster.node import Binaries, Node
 from tests.e2e.cluster.pods import Pod
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
-from tests.e2e.cluster.versions import CONTAINERD, KUBELETS
+from tests.e2e.cluster.versions import CONTAINERD, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -37,7 +37,7 @@ def program() -> Path:
     return Path(os.environ.get("GENERICDP_E2E_PROGRAM", beside))
 
 
-@pytest.fixture(scope="session", params=KUBELETS, ids=lambda version: f"kubelet-{version}")
+@pytest.fixture(scope="session", params=chosen(), ids=lambda version: f"kubelet-{version}")
 def node(request: pytest.FixtureRequest) -> Iterator[Node]:
     """Run one node at a time: the kubelet's folder for plugins is the same for all."""
     version: str = request.param

@@ -52,11 +52,12 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.differ.v1.erofs"]
     sandbox = "{pause}"
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     container_annotations = ["*", "*/*"]
   [plugins."io.containerd.cri.v1.runtime".cni]
-    bin_dirs = ["{folder}/cni"]
+    bin_dirs = ["/usr/lib/cni"]
     conf_dir = "{folder}/cni"
 """
 
@@ -73,7 +74,7 @@ failSwapOn: false
 authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
 authorization: {{mode: AlwaysAllow}}
 topologyManagerPolicy: {policy}
-address: 127.0.0.1
+address: {address}
 readOnlyPort: 10255
 evictionHard: {{memory.available: "1Mi", nodefs.available: "1%", imagefs.available: "1%"}}
 """
@@ -94,6 +95,9 @@ class Binaries:
 
 class Node:
     """Owns the processes and the folder of one node."""
+
+    address = "127.0.0.1"
+    """Where its kubelet listens."""
 
     def __init__(self, folder: Path, binaries: Binaries) -> None:
         self.folder = folder
@@ -118,6 +122,10 @@ class Node:
         sweep(self.folder)
 
     def _start(self) -> None:
+        self._start_containerd()
+        self.start_kubelet()
+
+    def _start_containerd(self) -> None:
         for name in ("containerd", "cni", "manifests", "logs"):
             (self.folder / name).mkdir(parents=True)
         (self.folder / "containerd.toml").write_text(
@@ -126,9 +134,8 @@ class Node:
         containerd = str(self._bin.containerd / "containerd")
         self._launch("containerd", containerd, "-c", "containerd.toml")
         eventually(self._containerd_answers, what="containerd answers")
-        self._load_image(PAUSE_IMAGE, "/bin/busybox", "sleep", "2147483647")
-        self._load_image(LOOK_IMAGE, "/bin/busybox", "sh", "/bin/look")
-        self.start_kubelet()
+        self._make_image(PAUSE_IMAGE, "/bin/busybox", "sleep", "2147483647")
+        self._make_image(LOOK_IMAGE, "/bin/busybox", "sh", "/bin/look")
 
     def start_kubelet(self, policy: str = "none", view: View | None = None) -> None:
         """Start it and wait until it takes registrations.
@@ -149,20 +156,24 @@ class Node:
         self, policy: str = "none", view: View | None = None
     ) -> subprocess.Popen[bytes]:
         """Start it and wait for nothing; gives its process."""
-        config = _KUBELET.format(folder=self.folder, policy=policy)
-        if int(self.version.split(".")[1]) >= _CGROUP_V1_SINCE:
-            config += _CGROUP_V1
-        (self.folder / "kubelet.yaml").write_text(config)
-        arguments = {
+        (self.folder / "kubelet.yaml").write_text(self._kubelet_config(policy))
+        flags = (f"{flag}={value}" for flag, value in self._kubelet_arguments().items())
+        command = (str(self._bin.kubelet / "kubelet"), *flags)
+        return self._launch("kubelet", *(view.command(*command) if view else command))
+
+    def _kubelet_config(self, policy: str) -> str:
+        config = _KUBELET.format(folder=self.folder, policy=policy, address=self.address)
+        known = int(self.version.split(".")[1]) >= _CGROUP_V1_SINCE
+        return config + _CGROUP_V1 if known else config
+
+    def _kubelet_arguments(self) -> dict[str, str]:
+        return {
             "--config": "kubelet.yaml",
             "--root-dir": str(self.folder / "kubelet"),
             "--cert-dir": str(self.folder / "certificates"),
             "--hostname-override": NODE_NAME,
             "--v": "2",
         }
-        flags = (f"{flag}={value}" for flag, value in arguments.items())
-        command = (str(self._bin.kubelet / "kubelet"), *flags)
-        return self._launch("kubelet", *(view.command(*command) if view else command))
 
     def kill_kubelet(self) -> None:
         """End it as a crash does."""
@@ -228,16 +239,21 @@ class Node:
     def _containerd_answers(self) -> bool:
         return "Server" in self.ctr("version", check=False)
 
-    def _load_image(self, name: str, *command: str) -> None:
+    def _make_image(self, name: str, *command: str) -> None:
         rootfs = self.folder / "image"
         (rootfs / "bin").mkdir(parents=True)
         shutil.copy2("/bin/busybox", rootfs / "bin/busybox")
         shutil.copy2(_HERE / "look", rootfs / "bin/look")
+        (rootfs / "bin/cp").symlink_to("busybox")
         archive = self.folder / "image.tar"
         pack(archive, name, rootfs, command)
-        self.ctr("images", "import", "--local", "--snapshotter", "native", str(archive))
+        self.load_image(archive)
         shutil.rmtree(rootfs)
         archive.unlink()
+
+    def load_image(self, archive: Path) -> None:
+        """Import an image that ``docker save`` or a like tool has written."""
+        self.ctr("images", "import", "--local", "--snapshotter", "native", str(archive))
 
     def _launch(self, name: str, *command: str) -> subprocess.Popen[bytes]:
         path = f"{self._bin.containerd}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"

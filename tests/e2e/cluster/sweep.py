@@ -33,6 +33,10 @@ _CONTAINERD = (
     *(Path("/run/containerd", name) for name in ("s", "fifo", "")),
 )
 _CGROUPS = Path("/sys/fs/cgroup")
+LINK = "genericdp-node"
+"""A network interface with the node's address, where a cluster gives it one."""
+_CNI = Path("/var/lib/cni/results")
+_UDEV = Path("/run/udev")
 
 
 def sweep(folder: Path) -> None:
@@ -50,11 +54,14 @@ def sweep(folder: Path) -> None:
     for link in _LOGS[0].glob("*"):
         if link.is_symlink() and link.readlink().is_relative_to(folder):
             link.unlink()
+    _remove_network(folder)
     loop.remove_all()
     shutil.rmtree(DEVICE_PLUGINS, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
-    # What the kubelet and containerd made for themselves, unless something else lives there.
-    for made in (DEVICE_PLUGINS.parent, *_LOGS, *_CONTAINERD):
+    # What the kubelet, containerd, network plugins and the daemon's hostPath volumes made, unless
+    # something else lives there.
+    made_by_others = (DEVICE_PLUGINS.parent, *_LOGS, *_CONTAINERD, _CNI, _CNI.parent, _UDEV)
+    for made in made_by_others:
         with suppress(OSError):
             made.rmdir()
 
@@ -93,6 +100,15 @@ def _processes_of(folder: Path) -> Iterator[int]:
 def _mounts_below(folder: Path) -> list[str]:
     points = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     return sorted((p for p in points if Path(p).is_relative_to(folder)), reverse=True)
+
+
+def _remove_network(folder: Path) -> None:
+    """Remove what network plugins keep of the node's pods, and its own interface."""
+    for result in _CNI.glob("*-*"):
+        if Path(json.loads(result.read_text())["netns"]).is_relative_to(folder):
+            result.unlink()
+    if Path("/sys/class/net", LINK).exists():
+        subprocess.run(["ip", "link", "delete", LINK], check=False)
 
 
 def _remove_cgroup(group: Path) -> None:

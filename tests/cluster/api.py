@@ -1,0 +1,78 @@
+"""Two ways to ask the API server: as a person does, and fast."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.control_plane import ADMIN, API
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Api:
+    """Reads, many times a second."""
+
+    def __init__(self) -> None:
+        self._trust = ssl.create_default_context()
+        self._trust.check_hostname = False
+        self._trust.verify_mode = ssl.CERT_NONE
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Give an object or a list; empty if there is none, or nobody answers."""
+        request = urllib.request.Request(
+            f"{API}{path}", headers={"Authorization": f"Bearer {ADMIN}"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10, context=self._trust) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except urllib.error.HTTPError as error:
+            error.close()
+            return {}
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return {}
+
+    def answers(self) -> bool:
+        """Tell whether it is ready."""
+        return bool(self.get("/api/v1/namespaces/default"))
+
+    def items(self, path: str) -> list[dict[str, Any]]:
+        """Give what a list holds."""
+        return self.get(path).get("items") or []
+
+
+class Tool:
+    """A program for the cluster's administrator: kubectl or helm."""
+
+    def __init__(self, program: Path, folder: Path, *words: str) -> None:
+        """``folder`` is the cluster's; ``words`` come before all others."""
+        self._command = (str(program), *words, f"--kubeconfig={folder}/{ADMIN}.kubeconfig")
+        self._home = folder / "home"
+
+    def __call__(self, *words: str, given: str = "", check: bool = True) -> str:
+        """Run it with a text as its input; give what it printed, errors too if ``check`` is off."""
+        done = subprocess.run(
+            [*self._command, *words],
+            input=given,
+            env={"HOME": str(self._home), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+        if not check:
+            return done.stdout + done.stderr
+        if done.returncode:
+            raise AssertionError(f"{' '.join(words)}: {done.stderr.strip()}\n{done.stdout}")
+        return done.stdout
+
+    def json(self, *words: str) -> dict[str, Any]:
+        """Run it and read what it printed."""
+        found: dict[str, Any] = json.loads(self(*words, "--output=json"))
+        return found

@@ -1,0 +1,114 @@
+"""A whole cluster of one node: a node whose kubelet has a control plane."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster import control_plane
+from tests.cluster.api import Api, Tool
+from tests.cluster.network import NODE_ADDRESS, configure_plugins, give_address
+from tests.e2e.cluster.node import LOOK_IMAGE, NODE_NAME, Binaries, Node
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+# How soon the node tells what changed. By default that is every 10 s, and a ConfigMap's files are
+# as new as once a minute (syncFrequency, which a node of ours has at 5 s).
+_MORE_OF_THE_KUBELET = """\
+nodeStatusUpdateFrequency: 1s
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parts(Binaries):
+    """Where the build left them."""
+
+    control_plane: Path
+    etcd: Path
+    helm: Path
+
+
+class Cluster(Node):
+    """Owns the processes of a control plane and of its node."""
+
+    address = NODE_ADDRESS
+
+    def __init__(self, folder: Path, parts: Parts) -> None:
+        super().__init__(folder, parts)
+        self._parts = parts
+        self.api = Api()
+        cache = f"--cache-dir={folder}/home/cache"
+        self.kubectl = Tool(parts.control_plane / "kubectl", folder, cache)
+        self.helm = Tool(parts.helm / "helm", folder)
+
+    def _start(self) -> None:
+        began = time.monotonic()
+        (self.folder / "home").mkdir(parents=True)
+        give_address()
+        self._start_containerd()
+        configure_plugins(self.folder / "cni", self.folder / "addresses")
+        control_plane.write_files(self.folder)
+        self._run(self._parts.etcd / "etcd", control_plane.etcd(self.folder))
+        programs = self._parts.control_plane
+        self._run(programs / "kube-apiserver", control_plane.api_server(self.folder))
+        eventually(self._api_answers, seconds=120, what="the API server answers")
+        self._run(
+            programs / "kube-controller-manager", control_plane.controller_manager(self.folder)
+        )
+        self._run(programs / "kube-scheduler", control_plane.scheduler(self.folder))
+        self.start_kubelet()
+        self.await_ready()
+        # Names as shipped manifests and people write them.
+        self.ctr("images", "tag", LOOK_IMAGE, "docker.io/library/busybox:stable-musl")
+        print(f"\na cluster runs after {time.monotonic() - began:.1f} s", flush=True)
+
+    def _api_answers(self) -> bool:
+        server = "kube-apiserver"
+        ended = self._running[server].poll() is not None
+        assert not ended, f"{server} ended:\n{self.log(server)[-5000:]}"
+        return self.api.answers()
+
+    def _run(self, program: Path, arguments: Iterable[str]) -> None:
+        self._launch(program.name, str(program), *arguments)
+
+    def _kubelet_config(self, policy: str) -> str:
+        return super()._kubelet_config(policy) + _MORE_OF_THE_KUBELET
+
+    def _kubelet_arguments(self) -> dict[str, str]:
+        return super()._kubelet_arguments() | control_plane.kubelet(self.folder)
+
+    def await_ready(self) -> None:
+        """Wait until pods are scheduled to the node."""
+        eventually(self._takes_pods, seconds=120, what="the node is ready")
+
+    def _takes_pods(self) -> bool:
+        node = self.node()
+        ready = any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in node.get("status", {}).get("conditions", ())
+        )
+        return ready and not node["spec"].get("taints")
+
+    def node(self) -> dict[str, Any]:
+        """Give the Node object."""
+        return self.api.get(f"/api/v1/nodes/{NODE_NAME}")
+
+    def allocatable(self, resource: str) -> int | None:
+        """Give how many pods could have; None if the node does not know the resource."""
+        count = self.node().get("status", {}).get("allocatable", {}).get(resource)
+        return None if count is None else int(count)
+
+    def await_allocatable(self, resource: str, count: int, seconds: float = 60) -> float:
+        """Wait until the node has so many; give how long that took, in seconds."""
+        began = time.monotonic()
+        eventually(
+            lambda: self.allocatable(resource),
+            lambda found: found == count,
+            seconds=seconds,
+            what=f"{count} of {resource} are allocatable",
+        )
+        return time.monotonic() - began
