@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
+    from genericdp.address import Address
     from genericdp.config.loaded import Loaded
     from genericdp.reloading.reloader import Reloader
     from genericdp.supervisor import Supervisor
@@ -53,6 +55,10 @@ class Settings:
     pod_resources: Path | None = None
     """The kubelet's socket that tells which devices pods hold; None: nobody asks."""
     timing: Timing | None = None
+    listen: Address | None = None
+    """Where the endpoints are served; None: nowhere."""
+    shows_status: bool = True
+    """Whether they tell of each device, with its serial number."""
 
 
 def run(settings: Settings) -> None:
@@ -165,10 +171,38 @@ async def _serve(
         tally = Tally()
         supervisor = _make_supervisor(settings, tally)
         watched(supervisor)
-        tasks.create_task(descriptors.watch(Observed(None)), name="descriptors")
+        supply: Observed[descriptors.Supply | None] = Observed(None)
+        tasks.create_task(descriptors.watch(supply), name="descriptors")
         tasks.create_task(supervisor.run(), name="supervisor")
         reloader = _make_reloader(settings, origin, supervisor, reload, tally)
         tasks.create_task(reloader.run(first), name="config")
+        if settings.listen is not None:
+            serving = _endpoints(settings, settings.listen, supervisor, reloader, supply, tally)
+            tasks.create_task(serving, name="endpoints")
+
+
+def _endpoints(
+    settings: Settings,
+    address: Address,
+    supervisor: Supervisor,
+    reloader: Reloader,
+    supply: Observed[descriptors.Supply | None],
+    tally: Tally,
+) -> Coroutine[None, None, None]:
+    # Nothing of it is imported where nobody listens.
+    from genericdp.status.events import follow
+    from genericdp.status.looking import Parts
+    from genericdp.status.serving import serve
+
+    parts = Parts(
+        node=settings.node_name,
+        supervisor=supervisor,
+        config=reloader.state,
+        descriptors=supply,
+        events=follow(),
+        started=time.time(),  # noqa: TID251  # to be shown
+    )
+    return serve(address, parts, tally=tally, shows_status=settings.shows_status)
 
 
 def _make_supervisor(settings: Settings, tally: Tally) -> Supervisor:

@@ -20,6 +20,7 @@ from genericdp.planning import Plan, plan
 from genericdp.plugin import Plugin
 from genericdp.preferences import Preferences
 from genericdp.service import Service
+from genericdp.since import Since
 from genericdp.tally import Tally
 from genericdp.telling import tell_changes, tell_health, tell_shared_ids
 
@@ -73,6 +74,7 @@ class Plugins:
     ) -> None:
         self.offers: Observed[Offers] = Observed({})
         """What the kubelet is told, with all reasons."""
+        self.since = Since()
         self.names = SocketNames()
         self._root = root
         self._kubelet = kubelet
@@ -193,6 +195,7 @@ class Plugins:
         running.service.set_listing(relisted(merged, running.service.listing, changes))
         self.offers.value = {**shown, name: merged}
         # The kubelet has the list meanwhile.
+        self.since.note_of(name, shown[name], merged, changes)
         loop = asyncio.get_running_loop()
         loop.call_soon(tell_health, name, shown[name], merged, changes)
 
@@ -213,6 +216,7 @@ class Plugins:
             return {}
 
         def work() -> tuple[dict[str, Listing], frozenset[str]]:
+            self.since.note(before, offers)
             tell_changes(before, offers)
             shared = tell_shared_ids(offers, warned)
             return {name: listing(one, known[name]) for name, one in changed.items()}, shared

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.model import Resource
     from genericdp.plugin import Plugin
+    from genericdp.since import Since
     from genericdp.timing import Timing
 
 log = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ class Supervisor:
         """What is wanted; None until a config has been loaded."""
         self._root = root
         self._node_name = node_name
-        self._kubelet = kubelet
+        self.kubelet = kubelet
         self._pace = pace or Pace()
         self._tally = tally or Tally()
         self._open_inotify = open_inotify
@@ -158,10 +159,15 @@ class Supervisor:
         """What the kubelet is told, with the reasons."""
         return self._plugins.offers
 
+    @property
+    def since(self) -> Since:
+        """Since when each device is as it is."""
+        return self._plugins.since
+
     async def run(self) -> None:
         """Look after the plugins for ever; raises as ``KubeletFolder.watch`` does."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._kubelet.watch(), name="kubelet folder")
+            tasks.create_task(self.kubelet.watch(), name="kubelet folder")
             tasks.create_task(self._plugins.run(), name="health")
             tasks.create_task(self._passes(tasks), name="passes")
             tasks.create_task(self._watch_hardware(), name="hardware")
@@ -248,9 +254,7 @@ class Supervisor:
         return discovery
 
     async def _remove_leftovers(self) -> None:
-        remove = partial(
-            remove_leftovers, self._kubelet.path, instance=self._plugins.names.instance
-        )
+        remove = partial(remove_leftovers, self.kubelet.path, instance=self._plugins.names.instance)
         while True:
             await in_worker(remove)
             await asyncio.sleep(self._pace.full_look)

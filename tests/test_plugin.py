@@ -145,7 +145,7 @@ async def test_a_kubelet_that_comes_late_is_waited_for(
         offers = supervisor.offers
         assert await until(lambda: len(offers.value[SERIAL].offered) == 2, offers)
         assert "registering again" not in caplog.text
-        assert supervisor._kubelet.socket._waiters, "it waits to be told"
+        assert supervisor.kubelet.socket._waiters, "it waits to be told"
         assert list(world.kubelet.folder.iterdir()) == []
         async with world.kubelet:
             await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp import logs
+from genericdp.address import Address, address_of
 from genericdp.cli.environment import unknown_variables
 from genericdp.config.files import STDIN
 from genericdp.errors import UsageError
@@ -181,6 +182,26 @@ def add_host(parser: argparse.ArgumentParser) -> None:
     """Declare what every command has that applies a config: on which host, as which node."""
     add_root(parser)
     add_node_name(parser)
+
+
+def listen_of(text: str) -> Address:
+    """Take an address to listen on."""
+    try:
+        return address_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def add_listen(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--listen``."""
+    parser.add_argument(
+        "--listen",
+        metavar="ADDRESS",
+        type=listen_of,
+        default=None,
+        help="serve /metrics, /livez, /readyz, /status and a page for people at HOST:PORT,"
+        " [IPV6]:PORT or :PORT, without encryption (default: nowhere)",
+    )
 
 
 def add_pod_resources(parser: argparse.ArgumentParser, about: str) -> None:

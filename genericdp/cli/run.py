@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.options import (
     add_config,
     add_host,
+    add_listen,
     add_logging,
     add_pod_resources,
     configs_of,
@@ -55,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ask the kubelet at this socket, usually /var/lib/kubelet/pod-resources/kubelet.sock"
         " (default: nobody is asked)",
     )
+    add_listen(parser)
+    parser.add_argument(
+        "--no-status",
+        action="store_true",
+        help="with --listen: show no single devices, since that tells their serial numbers;"
+        " / and /status are not served",
+    )
     add_host(parser)
     add_logging(parser)
 
@@ -77,6 +85,8 @@ def execute(arguments: argparse.Namespace) -> int:
             node_name=node_name_of(arguments),
             state_dir=arguments.state_dir,
             pod_resources=pod_resources,
+            listen=arguments.listen,
+            shows_status=not arguments.no_status,
         )
     )
     return 0

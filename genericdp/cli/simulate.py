@@ -18,6 +18,7 @@ from genericdp.cli.options import (
     add_choice,
     add_config,
     add_host,
+    add_listen,
     add_logging,
     add_output,
     add_pod_resources,
@@ -90,6 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pod_resources(
         parser, "the stand-in tells it at this socket, which must not exist yet (default: nobody)"
     )
+    add_listen(parser)
     add_host(parser)
     add_logging(parser, level="warning")
     add_output(parser)
@@ -115,6 +117,7 @@ def execute(arguments: argparse.Namespace) -> int:
                 root=arguments.root,
                 node_name=node_name_of(arguments),
                 pod_resources=_not_yet_there(pod_resources_of(arguments)),
+                listen=arguments.listen,
             ),
             generation=Generation(arguments.generation),
             topology=topology,

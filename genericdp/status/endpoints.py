@@ -1,0 +1,134 @@
+"""From a path to its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from genericdp.host.workers import start
+from genericdp.status import codec, metrics, page
+from genericdp.status.http import Answer
+from genericdp.status.looking import glance, not_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from genericdp.status.http import Request
+    from genericdp.status.looking import Parts
+    from genericdp.status.model import Status
+    from genericdp.tally import Tally
+
+_REST = 10
+"""An answer is given again for so many times as long as it took to make: whoever asks how often
+takes a tenth of a processor at most, and some moments of memory."""
+_MOST_REST_SECONDS = 5.0
+
+ABOUT = {
+    "/": "the state, for people",
+    "/livez": "whether the daemon runs",
+    "/metrics": "for Prometheus",
+    "/readyz": "whether every resource is registered; if not, which is not, and why",
+    "/status": "the state, as JSON",
+}
+_SHOWING = ("/", "/status")
+"""What shows serial numbers, and can be switched off."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What makes an answer another one."""
+
+    path: str
+    openmetrics: bool
+
+
+class Endpoints:
+    """Answers requests; what takes its time is made in a thread, once for all who ask for it."""
+
+    def __init__(self, parts: Parts, *, tally: Tally, shows_status: bool = True) -> None:
+        self._parts = parts
+        self._tally = tally
+        self._shows_status = shows_status
+        self._kept: dict[_Key, asyncio.Future[Answer]] = {}
+        self._answers: dict[str, Callable[[Request], Awaitable[Answer]]] = {
+            "/livez": self._livez,
+            "/metrics": self._metrics,
+            "/readyz": self._readyz,
+        }
+        if shows_status:
+            self._answers |= {"/": self._page, "/status": self._status}
+
+    async def answer(self, request: Request) -> Answer:
+        """Give the answer."""
+        answering = self._answers.get(request.path)
+        if answering is not None:
+            return await answering(request)
+        if request.path in _SHOWING:
+            text = "it is switched off here (--no-status), since it shows serial numbers"
+            return _text(404, text, *self._listed())
+        return _text(404, "nothing is here; what there is:", *self._listed())
+
+    def _listed(self) -> list[str]:
+        return [f"  {path:9} {what}" for path, what in ABOUT.items() if path in self._answers]
+
+    async def _livez(self, _: Request) -> Answer:
+        return _text(200, "alive")
+
+    async def _readyz(self, _: Request) -> Answer:
+        lacking = not_ready(self._parts)
+        return _text(503, *lacking) if lacking else _text(200, "ready")
+
+    async def _metrics(self, request: Request) -> Answer:
+        openmetrics = metrics.OPENMETRICS in request.accept
+        accept = metrics.OPENMETRICS if openmetrics else ""
+        tally = self._tally.copy()
+
+        def made(status: Status) -> Answer:
+            body, kind = metrics.exposition(
+                tally, status, accept=accept, each_device=self._shows_status
+            )
+            return Answer(status=200, body=body, content_type=kind)
+
+        return await self._made(_Key(request.path, openmetrics), made)
+
+    async def _status(self, request: Request) -> Answer:
+        return await self._made(_Key(request.path, openmetrics=False), _json)
+
+    async def _page(self, request: Request) -> Answer:
+        return await self._made(_Key(request.path, openmetrics=False), _html)
+
+    async def _made(self, key: _Key, make: Callable[[Status], Answer]) -> Answer:
+        """Give the answer that is being made, or was a moment ago, or make one."""
+        making = self._kept.get(key)
+        if making is None:
+            look, loop = glance(self._parts), asyncio.get_running_loop()
+            making = self._kept[key] = start(lambda: make(look()))
+            making.add_done_callback(partial(self._keep, key, loop.time()))
+        # Not all who wait for it go when one of them does.
+        return await asyncio.shield(making)
+
+    def _keep(self, key: _Key, begun: float, made: asyncio.Future[Answer]) -> None:
+        loop = made.get_loop()
+        # What has failed, too: it would fail again.
+        took = loop.time() - begun
+        rest = min(took * _REST, _MOST_REST_SECONDS)
+        loop.call_later(rest, self._kept.pop, key, None)
+
+
+def _text(status: int, *lines: str) -> Answer:
+    return Answer(status=status, body="".join(f"{line}\n" for line in lines).encode())
+
+
+def _json(status: Status) -> Answer:
+    return Answer(status=200, body=codec.encode(status), content_type="application/json")
+
+
+def _html(status: Status) -> Answer:
+    return Answer(
+        status=200,
+        body=page.render(status).encode(),
+        content_type="text/html; charset=utf-8",
+        headers={"content-security-policy": page.CONTENT_SECURITY_POLICY},
+    )
