@@ -159,7 +159,9 @@ class Service:
                 raise OverdueCallError(why) from error
         except (UnusableDeviceError, InvalidCallError, OverdueCallError) as error:
             about = {"resource": self._resource, "device": error.device}
-            log.warning("%s refused: %s", call, error, extra=about)
+            # The kubelet shows the whole text; a line of the log begins with the resource anyway.
+            why = str(error).removeprefix(f"{self._resource}: ")
+            log.warning("%s refused: %s", call, why, extra=about)
             raise
 
     async def _edits(self, shares: Iterable[str]) -> ContainerEdits:

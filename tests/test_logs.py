@@ -61,6 +61,35 @@ def test_a_json_line_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ValueError: invalid literal" in second["exception"]
 
 
+def test_a_line_about_a_device_carries_it(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(log_format="json", level="info")
+    log.info("device tty0 is new", extra={"resource": "example.com/a", "device": "tty0"})
+    log.info("about none", extra={"resource": "example.com/a", "device": ""})
+    of_device, of_none = map(json.loads, capsys.readouterr().err.splitlines())
+    fields = ["time", "level", "message", "logger", "resource", "device"]
+    assert list(of_device) == fields
+    assert (of_device["resource"], of_device["device"]) == ("example.com/a", "tty0")
+    assert list(of_none) == fields[:-1]
+
+
+def test_any_handler_can_have_resource_and_device_of_a_line() -> None:
+    kept: list[logging.LogRecord] = []
+
+    class Keeping(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            kept.append(record)
+
+    handler = Keeping()
+    handler.addFilter(logs.add_subject)
+    logging.getLogger().handlers[:] = [handler]
+    token = logs.resource_name.set("example.com/a")
+    log.warning("within its task")
+    logs.resource_name.reset(token)
+    log.warning("elsewhere", extra={"device": "tty0"})
+    found = [(vars(one)["resource"], vars(one)["device"]) for one in kept]
+    assert found == [("example.com/a", ""), ("", "tty0")]
+
+
 def test_what_libraries_say_for_their_own_developers_is_not_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -243,7 +243,8 @@ class Prober:
             return await self._run_probes(runs, resource, self._root)
         except Exception as error:
             # A mistake of ours in one probe must not end those of all other devices (K6).
-            log.exception("unexpected failure", extra={"resource": resource})
+            only = jobs[0][0].device.id if len(jobs) == 1 else ""
+            log.exception("unexpected failure", extra={"resource": resource, "device": only})
             reason = f"unexpected failure: {error}"
             return [Outcome(ok=False, reason=reason, seconds=self._now() - begun)] * len(jobs)
 
