@@ -47,6 +47,21 @@ UNUSED = (
     "h11/tests",
     "google/protobuf/compiler",
     "google/protobuf/testdata",
+    # For other programs, or what is only kept for old ones.
+    "google/protobuf/internal/*benchmark*",
+    "google/protobuf/internal/testing_*",
+    "grpc/beta",
+    "grpc/framework",
+    "jsonschema/cli.py",
+    "jsonschema/__main__.py",
+    "prometheus_client/aiohttp",
+    "prometheus_client/bridge",
+    "prometheus_client/django",
+    "prometheus_client/twisted",
+    "pyudev/_qt_base.py",
+    "pyudev/glib.py",
+    "pyudev/py[qs]*.py",
+    "pyudev/wx.py",
     # Of the authorities that TLS trusts: all calls go through sockets of this machine.
     "grpc/_cython/_credentials",
 )

@@ -68,6 +68,8 @@ UNUSED = [
         "imaplib.py smtplib.py smtpd.py poplib.py ftplib.py telnetlib.py nntplib.py mailbox.py "
         "mailcap.py asyncore.py asynchat.py cgi.py cgitb.py webbrowser.py plistlib.py xdrlib.py "
         "aifc.py wave.py sunau.py sndhdr.py chunk.py colorsys.py imghdr.py uu.py pipes.py "
+        "tarfile.py netrc.py pty.py tty.py crypt.py sched.py shelve.py fileinput.py filecmp.py "
+        "getpass.py rlcompleter.py urllib/robotparser.py wsgiref/validate.py logging/config.py "
         "http/cookiejar.py configparser.py optparse.py statistics.py graphlib.py _pydecimal.py "
         "_pyio.py encodings/big5* encodings/cp[!4]* encodings/cp424* encodings/euc_* encodings/gb* "
         "encodings/h[pz]* encodings/iso* encodings/johab* encodings/k[oz]* encodings/mac_* "
@@ -93,7 +95,8 @@ FOLDERS = ("dev", "etc", "proc", "root", "run", "sys", "tmp", "usr/local/bin", "
 def download(names: list[str], architecture: str, folder: Path) -> list[Path]:
     """Give the packages' files; apt checks Debian's signature. Raises CalledProcessError."""
     debs = folder / f"debs-{architecture}"
-    if not debs.is_dir():
+    if missing(names, debs):
+        shutil.rmtree(debs, ignore_errors=True)
         fresh = folder / f"debs-{architecture}.new"
         apt = folder / f"apt-{architecture}"
         for part in (fresh, apt / "lists/partial", apt / "cache/archives/partial"):
@@ -117,8 +120,15 @@ def download(names: list[str], architecture: str, folder: Path) -> list[Path]:
         wanted = sorted({*LIBRARIES, *PIP})
         subprocess.run([*command, "download", *wanted], cwd=fresh, check=True)
         fresh.rename(debs)
+    if absent := missing(names, debs):
+        sys.exit(f"make_base.py: apt-get has not fetched {' '.join(sorted(absent))}")
     files = {path.name.partition("_")[0]: path for path in debs.glob("*.deb")}
     return [files[name] for name in sorted(names)]
+
+
+def missing(names: list[str], debs: Path) -> set[str]:
+    """Give the packages that are not there yet."""
+    return set(names) - {path.name.partition("_")[0] for path in debs.glob("*.deb")}
 
 
 def wanted(package: str, path: str, kind: str) -> bool:
@@ -216,4 +226,7 @@ def main(kind: str, architecture: str, folder: Path) -> None:
 
 if __name__ == "__main__":
     os.umask(0o022)
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    try:
+        main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"make_base.py: {error}")
