@@ -85,6 +85,7 @@ generate: $(VENV)/development.stamp
 	@tools/generate_protobuf $(BIN)
 	@$(BIN)/python tools/generate_reference
 	@$(BIN)/python tools/generate_monitoring
+	@$(BIN)/python tools/generate_chart
 
 # ARCH=arm64 for the other; BUILD_BASE and RUN_BASE for other bases than those made here.
 image: $(VENV)/runtime.stamp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -77,10 +78,14 @@ def render_helm(
     values: Mapping[str, Any] | None = None,
     *,
     arguments: Sequence[str] = (),
+    chart: Path = CHART,
 ) -> list[Manifest]:
     """Give what ``helm install genericdp`` would send with these values."""
-    command = [str(helm), "template", "genericdp", str(CHART), "--namespace", "genericdp"]
-    return _manifests([*command, "--values", "-", *arguments], yaml.safe_dump(dict(values or {})))
+    command = [str(helm), "template", "genericdp", str(chart), "--namespace", "genericdp"]
+    # A helm that was built without a release's version takes the cluster for an old one.
+    command += ["--kube-version", "1.37.0", "--values", "-", *arguments]
+    # As JSON: PyYAML leaves texts bare that Helm would read as numbers (1e10).
+    return _manifests(command, json.dumps(dict(values or {})))
 
 
 class RenderingError(Exception):

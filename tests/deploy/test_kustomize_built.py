@@ -126,6 +126,14 @@ def test_all_components_go_together(kubectl: Path, tmp_path: Path) -> None:
     )
 
 
+def test_monitoring_brings_alerts_and_a_dashboard(kubectl: Path, tmp_path: Path) -> None:
+    made = render_kustomize(kubectl, with_components(tmp_path, ["monitoring"]))
+    assert only(made, "PrometheusRule")["metadata"]["namespace"] == "genericdp"
+    (board,) = [m for m in of_kind(made, "ConfigMap") if "dashboard" in m["metadata"]["name"]]
+    assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
+    only(made, "PodMonitor")
+
+
 def test_components_go_together_in_any_order(kubectl: Path, tmp_path: Path) -> None:
     made = render_kustomize(kubectl, with_components(tmp_path, reversed([*components()])))
     daemonset = only(made, "DaemonSet")

@@ -1,0 +1,81 @@
+{{- define "genericdp.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "genericdp.selectorLabels" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "genericdp.labels" -}}
+{{ include "genericdp.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "genericdp.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "genericdp.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "genericdp.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The ConfigMap with the policy, or nothing. */ -}}
+{{- define "genericdp.policyConfigMap" -}}
+{{- if and .Values.policy .Values.existingPolicyConfigMap -}}
+{{- fail "policy and existingPolicyConfigMap exclude each other: write the policy here, or name the ConfigMap that has it" -}}
+{{- end -}}
+{{- if .Values.policy -}}
+{{- printf "%s-policy" (include "genericdp.fullname" .) -}}
+{{- else -}}
+{{- .Values.existingPolicyConfigMap -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The DaemonSets to make, as JSON: {groups: [{suffix, config, nodeSelector, ...}]}. */ -}}
+{{- define "genericdp.groups" -}}
+{{- $root := . -}}
+{{- $groups := list -}}
+{{- $config := list "config" "configFiles" "existingConfigMap" -}}
+{{- $shared := list "affinity" "tolerations" "resources" "privileged" -}}
+{{- if .Values.nodeGroups -}}
+{{- range $name, $said := .Values.nodeGroups -}}
+{{- $group := dict "name" $name "suffix" (printf "-%s" $name) -}}
+{{- $_ := set $group "nodeSelector" (merge (dict) (default (dict) $said.nodeSelector) $root.Values.nodeSelector) -}}
+{{- range $shared -}}
+{{- $_ := set $group . (ternary (get $said .) (index $root.Values .) (hasKey $said .)) -}}
+{{- end -}}
+{{- range $config -}}
+{{- $_ := set $group . (get $said .) -}}
+{{- end -}}
+{{- $groups = append $groups $group -}}
+{{- end -}}
+{{- else -}}
+{{- $group := pick .Values "config" "configFiles" "existingConfigMap" "nodeSelector" "affinity" "tolerations" "resources" "privileged" -}}
+{{- $groups = append $groups (merge (dict "name" "" "suffix" "") $group) -}}
+{{- end -}}
+{{- range $groups -}}
+{{- if not (or .config .configFiles .existingConfigMap) -}}
+{{- fail (printf "%sconfig, configFiles or existingConfigMap must say what the nodes offer" (ternary (printf "nodeGroups.%s: " .name) "" (ne .name ""))) -}}
+{{- end -}}
+{{- if and .config .configFiles (hasKey .configFiles "genericdp.yaml") -}}
+{{- fail "configFiles: genericdp.yaml is the name of the file that config makes: choose another name, or set config to null" -}}
+{{- end -}}
+{{- end -}}
+{{- toJson (dict "groups" $groups) -}}
+{{- end -}}

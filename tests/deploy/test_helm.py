@@ -1,0 +1,233 @@
+"""The chart: what Helm makes of values."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from genericdp.config.load import load
+from tests.deploy.chartvalues import CONFIG, VALUES
+from tests.deploy.expectations import HOST_PATHS, SURGE, expect_daemonset
+from tests.deploy.rendering import (
+    CHART,
+    ROOT,
+    Manifest,
+    RenderingError,
+    daemon,
+    host_paths,
+    kustomizations,
+    of_kind,
+    only,
+    pod_spec,
+    render_helm,
+    render_kustomize,
+    tool,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.deploy
+
+RIGHTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "files": {},
+    "existing": {},
+    "policy": {},
+    "privileged": {"privileged": True},
+    "host-network": {"host_network": True},
+    "selinux": {"se_linux": {"type": "container_device_plugin_t"}},
+    "state": {"more_paths": {"/var/lib/genericdp": "rw", "/var/lib/kubelet/pod-resources": "ro"}},
+    "tools": {"more_paths": {"/opt/driver": "ro"}},
+    "monitoring": {},
+}
+
+
+@pytest.fixture(scope="module")
+def helm() -> Path:
+    return tool("helm")
+
+
+def _config_of(made: list[Manifest], folder: Path, name: str = "genericdp-config") -> Path:
+    (found,) = [m for m in of_kind(made, "ConfigMap") if m["metadata"]["name"] == name]
+    for file, text in found["data"].items():
+        (folder / file).write_text(text)
+    return folder
+
+
+def test_by_default_it_is_what_kustomize_makes(helm: Path) -> None:
+    ours = {m["kind"]: m for m in render_helm(helm)}
+    theirs = {m["kind"]: m for m in render_kustomize(tool("kubectl"), kustomizations()["base"])}
+    assert {*theirs} - {*ours} == {"Namespace"}
+    for kind in ours:
+        assert ours[kind]["metadata"]["name"] == theirs[kind]["metadata"]["name"]
+    assert ours["DaemonSet"]["spec"] == theirs["DaemonSet"]["spec"]
+    assert ours["NetworkPolicy"]["spec"] == theirs["NetworkPolicy"]["spec"]
+    assert ours["ServiceAccount"]["automountServiceAccountToken"] is False
+    configs = [yaml.safe_load(m["ConfigMap"]["data"]["genericdp.yaml"]) for m in (ours, theirs)]
+    assert configs[0] == configs[1]
+
+
+@pytest.mark.parametrize("name", RIGHTS)
+def test_values_give_the_rights_that_they_name_and_no_others(name: str, helm: Path) -> None:
+    expect_daemonset(
+        only(render_helm(helm, _without_env(VALUES[name])), "DaemonSet"), **RIGHTS[name]
+    )
+
+
+def _without_env(values: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what a person may want to set, but we never do."""
+    return {key: value for key, value in values.items() if key != "extraEnv"}
+
+
+def test_every_object_is_in_the_releases_namespace_and_labelled(helm: Path) -> None:
+    for values in VALUES.values():
+        for manifest in render_helm(helm, values):
+            assert manifest["metadata"]["namespace"] == "genericdp"
+            assert manifest["metadata"]["labels"]["app.kubernetes.io/instance"] == "genericdp"
+
+
+def test_another_config_changes_the_config_map_alone(helm: Path) -> None:
+    """So an edit is a reload and no rollout."""
+    before, after = render_helm(helm), render_helm(helm, {"config": CONFIG})
+    changed = [one["kind"] for one, other in zip(before, after, strict=True) if one != other]
+    assert changed == ["ConfigMap"]
+
+
+def test_files_keep_their_text(helm: Path) -> None:
+    data = only(render_helm(helm, VALUES["files"]), "ConfigMap")["data"]
+    assert data == {"a.yaml": "# a comment\nx: 1\n", "b.yml": "y: 2"} | {"b.yml": data["b.yml"]}
+    assert data["b.yml"].strip() == "y: 2"
+
+
+# As the project's own reader wants them: strings, however YAML's versions would read them bare.
+TEXTS = ["0403", "1e10", "0000:03:00.0", "on", "y", "0x10", "1_000", "null", "~", "1:30", "+1"]
+TEXTS += ["0b1", "0o17", ".inf", "2001-01-01", "true", "a: b", "*", "&a", "!t", "- x", "#x", "@x"]
+TEXTS += ["%x", "[x]", "{x", "`x", "é", " x ", "$(usb.serial:-none)", "'", '"', "089", "12e03", "-"]
+
+
+def test_texts_arrive_as_texts_and_numbers_as_numbers(helm: Path, tmp_path: Path) -> None:
+    env = {f"V{number}": text for number, text in enumerate(TEXTS)}
+    resource = {
+        "name": "example.com/fuse",
+        "match": [{"path": "/dev/fuse", "hardware": {"usb": {"vendor": ["0403", "1e10"]}}}],
+        "forgetAfterSeconds": 1000000,
+        "inject": {"env": env},
+    }
+    made = render_helm(helm, {"config": CONFIG | {"resources": [resource]}})
+    loaded = load([_config_of(made, tmp_path)])
+    assert loaded.problems == ()
+    assert yaml.safe_load((tmp_path / "genericdp.yaml").read_text())["resources"] == [resource]
+
+
+def test_existing_config_maps_are_mounted_and_none_is_made(helm: Path) -> None:
+    made = render_helm(helm, VALUES["existing"])
+    assert of_kind(made, "ConfigMap") == []
+    names = [v["configMap"]["name"] for v in _volumes(made) if "configMap" in v]
+    assert names == ["mine", "bounds"]
+    assert "--policy=/etc/genericdp-policy/policy.yaml" in daemon(only(made, "DaemonSet"))["args"]
+
+
+def _volumes(made: list[Manifest]) -> list[Manifest]:
+    volumes: list[Manifest] = pod_spec(only(made, "DaemonSet"))["volumes"]
+    return volumes
+
+
+def test_a_policy_bounds_the_config_beside_it(helm: Path, tmp_path: Path) -> None:
+    made = render_helm(helm, VALUES["policy"])
+    policy = _config_of(made, tmp_path, "genericdp-policy") / "policy.yaml"
+    folder = tmp_path / "config"
+    folder.mkdir()
+    assert load([_config_of(made, folder)], policy=policy).problems == ()
+
+
+def test_each_group_of_nodes_has_what_it_says_and_shares_the_rest(helm: Path) -> None:
+    made = render_helm(helm, VALUES["groups"])
+    cameras, others = of_kind(made, "DaemonSet")
+    assert [m["metadata"]["name"] for m in of_kind(made, "ConfigMap")] == [
+        "genericdp-config-cameras"
+    ]
+    assert daemon(cameras)["securityContext"]["privileged"] is True
+    assert daemon(others)["securityContext"]["privileged"] is False
+    assert "tolerations" not in pod_spec(cameras)
+    expect_daemonset(others)
+    everywhere = {"kubernetes.io/os": "linux", "example.com/site": "north"}
+    assert pod_spec(others)["nodeSelector"] == everywhere
+    assert pod_spec(cameras)["nodeSelector"] == everywhere | {"example.com/kind": "cameras"}
+    assert "affinity" not in pod_spec(cameras)
+    assert pod_spec(others)["affinity"]["nodeAffinity"]
+    selectors = [one["spec"]["selector"]["matchLabels"] for one in (cameras, others)]
+    assert selectors[0] != selectors[1]
+    shared = only(made, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"]
+    assert all(shared.items() <= selector.items() for selector in selectors)
+
+
+def test_what_is_private_stays_private(helm: Path) -> None:
+    made = render_helm(helm, VALUES["private"])
+    daemonset = only(made, "DaemonSet")
+    container = daemon(daemonset)
+    assert daemonset["metadata"]["name"] == "devices"
+    assert container["image"] == f"images/genericdp@sha256:{'0' * 64}"
+    folder = "/var/lib/k0s/kubelet/device-plugins"
+    assert container["args"] == [
+        *("run", "--config=/etc/genericdp", "--listen=:9800", "--no-status"),
+        *("--log-format=json", "--log-level=debug", f"--kubelet-dir={folder}"),
+    ]
+    moved = {path: how for path, how in HOST_PATHS.items() if how == "ro"} | {folder: "rw"}
+    assert host_paths(daemonset) == moved
+    assert only(made, "NetworkPolicy")["spec"]["ingress"] == []
+    assert of_kind(made, "ServiceAccount") == []
+    assert daemonset["spec"]["updateStrategy"]["rollingUpdate"] == SURGE
+
+
+def test_monitoring_is_what_lies_in_its_folder(helm: Path) -> None:
+    made = render_helm(helm, VALUES["monitoring"])
+    monitor = only(made, "PodMonitor")
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    labels = only(made, "DaemonSet")["spec"]["template"]["metadata"]["labels"]
+    assert labels.items() >= monitor["spec"]["selector"]["matchLabels"].items()
+    theirs = ROOT / "deploy/kustomize/components/monitoring/podmonitor.yaml"
+    endpoints = yaml.safe_load(theirs.read_text())["spec"]["podMetricsEndpoints"]
+    assert monitor["spec"]["podMetricsEndpoints"] == endpoints
+    rules = yaml.safe_load((ROOT / "deploy/monitoring/rules.yaml").read_text())
+    assert only(made, "PrometheusRule")["spec"] == rules
+    (board,) = [m for m in of_kind(made, "ConfigMap") if "dashboard" in m["metadata"]["name"]]
+    shipped = json.loads((ROOT / "deploy/monitoring/grafana-dashboard.json").read_text())
+    assert json.loads(board["data"]["genericdp.json"]) == shipped
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_the_notes_say_what_to_do_next(name: str, helm: Path, tmp_path: Path) -> None:
+    chart = shutil.copytree(CHART, tmp_path / "chart")
+    (chart / "templates/NOTES.txt").rename(chart / "NOTES")
+    shown = 'kind: Notes\ntext: {{ tpl (.Files.Get "NOTES") . | toJson }}\n'
+    (chart / "templates/notes.yaml").write_text(shown)
+    made = render_helm(helm, VALUES[name], chart=chart)
+    text = only(made, "Notes")["text"]
+    for daemonset in of_kind(made, "DaemonSet")[:1]:
+        assert f"rollout status ds/{daemonset['metadata']['name']}\n" in text
+        mounted = {v["name"]: v for v in pod_spec(daemonset)["volumes"]}["config"]
+        if mounted["configMap"]["name"] == "mine":
+            assert "edit the ConfigMap mine" in text
+    assert "pod-security.kubernetes.io/enforce=privileged" in text
+    assert text.count("\n\n\n") == 0
+
+
+def test_nothing_to_offer_is_refused(helm: Path) -> None:
+    with pytest.raises(RenderingError, match="must say what the nodes offer"):
+        render_helm(helm, {"config": None})
+    with pytest.raises(RenderingError, match=r"nodeGroups\.a: config, configFiles or"):
+        render_helm(helm, {"nodeGroups": {"a": {"privileged": True}}})
+
+
+def test_what_excludes_each_other_is_refused(helm: Path) -> None:
+    both = {"existingPolicyConfigMap": "bounds"} | VALUES["policy"]
+    with pytest.raises(RenderingError, match="exclude each other"):
+        render_helm(helm, both)
+    twice = {"configFiles": {"genericdp.yaml": "x: 1"}}
+    with pytest.raises(RenderingError, match="choose another name"):
+        render_helm(helm, twice)

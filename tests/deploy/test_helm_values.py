@@ -1,0 +1,100 @@
+"""The chart as it lies there, and what its schema refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from genericdp import __version__
+from tests.deploy.chartvalues import CONFIG, VALUES
+from tests.deploy.rendering import CHART, ROOT, RenderingError, render_helm, tool
+
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
+POLICY = json.loads((ROOT / "schemas/genericdp-policy.v1alpha1.json").read_text())
+
+
+def _with(values: dict[str, Any], base: dict[str, Any] = DEFAULTS) -> dict[str, Any]:
+    """Merge values into the defaults as Helm does."""
+    merged = dict(base)
+    for key, value in values.items():
+        below = base.get(key)
+        both = isinstance(value, dict) and isinstance(below, dict)
+        merged[key] = _with(value, below) if both else value  # type: ignore[arg-type]
+    return merged
+
+
+def test_the_chart_is_that_of_this_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
+def test_table_and_copies_are_fresh() -> None:
+    """``make generate`` makes them so."""
+    ended = subprocess.run([sys.executable, ROOT / "tools/generate_chart", "--check"], check=False)
+    assert ended.returncode == 0
+
+
+def test_every_value_has_a_default_and_is_told_of() -> None:
+    assert {*SCHEMA["properties"]} - {"global"} == {*DEFAULTS}
+    untold = [name for name, value in SCHEMA["properties"].items() if "description" not in value]
+    assert untold == []
+    for name, value in SCHEMA["properties"].items():
+        if value.get("properties") and DEFAULTS.get(name) and name != "config":
+            assert {*value["properties"]} == {*DEFAULTS[name]}, name
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_the_schema_takes_what_people_write(name: str) -> None:
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    jsonschema.Draft7Validator(SCHEMA).validate(_with(VALUES[name]))
+
+
+def test_a_policy_may_say_all_that_a_policy_may_say() -> None:
+    assert {*SCHEMA["properties"]["policy"]["properties"]} == {*POLICY["properties"]}
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"privilegd": True}, "additional properties 'privilegd' not allowed"),
+    ({"privileged": "yes"}, "at '/privileged': got string, want boolean"),
+    ({"image": {"pullPolicy": "Sometimes"}}, "at '/image/pullPolicy': value must be one of"),
+    ({"image": {"digest": "sha256:1"}}, "at '/image/digest': 'sha256:1' does not match"),
+    ({"http": {"port": 0}}, "at '/http/port': minimum"),
+    ({"stateDir": "state"}, "at '/stateDir': 'state' does not match"),
+    ({"config": {"resource": []}}, "at '/config': additional properties 'resource' not allowed"),
+    ({"config": {"resources": []}}, "at '/config/resources': minItems"),
+    ({"config": {"kind": "ConfigMap"}}, "at '/config/kind': value must be 'DevicePluginConfig'"),
+    ({"configFiles": {"a.txt": "x"}}, "at '/configFiles': additional properties 'a.txt'"),
+    ({"nodeGroups": {"Cameras": {"config": CONFIG}}}, "additional properties 'Cameras' not"),
+    ({"nodeGroups": {"a": {"configs": CONFIG}}}, "additional properties 'configs' not allowed"),
+    ({"policy": {"devices": {}}}, "at '/policy': missing properties 'apiVersion', 'kind'"),
+    ({"tools": [{"name": "a"}]}, "at '/tools/0': missing properties 'image', 'command'"),
+    ({"monitoring": {"podMonitor": {"interval": 30}}}, "interval': got number, want string"),
+]
+
+
+@pytest.mark.parametrize(("values", "said"), REFUSED, ids=lambda one: str(one)[:50])
+def test_the_schema_refuses_mistakes(values: dict[str, Any], said: str) -> None:
+    assert [*jsonschema.Draft7Validator(SCHEMA).iter_errors(_with(values))] != []
+
+
+@pytest.mark.deploy
+@pytest.mark.parametrize(("values", "said"), REFUSED, ids=lambda one: str(one)[:50])
+def test_helm_says_which_value_is_wrong(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(RenderingError) as refused:
+        render_helm(tool("helm"), values)
+    assert said in str(refused.value)
+
+
+@pytest.mark.deploy
+def test_helm_finds_nothing_to_say_of_the_chart() -> None:
+    command = [str(tool("helm")), "lint", "--strict", "--kube-version", "1.37.0", str(CHART)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout
+    assert "[WARNING]" not in ended.stdout
