@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from genericdp import arenas, children, descriptors
+from genericdp import __version__, arenas, children, descriptors
 from genericdp.errors import ungrouped
 from genericdp.observed import Observed
 from genericdp.reloading.reading import Origin, read, see
@@ -162,6 +162,7 @@ async def serve(
 async def _serve(
     settings: Settings, reload: asyncio.Event, watched: Callable[[Supervisor], None]
 ) -> None:
+    log.info("genericdp %s, on node %s", __version__, settings.node_name)
     async with ungrouped(), asyncio.TaskGroup() as tasks:
         origin = Origin(configs=settings.configs, policy=settings.policy)
         sight = await see(origin.paths)

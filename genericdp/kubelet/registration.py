@@ -20,6 +20,9 @@ KUBELET_SOCKET = "kubelet.sock"
 
 _PERMANENT = re.compile(r"not supported by kubelet|the ResourceName .* is invalid", re.DOTALL)
 
+_NOBODY = re.compile(r"connect failed: .*(Connection refused|No such file or directory)")
+"""What gRPC says of a socket that is left, or has just gone."""
+
 _END = re.compile(r"[\x00-\x08\x0e-\x1f]")
 """What gRPC says of a system call that failed is followed by the bytes of its own record."""
 
@@ -51,6 +54,10 @@ async def register(
         except grpc.aio.AioRpcError as error:
             # Every refusal comes as UNKNOWN with a text (REG-8).
             text = _END.split(error.details() or error.code().name)[0]
+            if _NOBODY.search(text):
+                raise RegistrationError(
+                    "nobody listens at kubelet.sock: the kubelet is down, or is starting"
+                ) from error
             raise RegistrationError(
                 f"the kubelet did not take the registration: {text}",
                 permanent=_PERMANENT.search(text) is not None,

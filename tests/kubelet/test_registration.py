@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,3 +35,19 @@ async def test_what_grpc_says_ends_where_its_text_does(short_folder: Path) -> No
         await register(short_folder, endpoint="e", resource="a/b", options=b"", timeout_seconds=5)
     assert str(caught.value).endswith("Too many open files")
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("is_left", [True, False], ids=["left", "gone"])
+async def test_a_kubelet_that_is_down_has_refused_nothing(
+    short_folder: Path, is_left: bool
+) -> None:
+    """Somebody who reads this at night should look for the kubelet, not at the name."""
+    if is_left:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(str(short_folder / "kubelet.sock"))
+    with pytest.raises(RegistrationError) as caught:
+        await register(short_folder, endpoint="e", resource="a/b", options=b"", timeout_seconds=5)
+    assert str(caught.value) == (
+        "nobody listens at kubelet.sock: the kubelet is down, or is starting"
+    )
+    assert not caught.value.permanent
