@@ -1,0 +1,127 @@
+"""The DaemonSet's pods, as their user sees them and as the node's kernel does."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.cluster.cluster import Cluster
+
+NAMESPACE = "genericdp"
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_PORT = 9733
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DaemonPod:
+    """One of them at one moment."""
+
+    name: str
+    uid: str
+    address: str
+    ready: bool
+    restarts: int
+    container: str
+    """The id of the daemon's container; empty: it has not been made."""
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Ask its port, from the node; give status and body, or 0 and why there is no answer."""
+        try:
+            with urllib.request.urlopen(
+                f"http://{self.address}:{_PORT}{path}", timeout=5
+            ) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
+            return 0, str(error)
+
+    def status(self) -> dict[str, Any]:
+        """Give its state."""
+        code, body = self.get("/status")
+        assert code == 200, f"/status: {code} {body}"
+        found: dict[str, Any] = json.loads(body)
+        return found
+
+    def resource(self, name: str) -> dict[str, Any]:
+        """Give what its state says of a resource."""
+        (found,) = (one for one in self.status()["resources"] if one["name"] == name)
+        return dict(found)
+
+    def metric(self, name: str) -> float:
+        """Give the value of a series, named with its labels as /metrics writes it."""
+        code, body = self.get("/metrics")
+        assert code == 200, f"/metrics: {code} {body}"
+        values = dict(line.rsplit(" ", 1) for line in body.splitlines() if line[0] != "#")
+        return float(values[name])
+
+
+class DaemonSet:
+    """That of the shipped manifests."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def pods(self) -> list[DaemonPod]:
+        """Give those that are there and are not ending."""
+        found = self._cluster.api.items(_PODS)
+        return [_seen(pod) for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def await_ready(self, seconds: float = 90) -> DaemonPod:
+        """Wait until there is exactly one and it is ready; give it."""
+        try:
+            (pod,) = eventually(
+                self.pods,
+                lambda pods: len(pods) == 1 and pods[0].ready,
+                seconds=seconds,
+                what="the DaemonSet's pod is ready",
+            )
+        except AssertionError as error:
+            error.add_note(self.described())
+            raise
+        return pod
+
+    def await_rolled_out(self) -> DaemonPod:
+        """Wait until an update of the DaemonSet has ended; give the new pod."""
+        words = ("rollout", "status", "daemonset/genericdp", "--timeout=120s")
+        self._cluster.kubectl("-n", NAMESPACE, *words)
+        return self.await_ready()
+
+    def process_id(self, pod: DaemonPod) -> int:
+        """Give the daemon's process, by its number on the node."""
+        return self._cluster.running()[pod.container]
+
+    def kernel_says(self, pod: DaemonPod) -> dict[str, str]:
+        """Give what /proc tells of the daemon's process."""
+        text = Path(f"/proc/{self.process_id(pod)}/status").read_text()
+        return dict(line.split(":\t", 1) for line in text.splitlines())
+
+    def log(self) -> str:
+        """Give what the pod has logged, as kubectl shows it."""
+        return self._cluster.kubectl("-n", NAMESPACE, "logs", "daemonset/genericdp", check=False)
+
+    def described(self) -> str:
+        """Give all that helps to see why it is not ready."""
+        return self._cluster.kubectl("-n", NAMESPACE, "describe", "pods", check=False) + self.log()
+
+
+def _seen(pod: dict[str, Any]) -> DaemonPod:
+    status = pod["status"]
+    conditions = {one["type"]: one["status"] for one in status.get("conditions", ())}
+    (container,) = status.get("containerStatuses") or ({},)
+    return DaemonPod(
+        name=pod["metadata"]["name"],
+        uid=pod["metadata"]["uid"],
+        address=status.get("podIP", ""),
+        ready=conditions.get("Ready") == "True",
+        restarts=container.get("restartCount", 0),
+        container=container.get("containerID", "").removeprefix("containerd://"),
+    )

@@ -1,0 +1,98 @@
+"""Installs what is shipped, changed as its users change it: the image's tag and the config."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from genericdp import __version__
+from tests.cluster.daemonset import NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.cluster.cluster import Cluster
+
+ROOT = Path(__file__).parents[2]
+BASE = ROOT / "deploy/kustomize/base"
+TOOLS = ROOT / "deploy/kustomize/overlays/tools"
+CHART = ROOT / "deploy/helm/genericdp"
+CONFIG_MAP = "genericdp-config"
+FILE = "genericdp.yaml"
+_NAME = "docker.io/library/genericdp"
+OTHER_TAG = f"{__version__}-again"
+"""The same image by another name: an update that changes nothing else."""
+
+
+def load_image(cluster: Cluster, folder: Path) -> None:
+    """Give the image to the node."""
+    (archive,) = folder.glob(f"genericdp-{__version__}-{_architecture()}.tar")
+    cluster.load_image(archive)
+    cluster.ctr("images", "tag", f"{_NAME}:{__version__}", f"{_NAME}:{OTHER_TAG}")
+
+
+def _architecture() -> str:
+    return {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
+
+
+def kustomize(
+    cluster: Cluster,
+    config: str,
+    *,
+    of: Path = BASE,
+    tag: str = __version__,
+    files: Mapping[str, str] | None = None,
+) -> None:
+    """Apply a kustomization of ours that has the shipped one as its base.
+
+    ``files`` are those of the ConfigMap genericdp-scripts, which only ``tools`` has.
+    """
+    folder = cluster.folder / "kustomization"
+    folder.mkdir(exist_ok=True)
+    maps = {CONFIG_MAP: {FILE: config}} | ({"genericdp-scripts": files} if files else {})
+    for texts in maps.values():
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+    content = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": NAMESPACE,
+        "resources": [os.path.relpath(of, folder.resolve())],
+        "images": [{"name": "genericdp", "newTag": tag}],
+        "configMapGenerator": [
+            {"name": name, "behavior": "replace", "files": list(texts)}
+            for name, texts in maps.items()
+        ],
+        "generatorOptions": {"disableNameSuffixHash": True},
+    }
+    (folder / "kustomization.yaml").write_text(json.dumps(content))
+    cluster.kubectl("apply", "-k", str(folder))
+
+
+def remove_kustomized(cluster: Cluster) -> None:
+    """Delete it with its namespace."""
+    folder = str(cluster.folder / "kustomization")
+    cluster.kubectl("delete", "--wait", "--timeout=120s", "-k", folder)
+
+
+def install_chart(cluster: Cluster, config: str) -> None:
+    """Install the chart with a config as its values."""
+    values = json.dumps({"config": yaml.safe_load(config)})
+    options = ("--namespace", NAMESPACE, "--create-namespace", "--values=-")
+    cluster.helm("install", "genericdp", str(CHART), *options, given=values)
+
+
+def remove_chart(cluster: Cluster) -> None:
+    """Uninstall it and delete its namespace."""
+    cluster.helm("uninstall", "genericdp", "--namespace", NAMESPACE, "--wait", "--timeout=120s")
+    cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=120s")
+
+
+def edit(cluster: Cluster, config: str) -> None:
+    """Change the ConfigMap, as ``kubectl edit`` does."""
+    patch = json.dumps({"data": {FILE: config}})
+    cluster.kubectl("-n", NAMESPACE, "patch", "configmap", CONFIG_MAP, "--type=merge", "-p", patch)
