@@ -230,10 +230,13 @@ class Server:
 
 def _refusal(request: h11.Request, http: h11.Connection) -> Answer | None:
     """Give what is answered to a request that is none of ours; raises h11.RemoteProtocolError."""
+    if not request.http_version.startswith(b"1."):
+        return Answer(status=505, body=b"only HTTP/1 is spoken here\n")
     if request.method not in {b"GET", b"HEAD"}:
         text = b"only GET and HEAD are answered here\n"
         return Answer(status=405, body=text, headers={"allow": "GET, HEAD"})
-    if not isinstance(http.next_event(), h11.EndOfMessage):
+    has_chunks = any(name == b"transfer-encoding" for name, _ in request.headers)
+    if has_chunks or not isinstance(http.next_event(), h11.EndOfMessage):
         return Answer(status=413, body=b"no request may have a body here\n")
     return None
 

@@ -1,0 +1,91 @@
+"""A server of a test's own answers, and clients that send whatever they like."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from genericdp.status.http import Answer, Limits, Request, Server
+from genericdp.status.listening import bound
+from tests.status.addresses import ANYWHERE
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+BIG = bytes(32 * 1024 * 1024)
+"""More than the kernel keeps for one who does not read."""
+PATIENCE_SECONDS = 60.0
+"""The machine may be busy with something else."""
+
+
+@dataclass
+class Serving:
+    """A server that runs."""
+
+    server: Server
+    port: int
+    asked: list[Request] = field(default_factory=list)
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+    async def says(self, data: bytes, *, half_closed: bool = False) -> bytes:
+        """Send this, and give all that comes until the other side ends the connection."""
+        reader, writer = await self.connect()
+        try:
+            writer.write(data)
+            if half_closed:
+                writer.write_eof()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                return await reader.read()
+        finally:
+            writer.close()
+
+    async def get(self, path: str = "/") -> bytes:
+        return await self.says(request(path))
+
+    async def are_left(self, count: int) -> None:
+        """Wait until there are so many connections."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while self.server.connections != count:
+                await asyncio.sleep(0.01)
+
+
+def request(path: str = "/", *headers: str, method: str = "GET", version: str = "1.1") -> bytes:
+    """A request after whose answer the connection ends."""
+    lines = [f"{method} {path} HTTP/{version}", "Host: node-1", "Connection: close", *headers]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def answered(asked: Request) -> Answer:
+    """Answer as few paths as a test needs."""
+    if asked.path == "/big":
+        return Answer(status=200, body=BIG)
+    if asked.path == "/wrong":
+        raise KeyError("a mistake of ours")
+    return Answer(status=200, body=f"{asked.path}\n".encode())
+
+
+@asynccontextmanager
+async def serving(
+    answer: Callable[[Request], Awaitable[Answer]] = answered,
+    *,
+    listener: socket.socket | None = None,
+    limits: Limits | None = None,
+) -> AsyncIterator[Serving]:
+    """Run a server."""
+    one = listener or bound(ANYWHERE)[0]
+    asked: list[Request] = []
+
+    async def noted(request: Request) -> Answer:
+        asked.append(request)
+        return await answer(request)
+
+    server = Server(noted, limits=limits)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(server.run([one]))
+        yield Serving(server, one.getsockname()[1], asked)
+        running.cancel()

@@ -1,0 +1,162 @@
+"""What is answered to whom, whatever is sent."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.status.http import Request
+from tests.status.asking import request, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HOST = b"Host: node-1\r\n"
+CLOSE = b"Connection: close\r\n"
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_get_is_answered_with_its_length_and_headers_for_browsers(version: str) -> None:
+    async with serving() as it:
+        head, _, body = (await it.says(request("/x", version=version))).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"\r\ncontent-length: 3\r\n" in head
+    assert b"\r\ncontent-security-policy: default-src 'none'; frame-ancestors 'none'" in head
+    for header in (b"nosniff", b"no-referrer", b"no-store", b"DENY"):
+        assert header in head
+    assert body == b"/x\n"
+
+
+async def test_head_is_answered_by_the_headers_alone() -> None:
+    async with serving() as it:
+        head, _, body = (await it.says(request("/x", method="HEAD"))).partition(b"\r\n\r\n")
+    assert b"\r\ncontent-length: 3\r\n" in head
+    assert body == b""
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("/status?x=/livez", "/status"),
+        ("/status#x", "/status"),
+        ("http://node-1:9733/status?x", "/status"),
+        ("HTTP://node-1", "/"),
+        ("//status", "//status"),
+        ("/livez/../status", "/livez/../status"),
+        ("/%73tatus", "/%73tatus"),
+        ("/status;x", "/status;x"),
+        ("?", ""),
+        ("status", "status"),
+        ("ftp://node-1/status", "ftp://node-1/status"),
+    ],
+)
+async def test_a_path_is_taken_as_it_is_written(target: str, path: str) -> None:
+    async with serving() as it:
+        assert (await it.get(target)).startswith(b"HTTP/1.1 200 ")
+        assert it.asked == [Request(path=path)]
+
+
+async def test_all_accept_headers_are_told() -> None:
+    async with serving() as it:
+        await it.says(request("/x", "Accept: text/html", "accept: */*"))
+        assert it.asked == [Request(path="/x", accept="text/html, */*")]
+
+
+def _refused() -> Iterator[object]:
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "CONNECT", "get"):
+        yield pytest.param(request(method=method), b"405 Method Not Allowed", id=method)
+    body = request("/", "Content-Length: 5") + b"hello"
+    yield pytest.param(body, b"413 ", id="body")
+    yield pytest.param(request("/", "Content-Length: 5"), b"413 ", id="body-to-come")
+    chunks = request("/", "Transfer-Encoding: chunked") + b"5\r\nhello\r\n0\r\n\r\n"
+    yield pytest.param(chunks, b"413 ", id="chunks")
+    yield pytest.param(request("/", "Expect: 100-continue", "Content-Length: 9"), b"413 ", id="100")
+    both = request("/", "Transfer-Encoding: chunked", "Content-Length: 3") + b"0\r\n\r\n"
+    yield pytest.param(both, b"413 ", id="length-and-chunks")
+    yield pytest.param(request("/", "Content-Length: 1", "Content-Length: 2"), b"400 ", id="two")
+    yield pytest.param(request("/", "Content-Length: -1"), b"400 ", id="negative")
+    yield pytest.param(request("/", "Transfer-Encoding: gzip"), b"501 ", id="encoding")
+    yield pytest.param(request("/", "X: a\0b"), b"400 ", id="nul-in-header")
+    yield pytest.param(request("/", "X: y", " folded"), b"200 ", id="folded")
+    yield pytest.param(request("/\0"), b"400 ", id="nul-in-path")
+    yield pytest.param(request("/a b"), b"400 ", id="space-in-path")
+    yield pytest.param(request("/ä"), b"400 ", id="not-ascii")
+    yield pytest.param(request("/", version="2.0"), b"505 ", id="version")
+    yield pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"505 ", id="http2")
+    yield pytest.param(b"GET / HTTP/1.1\r\n\r\n", b"400 ", id="no-host")
+    yield pytest.param(b"GET /\r\n\r\n", b"400 ", id="http-0.9")
+    yield pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n", b"400 ", id="tls")
+    yield pytest.param(b"\0" * 9000, b"400 ", id="zeros")
+    yield pytest.param(b"hello\r\n\r\n", b"400 ", id="garbage")
+    yield pytest.param(b"\r\n" * 100 + request(), b"400 ", id="empty-lines")
+    yield pytest.param(request("/" + "x" * 70_000), b"431 ", id="long-path")
+    yield pytest.param(request("/", "X: " + "x" * 70_000), b"431 ", id="long-header")
+    yield pytest.param(request("/", *["X: y"] * 20_000), b"431 ", id="many-headers")
+
+
+@pytest.mark.parametrize(("data", "status"), tuple(_refused()))
+async def test_what_is_no_request_of_ours_is_refused(data: bytes, status: bytes) -> None:
+    async with serving() as it:
+        said = await it.says(data)
+        assert said.startswith(b"HTTP/1.1 " + status), said[:100]
+        assert b"100 Continue" not in said
+        if status != b"200 ":
+            assert it.asked == []
+        assert (await it.get("/after")).endswith(b"/after\n")
+
+
+async def test_another_method_is_told_which_there_are() -> None:
+    async with serving() as it:
+        assert b"\r\nallow: GET, HEAD\r\n" in await it.says(request(method="POST"))
+
+
+async def test_a_connection_is_used_again() -> None:
+    async with serving() as it:
+        reader, writer = await it.connect()
+        for path in (b"/a", b"/b"):
+            writer.write(b"GET " + path + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+            assert (await reader.readuntil(path + b"\n")).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+        await it.are_left(0)
+
+
+async def test_requests_sent_at_once_are_answered_in_order() -> None:
+    async with serving() as it:
+        first = b"GET /a HTTP/1.1\r\n" + HOST + b"\r\n"
+        said = await it.says(first * 200 + request("/last"))
+        assert said.count(b"HTTP/1.1 200 ") == 201
+        assert said.endswith(b"/last\n")
+
+
+async def test_what_follows_a_refused_body_is_no_request() -> None:
+    """Nothing is smuggled: what cannot be told from a body ends the connection."""
+    async with serving() as it:
+        said = await it.says(
+            b"GET / HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\n" + request("/smuggled")
+        )
+        assert said.count(b"HTTP/1.1") == 1
+        assert it.asked == []
+
+
+async def test_one_who_has_ended_his_side_is_answered() -> None:
+    async with serving() as it:
+        data = b"GET /x HTTP/1.1\r\n" + HOST + b"\r\n"
+        assert (await it.says(data, half_closed=True)).endswith(b"/x\n")
+        cut = await it.says(b"GET /x HT", half_closed=True)
+        assert cut.startswith(b"HTTP/1.1 400 ")
+        assert await it.says(b"", half_closed=True) == b""
+
+
+async def test_a_mistake_of_ours_is_500_and_one_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with serving() as it:
+        for _ in range(2):
+            assert (await it.get("/wrong")).startswith(b"HTTP/1.1 500 ")
+        assert (await it.get("/right")).endswith(b"/right\n")
+    assert [record.getMessage() for record in caplog.records] == [
+        "/wrong cannot be answered: KeyError: 'a mistake of ours'"
+    ]
