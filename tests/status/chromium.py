@@ -95,9 +95,12 @@ class Page:
 
     async def until(self, expression: str) -> None:
         """Wait until an expression is true."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not await self.ask(expression):
-                await asyncio.sleep(0.1)
+        end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while not await self.ask(expression):
+            shown = "document.body.innerText"
+            over = asyncio.get_running_loop().time() > end
+            assert not over, f"never: {expression}\n{await self.ask(shown)}\n{self.said}"
+            await asyncio.sleep(0.1)
 
     async def look(self, *, width: int, dark: bool) -> None:
         """Be a screen of a width, in light or dark."""
