@@ -179,7 +179,7 @@ def test_what_is_private_stays_private(helm: Path) -> None:
     ]
     moved = {path: how for path, how in HOST_PATHS.items() if how == "ro"} | {folder: "rw"}
     assert host_paths(daemonset) == moved
-    assert only(made, "NetworkPolicy")["spec"]["ingress"] == []
+    assert {*only(made, "NetworkPolicy")["spec"]} == {"podSelector", "policyTypes"}
     assert of_kind(made, "ServiceAccount") == []
     assert daemonset["spec"]["updateStrategy"]["rollingUpdate"] == SURGE
 
