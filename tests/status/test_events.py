@@ -1,0 +1,90 @@
+"""The last lines of the log, as the page shows them."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.logs import resource_name
+from genericdp.status.events import Events, follow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+log = logging.getLogger("genericdp.test")
+
+
+@contextmanager
+def following() -> Iterator[Events]:
+    root = logging.getLogger()
+    levels = [(one, one.level) for one in (root, *root.handlers)]
+    events = follow()
+    try:
+        yield events
+    finally:
+        root.removeHandler(events)
+        for one, level in levels:
+            one.setLevel(level)
+
+
+@pytest.mark.parametrize("level", [logging.DEBUG, logging.INFO, logging.ERROR])
+def test_lines_at_info_or_above_are_kept_whatever_the_log_lets_pass(level: int) -> None:
+    root = logging.getLogger()
+    before = root.level
+    root.setLevel(level)
+    try:
+        with following() as events:
+            log.debug("too little")
+            log.info("%s of %s", 1, 2)
+            log.warning("device lost", extra={"resource": "example.com/x", "device": "d"})
+            log.critical("over")
+    finally:
+        root.setLevel(before)
+    kept = [(one.level, one.message, one.resource, one.device) for one in events.last()]
+    assert kept == [
+        ("info", "1 of 2", "", ""),
+        ("warning", "device lost", "example.com/x", "d"),
+        ("error", "over", "", ""),
+    ]
+
+
+def test_the_log_itself_shows_no_more_than_it_did() -> None:
+    root, shown = logging.getLogger(), Events()
+    before = root.level
+    root.addHandler(shown)
+    root.setLevel(logging.ERROR)
+    try:
+        with following() as events:
+            log.info("not for the log")
+            assert len(events.last()) == 1
+            assert shown.last() == ()
+    finally:
+        root.removeHandler(shown)
+        root.setLevel(before)
+
+
+def test_no_more_are_kept_than_there_is_room_for() -> None:
+    events = Events(most=3)
+    for at in range(10):
+        events.handle(logging.makeLogRecord({"msg": f"{at}" * 5000, "levelno": logging.INFO}))
+    assert [one.message[0] for one in events.last()] == ["7", "8", "9"]
+    assert all(len(one.message) == 2001 for one in events.last())
+
+
+def test_a_line_of_a_resources_task_carries_it() -> None:
+    token = resource_name.set("example.com/y")
+    try:
+        with following() as events:
+            log.warning("x")
+    finally:
+        resource_name.reset(token)
+    assert events.last()[0].resource == "example.com/y"
+
+
+def test_a_failure_is_told_with_its_reason() -> None:
+    with following() as events:
+        log.error("unexpected failure", exc_info=ValueError("why"))
+    assert events.last()[0].message == "unexpected failure: ValueError: why"

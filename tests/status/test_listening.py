@@ -1,0 +1,107 @@
+"""Sockets to listen at: at once, later, or never."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+
+import pytest
+
+from genericdp.address import Address
+from genericdp.errors import UsageError
+from genericdp.status.listening import bound, listening
+from tests.status.addresses import ANYWHERE
+
+
+def port_of(one: socket.socket) -> int:
+    return int(one.getsockname()[1])
+
+
+async def reached(host: str, port: int) -> bool:
+    """Whether somebody listens there."""
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+async def test_an_address_in_use_is_waited_for_and_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With host network, the next daemon starts while the one before it has the port."""
+    caplog.set_level(logging.INFO)
+    (first,) = bound(ANYWHERE)
+    address, tries = Address(host="127.0.0.1", port=port_of(first)), 0
+
+    def bind(address: Address) -> list[socket.socket]:
+        nonlocal tries
+        tries += 1
+        if tries == 4:
+            first.close()
+        return bound(address)
+
+    (one,) = await listening(address, again_seconds=0.01, bind=bind)
+    assert await reached("127.0.0.1", address.port)
+    one.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"cannot listen on {address}: address already in use; devices are served meanwhile, and it"
+        " is tried again each 0.01 s",
+        f"endpoints at http://127.0.0.1:{address.port}/",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        (errno.EADDRNOTAVAIL, "this machine does not have that address"),
+        (errno.EACCES, "no permission to use that port: take one from 1024 on"),
+        (errno.EAFNOSUPPORT, "this machine does not speak that version of IP"),
+    ],
+)
+async def test_what_can_never_be_is_a_mistake_of_who_asked_for_it(number: int, why: str) -> None:
+    def bind(_: Address) -> list[socket.socket]:
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(UsageError, match=f"^cannot listen on 127.0.0.1:0: {why}"):
+        await listening(ANYWHERE, bind=bind)
+
+
+async def test_an_address_that_is_not_ours_is_one() -> None:
+    with pytest.raises(UsageError, match="does not have that address"):
+        await listening(Address(host="192.0.2.1", port=9733))  # nobody's: for documentation
+
+
+async def test_what_was_possible_a_moment_ago_is_waited_for() -> None:
+    tries = 0
+
+    def bind(address: Address) -> list[socket.socket]:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise OSError((errno.EADDRINUSE, errno.EADDRNOTAVAIL)[tries - 1], "not now")
+        return bound(address)
+
+    (one,) = await listening(ANYWHERE, again_seconds=0.01, bind=bind)
+    one.close()
+
+
+async def test_all_addresses_are_those_of_both_versions() -> None:
+    (one,) = bound(Address(host="", port=0))
+    assert await reached("127.0.0.1", port_of(one))
+    if one.family == socket.AF_INET6:
+        assert await reached("::1", port_of(one))
+    one.close()
+
+
+async def test_localhost_is_nobody_elses() -> None:
+    sockets = bound(Address(host="localhost", port=0))
+    assert len({port_of(one) for one in sockets}) == 1
+    assert {one.getsockname()[0] for one in sockets} <= {"127.0.0.1", "::1"}
+    assert await reached("127.0.0.1", port_of(sockets[0]))
+    for one in sockets:
+        one.close()
