@@ -47,10 +47,18 @@ class _Key:
 class Endpoints:
     """Answers requests; what takes its time is made in a thread, once for all who ask for it."""
 
-    def __init__(self, parts: Parts, *, tally: Tally, shows_status: bool = True) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        tally: Tally,
+        shows_status: bool = True,
+        render: Callable[[Status], str] = page.render,
+    ) -> None:
         self._parts = parts
         self._tally = tally
         self._shows_status = shows_status
+        self._render = render
         self._kept: dict[_Key, asyncio.Future[Answer]] = {}
         self._answers: dict[str, Callable[[Request], Awaitable[Answer]]] = {
             "/livez": self._livez,
@@ -97,7 +105,8 @@ class Endpoints:
         return await self._made(_Key(request.path, openmetrics=False), _json)
 
     async def _page(self, request: Request) -> Answer:
-        return await self._made(_Key(request.path, openmetrics=False), _html)
+        make = partial(_html, self._render)
+        return await self._made(_Key(request.path, openmetrics=False), make)
 
     async def _made(self, key: _Key, make: Callable[[Status], Answer]) -> Answer:
         """Give the answer that is being made, or was a moment ago, or make one."""
@@ -125,10 +134,10 @@ def _json(status: Status) -> Answer:
     return Answer(status=200, body=codec.encode(status), content_type="application/json")
 
 
-def _html(status: Status) -> Answer:
+def _html(render: Callable[[Status], str], status: Status) -> Answer:
     return Answer(
         status=200,
-        body=page.render(status).encode(),
+        body=render(status).encode(),
         content_type="text/html; charset=utf-8",
         headers={"content-security-policy": page.CONTENT_SECURITY_POLICY},
     )

@@ -19,12 +19,6 @@ class Mutant:
     """As pytest names them, below ``tests/``; their docstrings name the case."""
 
 
-WITHOUT_MUTANT = {
-    "C9": "there is no /readyz yet: the endpoints come later",
-}
-"""Cases that have none, and why."""
-
-
 def _mutant(case: str, file: str, old: str, new: str, *tests: str) -> Mutant:
     return Mutant(case=case, file=file, old=old, new=new, tests=tests)
 
@@ -272,6 +266,13 @@ CONFIG = (
         "        hangup=hangup,",
         "        hangup=asyncio.Event(),",
         "test_reloading.py::test_a_hangup_reloads_and_a_bad_config_changes_nothing",
+    ),
+    _mutant(
+        "C9",
+        "status/looking.py",
+        "        return tuple(lacking)",
+        "        return ()",
+        "status/test_readiness.py::test_while_nothing_is_registered_it_is_not_ready_and_says_why",
     ),
     _mutant(
         "C10",

@@ -20,14 +20,15 @@ log = logging.getLogger("genericdp.test")
 @contextmanager
 def following() -> Iterator[Events]:
     root = logging.getLogger()
-    levels = [(one, one.level) for one in (root, *root.handlers)]
+    level, levels = root.level, [(one, one.level) for one in root.handlers]
     events = follow()
     try:
         yield events
     finally:
         root.removeHandler(events)
-        for one, level in levels:
-            one.setLevel(level)
+        root.setLevel(level)
+        for one, before in levels:
+            one.setLevel(before)
 
 
 @pytest.mark.parametrize("level", [logging.DEBUG, logging.INFO, logging.ERROR])
