@@ -31,7 +31,7 @@ for _one in METRICS:
 FOREIGN = {
     *("process_start_time_seconds", "process_resident_memory_bytes", "process_cpu_seconds_total"),
     *("kube_daemonset_status_desired_number_scheduled", "kube_daemonset_status_number_available"),
-    *("up", "ALERTS"),
+    *("kube_daemonset_status_updated_number_scheduled", "up", "ALERTS"),
 }
 """What the client library, Prometheus and kube-state-metrics bring."""
 SCRAPED = {"job", "instance", "namespace", "pod", "node", "daemonset"}
