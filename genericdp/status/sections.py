@@ -99,10 +99,16 @@ def _devices(chosen: Chosen, now: float) -> Iterator[Markup]:
         if well:
             yield element(
                 "details",
-                element("summary", plural(len(well), "Healthy device")),
+                element("summary", _healthy_of(chosen)),
                 _device_table(f"Healthy devices of {name}", well, now),
             )
     yield from _more(chosen.left_out, "device")
+
+
+def _healthy_of(chosen: Chosen) -> str:
+    shown, healthy = len(chosen.healthy), sum(one.healthy for one in chosen.resource.devices)
+    of = f"{shown:,} of " if shown < healthy else ""
+    return of + plural(healthy, "Healthy device")
 
 
 def _device_table(caption: str, devices: Sequence[DeviceStatus], now: float) -> Markup:

@@ -157,6 +157,7 @@ def test_at_most_2000_devices_are_shown_and_all_unhealthy_ones_are_among_them() 
 def test_at_most_500_of_one_resource_are_shown() -> None:
     read = Reader(render(many(1, 5000)))
     assert len(read.all("td", "state")) == MOST_OF_ONE
+    assert any(one.text == "400 of 4,900 Healthy devices" for one in read.all("summary"))
     assert any("4,500 more devices: /status" in one.text for one in read.all("p", "more"))
 
 
