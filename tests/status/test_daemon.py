@@ -1,0 +1,194 @@
+"""The endpoints of the daemon as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.status.codec import decode
+from genericdp.status.listening import bound
+from tests.status.addresses import ANYWHERE
+from tests.status.asking import request
+from tests.test_daemon import BAD, GOOD, Daemon, Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from genericdp.status.model import Status
+
+LISTEN = "--listen=127.0.0.1:0"
+OURS = re.compile(r"\b(genericdp\.status\S*|h11|prometheus_client|http\.client)\b")
+
+
+@pytest.fixture
+def place(short_folder: Path) -> Place:
+    return Place(short_folder)
+
+
+async def port_of(daemon: Daemon) -> int:
+    return int((await daemon.says("endpoints at ")).strip().rstrip("/").rpartition(":")[2])
+
+
+async def get(port: int, path: str) -> tuple[int, bytes]:
+    """The status and the body of an answer."""
+    async with asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request(path))
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+    return int(head.split()[1]), body
+
+
+async def says(port: int, path: str, text: bytes) -> int:
+    """Ask until the answer holds the text; gives its status."""
+    async with asyncio.timeout(60):
+        while text not in (answer := await get(port, path))[1]:
+            await asyncio.sleep(0.05)
+    return answer[0]
+
+
+async def state(port: int) -> Status:
+    return decode((await get(port, "/status"))[1])
+
+
+async def test_it_is_alive_at_once_and_ready_once_registered(place: Place) -> None:
+    place.config.write_text(GOOD)
+    async with place.daemon(LISTEN) as daemon:
+        port = await port_of(daemon)
+        assert await get(port, "/livez") == (200, b"alive\n")
+        why = b"example.com/serial: not registered: there is no kubelet.sock"
+        assert await says(port, "/readyz", why) == 503
+        async with Kubelet(place.kubelet_folder):
+            await daemon.says("registered")
+            assert await get(port, "/readyz") == (200, b"ready\n")
+            now = await state(port)
+        assert [one.id for one in now.resources[0].devices] == ["ttyUSB0"]
+        assert "registered" in [one.message for one in now.events]
+        for path in ("/", "/metrics"):
+            assert (await get(port, path))[0] == 200
+        daemon.process.send_signal(signal.SIGTERM)
+        assert await daemon.ends() == 0
+
+
+async def test_a_config_on_disk_that_is_refused_is_shown_while_the_one_in_force_stays(
+    place: Place,
+) -> None:
+    place.config.write_text(GOOD)
+    async with Kubelet(place.kubelet_folder), place.daemon(LISTEN) as daemon:
+        port = await port_of(daemon)
+        await daemon.says("registered")
+        place.config.write_text(BAD)
+        await daemon.says("the one in force stays")
+        now = await state(port)
+        assert now.ready
+        assert now.config.in_force
+        assert "unknown key 'matches'" in now.config.problems[0]
+
+
+async def test_without_a_config_it_is_alive_and_says_why_it_is_not_ready(place: Place) -> None:
+    place.config.write_text(BAD)
+    async with place.daemon(LISTEN) as daemon:
+        port = await port_of(daemon)
+        await daemon.says("nothing is served")
+        assert (await get(port, "/livez"))[0] == 200
+        status, body = await get(port, "/readyz")
+        assert status == 503
+        assert body.startswith(b"no config in force: ")
+        assert b"unknown key 'matches'" in body
+
+
+async def test_devices_are_served_while_another_one_has_the_port(place: Place) -> None:
+    place.config.write_text(GOOD)
+    (first,) = bound(ANYWHERE)
+    port = first.getsockname()[1]
+    with first:
+        async with Kubelet(place.kubelet_folder), place.daemon(f"--listen=127.0.0.1:{port}") as it:
+            await it.says("address already in use; devices are served meanwhile")
+            await it.says("registered")
+            first.close()
+            assert await port_of(it) == port
+            assert (await get(port, "/readyz"))[0] == 200
+
+
+async def test_an_address_that_can_never_be_is_bad_usage(place: Place) -> None:
+    place.config.write_text(GOOD)
+    async with place.daemon("--listen=192.0.2.1:9733") as daemon:
+        assert await daemon.ends() == 2
+    assert daemon.lines[-1] == (
+        "genericdp: cannot listen on 192.0.2.1:9733: this machine does not have that address"
+        " (--listen)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "why"),
+    [
+        ("GENERICDP_LISTEN", "9733", "GENERICDP_LISTEN is '9733': '9733' is no address (give"),
+        ("GENERICDP_NO_STATUS", "yes", "GENERICDP_NO_STATUS is 'yes', but must be one of: true"),
+    ],
+)
+async def test_wrong_values_of_variables_are_named(
+    place: Place, monkeypatch: pytest.MonkeyPatch, variable: str, text: str, why: str
+) -> None:
+    monkeypatch.setenv(variable, text)
+    async with place.daemon() as daemon:
+        assert await daemon.ends() == 2
+    assert why in "".join(daemon.lines)
+
+
+async def test_variables_do_what_the_flags_do(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.config.write_text(GOOD)
+    monkeypatch.setenv("GENERICDP_LISTEN", "127.0.0.1:0")
+    monkeypatch.setenv("GENERICDP_NO_STATUS", "true")
+    async with place.daemon() as daemon:
+        assert (await get(await port_of(daemon), "/status"))[0] == 404
+
+
+@pytest.mark.parametrize("listen", [[], [LISTEN]], ids=["off", "on"])
+async def test_nothing_of_it_is_imported_where_nobody_listens(
+    place: Place, listen: list[str]
+) -> None:
+    place.config.write_text(GOOD)
+    launch = (sys.executable, "-X", "importtime")
+    async with Kubelet(place.kubelet_folder), place.daemon(*listen, launch=launch) as daemon:
+        await daemon.says("info    example.com/serial: registered")
+        if listen:
+            await daemon.says("genericdp.status.endpoints\n")
+        daemon.process.send_signal(signal.SIGTERM)
+        assert await daemon.ends() == 0
+    imported = {found[0] for line in daemon.lines if (found := OURS.search(line.partition("|")[2]))}
+    if listen:
+        assert {"h11", "prometheus_client"} <= imported
+    else:
+        assert imported == set()
+
+
+async def test_the_page_can_be_seen_without_a_cluster(place: Place) -> None:
+    place.config.write_text(GOOD)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "genericdp", "simulate", f"--config={place.config}"),
+        *(f"--root={place.host.folder}", LISTEN, "--log-level=info"),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+    )
+    daemon = Daemon(process)
+    try:
+        port = await port_of(daemon)
+        assert await says(port, "/", b"example.com/serial") == 200
+        process.send_signal(signal.SIGINT)
+        await daemon.ends()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        process._transport.close()  # type: ignore[attr-defined]
