@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from genericdp.cli.parser import parser_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -46,6 +49,20 @@ def test_links_lead_to_headings_that_there_are(page: Path) -> None:
         if anchor not in anchors(page.parent / target if target else page)
     ]
     assert missing == []
+
+
+def commands() -> list[str]:
+    """Give what the pages have one type after ``genericdp``, but for what has an … in it."""
+    text = "\n".join(page.read_text() for page in PAGES)
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = re.findall(r"(?:^|-- )genericdp ([^|\n…]*)(?:$| \|)", "".join(blocks), re.MULTILINE)
+    return sorted(set(lines))
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_that_a_page_names_is_taken(command: str) -> None:
+    argv = [word.strip("[]") for word in shlex.split(command, comments=True)]
+    parser_of(argv).parse_args(argv)
 
 
 def test_the_first_config_of_the_readme_is_the_example() -> None:
