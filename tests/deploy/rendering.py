@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from tests.deploy.chartvalues import VALUES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -86,6 +88,20 @@ def render_helm(
     command += ["--kube-version", "1.37.0", "--values", "-", *arguments]
     # As JSON: PyYAML leaves texts bare that Helm would read as numbers (1e10).
     return _manifests(command, json.dumps(dict(values or {})))
+
+
+def everything(kubectl: Path, helm: Path, folder: Path) -> dict[str, list[Manifest]]:
+    """Give all that is shipped, by what makes it; ``folder`` is one to write to.
+
+    What only a cluster with the Prometheus operator takes is of the group monitoring.coreos.com.
+    """
+    made = {
+        f"kustomize {name}": render_kustomize(kubectl, path)
+        for name, path in kustomizations().items()
+    }
+    together = with_components(folder, components())
+    made["kustomize components"] = render_kustomize(kubectl, together)
+    return made | {f"helm {name}": render_helm(helm, values) for name, values in VALUES.items()}
 
 
 class RenderingError(Exception):

@@ -177,6 +177,8 @@ def test_what_is_private_stays_private(helm: Path) -> None:
         *("run", "--config=/etc/genericdp", "--listen=:9800", "--no-status"),
         *("--log-format=json", "--log-level=debug", f"--kubelet-dir={folder}"),
     ]
+    # What `genericdp status` in the container needs to find it.
+    assert container["env"][1] == {"name": "GENERICDP_ADDRESS", "value": "127.0.0.1:9800"}
     moved = {path: how for path, how in HOST_PATHS.items() if how == "ro"} | {folder: "rw"}
     assert host_paths(daemonset) == moved
     assert {*only(made, "NetworkPolicy")["spec"]} == {"podSelector", "policyTypes"}
@@ -215,6 +217,14 @@ def test_the_notes_say_what_to_do_next(name: str, helm: Path, tmp_path: Path) ->
             assert "edit the ConfigMap mine" in text
     assert "pod-security.kubernetes.io/enforce=privileged" in text
     assert text.count("\n\n\n") == 0
+
+
+def test_an_ipv6_address_is_in_brackets(helm: Path) -> None:
+    made = render_helm(helm, {"http": {"address": "::1"}})
+    container = daemon(only(made, "DaemonSet"))
+    assert "--listen=[::1]:9733" in container["args"]
+    assert container["env"][1]["value"] == "[::1]:9733"
+    assert "host" not in container["livenessProbe"]["httpGet"]
 
 
 def test_nothing_to_offer_is_refused(helm: Path) -> None:

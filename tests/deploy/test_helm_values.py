@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
 import yaml
 
 from genericdp import __version__
+from genericdp.config.load import load
 from tests.deploy.chartvalues import CONFIG, VALUES
 from tests.deploy.rendering import CHART, ROOT, RenderingError, render_helm, tool
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -68,6 +73,19 @@ def test_the_schema_takes_what_people_write(name: str) -> None:
 
 def test_a_policy_may_say_all_that_a_policy_may_say() -> None:
     assert {*SCHEMA["properties"]["policy"]["properties"]} == {*POLICY["properties"]}
+
+
+BLOCKS = re.findall(r"```yaml\n(.*?)```", (CHART / "README.md").read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_the_readmes_examples_are_values_with_valid_configs(block: str, tmp_path: Path) -> None:
+    values = yaml.safe_load(block)
+    jsonschema.Draft7Validator(SCHEMA).validate(_with(values))
+    for group in [values, *values.get("nodeGroups", {}).values()]:
+        if "config" in group:
+            (tmp_path / "config.yaml").write_text(json.dumps(group["config"]))
+            assert load([tmp_path / "config.yaml"]).problems == ()
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
