@@ -1,0 +1,126 @@
+"""Alerts on what a daemon really says: its own metrics, read by Prometheus' own rules."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families as parsed
+
+from genericdp.config.state import ConfigState
+from genericdp.descriptors import Supply
+from genericdp.status.metrics import exposition
+from genericdp.status.model import NotOfferedStatus, ResourceStatus, Status
+from genericdp.tally import Labels, Tally
+from tests.deploy.rendering import ROOT, tool
+from tests.status.samples import device
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.deploy
+
+RULES = ROOT / "deploy/monitoring/rules.yaml"
+NAME = "example.com/serial"
+ELSEWHERE = {"GenericdpDown", "GenericdpMissingOnNodes", "GenericdpUpdateStuck"}
+"""By what Prometheus and kube-state-metrics say."""
+BETWEEN = {"GenericdpRestarting", "GenericdpConfigDiffers"}
+"""By more than one process."""
+
+WELL = Status(
+    version="0.1.0",
+    node="edge-1",
+    time=0,
+    started=0,
+    kubelet_folder="/k",
+    kubelet_present=True,
+    config=ConfigState(digest="ab", since=1.0),
+    descriptors=Supply(used=30, most=1024),
+    resources=(ResourceStatus(name=NAME, registered=True, devices=(device(0), device(1))),),
+)
+ILL = Status(
+    version="0.1.0",
+    node="edge-1",
+    time=0,
+    started=0,
+    kubelet_folder="/k",
+    kubelet_present=True,
+    config=ConfigState(digest="ab", since=1.0, differs_since=2.0, problems=("wrong",)),
+    descriptors=Supply(used=1000, most=1024),
+    resources=(
+        ResourceStatus(
+            name=NAME,
+            registered=False,
+            contested="somebody",
+            devices=(device(0, healthy=False, reason="gone"),),
+            not_offered=(NotOfferedStatus(path="/dev/ttyUSB1", reason="its id is that of …"),),
+        ),
+    ),
+)
+
+
+def tally(*, times: int, is_well: bool) -> Tally:
+    """Give what was counted after so many of everything."""
+    made = Tally()
+    made.keep({NAME: Labels(probes={0: "exec-0"}, hooks=("allocate",))})
+    one, seconds = made.of(NAME), 0.01 if is_well else 4.9
+    for _ in range(times):
+        one.allocated("success" if is_well else "unusable", seconds)
+        one.probed(0, ok=is_well, seconds=seconds)
+        one.hooked("allocate", ok=is_well)
+        made.discovery.add(seconds)
+    if not is_well:
+        one.registrations["success"] += times
+        one.registrations["failure"] += times
+    return made
+
+
+def series(status: Status, *, is_well: bool) -> list[dict[str, str]]:
+    """Give two hours of scrapes, a minute apart, in which all counts grow."""
+    values: dict[str, list[float]] = defaultdict(list)
+    for times in (0, 1):
+        body, _ = exposition(tally(times=times, is_well=is_well), status)
+        for family in parsed(body.decode()):
+            for sample in family.samples:
+                labels = ", ".join(f'{name}="{value}"' for name, value in sample.labels.items())
+                where = 'job="genericdp/genericdp", node="edge-1"'
+                values[f"{sample.name}{{{where}{', ' * bool(labels)}{labels}}}"].append(
+                    sample.value
+                )
+    return [
+        {"series": name, "values": f"{first:g}+{last - first:g}x120"}
+        for name, (first, last) in values.items()
+        if name.startswith("genericdp_")
+    ]
+
+
+def fires(folder: Path, status: Status, expected: set[str], *, is_well: bool) -> str:
+    """Let promtool compare; gives what it says if others fire."""
+    (folder / "rules.yaml").write_bytes(RULES.read_bytes())
+    firing = {
+        "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+        "eval_time": "115m",
+        "exp_samples": [
+            {"labels": f'{{alertname="{one}"}}', "value": 1} for one in sorted(expected)
+        ],
+    }
+    case = {"input_series": series(status, is_well=is_well), "promql_expr_test": [firing]}
+    content = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [case]}
+    (folder / "test.yaml").write_text(yaml.safe_dump(content))
+    command = [str(tool("promtool")), "test", "rules", str(folder / "test.yaml")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    return ended.stdout + ended.stderr if ended.returncode else ""
+
+
+def test_nothing_fires_where_all_is_well(tmp_path: Path) -> None:
+    assert fires(tmp_path, WELL, set(), is_well=True) == ""
+
+
+def test_everything_fires_where_nothing_is(tmp_path: Path) -> None:
+    """A label or a bucket that is called otherwise would keep an alert silent for ever."""
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    every = {rule["alert"] for group in groups for rule in group["rules"]}
+    assert fires(tmp_path, ILL, every - ELSEWHERE - BETWEEN, is_well=False) == ""
