@@ -128,6 +128,9 @@ def main(out: Path) -> None:
     entry.parent.mkdir(parents=True)
     entry.write_text(ENTRY.format(python=sys.executable))
     entry.chmod(0o755)
+    for path in out.rglob("*"):
+        # Whatever the umask was that the checkout was made with.
+        path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
 
 
 def native() -> str:

@@ -15,6 +15,7 @@ import uuid
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -75,7 +76,8 @@ def components(metadata: dict[str, str]) -> Iterator[dict[str, Any]]:
 def python_package(said: Message) -> dict[str, Any]:
     """Give a component for a wheel's metadata."""
     name, version = said["Name"], said["Version"]
-    found = component(name, version, f"pkg:pypi/{name.lower().replace('_', '-')}@{version}")
+    purl = f"pkg:pypi/{name.lower().replace('_', '-')}@{quote(version)}"
+    found = component(name, version, purl)
     if said["License-Expression"]:
         found["licenses"] = [{"expression": said["License-Expression"]}]
     elif said["License"]:
@@ -86,8 +88,7 @@ def python_package(said: Message) -> dict[str, Any]:
 def debian_package(said: Message) -> dict[str, Any]:
     """Give a component for a Debian package's control file."""
     name, version, where = said["Package"], said["Version"], said["Architecture"]
-    escaped = version.replace(":", "%3A").replace("+", "%2B").replace("~", "~")
-    purl = f"pkg:deb/debian/{name.replace('+', '%2B')}@{escaped}?arch={where}"
+    purl = f"pkg:deb/debian/{quote(name)}@{quote(version)}?arch={where}"
     return component(name, version, purl)
 
 
