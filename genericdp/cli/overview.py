@@ -116,8 +116,7 @@ def _resource_rows(status: Status) -> _Rows:
 
 
 def _said_of(one: ResourceStatus) -> str:
-    contested = f"also served by {one.contested}" if one.contested else ""
-    return "; ".join(filter(None, ("" if one.registered else one.reason, contested)))
+    return "; ".join(filter(None, ("" if one.registered else one.reason, one.contested)))
 
 
 def _device_rows(status: Status) -> _Rows:
