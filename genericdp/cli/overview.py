@@ -56,14 +56,14 @@ def _daemon(status: Status) -> Iterator[Line]:
     config = status.config
     version = visible(status.version)
     yield f"Daemon:   genericdp {version}, for {span(status.time - status.started)}", Colour.PLAIN
+    files = ", ".join(map(visible, config.files))
     if config.in_force:
-        files = ", ".join(map(visible, config.files))
         since = f", since {absolute(config.since)}" if config.since is not None else ""
         of_old = ", the last good one of the state folder" if config.from_state_dir else ""
         digest = visible(config.digest[:12])
         yield f"Config:   in force{since}{of_old} ({digest}; {files})", Colour.PLAIN
     else:
-        yield "Config:   none is in force", Colour.BAD
+        yield f"Config:   none is in force{files and f' ({files})'}", Colour.BAD
     there = "is there" if status.kubelet_present else "IS MISSING"
     folder = visible(status.kubelet_folder)
     colour = Colour.PLAIN if status.kubelet_present else Colour.BAD
