@@ -1,0 +1,135 @@
+"""An API server without a cluster: it takes manifests, or says what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from tests.deploy.rendering import tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from tests.deploy.rendering import Manifest
+
+TOKEN = "of-the-admin"
+START_SECONDS = 180
+
+
+class ApiServer:
+    """Speaks to a server by kubectl."""
+
+    def __init__(self, kubectl: Path, kubeconfig: Path) -> None:
+        self._command = [str(kubectl), f"--kubeconfig={kubeconfig}"]
+        self._environment = os.environ | {"HOME": str(kubeconfig.parent)}
+
+    def refusals(self, manifests: Sequence[Manifest], *how: str) -> str:
+        """Give what it says against these manifests: nothing, if it would take them."""
+        text = "\n---\n".join(json.dumps(manifest) for manifest in manifests)
+        ended = self._run("apply", "--server-side", *how, "-f", "-", given=text)
+        assert bool(ended.returncode) == bool(ended.stderr), ended.stderr
+        return ended.stderr
+
+    def __call__(self, *arguments: str) -> str:
+        """Run kubectl; give what it prints."""
+        ended = self._run(*arguments)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    def _run(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self._command, *arguments],
+            input=given,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[ApiServer]:
+    """Run etcd and kube-apiserver, on loopback; as any user."""
+    etcd, server, kubectl = tool("etcd"), tool("kube-apiserver"), tool("kubectl")
+    key = folder / "accounts.key"
+    make_key = (str(tool("openssl")), "ecparam", "-name", "prime256v1", "-genkey", "-noout")
+    subprocess.run([*make_key, "-out", str(key)], check=True, capture_output=True)
+    (folder / "users.csv").write_text(f'{TOKEN},admin,admin,"system:masters"\n')
+    clients, peers, secure = _free_ports(3)
+    store = f"http://127.0.0.1:{clients}"
+    with ExitStack() as stack:
+        _launch(stack, folder, etcd, f"--data-dir={folder}/etcd", "--unsafe-no-fsync",
+                f"--listen-client-urls={store}", f"--advertise-client-urls={store}",
+                f"--listen-peer-urls=http://127.0.0.1:{peers}")  # fmt: skip
+        running = _launch(
+            stack, folder, server, f"--etcd-servers={store}", "--bind-address=127.0.0.1",
+            f"--secure-port={secure}", "--advertise-address=127.0.0.1",
+            f"--cert-dir={folder}/certificates", f"--token-auth-file={folder}/users.csv",
+            "--authorization-mode=RBAC", "--service-cluster-ip-range=198.18.90.0/24",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}",
+            "--endpoint-reconciler-type=none", "--allow-privileged=true",
+        )  # fmt: skip
+        _await_ready(running, secure, folder / "kube-apiserver.log")
+        yield ApiServer(kubectl, _kubeconfig(folder, secure))
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def _launch(
+    stack: ExitStack, folder: Path, program: Path, *arguments: str
+) -> subprocess.Popen[bytes]:
+    log = stack.enter_context((folder / f"{program.name}.log").open("wb"))
+    running = subprocess.Popen([program, *arguments], stdout=log, stderr=log, cwd=folder)
+    stack.callback(running.wait)
+    stack.callback(running.kill)  # there is nothing to keep
+    return running
+
+
+def _await_ready(running: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    # It makes its own certificate.
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    asked = urllib.request.Request(
+        f"https://127.0.0.1:{port}/readyz", headers={"Authorization": f"Bearer {TOKEN}"}
+    )
+    until = time.monotonic() + START_SECONDS
+    while running.poll() is None and time.monotonic() < until:
+        try:
+            with urllib.request.urlopen(asked, context=context, timeout=10):
+                return
+        except OSError as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()
+            time.sleep(0.2)
+    raise AssertionError(f"the API server does not begin:\n{log.read_text()[-5000:]}")
+
+
+def _kubeconfig(folder: Path, port: int) -> Path:
+    server = {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "here", "cluster": server}],
+        "users": [{"name": "me", "user": {"token": TOKEN}}],
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+        "current-context": "here",
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(content))
+    return path

@@ -1,0 +1,115 @@
+"""What is shipped, as an API server sees it."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.deploy.apiserver import ApiServer, serving
+from tests.deploy.chartvalues import VALUES
+from tests.deploy.rendering import (
+    KUSTOMIZE,
+    Manifest,
+    everything,
+    kustomizations,
+    of_kind,
+    tool,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.deploy
+
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "genericdp"}}
+ACCOUNT = {
+    "apiVersion": "v1",
+    "kind": "ServiceAccount",
+    "metadata": {"name": "genericdp", "namespace": "genericdp"},
+}
+PODS = [f"kustomize {name}" for name in kustomizations()]
+HOST_PATHS = 'hostPath volumes (volumes "device-plugins", "dev", "sys", "udev")'
+WHAT_BASELINE_SAYS = {
+    "base": [HOST_PATHS],
+    "policy": [HOST_PATHS],
+    "tools": [HOST_PATHS],
+    "privileged-probes": [HOST_PATHS, "privileged (container"],
+    "selinux": [HOST_PATHS, "seLinuxOptions"],
+    "host-network": ["host namespaces", HOST_PATHS, "hostPort", "probe or lifecycle host"],
+}
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    with serving(tmp_path_factory.mktemp("api")) as server:
+        assert server.refusals([NAMESPACE, ACCOUNT]) == ""
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Manifest]]:
+    return everything(tool("kubectl"), tool("helm"), tmp_path_factory.mktemp("components"))
+
+
+@pytest.mark.parametrize(
+    "name", [*PODS, "kustomize components", *(f"helm {name}" for name in VALUES)]
+)
+def test_every_manifest_is_taken(
+    name: str, api: ApiServer, shipped: dict[str, list[Manifest]]
+) -> None:
+    """But for those of the Prometheus operator, whose kinds are not Kubernetes' own."""
+    ours = [m for m in shipped[name] if not m["apiVersion"].startswith("monitoring.coreos.com")]
+    assert api.refusals(ours, "--dry-run=server", "--validate=strict") == ""
+
+
+def test_what_is_misspelt_is_refused(api: ApiServer, shipped: dict[str, list[Manifest]]) -> None:
+    """So that the test above tells something."""
+    daemonset = _changed(of_kind(shipped["kustomize base"], "DaemonSet")[0], privilegd=True)
+    refused = api.refusals([daemonset], "--dry-run=server", "--validate=strict")
+    assert ".spec.template.spec.privilegd: field not declared in schema" in refused
+
+
+def _changed(daemonset: Manifest, **spec: Any) -> Manifest:  # as Kubernetes has it
+    template = daemonset["spec"]["template"]
+    changed = template | {"spec": template["spec"] | spec}
+    return daemonset | {"spec": daemonset["spec"] | {"template": changed}}
+
+
+@pytest.mark.parametrize("name", WHAT_BASELINE_SAYS)
+def test_of_what_the_namespace_allows_the_pods_use_what_is_said(
+    name: str, api: ApiServer, shipped: dict[str, list[Manifest]]
+) -> None:
+    """The base needs folders of the node, and nothing else that ``baseline`` refuses."""
+    template = of_kind(shipped[f"kustomize {name}"], "DaemonSet")[0]["spec"]["template"]
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]}
+    pod["metadata"] = {"name": "one", "namespace": "genericdp"}
+    _let(api, "privileged")
+    assert api.refusals([pod], "--dry-run=server") == ""
+    _let(api, "baseline")
+    said = api.refusals([pod], "--dry-run=server")
+    assert 'violates PodSecurity "baseline:latest"' in said
+    for one in WHAT_BASELINE_SAYS[name]:
+        assert one in said
+    if WHAT_BASELINE_SAYS[name] == [HOST_PATHS]:
+        assert said.rstrip().endswith(HOST_PATHS)
+
+
+def _let(api: ApiServer, level: str) -> None:
+    label = f"pod-security.kubernetes.io/enforce={level}"
+    api("label", "namespace", "genericdp", "--overwrite", label)
+
+
+def test_applied_again_only_what_was_edited_differs(api: ApiServer, tmp_path: Path) -> None:
+    """An edit of the config is no rollout, and what is as it was shows no difference for ever."""
+    folder = shutil.copytree(KUSTOMIZE / "base", tmp_path / "base")
+    api("apply", "-k", str(folder))
+    again = api("apply", "-k", str(folder)).splitlines()
+    assert [line for line in again if not line.endswith(" unchanged")] == []
+    config = folder / "config/genericdp.yaml"
+    config.write_text(config.read_text().replace("replicas: 100", "replicas: 7"))
+    edited = api("apply", "-k", str(folder)).splitlines()
+    changed = [line for line in edited if not line.endswith(" unchanged")]
+    assert changed == ["configmap/genericdp-config configured"]
