@@ -19,6 +19,7 @@
   };
 
   const update = (was, now) => {
+    if (was.isEqualNode(now)) return;
     if (was.nodeType !== 1) {
       if (was.data !== now.data) was.data = now.data;
       return;
@@ -84,7 +85,7 @@
     }
     asking = false;
     // A page of thousands of devices is asked for less often.
-    timer = setTimeout(ask, Math.max(PERIOD, 20 * (performance.now() - begun)));
+    timer = setTimeout(ask, Math.max(PERIOD, 10 * (performance.now() - begun)));
   };
 
   document.addEventListener("visibilitychange", () => {
