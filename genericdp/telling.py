@@ -72,7 +72,7 @@ def tell_shared_ids(offers: Offers, warned: frozenset[str]) -> frozenset[str]:
 def _tell_offer(name: str, before: Offer, offer: Offer) -> None:
     about = _about(name)
     if before is _NEVER and any(NOT_PROBED in one.unhealthy for one in offer.offered.values()):
-        log.info("%d devices are probed for the first time", len(offer.offered), extra=about)
+        log.info("devices that are probed for the first time: %d", len(offer.offered), extra=about)
     elif before is _NEVER or _counts(before) != _counts(offer):
         _tell_counts(name, before, offer)
     spoiler = offer.without_numa_node
