@@ -1,0 +1,123 @@
+"""A machine with systemd as its first process: a container on a throw-away copy of this one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from tests.deploy.scripts import CHECKOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+EMPTY = ("etc/systemd/system", "etc/genericdp", "opt", "run", "tmp", "var/lib/kubelet", "var/log")
+MASKED = (
+    "systemd-modules-load.service",
+    "systemd-remount-fs.service",
+    "systemd-sysctl.service",
+    "systemd-udevd.service",
+    "systemd-udev-trigger.service",
+    "proc-sys-fs-binfmt_misc.automount",
+)
+"""What would change the kernel that the container shares with this machine."""
+
+LIMITS = ("--ulimit=nofile=1024:8192", "--ulimit=nproc=4096:4096")
+RIGHTS = ("--cap-add=all", "--security-opt=seccomp=unconfined", "--security-opt=unmask=all")
+
+
+class Machine:
+    """What a test does with it."""
+
+    def __init__(self, name: str, root: Path) -> None:
+        self.root = root
+        self._name = name
+
+    def run(self, *words: str, check: bool = True) -> str:
+        """Run a program in it and give what it prints."""
+        command = ["podman", "exec", self._name, *words]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        if check:
+            assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}\n{self.journal()}"
+        return done.stdout.strip()
+
+    def journal(self) -> str:
+        """Give what the service has logged."""
+        return self.run("journalctl", "-u", "genericdp", "--no-pager", "-o", "cat", check=False)
+
+    def property(self, name: str) -> str:
+        """Give what systemd knows of the service."""
+        return self.run("systemctl", "show", "--property", name, "--value", "genericdp")
+
+    def await_line(self, text: str, times: int = 1) -> None:
+        """Wait until the service has logged something so often."""
+        deadline = time.monotonic() + 60
+        while self.journal().count(text) < times:
+            assert time.monotonic() < deadline, f"no {text!r} in:\n{self.journal()}"
+            time.sleep(0.1)
+
+
+@contextmanager
+def booted(folder: Path) -> Iterator[Machine]:
+    """Boot it, without a network; what it writes goes to memory, and away."""
+    name = f"genericdp-{uuid4().hex}"
+    root = folder / "root"
+    # On a filesystem of its own: an overlay must not lie in what it covers.
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2g", "tmpfs", folder], check=True)
+    try:
+        for made in (root, folder / "upper", folder / "work"):
+            made.mkdir()
+        for part in EMPTY:
+            hidden = folder / "upper" / part
+            hidden.mkdir(parents=True)
+            os.setxattr(hidden, "trusted.overlay.opaque", b"y")
+        (folder / "upper/tmp").chmod(0o1777)
+        options = f"lowerdir=/,upperdir={folder}/upper,workdir={folder}/work"
+        subprocess.run(["mount", "-t", "overlay", "-o", options, "overlay", root], check=True)
+        for unit in MASKED:
+            (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+        init = ["/lib/systemd/systemd", "--unit=basic.target"]
+        how = ["--systemd=always", "--cgroupns=private", "--network=none", *RIGHTS, *LIMITS]
+        command = [
+            "podman",
+            "run",
+            "-d",
+            "--rm",
+            "--name",
+            name,
+            *how,
+            "--rootfs",
+            str(root),
+            *init,
+        ]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=120)
+        machine = Machine(name, root)
+        machine.run("systemctl", "is-system-running", "--wait", check=False)
+        yield machine
+    finally:
+        subprocess.run(["podman", "rm", "-f", "-t", "0", name], check=False, capture_output=True)
+        subprocess.run(["umount", root], check=False, capture_output=True)
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def install(machine: Machine, folder: Path) -> None:
+    """Install genericdp as docs/operating.md says, from the wheels that `make image` fetched."""
+    for unit in ("genericdp.service", "genericdp.service.d-examples"):
+        source = CHECKOUT / "deploy/systemd" / unit
+        subprocess.run(["cp", "-r", source, machine.root / "etc/systemd/system"], check=True)
+    building = ["-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", f"-w{folder}"]
+    subprocess.run([sys.executable, *building, str(CHECKOUT)], check=True)
+    wheels = next((CHECKOUT / "build/image").glob("wheels-*/lock")).parent
+    lock = CHECKOUT / "requirements/runtime.txt"
+    inside = machine.root / "opt/wheels"
+    subprocess.run(["cp", "-r", wheels, inside], check=True)
+    subprocess.run(["cp", lock, *folder.glob("*.whl"), inside], check=True)
+    machine.run("/usr/bin/python3", "-m", "venv", "/opt/genericdp")
+    pip = ["/opt/genericdp/bin/pip", "install", "-q", "--no-index", "--no-cache-dir"]
+    machine.run(*pip, "--find-links=/opt/wheels", "--require-hashes", "-r/opt/wheels/runtime.txt")
+    machine.run("sh", "-c", " ".join([*pip, "--no-deps", "/opt/wheels/genericdp-*.whl"]))

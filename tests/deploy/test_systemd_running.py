@@ -1,0 +1,123 @@
+"""The unit under a real systemd, at a stand-in for the kubelet. Needs root and podman."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.simulator.kubelet import Kubelet
+from tests.deploy.booting import booted, install
+from tests.deploy.scripts import CHECKOUT
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from tests.deploy.booting import Machine
+
+pytestmark = pytest.mark.deploy
+
+NAME = "example.com/serial"
+PATIENCE = 60.0
+CONFIG = """
+apiVersion: genericdp.io/v1alpha1
+kind: DevicePluginConfig
+resources:
+  - name: example.com/serial
+    match:
+      - path: /dev/ttyUSB[0-9]*
+    health:
+      - exec: {command: [/bin/test, -c, $(device.path)]}
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    if os.getuid() != 0 or shutil.which("podman") is None:
+        pytest.skip("needs root and podman")
+    if not (CHECKOUT / "build/image").is_dir():
+        pytest.skip("needs the wheels that `make image` fetches")
+    with booted(tmp_path_factory.mktemp("machine")) as machine:
+        install(machine, tmp_path_factory.mktemp("wheel"))
+        (machine.root / "etc/genericdp/config.yaml").write_text(CONFIG)
+        machine.run("mknod", "/dev/ttyUSB0", "c", "188", "0")
+        machine.run("systemctl", "start", "genericdp")
+        yield machine
+
+
+@asynccontextmanager
+async def _kubelet(machine: Machine, folder: Path) -> AsyncIterator[Kubelet]:
+    """A stand-in for the kubelet, by a path that is short enough for a socket."""
+    link = folder / "plugins"
+    link.symlink_to(machine.root / "var/lib/kubelet/device-plugins")
+    async with Kubelet(link) as kubelet:
+        await kubelet.wait_for(lambda: kubelet.allocatable(NAME) == 1, PATIENCE)
+        yield kubelet
+
+
+def test_it_is_confined(machine: Machine) -> None:
+    status = machine.run("cat", f"/proc/{machine.property('MainPID')}/status")
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert {fields[name] for name in ("CapPrm", "CapEff", "CapBnd")} == {"0000000000000000"}
+    assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
+
+
+async def test_it_serves_and_sees_what_is_plugged_in(machine: Machine, short_folder: Path) -> None:
+    async with _kubelet(machine, short_folder) as kubelet:
+        machine.run("mknod", "/dev/ttyUSB1", "c", "188", "1")
+        await kubelet.wait_for(lambda: kubelet.allocatable(NAME) == 2, PATIENCE)
+        machine.run("rm", "/dev/ttyUSB1")
+        await kubelet.wait_for(lambda: kubelet.allocatable(NAME) == 1, PATIENCE)
+    told = machine.journal()
+    for trouble in ("events of the kernel", "inotify cannot be used", "cannot be kept"):
+        assert trouble not in told
+
+
+def test_reload_has_the_config_read_again(machine: Machine) -> None:
+    before = machine.property("MainPID")
+    machine.await_line("config in force")
+    machine.run("systemctl", "reload", "genericdp")
+    machine.await_line("SIGHUP: the config is read again")
+    assert machine.property("MainPID") == before
+
+
+async def test_it_is_started_again_when_it_is_killed(machine: Machine, short_folder: Path) -> None:
+    async with _kubelet(machine, short_folder) as kubelet:
+        before = machine.property("MainPID")
+        registered = kubelet.observed.registrations[NAME]
+        machine.run("kill", "-KILL", before)
+        await kubelet.wait_for(
+            lambda: (
+                kubelet.observed.registrations[NAME] > registered and kubelet.allocatable(NAME) == 1
+            ),
+            PATIENCE,
+        )
+        assert machine.property("MainPID") != before
+
+
+async def test_a_kubelet_folder_that_is_made_again_is_served(
+    machine: Machine, short_folder: Path
+) -> None:
+    plugins = machine.root / "var/lib/kubelet/device-plugins"
+    async with _kubelet(machine, short_folder):
+        pass
+    shutil.rmtree(plugins)
+    plugins.mkdir(mode=0o750)
+    (short_folder / "plugins").unlink()
+    async with _kubelet(machine, short_folder):
+        pass
+
+
+def test_it_stops_at_once_and_leaves_nothing(machine: Machine) -> None:
+    began = time.monotonic()
+    machine.run("systemctl", "stop", "genericdp")
+    print(f"stopped in {time.monotonic() - began:.2f} s")
+    assert machine.property("Result") == "success"
+    plugins = machine.root / "var/lib/kubelet/device-plugins"
+    assert [path for path in plugins.iterdir() if path.is_socket()] == []
+    assert (machine.root / "var/lib/genericdp/last-good.json").is_file()
