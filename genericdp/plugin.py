@@ -63,6 +63,8 @@ class Plugin:
         self._now = now
         self._call = call
         self._company = Company(kubelet.peers, digest=digest_of(resource), now=now)
+        self._later: Later | None = None
+        """Those who came after us, while there is a stream."""
         self._failures = 0
         """Attempts in a row that came to no stream."""
         self._contest = Contest()
@@ -146,6 +148,7 @@ class Plugin:
                 )
                 raise
             finally:
+                self._later = None
                 self.standing.lacks("the stream is over")
 
     async def _register(self, endpoint: str, kubelet: SocketIdentity) -> None:
@@ -208,7 +211,9 @@ class Plugin:
         Each stream counts: a kubelet up to 1.36 drops the current connection when an older one
         ends (REG-9b). A queued event of the socket we registered with changes nothing (K5).
         """
-        later = Later(self._company, bound_ns=bound_ns)
+        later = self._later = Later(
+            self._company, bound_ns=bound_ns, same_age_seconds=self._timing.same_age
+        )
 
         def is_over() -> bool:
             return streams.value.ended > 0 or self._is_replaced(kubelet)
@@ -261,7 +266,10 @@ class Plugin:
         return pause_after(error, times=times, suspected=suspected, timing=self._timing)
 
     def _look_around(self) -> None:
-        self._company.look()
+        if self._company.look() and self._later and not self._later.has_left():
+            # The last list counts, that of one who has gone, too; from 1.37 on our stream lasts.
+            wait = self._timing.last_words
+            asyncio.get_running_loop().call_later(wait, self._service.tell_again)
         names = sorted(one.name for one in self._company.peers)
         self.contested.value = shared(names) if names else self._suspicion
 

@@ -89,6 +89,8 @@ class Service:
         self._list = Observed(b"")
         self._taken = Observed(0)
         """How many offers have been taken."""
+        self._again = Observed(0)
+        """How often what has been sent already was to be sent again."""
 
     def set_offer(self, offer: Offer) -> bool:
         """As ``set_listing``, where the time that encoding takes does not matter."""
@@ -111,11 +113,19 @@ class Service:
     async def lists(self) -> AsyncIterator[bytes]:
         """Give the list at once, then whenever it changes; a slow peer gets only the latest."""
         while True:
-            sent = self._list.value
-            log.debug("list of %d bytes sent", len(sent))
+            sent = self._list.value, self._again.value
+            log.debug("list of %d bytes sent", len(sent[0]))
             self._tally.updates += 1
-            yield sent
-            await until(lambda sent=sent: self._list.value != sent, self._list)  # type: ignore[misc]
+            yield sent[0]
+            await until(
+                lambda sent=sent: (self._list.value, self._again.value) != sent,  # type: ignore[misc]
+                self._list,
+                self._again,
+            )
+
+    def tell_again(self) -> None:
+        """Send the list again, though it is the same: the kubelet may have another's."""
+        self._again.value += 1
 
     async def allocate(self, request: bytes) -> bytes:
         """Answer Allocate: all that was asked for, or an error that says what is wrong."""

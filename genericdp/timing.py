@@ -25,6 +25,10 @@ class Timing:
     permanent_retry: float = 60.0
     steady: float = 60.0
     """A registration that lasted so long starts the waits anew."""
+    same_age: float = 2.0
+    """Of two instances whose sockets are so close in age, either may have registered later."""
+    last_words: float = 0.2
+    """For so long a kubelet may be taking in what an instance that has gone told it last."""
     farewell: float = 0.3
     """An instance that registers again is back within this time; after it, it has gone."""
 

@@ -15,7 +15,7 @@ from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
 from tests.simulator.bare_plugin import BarePlugin
-from tests.world import FAST, World, serial
+from tests.world import FAST, World, resource, serial
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,6 +74,26 @@ async def test_the_end_of_a_later_instance_does_not_take_the_devices_along(world
         await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1, 30)
         given = await world.container(serial=1)
         assert given.env == {"SERIAL": "ttyUSB0"}
+
+
+async def test_what_an_instance_that_has_left_told_last_does_not_stay(world: World) -> None:
+    """K10: in an update the older instance changes its list after the newer one has registered.
+
+    The last list counts. From 1.37 on the end of the older one changes nothing, so its devices
+    stayed until the next change of ours. Brought back by ``Company.look`` that is never true.
+    """
+    by_age = replace(FAST, same_age=0.0)
+    world.host.plug("ttyUSB0")
+    async with world.kubelet, AsyncExitStack() as older:
+        old = await older.enter_async_context(world.serving(resource(SERIAL, "/dev/ttyACM*")))
+        await world.active(old, SERIAL)
+        async with world.serving(serial(), timing=by_age) as newer:
+            await both_active(world, old, newer)
+            await contested(newer.plugins[SERIAL])
+            world.host.plug("ttyACM1")
+            await world.listed(SERIAL, "ttyACM1")
+            await older.aclose()
+            await world.listed(SERIAL, "ttyUSB0")
 
 
 async def test_a_kubelet_that_restarts_says_nothing_of_other_instances(

@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from genericdp.kubelet.peers import Peer
     from genericdp.observed import Observed
 
-_MARGIN_NS = 2 * 10**9
-"""Of two instances whose sockets are so close in age, either may have registered later."""
-
 
 class Company:
     """The peers of one resource; ``look`` is to be called whenever any peers have changed."""
@@ -37,12 +34,13 @@ class Company:
         """Whose they are."""
         return frozenset(one.instance for one in self.peers)
 
-    def look(self) -> None:
-        """Take note of who is there, and so of who is there no more."""
+    def look(self) -> bool:
+        """Take note of who is there, and so of who is there no more; say whether one has left."""
         here = self.instances
-        if not self._known <= here:
+        if left := not self._known <= here:
             self._left_at = self._now()
         self._known = here
+        return left
 
     def left_since(self, moment: float) -> bool:
         """Say whether an instance was seen to leave at that moment or later."""
@@ -52,13 +50,13 @@ class Company:
 class Later:
     """The company that came after a socket of ours, as far as it has been seen."""
 
-    def __init__(self, company: Company, *, bound_ns: int) -> None:
+    def __init__(self, company: Company, *, bound_ns: int, same_age_seconds: float = 2.0) -> None:
         self._company = company
-        self._bound_ns = bound_ns
+        self._oldest_ns = bound_ns - same_age_seconds * 10**9
         self._seen: set[str] = set()
 
     def has_left(self) -> bool:
         """Say whether one of them is not there now; to be asked whenever peers have changed."""
-        oldest_ns = self._bound_ns - _MARGIN_NS
-        self._seen.update(one.instance for one in self._company.peers if one.bound_ns > oldest_ns)
+        came = (one for one in self._company.peers if one.bound_ns > self._oldest_ns)
+        self._seen.update(one.instance for one in came)
         return not self._seen <= self._company.instances
