@@ -1,0 +1,68 @@
+"""Case C9 in a cluster: an update whose resources no kubelet takes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.configs import FUSE, LOOP
+from tests.cluster.daemonset import NAMESPACE
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.cluster import Cluster
+    from tests.cluster.daemonset import DaemonPod, DaemonSet
+
+pytestmark = [pytest.mark.cluster, pytest.mark.installed_by("kustomize")]
+
+
+@pytest.fixture
+def never_taken(cluster: Cluster, installed: DaemonSet, daemon: DaemonPod) -> Iterator[DaemonPod]:
+    """Update to one that looks for the kubelet where none is, and take that back."""
+    elsewhere = cluster.folder / "no-kubelet-is-here"
+    elsewhere.mkdir()
+    volume = {"name": "device-plugins", "hostPath": {"path": str(elsewhere), "type": "Directory"}}
+    patch = json.dumps({"spec": {"template": {"spec": {"volumes": [volume]}}}})
+    cluster.kubectl("-n", NAMESPACE, "patch", "daemonset", "genericdp", "-p", patch)
+    try:
+        (newer,) = eventually(
+            lambda: [pod for pod in installed.pods() if pod.uid != daemon.uid],
+            lambda pods: bool(pods) and pods[0].get("/readyz")[0] == 503,
+            seconds=60,
+            what="the new pod says that it is not ready",
+        )
+        yield newer
+    finally:
+        cluster.kubectl("-n", NAMESPACE, "rollout", "undo", "daemonset/genericdp")
+        installed.await_rolled_out()
+
+
+def test_a_daemon_that_no_kubelet_takes_is_not_ready_and_does_not_replace_one_that_is(
+    cluster: Cluster, installed: DaemonSet, daemon: DaemonPod, never_taken: DaemonPod
+) -> None:
+    """C9: ready means that the kubelet has every resource; the pod says which it has not.
+
+    What would bring it back: `not_ready` of `status/looking.py` leaves the resources out.
+    """
+    body = never_taken.get("/readyz")[1]
+    print(f"\n{body}")
+    assert FUSE in body
+    assert LOOP in body
+    assert never_taken.get("/livez")[0] == 200
+    eventually(
+        lambda: [
+            one["message"]
+            for one in cluster.api.items(f"/api/v1/namespaces/{NAMESPACE}/events")
+            if one["involvedObject"]["uid"] == never_taken.uid
+        ],
+        lambda said: any("Readiness probe failed" in one and "503" in one for one in said),
+        what="the kubelet tells that the pod is not ready",
+    )
+    # The update goes no further: the older pod serves on.
+    ready = {pod.uid: pod.ready for pod in installed.pods()}
+    assert ready == {daemon.uid: True, never_taken.uid: False}
+    assert cluster.allocatable(FUSE) == 3

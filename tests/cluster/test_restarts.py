@@ -1,0 +1,73 @@
+"""The kubelet goes and comes back, and so does its folder, below the pod."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.configs import FUSE, LOOP
+from tests.cluster.consumers import consumer
+from tests.e2e.cluster.sweep import DEVICE_PLUGINS
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.cluster.cluster import Cluster
+    from tests.cluster.daemonset import DaemonPod, DaemonSet
+
+pytestmark = [pytest.mark.cluster, pytest.mark.installed_by("kustomize")]
+
+
+def test_without_a_kubelet_the_pod_is_not_ready_and_with_it_everything_is_back(
+    cluster: Cluster, installed: DaemonSet, daemon: DaemonPod
+) -> None:
+    """C9: every resource is named whose stream is not open, as long as it is not.
+
+    What would bring it back: `not_ready` of `status/looking.py` leaves the resources out.
+    """
+    process = installed.process_id(daemon)
+    with consumer(cluster, "stays", FUSE) as pod:
+        pod.await_running()
+        its_process = pod.process_id()
+        cluster.stop_kubelet()
+        code, body = eventually(
+            lambda: daemon.get("/readyz"), lambda seen: seen[0] == 503, what="/readyz says no"
+        )
+        assert code == 503
+        assert FUSE in body
+        assert LOOP in body
+        assert daemon.get("/livez")[0] == 200
+        cluster.start_kubelet()
+        began = time.monotonic()
+        eventually(lambda: daemon.get("/readyz")[0], (200).__eq__, what="/readyz says yes")
+        print(f"\nready {time.monotonic() - began:.1f} s after the kubelet takes registrations")
+        cluster.await_allocatable(FUSE, 3)
+        now = installed.await_ready()
+        assert (now.uid, now.restarts) == (daemon.uid, 0)
+        assert installed.process_id(now) == process
+        assert pod.process_id() == its_process
+
+
+def test_a_kubelet_that_makes_its_folder_anew_gets_all_resources_again(
+    cluster: Cluster, installed: DaemonSet, daemon: DaemonPod
+) -> None:
+    """The mount leads to the deleted folder: the daemon ends, and its container starts again."""
+    cluster.stop_kubelet()
+    shutil.rmtree(DEVICE_PLUGINS)
+    cluster.start_kubelet()
+    began = time.monotonic()
+    restarted = eventually(
+        installed.pods,
+        lambda pods: len(pods) == 1 and pods[0].restarts >= 1 and pods[0].ready,
+        seconds=90,
+        what="the container has started again",
+    )[0]
+    cluster.await_allocatable(FUSE, 3)
+    print(f"\nall is back {time.monotonic() - began:.1f} s after the kubelet takes registrations")
+    assert (restarted.uid, restarted.restarts) == (daemon.uid, 1)
+    said = cluster.api.items("/api/v1/namespaces/genericdp/pods")[0]["status"]
+    last = said["containerStatuses"][0]["lastState"]["terminated"]
+    assert last["exitCode"] == 1
+    assert str(DEVICE_PLUGINS) in last["message"]
