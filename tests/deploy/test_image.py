@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 import genericdp
+from tests.deploy.making import copy_sources, make
 from tests.deploy.scripts import CHECKOUT, script
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ pytestmark = pytest.mark.deploy
 
 describe = script("describe")
 NAME = f"genericdp:{genericdp.__version__}"
-SOURCES = (".dockerignore", "LICENSE", "deploy/image", "genericdp", "requirements", "schemas")
 MEGABYTE = 1_000_000
 LIBC = re.compile(r"/(libc|libm|ld-linux-[\w-]+|libpthread|librt|libdl)\.so\.\d$|/ldconfig$")
 
@@ -32,29 +32,6 @@ class Run(Protocol):
     """Runs a program in the image and gives what it prints, on stderr, too."""
 
     def __call__(self, *words: str, options: tuple[str, ...] = (), code: int = 0) -> str: ...
-
-
-def _copy(checkout: Path, folder: Path) -> None:
-    """Copy what the image is made of, and what was fetched for it before, with other times."""
-    fetched = (f"build/image/{path.name}" for path in (checkout / "build/image").glob("[dw]*-*"))
-    for name in (*SOURCES, *fetched):
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if (checkout / name).is_dir():
-            ignore = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(checkout / name, target, ignore=ignore, copy_function=shutil.copy)
-        else:
-            shutil.copy(checkout / name, target)
-
-
-def _make(folder: Path) -> Path:
-    subprocess.run(
-        [folder / "deploy/image/build-image", CHECKOUT / ".venv/bin/python"],
-        env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"},
-        check=True,
-    )
-    (archive,) = (folder / "build").glob("*.tar")
-    return archive
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +43,11 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     if os.getuid() != 0:
         pytest.skip("needs root")
     first, second = (tmp_path_factory.mktemp("checkout") for _ in range(2))
-    _copy(CHECKOUT, first)
-    _copy(first, second)
+    copy_sources(CHECKOUT, first)
+    copy_sources(first, second)
     for path in (second / "genericdp").rglob("*"):
         path.chmod(path.stat().st_mode | 0o020)  # as another umask would have it
-    return [_make(first), _make(second)]
+    return [make(first), make(second)]
 
 
 @pytest.fixture(scope="module")
