@@ -155,8 +155,9 @@ class Root:
     def resolve(self, path: str) -> tuple[str, tuple[str, ...]]:
         """Follow every link: give the final path, and each link met on the way."""
         walk = self.walk(path)
-        if walk.error is not None:
-            raise walk.error
+        if (error := walk.error) is not None:
+            # Another one: the traceback of this one would hold this frame, and so itself.
+            raise OSError(error.errno, error.strerror, error.filename)
         return walk.at, walk.links
 
     def walk(self, path: str, *, past_missing: bool = False) -> Walk:
@@ -177,7 +178,7 @@ class Root:
             try:
                 target = self._link_target(step)
             except OSError as error:
-                first = first or error
+                first = first or error.with_traceback(None)  # which holds this frame
                 if not past_missing:
                     break
                 target = None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -162,3 +164,24 @@ def test_the_machine_resolves_as_the_kernel_does() -> None:
         path = f"/dev/{name}"
         if name not in OF_THIS_PROCESS and os.path.exists(path):
             assert Root(Path("/")).resolve(path)[0] == os.path.realpath(path)
+
+
+def test_what_is_not_there_leaves_nothing_for_the_collector(tmp_path: Path) -> None:
+    """Ten thousand devices without a driver were 130 MB more after each full look.
+
+    Brought back by ``raise walk.error`` in ``Root.resolve``: a cycle through its own traceback,
+    which a big pass keeps from being collected.
+    """
+    root = Root(tmp_path)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            with pytest.raises(FileNotFoundError):
+                root.resolve("/sys/missing")
+            with suppress(OSError):
+                root.read_text("/sys/missing")
+            root.walk("/sys/missing/a/b", past_missing=True)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
