@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 EMPTY = ("etc/systemd/system", "etc/genericdp", "opt", "run", "tmp", "var/lib/kubelet", "var/log")
 MASKED = (
+    "modprobe@.service",
+    "systemd-binfmt.service",
     "systemd-modules-load.service",
     "systemd-remount-fs.service",
     "systemd-sysctl.service",
@@ -28,7 +30,7 @@ MASKED = (
 """What would change the kernel that the container shares with this machine."""
 
 LIMITS = ("--ulimit=nofile=1024:8192", "--ulimit=nproc=4096:4096")
-RIGHTS = ("--cap-add=all", "--security-opt=seccomp=unconfined", "--security-opt=unmask=all")
+RIGHTS = ("--privileged",)  # systemd sets limits and rules for devices in its own cgroups
 
 
 class Machine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -33,6 +34,12 @@ resources:
       - path: /dev/ttyUSB[0-9]*
     health:
       - exec: {command: [/bin/test, -c, $(device.path)]}
+  - name: example.com/tun
+    match: [{path: /dev/genericdp-tun}]
+    health: [{open: {}}]
+  - name: example.com/log
+    match: [{path: /dev/null}]
+    health: [{kernelLog: {regex: never written}}]
 """
 
 
@@ -46,6 +53,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         install(machine, tmp_path_factory.mktemp("wheel"))
         (machine.root / "etc/genericdp/config.yaml").write_text(CONFIG)
         machine.run("mknod", "/dev/ttyUSB0", "c", "188", "0")
+        machine.run("mknod", "/dev/genericdp-tun", "c", "10", "200")
         machine.run("systemctl", "start", "genericdp")
         yield machine
 
@@ -111,6 +119,28 @@ async def test_a_kubelet_folder_that_is_made_again_is_served(
     (short_folder / "plugins").unlink()
     async with _kubelet(machine, short_folder):
         pass
+
+
+def test_more_is_allowed_by_files_that_are_added(machine: Machine) -> None:
+    machine.await_line("device tun is Unhealthy: open: ")
+    machine.await_line("the kernel's log cannot be read")
+    added = machine.root / "etc/systemd/system/genericdp.service.d"
+    added.mkdir()
+    for name in ("kernel-log.conf", "listen.conf"):
+        shutil.copy(CHECKOUT / "deploy/systemd/genericdp.service.d-examples" / name, added)
+    (added / "open.conf").write_text("[Service]\nDeviceAllow=char-misc rw\n")
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "restart", "genericdp")
+    machine.await_line("device tun is Healthy")
+    machine.await_line("example.com/log: 1 of 1 devices healthy")
+    machine.await_line("endpoints at ")
+    status = json.loads(machine.run("/opt/genericdp/bin/genericdp", "status", "-o", "json"))
+    assert {one["name"] for one in status["resources"]} == {
+        NAME,
+        "example.com/tun",
+        "example.com/log",
+    }
+    print(f"memory: {int(machine.property('MemoryCurrent')) / 1e6:.1f} MB")
 
 
 def test_it_stops_at_once_and_leaves_nothing(machine: Machine) -> None:
