@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 FUSE = "example.com/fuse"
 LOOP = "example.com/loop"
-_CONFIG = """\
+_HEAD = """\
 apiVersion: genericdp.io/v1alpha1
 kind: DevicePluginConfig
 resources:
+"""
+_CONFIG = """\
   - name: example.com/fuse
     match:
       - path: /dev/fuse
@@ -24,4 +28,11 @@ resources:
 
 def config_with(*, fuses: int = 3) -> str:
     """Give it, with so many shares of /dev/fuse; loop devices come later."""
-    return _CONFIG.format(fuses=fuses)
+    return _HEAD + _CONFIG.format(fuses=fuses)
+
+
+def many(count: int) -> str:
+    """Give a config with so many resources, ``example.com/many-0`` and on, each of one device."""
+    one = "  - {{name: example.com/many-{0}, match: [{{path: /dev/{1}}}]}}\n"
+    nodes = sorted(path.name for path in Path("/dev").iterdir() if path.is_char_device())
+    return _HEAD + "".join(one.format(number, nodes[number]) for number in range(count))

@@ -64,6 +64,7 @@ def api_server(folder: Path) -> Iterator[str]:
     yield f"--cert-dir={folder}/certificates-of-the-api"
     yield f"--token-auth-file={folder}/users.csv"
     yield from ("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction")
+    yield "--allow-privileged"  # as kubeadm and all others have it
     yield "--service-cluster-ip-range=198.18.90.0/24"
     yield "--service-account-issuer=https://kubernetes.default.svc"
     yield f"--service-account-key-file={folder}/accounts.key"

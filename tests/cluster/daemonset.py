@@ -116,7 +116,8 @@ class DaemonSet:
 def _seen(pod: dict[str, Any]) -> DaemonPod:
     status = pod["status"]
     conditions = {one["type"]: one["status"] for one in status.get("conditions", ())}
-    (container,) = status.get("containerStatuses") or ({},)
+    containers: list[dict[str, Any]] = status.get("containerStatuses") or [{}]
+    (container,) = containers
     return DaemonPod(
         name=pod["metadata"]["name"],
         uid=pod["metadata"]["uid"],

@@ -13,7 +13,7 @@ import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from tests.e2e.cluster.image import pack
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS, MARK, sweep
@@ -105,7 +105,7 @@ class Node:
         self._bin = binaries
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def __enter__(self) -> Node:
+    def __enter__(self) -> Self:
         kubelet = [str(self._bin.kubelet / "kubelet"), "--version"]
         says = subprocess.run(kubelet, capture_output=True, text=True, check=True).stdout.strip()
         assert says == f"Kubernetes v{self.version}", f"{says}: not {self.version}"
