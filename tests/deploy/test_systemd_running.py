@@ -55,6 +55,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         machine.run("mknod", "/dev/ttyUSB0", "c", "188", "0")
         machine.run("mknod", "/dev/genericdp-tun", "c", "10", "200")
         machine.run("systemctl", "start", "genericdp")
+        machine.await_line("waiting for a kubelet")
+        (machine.root / "var/lib/kubelet/device-plugins").mkdir(mode=0o750)
         yield machine
 
 
@@ -111,6 +113,7 @@ async def test_it_is_started_again_when_it_is_killed(machine: Machine, short_fol
 async def test_a_kubelet_folder_that_is_made_again_is_served(
     machine: Machine, short_folder: Path
 ) -> None:
+    """With ReadWritePaths=/var/lib/kubelet/device-plugins it is read-only from then on."""
     plugins = machine.root / "var/lib/kubelet/device-plugins"
     async with _kubelet(machine, short_folder):
         pass
