@@ -21,6 +21,7 @@ NAMES = (
     "wire",
     "calls",
     "http2",
+    "http",
     "register",
     "podresources",
 )
