@@ -47,8 +47,9 @@ resources:
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     if os.getuid() != 0 or shutil.which("podman") is None:
         pytest.skip("needs root and podman")
-    if not (CHECKOUT / "build/image").is_dir():
-        pytest.skip("needs the wheels that `make image` fetches")
+    for path in ("/lib/systemd/systemd", "/usr/bin/python3.11", CHECKOUT / "build/image"):
+        if not os.path.exists(path):
+            pytest.skip(f"needs {path} (of Debian 12, and of `make image`)")
     with booted(tmp_path_factory.mktemp("machine")) as machine:
         install(machine, tmp_path_factory.mktemp("wheel"))
         (machine.root / "etc/genericdp/config.yaml").write_text(CONFIG)
