@@ -55,10 +55,11 @@ e2e-all: $(VENV)/development.stamp
 	@KUBELETS=all tests/e2e/run $(BIN)
 
 # A whole cluster, with the image and the manifests that are shipped.
-cluster-e2e: image
+cluster-e2e: $(VENV)/development.stamp image
 	@tests/e2e/run $(BIN) --cluster
 
-deploy-test: $(VENV)/development.stamp
+# What the image, the manifests and the alerts promise, by helm, kubectl, promtool and podman.
+deploy-test: $(VENV)/development.stamp image
 	@tests/e2e/run $(BIN) --deploy
 
 kubelets: $(VENV)/development.stamp

@@ -11,6 +11,7 @@ from genericdp import __version__
 from tests.cluster import shipped
 from tests.cluster.configs import FUSE, config_with
 from tests.cluster.consumers import consumer
+from tests.cluster.counted import Counted
 from tests.e2e.cluster.listing import PodResources
 from tests.e2e.cluster.sampling import Sampler
 
@@ -31,7 +32,8 @@ def test_an_update_takes_no_device_from_the_node_nor_from_a_pod_that_has_one(
         process, held = pod.process_id(), resources.held(pod.pod()["metadata"]["name"])
         assert len(held[FUSE]) == 1
         began = time.monotonic()
-        with Sampler(resources, {FUSE: shares}) as sampler:
+        counted = Counted(lambda: cluster.allocatable(FUSE))
+        with Sampler(resources, {FUSE: shares}) as sampler, counted:
             shipped.kustomize(cluster, config_with(), tag=shipped.OTHER_TAG)
             updated = installed.await_rolled_out()
             took = time.monotonic() - began
@@ -39,6 +41,8 @@ def test_an_update_takes_no_device_from_the_node_nor_from_a_pod_that_has_one(
         print(f"\nupdated after {took:.1f} s; devices missing for {sampler.longest_gap():.2f} s")
         assert updated.uid != daemon.uid
         assert sampler.longest_gap() == 0
+        print(f"what the node showed meanwhile, {counted.times} times asked: {counted.values}")
+        assert counted.values == {3}
         now = pod.pod()
         assert (now["metadata"]["uid"], pod.process_id()) == (uid, process)
         assert resources.held(now["metadata"]["name"]) == held
