@@ -1,0 +1,187 @@
+"""The hosts of this folder: one for each ``examples/configs/NAME.yaml``.
+
+    python -m tests.hosts.hosts NAME    # writes the golden files anew, to be looked at
+
+``NAME/`` holds
+
+machine.umockdev, or a file ``machine`` with the name of a testbed
+    The host in the format of ``tests.testbeds``. ``machine-VARIANT.umockdev`` is a further one,
+    with ``discover-VARIANT.txt``, ``allocate-VARIANT.txt`` and ``view-VARIANT.yaml``.
+files/
+    What else lies below the root; of a variant, what lies in ``files-VARIANT/``, too.
+discover.txt, allocate.txt
+    What these commands print; in ``allocate.txt`` after lines ``$ genericdp allocate …``.
+view.yaml
+    What pods must see by the peer's documentation, not by ours: see ``View``.
+facts.md
+    Where these facts come from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import random
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from genericdp.cli import main
+from tests.testbeds import loading
+
+FOLDER = Path(__file__).parent
+EXAMPLES = FOLDER.parents[1] / "examples/configs"
+NAMES = tuple(sorted(path.name for path in FOLDER.iterdir() if (path / "facts.md").exists()))
+NODE = "node-1"
+COMMAND = "$ genericdp allocate "
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host and the example that is applied to it."""
+
+    name: str
+    variant: str = ""
+
+    def __str__(self) -> str:
+        return self._with_variant(self.name)
+
+    @property
+    def config(self) -> Path:
+        return EXAMPLES / f"{self.name}.yaml"
+
+    def file(self, stem: str, suffix: str) -> Path:
+        """One of its files: its own if it has a variant."""
+        return FOLDER / self.name / f"{self._with_variant(stem)}{suffix}"
+
+    def _with_variant(self, stem: str) -> str:
+        return f"{stem}-{self.variant}" if self.variant else stem
+
+    @property
+    def machine(self) -> Path:
+        """Its devices as text."""
+        named = self.file("machine", "")
+        if named.exists():
+            return loading.path_of(named.read_text().strip())
+        return self.file("machine", ".umockdev")
+
+    def requests(self) -> list[list[str]]:
+        """The arguments of each ``allocate`` in its golden file."""
+        lines = self.file("allocate", ".txt").read_text().splitlines()
+        return [line.removeprefix(COMMAND).split() for line in lines if line.startswith(COMMAND)]
+
+    def build(self, folder: Path, *, seed: int | None = None) -> Path:
+        """Make its tree, of two NUMA nodes unless it says else; a seed shuffles the devices."""
+        parts = [part for part in self.machine.read_text().split("\n\n") if part.strip()]
+        if seed is not None:
+            random.Random(seed).shuffle(parts)
+        text = folder / "machine.umockdev"
+        text.write_text("\n\n".join(part.strip("\n") for part in parts) + "\n")
+        root = folder / "root"
+        loading.build(text, root)
+        nodes = root / "sys/devices/system/node"
+        nodes.mkdir(parents=True)
+        (nodes / "online").write_text("0-1\n")
+        for files in (FOLDER / self.name / "files", self.file("files", "")):
+            if files.is_dir():
+                shutil.copytree(files, root, symlinks=True, dirs_exist_ok=True)
+        return root
+
+
+def all_hosts() -> list[Host]:
+    """Every host and every variant of one."""
+    found = []
+    for name in NAMES:
+        stems = {path.name.partition(".")[0] for path in (FOLDER / name).glob("machine*")}
+        found += [Host(name, stem.removeprefix("machine").lstrip("-")) for stem in sorted(stems)]
+    return found
+
+
+def told(command: str, *arguments: str, config: Path, root: Path) -> str:
+    """Run a command on a tree and give what it prints, its failure too."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        where = ("--config", str(config), "--root", str(root), "--node-name", NODE)
+        main([command, *where, *arguments])
+    return out.getvalue()
+
+
+def discovered(host: Host, root: Path) -> str:
+    return told("discover", config=host.config, root=root)
+
+
+def allocated(host: Host, root: Path) -> str:
+    """What ``allocate.txt`` should be."""
+    return "".join(
+        f"{COMMAND}{' '.join(request)}\n"
+        + told("allocate", *request, config=host.config, root=root)
+        for request in host.requests()
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class View:
+    """What a container must see that asks for devices, as the peer documents it."""
+
+    request: str
+    """``RESOURCE=N``."""
+    choose: tuple[str, ...] = ()
+    """Ids that must be among those that it gets."""
+    ids: tuple[str, ...]
+    """All that the resource offers, with their shares."""
+    devices: tuple[str, ...] = ()
+    """``HOST``, ``HOST:CONTAINER`` or ``HOST:CONTAINER:PERMISSIONS``; ``rw`` if not said."""
+    mounts: tuple[str, ...] = ()
+    """``HOST:CONTAINER`` or with ``:rw``; read-only if not said."""
+    env: dict[str, str]
+    cdi: tuple[str, ...] = ()
+    notOffered: tuple[str, ...] = ()  # noqa: N815  # as the file has it
+    """Neither an id nor a node of anything that is offered."""
+    edits: dict[str, str]
+    """Text of the example and what replaces it first: a variant that its comments tell of."""
+
+
+_LISTS = ("choose", "ids", "devices", "mounts", "cdi", "notOffered")
+
+
+def views(host: Host) -> list[View]:
+    """The views of a host; its file holds one, or a list of them."""
+    loaded: Any = yaml.safe_load(host.file("view", ".yaml").read_text())
+    found = []
+    for one in loaded if isinstance(loaded, list) else [loaded]:
+        lists: Any = {key: tuple(one.pop(key, ())) for key in _LISTS}
+        maps: Any = {key: one.pop(key, {}) for key in ("env", "edits")}
+        found.append(View(**one, **maps, **lists))
+    return found
+
+
+def edited(host: Host, edits: dict[str, str], folder: Path) -> Path:
+    """The example with these edits, each of which must fit once."""
+    text = host.config.read_text()
+    for old, new in edits.items():
+        assert text.count(old) == 1, f"{host.config.name} has {old!r} {text.count(old)} times"
+        text = text.replace(old, new)
+    file = folder / host.config.name
+    file.write_text(text)
+    return file
+
+
+def _write_goldens(name: str) -> None:
+    for host in [one for one in all_hosts() if one.name == name]:
+        with tempfile.TemporaryDirectory() as folder:
+            root = host.build(Path(folder))
+            host.file("discover", ".txt").write_text(discovered(host, root))
+            host.file("allocate", ".txt").write_text(allocated(host, root))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in NAMES:
+        sys.exit(f"usage: python -m tests.hosts.hosts {'|'.join(NAMES) or 'NAME'}")
+    os.environ["COLUMNS"] = "200"
+    _write_goldens(sys.argv[1])

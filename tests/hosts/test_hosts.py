@@ -1,0 +1,148 @@
+"""Each example on a host: what is offered, what containers get, and that it is what peers give."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.cli import main
+from tests.hosts.hosts import (
+    EXAMPLES,
+    FOLDER,
+    NAMES,
+    Host,
+    View,
+    all_hosts,
+    allocated,
+    discovered,
+    edited,
+    told,
+    views,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HOSTS = all_hosts()
+SHM = Path("/dev/shm")
+LACKING = {
+    *("fuse", "infiniband", "loop", "nvidia-gpu", "qrng", "serial", "serial-reset"),
+    *("sound-card", "this-machine", "usb-serial", "vfio", "webcam"),
+}
+"""Examples that have no host yet. To be empty."""
+
+
+@pytest.fixture(params=HOSTS, ids=str)
+def host(request: pytest.FixtureRequest) -> Host:
+    found: Host = request.param
+    return found
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder of a tmpfs, which lists what came last first; elsewhere any other folder."""
+    with tempfile.TemporaryDirectory(dir=SHM if os.access(SHM, os.W_OK) else None) as folder:
+        yield Path(folder)
+
+
+def test_every_example_has_a_host_and_every_host_its_example() -> None:
+    examples = {file.stem for file in EXAMPLES.iterdir()}
+    folders = {path.name for path in FOLDER.iterdir() if path.is_dir()} - {"__pycache__"}
+    assert set(NAMES) == folders
+    assert examples - set(NAMES) == LACKING
+    assert set(NAMES) - examples == set()
+
+
+def test_an_example_is_valid(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", str(host.config)]) == 0, capsys.readouterr()
+
+
+def test_discover_tells_what_is_offered(host: Host, tmp_path: Path) -> None:
+    assert discovered(host, host.build(tmp_path)) == host.file("discover", ".txt").read_text()
+
+
+def test_allocate_gives_what_a_container_gets(host: Host, tmp_path: Path) -> None:
+    assert host.requests()
+    assert allocated(host, host.build(tmp_path)) == host.file("allocate", ".txt").read_text()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_directory_entries_changes_nothing(
+    host: Host, memory: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    root = host.build(memory, seed=seed)
+    dice, listdir = random.Random(seed), os.listdir
+
+    def shuffled(path: str) -> list[str]:
+        names = listdir(path)
+        dice.shuffle(names)
+        return names
+
+    monkeypatch.setattr(os, "listdir", shuffled)
+    assert discovered(host, root) == host.file("discover", ".txt").read_text()
+    assert allocated(host, root) == host.file("allocate", ".txt").read_text()
+
+
+def test_a_pod_sees_what_the_peer_documents(host: Host, tmp_path: Path) -> None:
+    root = host.build(tmp_path)
+    found = views(host)
+    assert found
+    for view in found:
+        config = edited(host, view.edits, tmp_path)
+        seen = _seen(view, config, root)
+        wanted = {
+            "ids": set(view.ids),
+            "devices": {_triple(one, "rw") for one in view.devices},
+            "mounts": {_triple(one, "ro") for one in view.mounts},
+            "env": view.env,
+            "cdi": set(view.cdi),
+            "offered against the view": set(),
+        }
+        assert seen == wanted, view.request
+
+
+def _seen(view: View, config: Path, root: Path) -> dict[str, object]:
+    resource = view.request.partition("=")[0]
+    found = json.loads(told("discover", "-o", "json", config=config, root=root))["resources"]
+    of_resource = found[resource]["devices"]
+    everything = [
+        text
+        for of_one in found.values()
+        for device in of_one["devices"]
+        for text in (device["id"], *device["shares"], *device["nodes"])
+    ]
+    choice = [text for one in view.choose for text in ("--id", one)]
+    printed = told("allocate", view.request, *choice, "-o", "json", config=config, root=root)
+    answer = json.loads(printed)[resource]
+    return {
+        "ids": {share for device in of_resource for share in device["shares"] or [device["id"]]},
+        "devices": {
+            (one["hostPath"], one["containerPath"], one["permissions"]) for one in answer["devices"]
+        },
+        "mounts": {
+            (one["hostPath"], one["containerPath"], "ro" if one["readOnly"] else "rw")
+            for one in answer["mounts"]
+        },
+        "env": answer["env"],
+        "cdi": set(answer["cdi"]),
+        "offered against the view": set(view.notOffered) & set(everything),
+    }
+
+
+def _triple(text: str, default: str) -> tuple[str, ...]:
+    """Take ``HOST:CONTAINER:HOW`` apart; the container's path is the host's if not said."""
+    host, *rest = text.split(":/", 1)
+    container, _, how = rest[0].partition(":") if rest else (host[1:], "", "")
+    return (host, f"/{container}", how or default)
+
+
+def test_facts_say_where_they_come_from_or_that_they_are_unproven(host: Host) -> None:
+    text = (FOLDER / host.name / "facts.md").read_text()
+    assert text.startswith("# ")
+    assert "unproven" in text.lower() or "Source" in text
