@@ -130,7 +130,7 @@ class Server:
                         told = loop.time()
                 await asyncio.sleep(_AGAIN_SECONDS)
                 continue
-            if len(self._connections) >= self._limits.connections:
+            if len(self._alive()) >= self._limits.connections:
                 self._evict()
             one = _Connection(connected, peer=str(address[0]), since=loop.time())
             task = tasks.create_task(self._serve(one), name="connection")
@@ -145,11 +145,14 @@ class Server:
         It is one of those that have sent no request yet, if there are any, of the peer that has
         most of them: that one which has been waiting longest.
         """
-        alive = [one for one, task in self._connections.items() if not task.cancelling()]
+        alive = self._alive()
         waiting = [one for one in alive if not one.is_answered] or alive
         count = Counter(one.peer for one in waiting)
         if waiting:
             self._connections[min(waiting, key=lambda one: (-count[one.peer], one.since))].cancel()
+
+    def _alive(self) -> list[_Connection]:
+        return [one for one, task in self._connections.items() if not task.cancelling()]
 
     def _forget(self, one: _Connection) -> None:
         del self._connections[one]

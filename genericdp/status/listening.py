@@ -35,21 +35,23 @@ _WITHOUT_V6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
 async def listening(
     address: Address,
     *,
+    has_been: bool = False,
     again_seconds: float = AGAIN_SECONDS,
     bind: Callable[[Address], list[socket.socket]] | None = None,
 ) -> list[socket.socket]:
     """Give sockets that listen, as soon as there can be any; raises UsageError if there never can.
 
     An address in use is waited for: with host network, the daemon of a rolling update starts while
-    the one before it is still there, and devices must be served meanwhile.
+    the one before it is still there, and devices must be served meanwhile. What ``has_been``
+    possible is waited for, too.
     """
     told = ""
     while True:
         try:
             sockets = (bind or bound)(address)
         except OSError as error:
-            # What was possible a moment ago will be again.
-            if not told and (reason := _NEVER.get(error.errno or 0)):
+            can_be = has_been or bool(told)
+            if not can_be and (reason := _NEVER.get(error.errno or 0)):
                 raise UsageError(f"cannot listen on {address}: {reason} (--listen)") from error
             reason = (error.strerror or str(error)).lower()
             if reason != told:

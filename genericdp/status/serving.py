@@ -70,4 +70,4 @@ async def _serve(server: Server, address: Address, sockets: list[socket]) -> Non
             # A mistake of ours here must not take the devices along.
             log.exception("the endpoints have failed: again in %g s", _AGAIN_SECONDS)
         await asyncio.sleep(_AGAIN_SECONDS)
-        sockets[:] = await listening(address)
+        sockets[:] = await listening(address, has_been=True)

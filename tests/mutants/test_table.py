@@ -6,11 +6,14 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.mutants import MUTANTS
-from tests.mutants.table import Mutant
+
+if TYPE_CHECKING:
+    from tests.mutants.table import Mutant
 
 TESTS = Path(__file__).parents[1]
 CASES = [f"K{i}" for i in range(1, 13)] + [f"C{i}" for i in range(1, 11)]

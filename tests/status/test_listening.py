@@ -76,17 +76,18 @@ async def test_an_address_that_is_not_ours_is_one() -> None:
         await listening(Address(host="192.0.2.1", port=9733))  # nobody's: for documentation
 
 
-async def test_what_was_possible_a_moment_ago_is_waited_for() -> None:
+@pytest.mark.parametrize("numbers", [(errno.EADDRINUSE, errno.EADDRNOTAVAIL), ()])
+async def test_what_was_possible_before_is_waited_for(numbers: tuple[int, ...]) -> None:
     tries = 0
 
     def bind(address: Address) -> list[socket.socket]:
         nonlocal tries
         tries += 1
-        if tries < 3:
-            raise OSError((errno.EADDRINUSE, errno.EADDRNOTAVAIL)[tries - 1], "not now")
+        if tries <= 2:
+            raise OSError((*numbers, errno.EACCES, errno.EACCES)[tries - 1], "not now")
         return bound(address)
 
-    (one,) = await listening(ANYWHERE, again_seconds=0.01, bind=bind)
+    (one,) = await listening(ANYWHERE, has_been=not numbers, again_seconds=0.01, bind=bind)
     one.close()
 
 
