@@ -125,8 +125,8 @@ async def test_a_connection_is_used_again() -> None:
 async def test_requests_sent_at_once_are_answered_in_order() -> None:
     async with serving() as it:
         first = b"GET /a HTTP/1.1\r\n" + HOST + b"\r\n"
-        said = await it.says(first * 200 + request("/last"))
-        assert said.count(b"HTTP/1.1 200 ") == 201
+        said = await it.says(first * 5 + request("/last"))
+        assert said.count(b"HTTP/1.1 200 ") == 6
         assert said.endswith(b"/last\n")
 
 

@@ -206,3 +206,13 @@ async def test_where_descriptors_run_short_who_waits_makes_room() -> None:
             with spare_descriptors(1):  # for the client's own end
                 assert (await it.get("/x")).endswith(b"/x\n")
         await it.are_left(0)
+
+
+async def test_who_asks_again_and_again_keeps_nobody_from_being_answered() -> None:
+    """Each connection is answered ten times a second, however fast it asks."""
+    async with serving() as it:
+        async with crowd(it, 200, b"GET /again HTTP/1.1\r\nHost: x\r\n\r\n" * 100):
+            for at in range(5):
+                assert (await it.get(f"/{at}")).endswith(b"/%d\n" % at)
+        assert len(it.asked) < 200 * 100 / 2
+        await it.are_left(0)
