@@ -31,8 +31,14 @@ def config_with(*, fuses: int = 3) -> str:
     return _HEAD + _CONFIG.format(fuses=fuses)
 
 
+def one(*more: str) -> str:
+    """Give one with three shares of /dev/fuse and nothing else, but for more lines of it."""
+    lines = (f"  - name: {FUSE}", "    match: [{path: /dev/fuse}]", "    replicas: 3", *more)
+    return _HEAD + "\n".join(lines) + "\n"
+
+
 def many(count: int) -> str:
     """Give a config with so many resources, ``example.com/many-0`` and on, each of one device."""
-    one = "  - {{name: example.com/many-{0}, match: [{{path: /dev/{1}}}]}}\n"
+    line = "  - {{name: example.com/many-{0}, match: [{{path: /dev/{1}}}]}}\n"
     nodes = sorted(path.name for path in Path("/dev").iterdir() if path.is_char_device())
-    return _HEAD + "".join(one.format(number, nodes[number]) for number in range(count))
+    return _HEAD + "".join(line.format(number, nodes[number]) for number in range(count))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "deploy/kustomize/base"
-TOOLS = ROOT / "deploy/kustomize/overlays/tools"
+OVERLAYS = ROOT / "deploy/kustomize/overlays"
 CHART = ROOT / "deploy/helm/genericdp"
 CONFIG_MAP = "genericdp-config"
 FILE = "genericdp.yaml"

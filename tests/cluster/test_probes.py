@@ -50,7 +50,7 @@ def _scripts(check: str) -> dict[str, str]:
 @pytest.fixture
 def with_tools(cluster: Cluster, installed: DaemonSet, daemon: DaemonPod) -> Iterator[DaemonPod]:
     """Roll the overlay out over what is installed, and the base after it."""
-    shipped.kustomize(cluster, _CONFIG, of=shipped.TOOLS, files=_scripts(_READY))
+    shipped.kustomize(cluster, _CONFIG, of=shipped.OVERLAYS / "tools", files=_scripts(_READY))
     yield installed.await_rolled_out()
     shipped.kustomize(cluster, config_with(), tag=__version__)
     installed.await_rolled_out()
@@ -68,7 +68,7 @@ def test_a_probe_and_a_hook_run_with_the_rights_of_the_base(
             f"\n{[line for line in with_tools.get('/metrics')[1].splitlines() if 'hook_' in line]}"
         )
         assert with_tools.metric(f"genericdp_hook_results_total{{{labels}}}") >= 1
-    shipped.kustomize(cluster, _CONFIG, of=shipped.TOOLS, files=_scripts(_HELD_UP))
+    shipped.kustomize(cluster, _CONFIG, of=shipped.OVERLAYS / "tools", files=_scripts(_HELD_UP))
     print(
         f"no share is allocatable {cluster.await_allocatable(FUSE, 0):.1f} s after a script says so"
     )

@@ -1,0 +1,80 @@
+"""The overlays that give the daemon's pod more than the base does, or bound it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp import __version__
+from tests.cluster import shipped
+from tests.cluster.configs import FUSE, config_with, one
+from tests.cluster.daemonset import NAMESPACE
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.cluster import Cluster
+    from tests.cluster.daemonset import DaemonPod, DaemonSet
+
+pytestmark = [pytest.mark.cluster, pytest.mark.installed_by("kustomize")]
+_OPENING = one(
+    "    health:",
+    "      - {open: {mode: rw}, periodSeconds: 1, failureThreshold: 1}",
+    "      - kernelLog: {regex: 'this is never logged'}",
+)
+_FORBIDDEN = one("    inject:", "      mounts: [{hostPath: /etc, containerPath: /etc/of-the-node}]")
+
+
+@pytest.fixture(autouse=True)
+def base_is_put_back(cluster: Cluster, installed: DaemonSet, daemon: DaemonPod) -> Iterator[None]:
+    """Leave the cluster with the base and the config it began with."""
+    yield
+    shipped.kustomize(cluster, config_with(), tag=__version__)
+    installed.await_rolled_out()
+
+
+def test_probes_that_open_devices_need_the_privileged_overlay_and_work_with_it(
+    cluster: Cluster, installed: DaemonSet, daemon: DaemonPod
+) -> None:
+    shipped.edit(cluster, _OPENING)
+    cluster.await_allocatable(FUSE, 0)
+    (device,) = daemon.resource(FUSE)["devices"]
+    print(f"\nin the base's pod: {device['reason']}")
+    assert "Operation not permitted" in device["reason"]
+    shipped.kustomize(cluster, _OPENING, of=shipped.OVERLAYS / "privileged-probes")
+    privileged = installed.await_rolled_out()
+    cluster.await_allocatable(FUSE, 3)
+    says = installed.kernel_says(privileged)
+    assert int(says["CapEff"], 16)
+    assert says["NoNewPrivs"] == "1", "the daemon gives up what it can"
+    assert privileged.resource(FUSE)["devices"][0]["reason"] == ""
+
+
+def test_a_config_that_breaks_the_administrators_policy_is_refused(
+    cluster: Cluster, installed: DaemonSet
+) -> None:
+    shipped.kustomize(cluster, one(), of=shipped.OVERLAYS / "policy")
+    bounded = installed.await_rolled_out()
+    cluster.await_allocatable(FUSE, 3)
+    shipped.edit(cluster, _FORBIDDEN)
+    problems = eventually(
+        lambda: bounded.status()["config"]["problems"], seconds=60, what="a problem is told"
+    )
+    print(f"\n{problems}")
+    assert "/etc" in problems[0]
+    assert "policy" in problems[0]
+    assert cluster.allocatable(FUSE) == 3
+
+
+def test_on_the_nodes_network_it_listens_on_loopback_and_the_probes_reach_it(
+    cluster: Cluster, installed: DaemonSet
+) -> None:
+    shipped.kustomize(cluster, one(), of=shipped.OVERLAYS / "host-network")
+    there = installed.await_rolled_out()
+    cluster.await_allocatable(FUSE, 3)
+    assert there.address == cluster.address
+    assert there.get("/status")[0] == 0, "nobody else reaches it"
+    words = ("exec", "daemonset/genericdp", "--", "genericdp", "status")
+    assert FUSE in cluster.kubectl("-n", NAMESPACE, *words)
