@@ -10,6 +10,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster.control_plane import ADMIN, API
+from tests.e2e.cluster.sweep import MARK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,14 +54,15 @@ class Tool:
     def __init__(self, program: Path, folder: Path, *words: str) -> None:
         """``folder`` is the cluster's; ``words`` come before all others."""
         self._command = (str(program), *words, f"--kubeconfig={folder}/{ADMIN}.kubeconfig")
-        self._home = folder / "home"
+        # The mark lets `sweep` end one whose tests have been killed.
+        self._env = {"HOME": f"{folder}/home", "PATH": "/usr/bin:/bin", MARK: f"{folder}/"}
 
     def __call__(self, *words: str, given: str = "", check: bool = True) -> str:
         """Run it with a text as its input; give what it printed, errors too if ``check`` is off."""
         done = subprocess.run(
             [*self._command, *words],
             input=given,
-            env={"HOME": str(self._home), "PATH": "/usr/bin:/bin"},
+            env=self._env,
             capture_output=True,
             text=True,
             check=False,
