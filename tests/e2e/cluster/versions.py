@@ -35,12 +35,11 @@ def chosen() -> tuple[str, ...]:
 
 def parts(suite: str) -> list[tuple[str, str]]:
     """Give name and version of what the tests of ``e2e``, ``cluster`` or ``deploy`` run."""
-    control_plane, helm = ("control-plane", CLUSTER), ("helm", HELM)
+    api = [("control-plane", CLUSTER), ("etcd", ETCD), ("helm", HELM)]
     if suite == "deploy":
-        return [control_plane, helm, ("promtool", PROMTOOL)]
+        return [*api, ("promtool", PROMTOOL)]
     if suite == "cluster":
-        node = [("containerd", CONTAINERD), ("kubelet", CLUSTER)]
-        return [*node, control_plane, ("etcd", ETCD), helm]
+        return [("containerd", CONTAINERD), ("kubelet", CLUSTER), *api]
     return [("containerd", CONTAINERD), *(("kubelet", version) for version in chosen())]
 
 

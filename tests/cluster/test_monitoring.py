@@ -1,4 +1,4 @@
-"""Every manifest that is shipped, before the real API server: it takes them without a warning."""
+"""What is shipped for the Prometheus operator, where its kinds are known."""
 
 from __future__ import annotations
 
@@ -9,14 +9,7 @@ import pytest
 import yaml
 
 from tests.deploy.chartvalues import VALUES
-from tests.deploy.rendering import (
-    components,
-    kustomizations,
-    render_helm,
-    render_kustomize,
-    tool,
-    with_components,
-)
+from tests.deploy.rendering import render_helm, render_kustomize, tool, with_components
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,22 +94,14 @@ def _takes(cluster: Cluster, manifests: list[dict[str, Any]]) -> None:
     assert "Warning" not in said
 
 
-@pytest.mark.parametrize("name", kustomizations())
-def test_the_api_server_takes_each_overlay(
-    cluster: Cluster, empty_namespace: None, name: str
+def test_the_api_server_takes_what_kustomize_makes_for_the_operator(
+    cluster: Cluster, empty_namespace: None, tmp_path: Path
 ) -> None:
-    _takes(cluster, render_kustomize(tool("kubectl"), kustomizations()[name]))
+    folder = with_components(tmp_path, ["monitoring"])
+    _takes(cluster, render_kustomize(tool("kubectl"), folder))
 
 
-@pytest.mark.parametrize("name", components())
-def test_the_api_server_takes_each_component(
-    cluster: Cluster, empty_namespace: None, name: str, tmp_path: Path
+def test_the_api_server_takes_what_the_chart_makes_for_the_operator(
+    cluster: Cluster, empty_namespace: None
 ) -> None:
-    _takes(cluster, render_kustomize(tool("kubectl"), with_components(tmp_path, [name])))
-
-
-@pytest.mark.parametrize("name", VALUES)
-def test_the_api_server_takes_what_the_chart_makes_of_any_values(
-    cluster: Cluster, empty_namespace: None, name: str
-) -> None:
-    _takes(cluster, render_helm(tool("helm"), VALUES[name]))
+    _takes(cluster, render_helm(tool("helm"), VALUES["monitoring"]))
