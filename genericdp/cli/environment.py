@@ -22,6 +22,7 @@ OPTIONS = (
 _OF_A_SERVICE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")
 """What Kubernetes puts into the pods of a namespace with a service whose name begins with ours."""
 _BOOLEANS = {"true": True, "false": False}
+_ADDRESSES = ("address", "listen")
 
 
 class _List(list[Any]):
@@ -54,14 +55,15 @@ def take_variables(
         if not long or long[0] == "help":
             continue
         text = environment.get(variable(long[0]))
-        if text or (text is not None and _refuses_empty(action)):
+        if text or (text is not None and _is_path(action, long[0])):
             action.default = _value(action, variable(long[0]), text)
             action.required = False
 
 
-def _refuses_empty(action: argparse.Action) -> bool:
+def _is_path(action: argparse.Action, option: str) -> bool:
+    """Say whether it takes what must not be empty; an address may: nobody listens then."""
     try:
-        if callable(action.type):
+        if callable(action.type) and option not in _ADDRESSES:
             action.type("")
     except argparse.ArgumentTypeError:
         return True

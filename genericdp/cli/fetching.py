@@ -36,9 +36,11 @@ def fetch(
                 connection.request("GET", path, headers={"Accept": "application/json"})
                 answer = connection.getresponse()
                 body = answer.read(most_bytes + 1)
+        except UnicodeError as error:  # from encoding the name for DNS
+            raise GenericdpError(f"{where!r} is no name of a host: {error}") from error
         except (http.client.HTTPException, ValueError) as error:
             raise GenericdpError(
-                f"what answers at {where} does not speak HTTP: {error!r}"
+                f"what answers at {where} does not speak HTTP: {_gist(error)}"
             ) from error
         except OSError as error:
             raise GenericdpError(_why_not(error, where)) from error
@@ -76,6 +78,13 @@ def _cut_after(seconds: float, connection: HTTPConnection) -> Iterator[None]:
         timer.cancel()
     if is_cut.is_set():
         raise TimeoutError
+
+
+def _gist(error: Exception) -> str:
+    """Give its text without Python's marks; some have none."""
+    if isinstance(error, http.client.RemoteDisconnected):
+        return "it ends the connection without an answer"
+    return visible(str(error).strip(), _MOST_SAID) or type(error).__name__
 
 
 def _why_not(error: OSError, where: str) -> str:

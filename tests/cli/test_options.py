@@ -65,6 +65,18 @@ def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.node_name, found.output) == (None, "text")
 
 
+def test_an_empty_variable_of_an_address_is_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Found by a new user: an empty GENERICDP_LISTEN in a unit's environment ended each start."""
+    for option in ("listen", "address"):
+        monkeypatch.setenv(variable(option), "")
+    assert main(["run", "--config=none.yaml", "--root=/no/such/folder"]) == 2
+    assert "/no/such/folder" in capsys.readouterr().err
+    assert main(["status", "--address=127.0.0.1:1"]) == 1
+    assert "nothing listens at 127.0.0.1:1" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "option", ["policy", "config", "root", "kubelet-dir", "state-dir", "pod-resources"]
 )
