@@ -8,14 +8,14 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak bench fuzz mutants lock generate image clean
+.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak bench fuzz wheel mutants lock generate image clean
 .DEFAULT_GOAL := help
 
 help:
 	@sed -n 's/^# //p' Makefile
 
 # The locks carry hashes, so what is installed is what was tested.
-$(VENV)/runtime.stamp: requirements/runtime.txt pyproject.toml
+$(VENV)/runtime.stamp: requirements/runtime.txt requirements/build.txt pyproject.toml
 	@echo "==> $(VENV): a virtual environment for the daemon (once, about half a minute)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "genericdp needs Python 3.11 or newer; name one with make PYTHON=..." >&2; exit 1; }
 	@# A venv that was not made to its end has no pip: it is made again.
@@ -25,7 +25,9 @@ $(VENV)/runtime.stamp: requirements/runtime.txt pyproject.toml
 	@$(PIP) install --progress-bar off --require-hashes -r requirements/runtime.txt | sed -u -n 's/^Collecting \([^ ]*\).*/    \1/p; s/^\(Successfully\)/    \1/p'
 	@$(BIN)/python -c 'import grpc, yaml, jsonschema, pyudev, re2, inotify_simple, h11, prometheus_client' || { echo "installing the dependencies failed: see the messages above" >&2; exit 1; }
 	@echo "==> installing genericdp into it"
-	@$(PIP) install -q --no-deps -e .
+	@# Without build isolation: pip would fetch the newest of what builds it, with no hash.
+	@$(PIP) install -q --require-hashes -r requirements/build.txt
+	@$(PIP) install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/development.stamp: requirements/development.txt $(VENV)/runtime.stamp
@@ -75,6 +77,11 @@ bench: $(VENV)/development.stamp
 # With atheris in the environment it is guided by coverage; what it found lies in tests/fuzz/corpus.
 fuzz: $(VENV)/development.stamp
 	@$(BIN)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(TARGETS)
+
+# For machines that are not to build it: dist/*.whl, beside requirements/runtime.txt.
+wheel: $(VENV)/runtime.stamp
+	@$(PIP) wheel -q --no-deps --no-build-isolation -w dist .
+	@ls dist/*.whl
 
 mutants: $(VENV)/development.stamp
 	@$(BIN)/python -m tests.mutants $(CASES)
