@@ -13,6 +13,7 @@ import pytest
 from genericdp import children
 from genericdp.config.load import load
 from genericdp.devices.checks import CommandRun, FileRead, LogWatch
+from genericdp.devices.preferring import preferred_ids
 from genericdp.discovery import discover
 from genericdp.health.commands import run
 from genericdp.health.fileprobe import look
@@ -21,8 +22,10 @@ from genericdp.host.devicefiles import Looker
 from genericdp.host.facts import HostFacts
 from genericdp.host.kmsg import parse
 from genericdp.host.root import Root
+from genericdp.model import Preference
 from tests.fixtures.make_tree import Tree
 from tests.host.kernel_log import recorded
+from tests.hosts.hosts import Host
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parents[2] / "examples/configs"
 GPUS = ("0000:3b:00.0", "0000:af:00.0")
+UUIDS = tuple(f"GPU-00000000-0000-4000-8000-00000000000{one}" for one in range(len(GPUS)))
 
 
 def offered(example: str, root: Root) -> dict[str, Device]:
@@ -57,10 +61,11 @@ def test_an_infiniband_adapter_is_well_while_its_port_is_active(tmp_path: Path) 
 
 
 @pytest.fixture
-def gpus(tmp_path: Path) -> dict[str, Device]:
+def gpu_host(tmp_path: Path) -> Root:
     """Two cards, as the driver shows them."""
     tree = Tree(tmp_path)
     tree.node("nvidiactl", "195:255", at="virtual/nvidia")
+    tree.node("nvidia-uvm", "511:0", at="virtual/nvidia")
     for minor, address in enumerate(GPUS):
         card = f"devices/pci0000:{address[5:7]}/{address}"
         for name, text in (
@@ -70,11 +75,18 @@ def gpus(tmp_path: Path) -> dict[str, Device]:
         ):
             tree.write(f"sys/{card}/{name}", f"{text}\n")
         tree.link(f"sys/{card}/subsystem", "../../../bus/pci")
+        tree.link(f"sys/{card}/driver", "../../../bus/pci/drivers/nvidia")
         tree.link(f"sys/bus/pci/devices/{address}", f"../../../{card}")
         tree.node(f"nvidia{minor}", f"195:{minor}", at="virtual/nvidia")
-        information = f"Model: \t\t Tesla T4\nDevice Minor: \t {minor}\n"
+        information = f"GPU UUID: \t {UUIDS[minor]}\nDevice Minor: \t {minor}\n"
         tree.write(f"proc/driver/nvidia/gpus/{address}/information", information)
-    return offered("nvidia-gpu", Root(tmp_path))
+    return Root(tmp_path)
+
+
+@pytest.fixture
+def gpus(gpu_host: Root) -> dict[str, Device]:
+    """What is offered of them, by UUID."""
+    return offered("nvidia-gpu", gpu_host)
 
 
 def test_a_card_is_struck_by_its_own_errors_and_by_no_others(gpus: dict[str, Device]) -> None:
@@ -89,15 +101,55 @@ def test_a_card_is_struck_by_its_own_errors_and_by_no_others(gpus: dict[str, Dev
         return [line.partition("): ")[2].partition(",")[0] for line in lines]
 
     # The first has errors of programs only; one that user space wrote does not count either.
-    assert [codes(gpus[address]) for address in GPUS] == [[], ["48"]]
+    assert [codes(gpus[uuid]) for uuid in UUIDS] == [[], ["48"]]
 
 
 def test_a_process_cannot_strike_a_card_by_its_name(gpus: dict[str, Device]) -> None:
-    bound = gpus[GPUS[0]].probes[0]
+    bound = gpus[UUIDS[0]].probes[0]
     assert isinstance(bound.check, LogWatch)
     error = f"NVRM: Xid (PCI:{GPUS[0][:-2]}): 79, pid=1, name=x, GPU has fallen off the bus."
     assert struck(bound.check, error)
     assert not struck(bound.check, f"Out of memory: Killed process 7 ({error})")
+
+
+def test_the_errors_that_count_are_those_of_each_peer(
+    gpu_host: Root, gpus: dict[str, Device]
+) -> None:
+    """NVIDIA's plugin counts all but those of programs, GKE's the uncorrectable one of memory."""
+
+    def counted(device: Device) -> set[int]:
+        check = device.probes[0].check
+        assert isinstance(check, LogWatch)
+        line = f"NVRM: Xid (PCI:{GPUS[0][:-2]}): {{}}, pid=1, name=x"
+        return {code for code in range(1, 150) if struck(check, line.format(code))}
+
+    assert counted(gpus[UUIDS[0]]) == {*range(1, 150)} - {13, 31, 43, 45, 68, 109}
+    assert counted(offered("gke-nvidia", gpu_host)["nvidia0"]) == {48}
+
+
+@pytest.mark.parametrize(
+    ("free", "size", "hives"),
+    [
+        ("1 2 3 4 5 6 7 8", 3, {"1 2 3 4": 3}),
+        ("1 2 3 4 5 6 7 8", 5, {"1 2 3 4": 4, "5 6 7 8": 1}),
+        ("3 4 5 6 7 8", 3, {"5 6 7 8": 3}),
+        ("3 4 5 6 7 8", 2, {"3 4": 2}),
+    ],
+)
+def test_amd_cards_of_one_hive_are_preferred_as_the_peer_tests_it(
+    tmp_path: Path, free: str, size: int, hives: dict[str, int]
+) -> None:
+    """The peer's own cases on its dump of eight MI210, in KFD's order; the last one is ours."""
+    buses = dict(zip("12345678", ("63", "43", "03", "26", "e3", "c3", "83", "a3"), strict=True))
+    devices = offered("amd-gpu", Root(Host("amd-gpu").build(tmp_path)))
+    spots = {name: device.spot for name, device in devices.items()}
+
+    def ids(cards: str) -> set[str]:
+        return {f"0000:{buses[card]}:00.0" for card in cards.split()}
+
+    given = set(preferred_ids(sorted(ids(free)), (), size, spots, Preference.AUTO))
+    assert len(given) == size
+    assert {cards: len(given & ids(cards)) for cards in hives} == hives
 
 
 def test_a_random_number_generator_is_tested_and_initialised_by_its_node(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ machine.umockdev, or a file ``machine`` with the name of a testbed
     The host in the format of ``tests.testbeds``. ``machine-VARIANT.umockdev`` is a further one,
     with ``discover-VARIANT.txt``, ``allocate-VARIANT.txt`` and ``view-VARIANT.yaml``.
 files/
-    What else lies below the root; of a variant, what lies in ``files-VARIANT/``, too.
+    What else lies below the root; of a variant ``files-VARIANT/``.
 discover.txt, allocate.txt
     What these commands print; in ``allocate.txt`` after lines ``$ genericdp allocate …``.
 view.yaml
@@ -88,9 +88,8 @@ class Host:
         nodes = root / "sys/devices/system/node"
         nodes.mkdir(parents=True)
         (nodes / "online").write_text("0-1\n")
-        for files in (FOLDER / self.name / "files", self.file("files", "")):
-            if files.is_dir():
-                shutil.copytree(files, root, symlinks=True, dirs_exist_ok=True)
+        if (files := self.file("files", "")).is_dir():
+            shutil.copytree(files, root, symlinks=True, dirs_exist_ok=True)
         return root
 
 
@@ -104,12 +103,13 @@ def all_hosts() -> list[Host]:
 
 
 def told(command: str, *arguments: str, config: Path, root: Path) -> str:
-    """Run a command on a tree and give what it prints, its failure too."""
+    """Run a command on a tree and give what it prints, its failure too, without their paths."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         where = ("--config", str(config), "--root", str(root), "--node-name", NODE)
         main([command, *where, *arguments])
-    return out.getvalue()
+    printed = out.getvalue().replace(str(root), "ROOT")
+    return printed.replace(str(config), f"examples/configs/{config.name}")
 
 
 def discovered(host: Host, root: Path) -> str:
@@ -134,11 +134,11 @@ class View:
     choose: tuple[str, ...] = ()
     """Ids that must be among those that it gets."""
     ids: tuple[str, ...]
-    """All that the resource offers, with their shares."""
+    """All that the resource offers, with their shares; if none, nothing is asked for."""
     devices: tuple[str, ...] = ()
-    """``HOST``, ``HOST:CONTAINER`` or ``HOST:CONTAINER:PERMISSIONS``; ``rw`` if not said."""
+    """``HOST``, ``HOST:CONTAINER``, ``HOST:CONTAINER:rwm`` or ``HOST::rwm``; ``rw`` if not said."""
     mounts: tuple[str, ...] = ()
-    """``HOST:CONTAINER`` or with ``:rw``; read-only if not said."""
+    """The same; ``ro`` if not said."""
     env: dict[str, str]
     cdi: tuple[str, ...] = ()
     notOffered: tuple[str, ...] = ()  # noqa: N815  # as the file has it

@@ -7,7 +7,7 @@ import os
 import random
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 HOSTS = all_hosts()
 SHM = Path("/dev/shm")
 LACKING = {
-    *("fuse", "infiniband", "loop", "nvidia-gpu", "qrng", "serial", "serial-reset"),
+    *("fuse", "infiniband", "loop", "qrng", "serial", "serial-reset"),
     *("sound-card", "this-machine", "usb-serial", "vfio", "webcam"),
 }
 """Examples that have no host yet. To be empty."""
+_NOTHING: dict[str, Any] = {"devices": [], "mounts": [], "env": {}, "cdi": []}
 
 
 @pytest.fixture(params=HOSTS, ids=str)
@@ -111,17 +112,16 @@ def _seen(view: View, config: Path, root: Path) -> dict[str, object]:
     resource = view.request.partition("=")[0]
     found = json.loads(told("discover", "-o", "json", config=config, root=root))["resources"]
     of_resource = found[resource]["devices"]
+    ids = {share for device in of_resource for share in device["shares"] or [device["id"]]}
     everything = [
         text
         for of_one in found.values()
         for device in of_one["devices"]
         for text in (device["id"], *device["shares"], *device["nodes"])
     ]
-    choice = [text for one in view.choose for text in ("--id", one)]
-    printed = told("allocate", view.request, *choice, "-o", "json", config=config, root=root)
-    answer = json.loads(printed)[resource]
+    answer = _answer(view, config, root) if ids else _NOTHING
     return {
-        "ids": {share for device in of_resource for share in device["shares"] or [device["id"]]},
+        "ids": ids,
         "devices": {
             (one["hostPath"], one["containerPath"], one["permissions"]) for one in answer["devices"]
         },
@@ -135,11 +135,19 @@ def _seen(view: View, config: Path, root: Path) -> dict[str, object]:
     }
 
 
-def _triple(text: str, default: str) -> tuple[str, ...]:
-    """Take ``HOST:CONTAINER:HOW`` apart; the container's path is the host's if not said."""
-    host, *rest = text.split(":/", 1)
-    container, _, how = rest[0].partition(":") if rest else (host[1:], "", "")
-    return (host, f"/{container}", how or default)
+def _answer(view: View, config: Path, root: Path) -> dict[str, Any]:
+    choice = [text for one in view.choose for text in ("--id", one)]
+    printed = told("allocate", view.request, *choice, "-o", "json", config=config, root=root)
+    answer: dict[str, Any] = json.loads(printed)[view.request.partition("=")[0]]
+    return answer
+
+
+def _triple(text: str, default: str) -> tuple[str, str, str]:
+    """Take a mount or device of a view apart; the container's path is the host's if not said."""
+    path, _, how = text.partition("::")
+    host, _, container = path.partition(":/")
+    container, _, later = container.partition(":")
+    return (host, f"/{container}" if container else host, how or later or default)
 
 
 def test_facts_say_where_they_come_from_or_that_they_are_unproven(host: Host) -> None:
