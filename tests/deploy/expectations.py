@@ -84,7 +84,11 @@ def _expect_container(container: Manifest, *, host: str | None) -> None:
         get = {"path": path, "port": "http"} | ({"host": host} if host else {})
         assert container[f"{probe}Probe"]["httpGet"] == get
     # The daemon warns of what it does not know, and nothing of it is needed here.
-    assert not [entry for entry in container["env"] if entry["name"].startswith(PREFIX)]
+    # That of the policy is for what is run in the container beside the daemon, which has the flag.
+    ours = {e["name"]: e["value"] for e in container["env"] if e["name"].startswith(PREFIX)}
+    policy = ours.pop(f"{PREFIX}POLICY", None)
+    assert policy is None or f"--policy={policy}" in container["args"]
+    assert ours == {}
     assert {entry["name"] for entry in container["env"]} >= {"NODE_NAME"}
 
 

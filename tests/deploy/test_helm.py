@@ -129,7 +129,11 @@ def test_existing_config_maps_are_mounted_and_none_is_made(helm: Path) -> None:
     assert of_kind(made, "ConfigMap") == []
     names = [v["configMap"]["name"] for v in _volumes(made) if "configMap" in v]
     assert names == ["mine", "bounds"]
-    assert "--policy=/etc/genericdp-policy/policy.yaml" in daemon(only(made, "DaemonSet"))["args"]
+    container = daemon(only(made, "DaemonSet"))
+    assert "--policy=/etc/genericdp-policy/policy.yaml" in container["args"]
+    # So that `genericdp validate` in it says what the daemon says.
+    policy = {"name": "GENERICDP_POLICY", "value": "/etc/genericdp-policy/policy.yaml"}
+    assert policy in container["env"]
 
 
 def _volumes(made: list[Manifest]) -> list[Manifest]:
@@ -220,11 +224,33 @@ def test_the_notes_say_what_to_do_next(name: str, helm: Path, tmp_path: Path) ->
 
 
 def test_an_ipv6_address_is_in_brackets(helm: Path) -> None:
-    made = render_helm(helm, {"http": {"address": "::1"}})
+    made = render_helm(helm, {"http": {"address": "::1"}, "hostNetwork": True})
     container = daemon(only(made, "DaemonSet"))
     assert "--listen=[::1]:9733" in container["args"]
     assert container["env"][1]["value"] == "[::1]:9733"
-    assert "host" not in container["livenessProbe"]["httpGet"]
+    assert container["livenessProbe"]["httpGet"]["host"] == "::1"
+
+
+def test_an_address_that_nobody_reaches_is_refused(helm: Path) -> None:
+    """Found by a new user: all pods ended for ever, for the kubelet's probes failed."""
+    with pytest.raises(RenderingError, match="the kubelet's probes ask the pod's own address"):
+        render_helm(helm, {"http": {"address": "127.0.0.1"}})
+    for odd in ("localhost", "[::1]", "a b", "http://1.2.3.4"):
+        with pytest.raises(RenderingError, match=r"http.address"):
+            render_helm(helm, {"http": {"address": odd}, "hostNetwork": True})
+    monitored = VALUES["monitoring"] | {"hostNetwork": True}
+    with pytest.raises(RenderingError, match="where Prometheus does not reach it"):
+        render_helm(helm, monitored)
+    render_helm(helm, monitored | {"http": {"address": "0.0.0.0", "status": False}})
+
+
+def test_alerts_look_for_what_the_release_is_called(helm: Path) -> None:
+    """Found by a new user: with a name of their own four alerts could never fire."""
+    made = render_helm(helm, VALUES["monitoring"] | {"fullnameOverride": "usb"})
+    text = json.dumps(only(made, "PrometheusRule")["spec"])
+    assert ".*genericdp.*" not in text
+    rules = (ROOT / "deploy/monitoring/rules.yaml").read_text()
+    assert text.count(".*usb.*") == rules.count(".*genericdp.*") > 0
 
 
 def test_nothing_to_offer_is_refused(helm: Path) -> None:

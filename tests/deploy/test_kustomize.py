@@ -30,7 +30,12 @@ WHAT_COMPONENTS_CHANGE = {
     },
     "monitoring": set(),
     "pod-resources": {f"{CONTAINER}/args/-", f"{CONTAINER}/volumeMounts/-", f"{POD}/volumes/-"},
-    "policy": {f"{CONTAINER}/args/-", f"{CONTAINER}/volumeMounts/-", f"{POD}/volumes/-"},
+    "policy": {
+        f"{CONTAINER}/env/-",
+        f"{CONTAINER}/args/-",
+        f"{CONTAINER}/volumeMounts/-",
+        f"{POD}/volumes/-",
+    },
     "privileged": {
         f"{CONTAINER}/securityContext/privileged",
         f"{CONTAINER}/securityContext/allowPrivilegeEscalation",

@@ -35,6 +35,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{- /* Where the daemon listens; empty: at all addresses of the pod. */ -}}
+{{- define "genericdp.address" -}}
+{{- $given := .Values.http.address -}}
+{{- if and $given (not .Values.hostNetwork) (not (has $given (list "0.0.0.0" "::"))) -}}
+{{- fail (printf "http.address: the kubelet's probes ask the pod's own address, so with %q they would fail on every node: leave it empty, or set hostNetwork" $given) -}}
+{{- end -}}
+{{- $loopback := or (not $given) (hasPrefix "127." $given) (eq $given "::1") -}}
+{{- if and .Values.hostNetwork .Values.monitoring.podMonitor.enabled $loopback -}}
+{{- fail "monitoring.podMonitor: with hostNetwork the daemon listens on the node's loopback, where Prometheus does not reach it: set http.address to 0.0.0.0, and http.status to false if not everybody who reaches the node may read serial numbers" -}}
+{{- end -}}
+{{- default (ternary "127.0.0.1" "" .Values.hostNetwork) $given -}}
+{{- end -}}
+
 {{- /* The ConfigMap with the policy, or nothing. */ -}}
 {{- define "genericdp.policyConfigMap" -}}
 {{- if and .Values.policy .Values.existingPolicyConfigMap -}}
