@@ -134,7 +134,7 @@ class View:
     choose: tuple[str, ...] = ()
     """Ids that must be among those that it gets."""
     ids: tuple[str, ...]
-    """All that the resource offers, with their shares; if none, nothing is asked for."""
+    """All that the resource offers; ``ID x N`` is one with its shares. If none, nothing is asked."""
     devices: tuple[str, ...] = ()
     """``HOST``, ``HOST:CONTAINER``, ``HOST:CONTAINER:rwm`` or ``HOST::rwm``; ``rw`` if not said."""
     mounts: tuple[str, ...] = ()
@@ -143,11 +143,15 @@ class View:
     cdi: tuple[str, ...] = ()
     notOffered: tuple[str, ...] = ()  # noqa: N815  # as the file has it
     """Neither an id nor a node of anything that is offered."""
+    numa: dict[str, list[int]]
+    """NUMA nodes of devices, for those that are named."""
     edits: dict[str, str]
     """Text of the example and what replaces it first: a variant that its comments tell of."""
+    uncomment: tuple[str, ...] = ()
+    """How commented blocks of the example begin that are part of the variant."""
 
 
-_LISTS = ("choose", "ids", "devices", "mounts", "cdi", "notOffered")
+_LISTS = ("choose", "ids", "devices", "mounts", "cdi", "notOffered", "uncomment")
 
 
 def views(host: Host) -> list[View]:
@@ -156,20 +160,40 @@ def views(host: Host) -> list[View]:
     found = []
     for one in loaded if isinstance(loaded, list) else [loaded]:
         lists: Any = {key: tuple(one.pop(key, ())) for key in _LISTS}
-        maps: Any = {key: one.pop(key, {}) for key in ("env", "edits")}
+        lists["ids"] = tuple(share for text in lists["ids"] for share in _shares(text))
+        maps: Any = {key: one.pop(key, {}) for key in ("env", "edits", "numa")}
         found.append(View(**one, **maps, **lists))
     return found
 
 
-def edited(host: Host, edits: dict[str, str], folder: Path) -> Path:
-    """The example with these edits, each of which must fit once."""
+def _shares(text: str) -> list[str]:
+    """Expand ``ID x N`` to an id and its further shares."""
+    name, _, count = text.partition(" x ")
+    return [name, *(f"{name}::{share}" for share in range(1, int(count or 1)))]
+
+
+def edited(host: Host, view: View, folder: Path) -> Path:
+    """The example as the view has it; each edit must fit once."""
     text = host.config.read_text()
-    for old, new in edits.items():
+    for start in view.uncomment:
+        text = _uncommented(text, start)
+    for old, new in view.edits.items():
         assert text.count(old) == 1, f"{host.config.name} has {old!r} {text.count(old)} times"
         text = text.replace(old, new)
     file = folder / host.config.name
     file.write_text(text)
     return file
+
+
+def _uncommented(text: str, start: str) -> str:
+    """Take ``# `` off the line that begins so, and off the comments right below it."""
+    lines = text.splitlines()
+    (first,) = [at for at, line in enumerate(lines) if line.lstrip().startswith(f"# {start}")]
+    for at in range(first, len(lines)):
+        if not lines[at].lstrip().startswith("# "):
+            break
+        lines[at] = lines[at].replace("# ", "", 1)
+    return "\n".join(lines) + "\n"
 
 
 def _write_goldens(name: str) -> None:

@@ -95,7 +95,7 @@ def test_a_pod_sees_what_the_peer_documents(host: Host, tmp_path: Path) -> None:
     found = views(host)
     assert found
     for view in found:
-        config = edited(host, view.edits, tmp_path)
+        config = edited(host, view, tmp_path)
         seen = _seen(view, config, root)
         wanted = {
             "ids": set(view.ids),
@@ -103,6 +103,7 @@ def test_a_pod_sees_what_the_peer_documents(host: Host, tmp_path: Path) -> None:
             "mounts": {_triple(one, "ro") for one in view.mounts},
             "env": view.env,
             "cdi": set(view.cdi),
+            "numa": view.numa,
             "offered against the view": set(),
         }
         assert seen == wanted, view.request
@@ -131,6 +132,7 @@ def _seen(view: View, config: Path, root: Path) -> dict[str, object]:
         },
         "env": answer["env"],
         "cdi": set(answer["cdi"]),
+        "numa": {one["id"]: one["numaNodes"] for one in of_resource if one["id"] in view.numa},
         "offered against the view": set(view.notOffered) & set(everything),
     }
 
