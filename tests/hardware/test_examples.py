@@ -112,6 +112,16 @@ def test_a_process_cannot_strike_a_card_by_its_name(gpus: dict[str, Device]) -> 
     assert not struck(bound.check, f"Out of memory: Killed process 7 ({error})")
 
 
+def test_a_card_that_the_driver_excludes_is_not_offered(gpu_host: Root) -> None:
+    file = Path(gpu_host.real(f"/proc/driver/nvidia/gpus/{GPUS[0]}/information"))
+    resources = load([EXAMPLES / "nvidia-gpu.yaml"]).resources
+    for line, expected in (("GPU Excluded:\t No", 2), ("GPU Excluded:\t Yes", 1)):
+        file.write_text(f"GPU UUID: \t {UUIDS[0]}\nDevice Minor: \t 0\n{line}\n")
+        look, facts = Looker(gpu_host).look, HostFacts(gpu_host)
+        found = discover(resources, look, facts=facts, node_name="n", previous={}, now=0.0)
+        assert len(found.offers["nvidia.com/gpu"].offered) == expected
+
+
 def test_the_errors_that_count_are_those_of_each_peer(
     gpu_host: Root, gpus: dict[str, Device]
 ) -> None:

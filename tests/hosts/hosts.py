@@ -134,7 +134,7 @@ class View:
     choose: tuple[str, ...] = ()
     """Ids that must be among those that it gets."""
     ids: tuple[str, ...]
-    """All that the resource offers; ``ID x N`` is one with its shares. If none, nothing is asked."""
+    """All that the resource offers; ``ID x N`` is one with shares. If none, nothing is asked."""
     devices: tuple[str, ...] = ()
     """``HOST``, ``HOST:CONTAINER``, ``HOST:CONTAINER:rwm`` or ``HOST::rwm``; ``rw`` if not said."""
     mounts: tuple[str, ...] = ()
