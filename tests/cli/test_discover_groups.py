@@ -14,7 +14,7 @@ from genericdp.cli import main
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "configs" / "sound-card.yaml"
+EXAMPLE = Path(__file__).parent / "sound-card.yaml"
 
 Output = pytest.CaptureFixture[str]
 

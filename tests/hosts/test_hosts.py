@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 
 HOSTS = all_hosts()
 SHM = Path("/dev/shm")
-LACKING = {
-    *("fuse", "infiniband", "loop", "qrng", "serial", "serial-reset"),
-    *("sound-card", "this-machine", "usb-serial", "vfio", "webcam"),
-}
+LACKING: set[str] = {"infiniband", "qrng", "vfio"}
 """Examples that have no host yet. To be empty."""
 _NOTHING: dict[str, Any] = {"devices": [], "mounts": [], "env": {}, "cdi": []}
 

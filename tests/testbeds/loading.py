@@ -22,7 +22,9 @@ from genericdp.host.root import Root
 
 FOLDER = Path(__file__).parent
 NAMES = tuple(sorted(file.stem for file in FOLDER.glob("*.umockdev")))
-_BUSES = {"dfl", "hid", "media", "node", "pci", "platform", "usb", "usb-serial"}
+_BUSES = {
+    *("dfl", "gpio", "hid", "i2c", "media", "node", "pci", "platform", "spi", "usb", "usb-serial"),
+}
 _OF_UDEV = (
     *("COLORD_", "ID_", "INTERFACE_OLD", "LIBINPUT_", "SOUND_", "SYSTEMD_"),
     *("CURRENT_TAGS", "DEVLINKS", "TAGS", "USEC_INITIALIZED"),
