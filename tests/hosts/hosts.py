@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import random
 import shutil
 import sys
@@ -207,5 +206,4 @@ def _write_goldens(name: str) -> None:
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in NAMES:
         sys.exit(f"usage: python -m tests.hosts.hosts {'|'.join(NAMES) or 'NAME'}")
-    os.environ["COLUMNS"] = "200"
     _write_goldens(sys.argv[1])
