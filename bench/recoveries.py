@@ -1,6 +1,6 @@
 """From a real kubelet's new socket to its list of every resource, over a hundred restarts.
 
-Only on request (``--only recoveries``): it needs root and the kubelets that ``make e2e`` builds.
+Only on request (``--only recoveries``): it needs root and the kubelets that ``make e2e-all`` builds.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _lacking() -> str:
         return "a kubelet needs root"
     names = (f"containerd-{CONTAINERD}", *(f"kubelet-{version}" for version in NEWEST))
     if missing := [name for name in names if not (_cache() / name).is_dir()]:
-        return f"make e2e has not built {', '.join(missing)}"
+        return f"make e2e-all has not built {', '.join(missing)}"
     if DEVICE_PLUGINS.is_dir() and any(DEVICE_PLUGINS.iterdir()):
         return f"{DEVICE_PLUGINS} is not empty: another kubelet uses it"
     return ""
