@@ -1,6 +1,6 @@
 """From a real kubelet's new socket to its list of every resource, over a hundred restarts.
 
-Only on request (``--only recoveries``): it needs root and the kubelets that ``make e2e-all`` builds.
+Only on request (``--only recoveries``): it needs root and the kubelets of ``make e2e-all``.
 """
 
 from __future__ import annotations
