@@ -68,6 +68,9 @@ def run_command(argv: Sequence[str]) -> int:
     except GenericdpError as error:
         _say(f"genericdp: {error}")
         return error.exit_code
+    finally:
+        if unpacking := sys.modules.get("genericdp.cli.unpacking"):
+            unpacking.remove_unpacked()
     return code
 
 

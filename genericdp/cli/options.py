@@ -109,13 +109,29 @@ def add_root(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=path_of,
         default=Path("/"),
-        help="look at this folder, which holds dev/ and sys/ of some machine (default: /)",
+        help="look at this folder, which holds dev/ and sys/ of some machine, or at a file of"
+        " genericdp snapshot (default: /)",
     )
+
+
+def root_folder_of(arguments: argparse.Namespace) -> Path:
+    """Give the folder of ``--root``; a snapshot is unpacked once. Raises UsageError."""
+    given: Path = arguments.root
+    if not given.is_file():
+        if given.suffix in {".gz", ".tgz"} and not given.exists():
+            raise UsageError(f"{given} does not exist")
+        return given
+    if not hasattr(arguments, "unpacked_root"):
+        from genericdp.cli.unpacking import unpacked  # few have one
+
+        arguments.unpacked_root = unpacked(given)
+    folder: Path = arguments.unpacked_root
+    return folder
 
 
 def root_of(arguments: argparse.Namespace) -> Root:
     """Give the root; raises UsageError if there is no machine in that folder."""
-    folder: Path = arguments.root
+    folder = root_folder_of(arguments)
     if not _is_readable(folder / "dev"):
         raise UsageError(
             f"{folder} has no folder dev (give --root a folder with dev/ and sys/ of a machine)"

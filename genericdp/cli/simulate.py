@@ -26,6 +26,7 @@ from genericdp.cli.options import (
     configs_of,
     node_name_of,
     pod_resources_of,
+    root_folder_of,
     root_of,
     set_up_logging,
 )
@@ -114,7 +115,7 @@ def execute(arguments: argparse.Namespace) -> int:
                 configs=_files(configs_of(arguments), stdin, Path(folder)),
                 kubelet_folder=_checked(Path(folder)),
                 policy=arguments.policy,
-                root=arguments.root,
+                root=root_folder_of(arguments),
                 node_name=node_name_of(arguments),
                 pod_resources=_not_yet_there(pod_resources_of(arguments)),
                 listen=arguments.listen,

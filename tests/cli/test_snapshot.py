@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.cli import main
+from tests.testbeds import loading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / "examples/configs"
+OF_TESTBEDS = ROOT / "tests/hardware/configs"
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c")
+EACH = """
+import sys
+from genericdp.cli import main
+for config in sys.argv[2:]:
+    main(["discover", "--config", config, "--root", sys.argv[1], "-o", "json"])
+    print("\\0")
+"""
+"""A process for all of them: starting one takes longer than what it does."""
+
+
+def why_nobody_cannot_run_it() -> str:
+    """Say why we cannot become somebody else who may read this checkout; empty if we can."""
+    if shutil.which("setpriv") is None:
+        return "setpriv is not installed"
+    tried = subprocess.run(
+        [*NOBODY, "import genericdp.cli"], check=False, capture_output=True, text=True
+    )
+    return f"nobody cannot run it: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+def answers(root: Path, *, as_nobody: bool, at: Path) -> list[str]:
+    """Give what ``discover -o json`` says of each example."""
+    python = NOBODY if as_nobody else (sys.executable, "-c")
+    ended = subprocess.run(
+        [*python, EACH, str(root), *map(str, sorted(CONFIGS.glob("*.yaml")))],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TMPDIR": str(at)},
+    )
+    return ended.stdout.split("\0")
+
+
+@pytest.mark.skipif(not Path("/sys/devices").is_dir(), reason="this machine has no sysfs")
+def test_on_a_snapshot_of_this_machine_somebody_else_sees_what_is_seen_on_it(
+    short_folder: Path,
+) -> None:
+    """Comes back with each attribute, link or number that matching reads and ``copied`` skips."""
+    if why := why_nobody_cannot_run_it():
+        pytest.skip(why)
+    short_folder.chmod(0o755)
+    file, temporary = short_folder / "this.tar.gz", short_folder / "of-nobody"
+    temporary.mkdir()
+    os.chown(temporary, 65534, 65534)
+    assert main(["snapshot", str(file)]) == 0
+    file.chmod(0o644)
+    there = answers(file, as_nobody=True, at=temporary)
+    live = answers(Path("/"), as_nobody=False, at=temporary)
+    assert len(live) > 10
+    assert any('"Healthy"' in one for one in live)
+    assert [as_elsewhere(one) for one in there] == [as_elsewhere(one) for one in live]
+    assert list(temporary.iterdir()) == []
+
+
+def as_elsewhere(answer: str) -> object:
+    """Give an answer without what it says of folders that no snapshot holds, to be mounted."""
+    if not answer.strip():
+        return None
+    found = json.loads(answer)["resources"]
+    return {name: {**one, "missingMounts": []} for name, one in found.items()}
+
+
+@pytest.mark.parametrize("name", loading.NAMES)
+def test_a_snapshot_of_a_machine_is_that_machine(
+    name: str,
+    testbed: Callable[[str], Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder, file = testbed(name), tmp_path / "it.tar.gz"
+    assert main(["snapshot", str(file), "--root", str(folder)]) == 0
+    capsys.readouterr()
+    configs = [OF_TESTBEDS / f"{name}.yaml"] if (OF_TESTBEDS / f"{name}.yaml").exists() else []
+    asked = [["--all"], *(["--config", str(one)] for one in configs)]
+    for more in asked:
+        answers = []
+        for root in (folder, file):
+            assert main(["discover", *more, "--root", str(root), "-o", "json"]) == 0
+            answers.append(capsys.readouterr().out)
+        assert answers[0] == answers[1]
+
+
+def test_without_serials_the_same_devices_are_found(
+    testbed: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, file = testbed("serial-adapters"), tmp_path / "it.tar.gz"
+    assert main(["snapshot", str(file), "--root", str(folder), "--anonymize"]) == 0
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
+        "  - name: example.com/serial\n"
+        "    match:\n"
+        "      - path: /dev/serial/by-id/*\n"
+        "      - udev: {subsystem: tty, properties: {ID_BUS: usb}}\n"
+    )
+    capsys.readouterr()
+    found = []
+    for root in (folder, file):
+        argv = ["discover", "--config", str(config), "--root", str(root), "-o", "json"]
+        assert main(argv) == 0
+        found.append(json.loads(capsys.readouterr().out)["resources"]["example.com/serial"])
+    plain, other = (one["devices"] for one in found)
+    assert [one["id"] for one in plain] == [one["id"] for one in other]
+    assert len(plain) > 1
+    assert main(["discover", "--all", "--root", str(folder), "-o", "json"]) == 0
+    known = json.loads(capsys.readouterr().out)["candidates"]
+    serials = {(one["usb"] or {}).get("serial", "") for one in known}
+    told = {serial for serial in serials if len(serial) >= 6 and ":" not in serial}
+    assert told
+    assert main(["discover", "--all", "--root", str(file), "-o", "json"]) == 0
+    assert not [serial for serial in told if serial in capsys.readouterr().out]
+
+
+def test_it_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.tar.gz").write_text("mine")
+    (tmp_path / "b.tar.gz").symlink_to("nowhere")
+    for name in ("a", "b"):
+        assert main(["snapshot", str(tmp_path / f"{name}.tar.gz")]) == 2
+        assert "is there already: it is not overwritten" in capsys.readouterr().err
+    assert (tmp_path / "a.tar.gz").read_text() == "mine"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_nothing_is_left_of_a_file_that_cannot_be_written(
+    testbed: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["--root", str(testbed("can"))]
+    assert main(["snapshot", str(tmp_path / "no/such.tar.gz"), *argv]) == 1
+    assert "cannot be written: no such file or directory" in capsys.readouterr().err
+
+
+def test_two_of_one_machine_are_equal_and_it_tells_what_it_did(
+    testbed: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = testbed("webcam")
+    told = []
+    for name in ("one", "two"):
+        file = str(tmp_path / f"{name}.tar.gz")
+        assert main(["snapshot", file, "--root", str(folder), "-o", "json"]) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    one, two = (tmp_path / f"{name}.tar.gz" for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+    assert told[0] == {**told[1], "file": str(one)}
+    assert told[0]["bytes"] == one.stat().st_size
+    assert told[0]["leftOut"] == {}

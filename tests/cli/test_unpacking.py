@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.cli import main
+from genericdp.cli.unpacking import remove_unpacked, unpacked
+from genericdp.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CAN = (
+    "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
+    "  - name: example.com/can\n    match:\n      - net: {linkType: can}\n"
+    "    inject: {env: {CAN: $(net.name)}}\n"
+)
+WAITING = """
+import signal, sys, threading
+from pathlib import Path
+from genericdp.cli.unpacking import unpacked
+print(unpacked(Path(sys.argv[1])), flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture
+def snapshot(testbed: Callable[[str], Path], tmp_path: Path) -> Path:
+    file = tmp_path / "can.tar.gz"
+    assert main(["snapshot", str(file), "--root", str(testbed("can"))]) == 0
+    return file
+
+
+@pytest.fixture
+def temporary(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMPDIR", str(short_folder))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return short_folder
+
+
+def test_every_command_takes_a_snapshot_and_leaves_nothing(
+    snapshot: Path, temporary: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "can.yaml"
+    config.write_text(CAN)
+    root, answers = ["--root", str(snapshot)], signal.getsignal(signal.SIGTERM)
+    for argv in (
+        ["discover", "--config", str(config)],
+        ["explain", "--config", str(config), "can0"],
+        ["allocate", "--config", str(config), "example.com/can=1"],
+        ["probe", "--config", str(config)],
+        ["validate", "--diff", str(config), str(config)],
+        ["simulate", "--config", str(config), "--once"],
+    ):
+        assert signal.getsignal(signal.SIGTERM) is answers
+        assert main([*argv, *root]) == 0, argv
+        assert list(temporary.iterdir()) == []
+    assert "can0" in capsys.readouterr().out
+
+
+def test_what_is_no_snapshot_is_bad_usage(
+    temporary: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.tar.gz").write_text("hello")
+    assert main(["discover", "--all", "--root", str(tmp_path / "x.tar.gz")]) == 2
+    assert "it is no snapshot" in capsys.readouterr().err
+    assert main(["discover", "--all", "--root", str(tmp_path / "none.tar.gz")]) == 2
+    assert "none.tar.gz does not exist" in capsys.readouterr().err
+    assert list(temporary.iterdir()) == []
+
+
+def test_who_may_read_a_file_does_not_hang_on_the_umask(snapshot: Path, temporary: Path) -> None:
+    """Comes back without the umask: a snapshot of a snapshot would lack all of its attributes."""
+    before = os.umask(0o077)
+    try:
+        folder = unpacked(snapshot)
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert (folder / "sys").stat().st_mode & 0o777 == 0o755
+        assert os.umask(0o077) == 0o077
+    finally:
+        os.umask(before)
+        remove_unpacked()
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_cannot_be_read_is_bad_usage(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be unpacked: no such file"):
+        unpacked(tmp_path / "none")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing(number: signal.Signals, snapshot: Path, temporary: Path) -> None:
+    """Comes back without ``_answer_signals``: most commands leave at once at Ctrl-C."""
+    argv = [sys.executable, "-c", WAITING, str(snapshot)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().decode().startswith(str(temporary))
+        process.send_signal(number)
+        assert process.wait(60) != 0
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.host import copying
+from genericdp.host.archive import ArchiveError, Kind
+from genericdp.host.copying import Copy, copied
+from tests.fixtures.make_tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+USB = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1"
+
+
+def read_it(path: str, read: Callable[[], str]) -> str:
+    del path
+    return read()
+
+
+def copy_of(tree: Tree) -> Copy:
+    return copied(tree.root, guard=read_it, tell=lambda _count, _path: None)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    tree = Tree(tmp_path / "machine")
+    tree.write(f"{USB}/uevent", "DEVTYPE=usb_device\n")
+    tree.link(f"{USB}/subsystem", "../../../../../bus/usb")
+    tree.link(f"{USB}/driver", "../../../../../bus/usb/drivers/usb")
+    tree.link("sys/bus/usb/devices/1-1", f"../../../../{USB}")
+    tree.link("sys/bus/usb/drivers/usb/1-1", f"../../../../../{USB}")
+    tree.write("sys/bus/usb/drivers/usb/unbind", "")
+    return tree
+
+
+def test_devices_are_copied_with_their_texts_and_links(tree: Tree) -> None:
+    tree.write(f"{USB}/serial", "A50285BI\n")
+    found = copy_of(tree).entries
+    assert found[f"{USB}/serial"].content == b"A50285BI\n"
+    assert found[f"{USB}/driver"].target.endswith("drivers/usb")
+    assert found["sys/bus/usb/devices/1-1"].kind is Kind.LINK
+    assert found["sys/bus/usb/drivers/usb/1-1"].kind is Kind.LINK
+    assert "sys/bus/usb/drivers/usb/unbind" not in found
+
+
+def test_what_a_link_leads_to_is_there_though_empty(tree: Tree) -> None:
+    """Comes back if ``folders_that_links_lead_to`` is not called: the link has no last part."""
+    tree.link(f"{USB}/module", "../../../../../module/usbcore")
+    tree.write("sys/module/usbcore/parameters/key", "")
+    found = copy_of(tree).entries
+    assert found["sys/module/usbcore"].kind is Kind.FOLDER
+    assert not any(path.startswith("sys/module/usbcore/") for path in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("config", "x"), ("big", "x" * 4097), ("binary", "\0"), ("power/control", "on")],
+)
+def test_what_is_no_small_text_is_left_out(name: str, text: str, tree: Tree) -> None:
+    tree.write(f"{USB}/{name}", text)
+    assert f"{USB}/{name}" not in copy_of(tree).entries
+
+
+def test_what_not_everybody_may_read_is_left_out_even_by_root(tree: Tree) -> None:
+    tree.write(f"{USB}/idVendor", "0403\n").chmod(0o440)
+    assert f"{USB}/idVendor" not in copy_of(tree).entries
+
+
+def test_a_device_whose_uevent_cannot_be_read_is_there_all_the_same(tree: Tree) -> None:
+    tree.write("sys/devices/virtual/misc/odd/uevent", "x").chmod(0o200)
+    assert copy_of(tree).entries["sys/devices/virtual/misc/odd/uevent"].content == b""
+
+
+def test_processors_and_memory_are_left_out_but_numa_nodes_are_not(tree: Tree) -> None:
+    for name in ("cpu/cpu0", "memory/memory1", "node/node0"):
+        tree.write(f"sys/devices/system/{name}/uevent", "")
+    tree.link("sys/bus/cpu/devices/cpu0", "../../../devices/system/cpu/cpu0")
+    found = copy_of(tree).entries
+    assert "sys/devices/system/node/node0/uevent" in found
+    assert not any("cpu0" in path or "memory1" in path for path in found)
+
+
+def test_the_members_of_an_iommu_group_are_copied(tree: Tree) -> None:
+    tree.link(f"{USB}/iommu_group", "../../../../../kernel/iommu_groups/7")
+    tree.link("sys/kernel/iommu_groups/7/devices/1-1", f"../../../../../{USB}")
+    tree.write("sys/kernel/iommu_groups/7/type", "DMA\n")
+    found = copy_of(tree).entries
+    assert found["sys/kernel/iommu_groups/7/devices/1-1"].kind is Kind.LINK
+    assert found["sys/kernel/iommu_groups/7/type"].content == b"DMA\n"
+
+
+def test_records_of_udev_are_copied_as_they_are(tree: Tree) -> None:
+    tree.write("run/udev/data/+usb:1-1", "E:ID_MODEL=\xff\n")
+    tree.write("run/udev/data/.#half", "E:")
+    found = copy_of(tree).entries
+    assert found["run/udev/data/+usb:1-1"].content == "E:ID_MODEL=\xff\n".encode()
+    assert "run/udev/data/.#half" not in found
+
+
+def test_neither_proc_nor_a_content_of_dev_is_copied(tree: Tree) -> None:
+    tree.node("disk", "8:0", block=True)
+    tree.write("dev/disk", "secret")
+    tree.write("proc/driver/x", "secret")
+    tree.write("etc/passwd", "secret")
+    found = copy_of(tree).entries
+    assert found["dev/disk"].content == b""
+    assert not any(b"secret" in one.content for one in found.values())
+
+
+def test_what_may_not_be_read_is_told(tree: Tree) -> None:
+    def refuse(path: str, read: Callable[[], str]) -> str:
+        if path.endswith("serial"):
+            raise PermissionError(13, "Permission denied")
+        if path.endswith("product"):
+            raise OSError(19, os.strerror(19))  # it has none now: as good as not there
+        return read()
+
+    tree.write(f"{USB}/serial", "x")
+    tree.write(f"{USB}/product", "x")
+    copy = copied(tree.root, guard=refuse, tell=lambda _count, _path: None)
+    assert copy.unreadable.counts == {"permission denied": 1}
+    assert copy.unreadable.examples == {"permission denied": f"/{USB}/serial"}
+
+
+def test_a_machine_without_end_is_refused(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "MOST_ENTRIES", 5)
+    with pytest.raises(ArchiveError, match="more than 5 entries"):
+        copy_of(tree)
+
+
+def test_no_link_is_followed(tree: Tree, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/uevent").write_text("secret")
+    tree.link("sys/devices/away", str(tmp_path / "outside"))
+    tree.link("sys/devices/circle", ".")
+    found = copy_of(tree).entries
+    assert not any("away" in path for path in found)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.host.archive import Entry, Kind
+from genericdp.host.nodecopy import NodeCopy
+from genericdp.host.root import Root
+from genericdp.host.sysfs import device_names
+from tests.fixtures.make_tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+class Machine(Root):
+    """A copied tree that passes for a running machine, some files of which are nodes."""
+
+    def __init__(self, folder: Path, nodes: Mapping[str, tuple[int, int]]) -> None:
+        super().__init__(folder)
+        self._nodes = nodes
+
+    @property
+    def is_machine(self) -> bool:
+        return True
+
+    def lstat(self, path: str) -> os.stat_result:
+        found = os.lstat(self.real(path))
+        if path not in self._nodes:
+            return found
+        number = os.makedev(*self._nodes[path])
+        mode = stat.S_IFCHR | 0o600
+        return os.stat_result((mode, *found[1:]), {"st_rdev": number})
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+def copy_of(
+    tree: Tree, nodes: Mapping[str, tuple[int, int]], entries: dict[str, Entry] | None = None
+) -> tuple[dict[str, Entry], list[str]]:
+    found = {} if entries is None else entries
+    notes: list[str] = []
+    root = Machine(tree.folder, nodes)
+
+    def add(entry: Entry) -> None:
+        found[entry.path] = entry
+
+    NodeCopy(root, found, lambda path, why: notes.append(f"{path}: {why}")).copy(add)
+    return found, notes
+
+
+def written(entries: Mapping[str, Entry], folder: Path) -> Root:
+    for entry in entries.values():
+        at = folder / entry.path
+        at.parent.mkdir(parents=True, exist_ok=True)
+        if entry.kind is Kind.FILE:
+            at.write_bytes(entry.content)
+    return Root(folder)
+
+
+def test_a_node_that_sysfs_does_not_know_is_a_node_in_the_copy(tree: Tree, tmp_path: Path) -> None:
+    """Comes back without ``_name``: NVIDIA's driver has no class, and its nodes would be files."""
+    tree.write("dev/nvidia0", "")
+    tree.write("dev/also", "")
+    found, notes = copy_of(tree, {"/dev/nvidia0": (195, 0), "/dev/also": (195, 0)})
+    assert not notes
+    names = device_names(written(found, tmp_path / "copy"))
+    assert names == {"nvidia0": ("char", (195, 0)), "also": ("char", (195, 0))}
+
+
+def test_another_name_of_a_node_leaves_the_device_its_own(tree: Tree) -> None:
+    tree.node("fuse", "10:229")
+    tree.write("dev/mine", "")
+    link = Entry("sys/dev/char/10:229", Kind.LINK, target="../../devices/virtual/misc/fuse")
+    uevent = "sys/devices/virtual/misc/fuse/uevent"
+    own = b"MAJOR=10\nMINOR=229\nDEVNAME=fuse\n"
+    entries = {link.path: link, uevent: Entry(uevent, Kind.FILE, own)}
+    found, _ = copy_of(tree, {"/dev/fuse": (10, 229), "/dev/mine": (10, 229)}, entries)
+    assert found[uevent].content == b"DEVNAME=mine\n" + own
+
+
+def test_what_sysfs_calls_otherwise_is_left_out(tree: Tree) -> None:
+    tree.node("fuse", "10:229")
+    tree.node("null", "1:3")
+    found, notes = copy_of(tree, {"/dev/null": (1, 5)})  # and fuse is a plain file here
+    assert "dev/fuse" not in found
+    assert "dev/null" not in found
+    assert len(notes) == 2
+
+
+def test_links_stay_links_and_become_relative(tree: Tree) -> None:
+    tree.write("dev/ttyUSB0", "")
+    tree.link("dev/serial/by-id/a", "../../ttyUSB0")
+    tree.link("dev/serial/absolute", "/dev/ttyUSB0")
+    tree.link("dev/dangling", "nothing")
+    found, _ = copy_of(tree, {})
+    targets = {path: one.target for path, one in found.items() if one.kind is Kind.LINK}
+    assert targets == {
+        "dev/serial/by-id/a": "../../ttyUSB0",
+        "dev/serial/absolute": "../ttyUSB0",
+        "dev/dangling": "nothing",
+    }
+
+
+def test_what_belongs_to_sessions_is_left_out(tree: Tree) -> None:
+    tree.write("dev/pts/0", "")
+    tree.write("dev/shm/secret", "")
+    tree.link("dev/stdin", "/proc/self/fd/0")
+    tree.link("dev/log", "/run/systemd/journal/dev-log")
+    found, notes = copy_of(tree, {})
+    assert set(found) == {"dev/pts", "dev/shm"}
+    assert not notes
+
+
+def test_a_link_that_others_can_turn_is_left_out(tree: Tree) -> None:
+    """Live it is refused; in the copy everything has one owner, and it would be taken."""
+    tree.write("dev/a", "")
+    tree.link("dev/open/link", "../a")
+    (tree.folder / "dev/open").chmod(0o777)
+    found, notes = copy_of(tree, {})
+    assert "dev/open/link" not in found
+    assert "can turn" in notes[0]
