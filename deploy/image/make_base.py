@@ -68,7 +68,7 @@ UNUSED = [
         "imaplib.py smtplib.py smtpd.py poplib.py ftplib.py telnetlib.py nntplib.py mailbox.py "
         "mailcap.py asyncore.py asynchat.py cgi.py cgitb.py webbrowser.py plistlib.py xdrlib.py "
         "aifc.py wave.py sunau.py sndhdr.py chunk.py colorsys.py imghdr.py uu.py pipes.py "
-        "tarfile.py netrc.py pty.py tty.py crypt.py sched.py shelve.py fileinput.py filecmp.py "
+        "netrc.py pty.py tty.py crypt.py sched.py shelve.py fileinput.py filecmp.py "
         "getpass.py rlcompleter.py urllib/robotparser.py wsgiref/validate.py logging/config.py "
         "http/cookiejar.py configparser.py optparse.py statistics.py graphlib.py _pydecimal.py "
         "_pyio.py encodings/big5* encodings/cp[!4]* encodings/cp424* encodings/euc_* encodings/gb* "
