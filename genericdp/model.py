@@ -180,6 +180,8 @@ class EnvVar:
 
     value: Template
     separator: str = ","
+    prefix: str = ""
+    suffix: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,7 +12,7 @@ from genericdp.template import Template, UnusableValueError, expand
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from genericdp.devices.device import Device, MountPoint, Node
+    from genericdp.devices.device import Device, MountPoint, Node, Variable
     from genericdp.template import Lookup
 
 
@@ -40,7 +40,7 @@ class _Answer:
         self._nodes: dict[str, tuple[str, DeviceNode]] = {}
         self._mounts: dict[str, BindMount] = {}
         self._owners: dict[str, str] = {}
-        self._env: dict[str, tuple[str, list[str]]] = {}
+        self._env: dict[str, tuple[Variable, list[str]]] = {}
         self._annotations: dict[str, list[str]] = {}
         self._cdi: dict[str, None] = {}
 
@@ -53,7 +53,7 @@ class _Answer:
         for mount in device.mounts:
             self._add_mount(device, mount, _container_path(mount.container_path, lookup))
         for name, variable in device.env.items():
-            values = self._env.setdefault(name, (variable.separator, []))[1]
+            values = self._env.setdefault(name, (variable, []))[1]
             for template in variable.values:
                 _append_once(values, expand(template, lookup))
         for key, templates in device.annotations.items():
@@ -116,7 +116,7 @@ class _Answer:
         return ContainerEdits(
             devices=tuple(node for _, node in self._nodes.values()),
             mounts=tuple(self._mounts.values()),
-            env={name: separator.join(values) for name, (separator, values) in self._env.items()},
+            env={name: variable.joined(values) for name, (variable, values) in self._env.items()},
             annotations={key: ",".join(values) for key, values in self._annotations.items()},
             cdi=tuple(self._cdi),
         )

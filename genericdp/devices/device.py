@@ -9,7 +9,7 @@ from genericdp.devices.checks import NO_HOOKS, BoundHooks, BoundProbe
 from genericdp.devices.closeness import NOWHERE, Spot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from genericdp.devices.inventory import Identity
     from genericdp.policy import Policy
@@ -50,6 +50,12 @@ class Variable:
     values: tuple[Template, ...]
     """Of each member that gives it."""
     separator: str
+    prefix: str
+    suffix: str
+
+    def joined(self, values: Iterable[str]) -> str:
+        """Give what a container sees of the distinct values of its devices."""
+        return f"{self.prefix}{self.separator.join(values)}{self.suffix}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -244,7 +244,12 @@ def _device(
         nodes=nodes,
         mounts=tuple(dict.fromkeys(mount for part in draft.parts for mount in part.mounts)),
         env={
-            name: Variable(values=_bound(it.value, lookups), separator=it.separator)
+            name: Variable(
+                values=_bound(it.value, lookups),
+                separator=it.separator,
+                prefix=it.prefix,
+                suffix=it.suffix,
+            )
             for name, it in inject.env.items()
         },
         annotations={key: _bound(text, lookups) for key, text in inject.annotations.items()},

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.device import BindMount, ContainerEdits, Device, DeviceNode
+from genericdp.model import EnvVar
+from genericdp.template import parse
 from tests.devices.making import decide, inject, node, nodes, resource
 
 FILES = [node(f"/dev/ttyUSB{i}", (188, i)) for i in range(12)]
@@ -77,6 +81,15 @@ def test_a_device_named_twice_counts_once() -> None:
         nodes("$(device.path)", "/dev/s$(allocation.index)"), env={"A": "$(device.id)"}
     )
     assert edits([first, second, first]) == edits([first, second])
+
+
+def test_values_of_all_devices_are_enclosed_once() -> None:
+    variable = EnvVar(value=parse('"$(device.name)":{}'), prefix="{", suffix="}")
+    one = replace(inject(), env={"INFO": variable})
+    offer = decide([resource("x", "/dev/ttyUSB[0-1]", given=one)], FILES)["example.com/x"]
+    first, second = (each.device for each in offer.offered.values())
+    assert edits([first]).env == {"INFO": '{"ttyUSB0":{}}'}
+    assert edits([first, second]).env == {"INFO": '{"ttyUSB0":{},"ttyUSB1":{}}'}
 
 
 def test_values_are_joined_without_repeats() -> None:
