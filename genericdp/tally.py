@@ -30,8 +30,11 @@ EventKind = Literal[
 ]  # fmt: skip
 """The kernel's actions; a record of udev; an entry of a folder; ``resync``: look at everything."""
 
-BOUNDS = (0.001, 0.0025, 0.01, 0.05, 0.25, 1.0, 5.0, 10.0)
-"""Of the buckets of all durations, in seconds; the last one is without bound."""
+BOUNDS = (0.001, 0.0025, 0.01, 0.05, 0.25, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0)
+"""Of the buckets of all durations, in seconds; the last one is without bound.
+
+What an alert asks for has to be one of them: between two, all that is known is guessed.
+"""
 
 _KINDS: Mapping[str, EventKind] = {kind: kind for kind in get_args(EventKind)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,10 +26,15 @@ pytestmark = pytest.mark.deploy
 
 RULES = ROOT / "deploy/monitoring/rules.yaml"
 NAME = "example.com/serial"
-ELSEWHERE = {"GenericdpDown", "GenericdpMissingOnNodes", "GenericdpUpdateStuck"}
+ELSEWHERE = {
+    *("GenericdpDown", "GenericdpDownOnMany", "GenericdpMissingOnNodes", "GenericdpUpdateStuck"),
+}
 """By what Prometheus and kube-state-metrics say."""
 BETWEEN = {"GenericdpRestarting", "GenericdpConfigDiffers"}
 """By more than one process."""
+
+EMPTY = {"GenericdpServesNothing"}
+"""By a daemon that has no resources."""
 
 WELL = Status(
     version="0.1.0",
@@ -119,8 +125,16 @@ def test_nothing_fires_where_all_is_well(tmp_path: Path) -> None:
     assert fires(tmp_path, WELL, set(), is_well=True) == ""
 
 
+def test_a_daemon_without_a_config_is_told_of(tmp_path: Path) -> None:
+    """Found by a new user: nothing of it was critical, for there were no resources."""
+    config = ConfigState(differs_since=2.0, problems=("wrong",))
+    status = replace(WELL, config=config, resources=(), not_ready=("no config is in force",))
+    expected = {"GenericdpServesNothing", "GenericdpConfigRefused"}
+    assert fires(tmp_path, status, expected, is_well=True) == ""
+
+
 def test_everything_fires_where_nothing_is(tmp_path: Path) -> None:
     """A label or a bucket that is called otherwise would keep an alert silent for ever."""
     groups = yaml.safe_load(RULES.read_text())["groups"]
     every = {rule["alert"] for group in groups for rule in group["rules"]}
-    assert fires(tmp_path, ILL, every - ELSEWHERE - BETWEEN, is_well=False) == ""
+    assert fires(tmp_path, ILL, every - ELSEWHERE - BETWEEN - EMPTY, is_well=False) == ""
