@@ -4,11 +4,12 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+DOCS_VENV ?= build/docs-venv
 CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak bench fuzz wheel mutants lock generate image clean
+.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak bench fuzz wheel mutants lock generate docs image clean
 .DEFAULT_GOAL := help
 
 help:
@@ -61,7 +62,7 @@ cluster-e2e: $(VENV)/development.stamp image
 	@tests/e2e/run $(BIN) --cluster
 
 # What the image, the manifests and the alerts promise, by helm, kubectl, promtool and podman.
-deploy-test: $(VENV)/development.stamp image
+deploy-test: $(VENV)/development.stamp $(DOCS_VENV)/stamp image
 	@tests/e2e/run $(BIN) --deploy
 
 kubelets: $(VENV)/development.stamp
@@ -92,8 +93,20 @@ lock: $(VENV)/development.stamp
 generate: $(VENV)/development.stamp
 	@tools/generate_protobuf $(BIN)
 	@$(BIN)/python tools/generate_reference
+	@$(BIN)/python tools/generate_hardware
 	@$(BIN)/python tools/generate_monitoring
 	@$(BIN)/python tools/generate_chart
+
+# What makes the site has an environment of its own: the daemon's needs none of it.
+$(DOCS_VENV)/stamp: requirements/docs.txt
+	@echo "==> $(DOCS_VENV): a virtual environment for the site of docs/ (once)"
+	@$(DOCS_VENV)/bin/python -m pip --version >/dev/null 2>&1 || rm -rf $(DOCS_VENV)
+	@test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python -m pip --disable-pip-version-check --no-input install -q --require-hashes -r requirements/docs.txt
+	@touch $@
+
+docs: $(DOCS_VENV)/stamp
+	@$(DOCS_VENV)/bin/python tools/build_site $(DOCS_VENV)/bin/zensical
 
 # ARCH=arm64 for the other; BUILD_BASE and RUN_BASE for other bases than those made here.
 image: $(VENV)/runtime.stamp
