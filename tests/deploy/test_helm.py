@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -242,6 +243,29 @@ def test_an_address_that_nobody_reaches_is_refused(helm: Path) -> None:
     with pytest.raises(RenderingError, match="where Prometheus does not reach it"):
         render_helm(helm, monitored)
     render_helm(helm, monitored | {"http": {"address": "0.0.0.0", "status": False}})
+
+
+def test_a_number_in_place_of_a_text_is_refused(helm: Path) -> None:
+    """Found by a new user: ``vendor: 0403`` came to the nodes as 259, another vendor."""
+    usb = {"hardware": {"usb": {"vendor": ["10c4", 259]}}, "udev": {"subsystem": "tty"}}
+    serial = {"name": "example.com/serial", "match": [usb], "replicas": 3}
+    at = re.escape("config.resources[0].match[0].hardware.usb.vendor[1] is read as the number 259")
+    with pytest.raises(RenderingError, match=at):
+        render_helm(helm, {"config": CONFIG | {"resources": [serial]}})
+    probe = {"file": {"path": "/sys/x", "min": 2}, "periodSeconds": 3, "failureThreshold": 4}
+    fine = {"name": "example.com/a", "match": [{"path": "/dev/a"}], "health": [probe]}
+    counted = {"groupBy": "$(device.subsystem)", "groupNeeds": 2, "forgetAfterSeconds": 0.5}
+    render_helm(helm, {"config": CONFIG | {"resources": [fine | counted]}})
+
+
+def test_a_share_of_the_nodes_is_updated_at_a_time(helm: Path) -> None:
+    """Found by a new user: what was not said of the two came from the API server, and clashed."""
+    made = render_helm(helm, {"updateStrategy": {"rollingUpdate": {"maxSurge": "5%"}}})
+    strategy = only(made, "DaemonSet")["spec"]["updateStrategy"]
+    share = {"maxSurge": "5%", "maxUnavailable": 0}
+    assert strategy == {"type": "RollingUpdate", "rollingUpdate": share}
+    made = render_helm(helm, {"updateStrategy": {"type": "OnDelete"}})
+    assert only(made, "DaemonSet")["spec"]["updateStrategy"] == {"type": "OnDelete"}
 
 
 def test_alerts_look_for_what_the_release_is_called(helm: Path) -> None:

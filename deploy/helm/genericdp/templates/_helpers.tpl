@@ -60,6 +60,26 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{- /* Fails for a number where a text belongs: what was written, 0403, is only known as 259 here. */ -}}
+{{- define "genericdp.refuseNumbers" -}}
+{{- $at := .at -}}
+{{- $key := .key -}}
+{{- if kindIs "map" .value -}}
+{{- range $name, $value := .value -}}
+{{- $_ := include "genericdp.refuseNumbers" (dict "at" (printf "%s.%s" $at $name) "key" $name "value" $value) -}}
+{{- end -}}
+{{- else if kindIs "slice" .value -}}
+{{- range $index, $value := .value -}}
+{{- $_ := include "genericdp.refuseNumbers" (dict "at" (printf "%s[%d]" $at $index) "key" $key "value" $value) -}}
+{{- end -}}
+{{- else if or (kindIs "float64" .value) (kindIs "int64" .value) (kindIs "int" .value) -}}
+{{- $numbers := list "replicas" "groupNeeds" "min" "max" "failureThreshold" "successThreshold" -}}
+{{- if not (or (has $key $numbers) (hasSuffix "Seconds" $key)) -}}
+{{- fail (printf "%s is read as the number %v before genericdp sees it: write it in quotes, as in vendor: \"0403\"" $at .value) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* The DaemonSets to make, as JSON: {groups: [{suffix, config, nodeSelector, ...}]}. */ -}}
 {{- define "genericdp.groups" -}}
 {{- $root := . -}}
@@ -83,6 +103,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $groups = append $groups (merge (dict "name" "" "suffix" "") $group) -}}
 {{- end -}}
 {{- range $groups -}}
+{{- with .config -}}
+{{- $_ := include "genericdp.refuseNumbers" (dict "at" "config.resources" "key" "" "value" .resources) -}}
+{{- end -}}
 {{- if not (or .config .configFiles .existingConfigMap) -}}
 {{- fail (printf "%sconfig, configFiles or existingConfigMap must say what the nodes offer" (ternary (printf "nodeGroups.%s: " .name) "" (ne .name ""))) -}}
 {{- end -}}
