@@ -35,9 +35,10 @@ log = logging.getLogger(__name__)
 KUBELET_FOLDER = "/var/lib/kubelet/device-plugins"
 """A constant of the kubelet: its ``--root-dir`` does not move it."""
 
-
 _ONE_WISH_SECONDS = 0.2
 """What comes within this time is one signal that came twice: to a process and to its group."""
+_SHOWN_DIGITS = 12
+"""Of a SHA-256, in the log."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -242,15 +243,19 @@ def _make_reloader(
 def _put_in_force(supervisor: Supervisor, node_name: str, loaded: Loaded) -> None:
     # The model is imported by now: not before the child that loads the config has started.
     from genericdp.devices.nodes import why_none
-    from genericdp.planning import plan
+    from genericdp.planning import plan, without_policy
 
     running, is_first = supervisor.wanted, supervisor.resources.value is None
     supervisor.resources.value = loaded.resources
-    todo = plan(supervisor.wanted, running)
+    todo = plan(without_policy(supervisor.wanted), without_policy(running))
     changes = "" if is_first else f", {todo}"
-    files = ", ".join(map(str, loaded.files))
+    if any(one.policy != loaded.policy for one in running.values()):
+        changes += ", under another policy"
+    origin = ", ".join(map(str, loaded.files))
+    if (policy := loaded.policy) is not None:
+        origin += f"; policy {policy.file}, SHA-256 {policy.sha256[:_SHOWN_DIGITS]}"
     count = len(loaded.resources)
     plural = "" if count == 1 else "s"
-    log.info("config in force: %d resource%s%s (%s)", count, plural, changes, files)
+    log.info("config in force: %d resource%s%s (%s)", count, plural, changes, origin)
     if reason := why_none(loaded.resources, node_name):
         log.warning("nothing is served: %s", reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from genericdp.model import Preference
@@ -49,6 +49,11 @@ def plan(wanted: Mapping[str, Resource], running: Mapping[str, Resource]) -> Pla
         update=frozenset(changed - anew),
         start=frozenset(wanted.keys() - running.keys() | anew),
     )
+
+
+def without_policy(resources: Mapping[str, Resource]) -> dict[str, Resource]:
+    """Give what the config alone says."""
+    return {name: replace(one, policy=None) for name, one in resources.items()}
 
 
 def _options(resource: Resource) -> tuple[bool, bool]:

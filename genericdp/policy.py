@@ -69,6 +69,13 @@ class Policy:
     block: bool = False
     """Whether block devices are among what ``devices`` allows."""
     block_place: str = ""
+    sha256: str = ""
+    """Of its file, in small hexadecimal digits."""
+
+    @property
+    def file(self) -> str:
+        """What it was read from, as messages call it."""
+        return self.place.rpartition(":")[0]
 
 
 SECTIONS = ("devices", "mounts", "files", "commands", "env", "annotations", "cdi")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp.model import Command, Hook, Hooks, Preference
-from genericdp.planning import Plan, plan
+from genericdp.planning import Plan, plan, without_policy
 from genericdp.template import parse
+from tests.config.bounded import policy_of
 from tests.world import resource
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 A, B, C = (resource(f"example.com/{letter}", "/dev/null") for letter in "abc")
 
@@ -74,3 +79,10 @@ def test_what_begins_anew_is_told_as_changed_not_as_removed_and_added(
     plan: Plan, text: str
 ) -> None:
     assert str(plan) == text
+
+
+def test_what_bounds_it_is_left_out_where_only_the_config_counts(tmp_path: Path) -> None:
+    policy = policy_of(tmp_path, "devices: {}\n")
+    bounded = {"a": replace(A, policy=policy)}
+    assert without_policy(bounded) == {"a": A}
+    assert plan(bounded, {"a": A}) == Plan(update=frozenset("a"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from genericdp.model import Command, Hook, Hooks
 from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.template import parse
-from tests.reloading.configs import BAD, ConfigMap, config
+from tests.reloading.configs import BAD, HEAD, ConfigMap, config
 from tests.test_daemon import Place
 from tests.world import World, counts, resource, serial
 
@@ -65,6 +66,21 @@ async def test_a_swapped_config_map_is_served_and_what_is_equal_is_left_alone(
         assert kubelet.observed.registrations[OTHER] == 1
         daemon.process.send_signal(signal.SIGTERM)
         assert await daemon.ends() == 0
+
+
+async def test_a_reload_of_the_policy_alone_says_so(place: Place) -> None:
+    policy = place.config.with_name("policy.yaml")
+    bounds = HEAD.replace("Config", "Policy").replace("resources:", "devices: {}")
+    policy.write_text(bounds)
+    place.config.write_text(config("ttyUSB0"))
+    async with place.daemon(f"--policy={policy}") as daemon:
+        digest = hashlib.sha256(policy.read_bytes()).hexdigest()[:12]
+        of = f"({place.config}; policy {policy}, SHA-256"
+        await daemon.says(f"config in force: 1 resource {of} {digest})")
+        policy.write_text(bounds.replace("{}", "{block: true}"))
+        digest = hashlib.sha256(policy.read_bytes()).hexdigest()[:12]
+        same = "config in force: 1 resource, nothing to change, under another policy"
+        await daemon.says(f"{same} {of} {digest})")
 
 
 async def test_a_hangup_reloads_and_a_bad_config_changes_nothing(place: Place) -> None:

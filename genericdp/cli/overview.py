@@ -62,6 +62,10 @@ def _daemon(status: Status) -> Iterator[Line]:
         of_old = ", the last good one of the state folder" if config.from_state_dir else ""
         digest = visible(config.digest[:12])
         yield f"Config:   in force{since}{of_old} ({digest}; {files})", Colour.PLAIN
+        bounds = "none: nothing bounds the config"
+        if config.policy:
+            bounds = f"{visible(config.policy)} ({visible(config.policy_digest[:12])})"
+        yield f"Policy:   {bounds}", Colour.PLAIN
     else:
         yield f"Config:   none is in force{files and f' ({files})'}", Colour.BAD
     there = "is there" if status.kubelet_present else "IS MISSING"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.config.build import build
@@ -16,7 +17,6 @@ from genericdp.model import Place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from genericdp.config.tree import Document
     from genericdp.errors import Problem
@@ -58,7 +58,8 @@ def read_all(
         if not isinstance(text, bytes):
             problems.append(text)
             continue
-        digest.update(f"{source.name}\0{len(text)}\0".encode())
+        # Not its folder: nodes that keep the same config elsewhere have the same one.
+        digest.update(f"{Path(source.name).name}\0{len(text)}\0".encode())
         digest.update(text)
         found, wrong = read(source.name, text)
         documents += found

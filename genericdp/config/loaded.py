@@ -23,9 +23,10 @@ class Loaded:
     files: tuple[Path, ...] = ()
     """The files that were read or should have been, in the order of precedence."""
     digest: str = ""
-    """SHA-256 over names and contents, hexadecimal; tells whether a config is another one.
+    """SHA-256, hexadecimal; tells whether a config is another one.
 
-    That of the policy counts, too.
+    It is over the names (without their folders) and contents of its files, in the order of
+    precedence, and over the content of the policy.
     """
     policy: Policy | None = None
     """What bounds the resources; each of them carries it."""

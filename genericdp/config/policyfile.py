@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,8 @@ def load_policy(path: pathlib.Path) -> LoadedPolicy:
         problems += (problem_of(finding, document) for finding in findings)
     if problems:
         return LoadedPolicy(problems=tuple(sorted(set(problems))), text=text)
-    return LoadedPolicy(policy=_policy(documents[0]), warnings=tuple(_warnings(path)), text=text)
+    policy = _policy(documents[0], sha256=hashlib.sha256(text).hexdigest())
+    return LoadedPolicy(policy=policy, warnings=tuple(_warnings(path)), text=text)
 
 
 def _warnings(path: pathlib.Path) -> Iterator[Problem]:
@@ -122,7 +124,7 @@ def _is_sha256(text: str) -> bool:
     return len(text) == _SHA256_DIGITS and set(text.lower()) <= _HEX
 
 
-def _policy(document: Document) -> Policy:
+def _policy(document: Document, *, sha256: str) -> Policy:
     data = document.data
     devices = data.get("devices") or {}
     paths = devices.get("paths", _default_paths()) if "devices" in data else ()
@@ -141,6 +143,7 @@ def _policy(document: Document) -> Policy:
         ),
         block=devices.get("block", False),
         block_place=_place(document, block, of_key=True) if "block" in devices else "",
+        sha256=sha256,
         **sections,
     )
 

@@ -10,11 +10,16 @@ class ConfigState:
     """Both, as last read; times are seconds since 1970, for people: nothing is decided by them."""
 
     digest: str = ""
-    """SHA-256 of the config in force, hexadecimal; empty: there is none, and nothing is served."""
+    """That of the config in force (``Loaded.digest``), which the policy is a part of; empty: there
+    is none, and nothing is served."""
     since: float | None = None
     """When it was put in force."""
     files: tuple[str, ...] = ()
     """What it was read from."""
+    policy: str = ""
+    """The file of what bounds it; empty: nothing does."""
+    policy_digest: str = ""
+    """SHA-256 of that file, hexadecimal."""
     resources: int = 0
     """How many it has, for whatever node."""
     from_state_dir: bool = False

@@ -61,6 +61,8 @@ def in_force(before: ConfigState, loaded: Loaded, *, now: float) -> ConfigState:
         digest=loaded.digest,
         since=now,
         files=tuple(map(str, loaded.files)),
+        policy="" if loaded.policy is None else loaded.policy.file,
+        policy_digest="" if loaded.policy is None else loaded.policy.sha256,
         resources=len(loaded.resources),
         from_state_dir=False,
         warnings=tuple(map(str, loaded.warnings)),

@@ -147,7 +147,16 @@ _TABLE: tuple[tuple[str, Kind, str, str], ...] = (
         "config_hash_info",
         "gauge",
         "hash",
-        "The SHA-256 of the config in force, always 1; absent: there is none.",
+        "A SHA-256 for the config in force, over the names (without their folders) and contents of"
+        " its files, in their order, and the content of its policy; always 1; absent: there is"
+        " none.",
+    ),
+    (
+        "policy_hash_info",
+        "gauge",
+        "hash",
+        "The SHA-256 of the policy's file in force, as sha256sum gives it, always 1; absent: no"
+        " policy bounds the config.",
     ),
     (
         "descriptors_used",

@@ -101,6 +101,8 @@ def _of_process(tally: Tally, status: Status) -> Iterator[Sample]:
     yield "config_last_success_timestamp_seconds", (), (config.since or 0.0) * own
     if config.in_force:
         yield "config_hash_info", (config.digest,), 1
+    if config.policy_digest:
+        yield "policy_hash_info", (config.policy_digest,), 1
     if status.descriptors is not None:
         yield "descriptors_used", (), status.descriptors.used
         yield "descriptors_limit", (), status.descriptors.most

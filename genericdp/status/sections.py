@@ -20,6 +20,7 @@ from genericdp.status.wording import absolute, moment, plural, unhealthy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from genericdp.config.state import ConfigState
     from genericdp.status.choosing import Chosen
     from genericdp.status.model import DeviceStatus, Event, ResourceStatus, Status
 
@@ -170,8 +171,8 @@ def config_section(status: Status) -> Markup:
         if config.since is not None:
             facts.append(("Since", ago(config.since, status.time)))
         facts.append(("Resources", f"{config.resources:,}, for all nodes"))
-        digest = element("code", config.digest[:12], title=f"SHA-256: {config.digest}")
-        facts.append(("Digest", digest))
+        facts.append(("Digest", _digest(config.digest)))
+        facts.append(("Policy", _policy(config)))
     else:
         facts.append(("State", pill("None in force", "bad")))
     files = joined(element("code", one) for one in config.files[:_MOST_LINES])
@@ -188,6 +189,16 @@ def config_section(status: Status) -> Markup:
         class_="card",
         aria_labelledby="config",
     )
+
+
+def _policy(config: ConfigState) -> Markup | str:
+    if not config.policy:
+        return "none: nothing bounds the config"
+    return joined([element("code", config.policy), " ", _digest(config.policy_digest)])
+
+
+def _digest(digest: str) -> Markup:
+    return element("code", digest[:12], title=f"SHA-256: {digest}")
 
 
 def kubelet_section(status: Status) -> Markup:

@@ -80,6 +80,12 @@ def test_where_all_is_well_there_is_no_column_of_reasons() -> None:
     )
 
 
+def test_whether_a_policy_bounds_the_config_is_said() -> None:
+    bounded = "Policy:   /etc/genericdp-policy/policy.yaml (4fb8a80745d3)"
+    assert bounded in plain(RICH)
+    assert "Policy:   none: nothing bounds the config" in plain(many(1, 1))
+
+
 def test_colours_are_beside_the_text_and_never_instead() -> None:
     coloured = list(lines(RICH, colours=True))
     assert [re.sub(r"\033\[[\d;]*m", "", one) for one in coloured] == plain(RICH)

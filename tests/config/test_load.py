@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from genericdp.config.load import load
@@ -43,6 +44,35 @@ def test_the_digest_tells_whether_names_or_contents_differ(tmp_path: Path) -> No
     second = load([path]).digest
     path.rename(tmp_path / "b.yaml")
     assert len({first, second, load([tmp_path / "b.yaml"]).digest}) == 3
+
+
+def test_the_digest_does_not_tell_where_the_files_lie(tmp_path: Path) -> None:
+    """Alerts compare nodes by it, which may keep the same config in different folders."""
+    for at in ("here", "there"):
+        (tmp_path / at).mkdir()
+        (tmp_path / at / "a.yaml").write_text(_config("a"))
+        (tmp_path / at / "p").write_text(HEAD.replace("Config", "Policy").replace("resources:", ""))
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert load([here]).digest == load([there]).digest == load([there / "a.yaml"]).digest
+    bounded = [load([one], policy=one / "p").digest for one in (here, there)]
+    assert bounded[0] == bounded[1]
+
+
+def test_the_order_of_the_files_is_a_part_of_the_digest(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
+    for path in paths:
+        path.write_text(_config(path.stem))
+    assert load(paths).digest == load([tmp_path]).digest != load(paths[::-1]).digest
+
+
+def test_a_policy_has_the_digest_of_its_file(tmp_path: Path) -> None:
+    path, policy = tmp_path / "a.yaml", tmp_path / "p:1.yaml"
+    path.write_text(_config("a"))
+    policy.write_text(HEAD.replace("Config", "Policy").replace("resources:", "devices: {}"))
+    loaded = load([path], policy=policy).policy
+    assert loaded is not None
+    assert loaded.sha256 == hashlib.sha256(policy.read_bytes()).hexdigest()
+    assert loaded.file == str(policy)
 
 
 def test_the_digest_tells_whether_the_policy_differs(tmp_path: Path) -> None:

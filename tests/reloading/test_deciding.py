@@ -12,6 +12,7 @@ from genericdp.config.loaded import Loaded
 from genericdp.config.state import ConfigState
 from genericdp.errors import Problem
 from genericdp.reloading.deciding import Verdict, decide
+from tests.config.bounded import policy_of
 from tests.world import resource
 
 NONE = ConfigState()
@@ -31,10 +32,15 @@ def test_the_first_good_one_is_taken() -> None:
     assert (state.in_force, state.digest, state.since, state.files) == (True, "a", 5.0, ("a.yaml",))
 
 
-def test_how_things_stand_is_told_in_full() -> None:
+def test_how_things_stand_is_told_in_full(tmp_path: Path) -> None:
+    policy = policy_of(tmp_path, "devices: {}\n")
     warning = Problem(file="f", line=1, column=2, path="", message="odd")
     good = Loaded(
-        digest="g", files=(Path("g.yaml"),), resources=(RESOURCE, RESOURCE), warnings=(warning,)
+        digest="g",
+        files=(Path("g.yaml"),),
+        resources=(RESOURCE, RESOURCE),
+        warnings=(warning,),
+        policy=replace(policy, place="/etc/p.yaml:1", sha256="5a"),
     )
     refused = ConfigState(
         digest="a",
@@ -48,6 +54,8 @@ def test_how_things_stand_is_told_in_full() -> None:
         digest="g",
         since=5.0,
         files=("g.yaml",),
+        policy="/etc/p.yaml",
+        policy_digest="5a",
         resources=2,
         warnings=("f:1:2: odd",),
     )

@@ -171,6 +171,8 @@ RICH = Status(
         digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         since=NOW - 273_500,
         files=("/etc/genericdp/devices.yaml", "/etc/genericdp/network.yaml"),
+        policy="/etc/genericdp-policy/policy.yaml",
+        policy_digest="4fb8a80745d3ad6bc2a1ffbf3ce5ac4b3f4d8c2cbd3a5bf5f1a2b3c4d5e6f708",
         resources=7,
         warnings=(
             "/etc/genericdp/devices.yaml:14:7: .resources[1].hooks: with replicas above 1, hooks of"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +17,8 @@ from genericdp.status.codec import UnreadableStatusError, decode, encode
 from tests.status import samples
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from genericdp.status.model import Status
 
 
@@ -25,16 +29,45 @@ def test_what_is_written_is_read_again_to_the_millisecond(status: Status) -> Non
     assert decode(encode(status)) == status
 
 
-def test_the_keys_are_those_of_the_documentation() -> None:
-    document = json.loads(encode(samples.RICH))
-    assert list(document) == [
-        *("version", "node", "time", "started", "ready", "notReady", "kubelet", "config"),
-        *("descriptors", "resources", "events"),
-    ]
-    resource = document["resources"][0]
-    assert list(resource)[-2:] == ["devices", "notOffered"]
-    assert resource["devices"][0]["state"] in {"Healthy", "Unhealthy"}
-    assert document["time"].endswith("+00:00")
+def test_the_fields_and_their_types_are_those_of_the_documentation() -> None:
+    """Whatever the codec gains or loses belongs into docs/status.md, too."""
+    table = Path(__file__).parents[2].joinpath("docs/status.md").read_text().partition("## As JSON")
+    told = dict(re.findall(r"^\| `([\w.\[\]]+)` \| ([\w, ]+) \|", table[2], re.MULTILINE))
+    fields = list(_fields(json.loads(encode(samples.RICH)), ""))
+    assert list(told) == list(dict.fromkeys(field for field, _ in fields))
+    for field, value in fields:
+        kinds = told[field].split(", ")
+        assert any(_IS[kind](value) for kind in kinds), (field, value)
+
+
+_OF_OBJECTS = ("resources", "devices", "notOffered", "events")
+
+
+def _fields(value: Any, place: str) -> Iterator[tuple[str, object]]:
+    """Give each field of a document with its place, and with each value that it has."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from _fields(one, f"{place}.{key}" if place else key)
+    elif isinstance(value, list) and place.endswith(_OF_OBJECTS):
+        for one in value:
+            yield from _fields(one, f"{place}[]")
+    else:
+        yield place, value
+
+
+def _all(kind: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(type(one) is kind for one in value)
+
+
+_IS: dict[str, Callable[[object], bool]] = {
+    "text": lambda value: isinstance(value, str),
+    "texts": _all(str),
+    "number": lambda value: type(value) is int,
+    "numbers": _all(int),
+    "boolean": lambda value: isinstance(value, bool),
+    "time": lambda value: isinstance(value, str) and value.endswith("+00:00"),
+    "null": lambda value: value is None,
+}
 
 
 def test_what_a_newer_daemon_says_beside_it_is_left_out() -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 NAME = "example.com/a"
+IN_FORCE = ConfigState(
+    digest="ab" * 32, since=1500.0, policy="/etc/p.yaml", policy_digest="cd" * 32
+)
 DESIGNED = """
     devices{resource,state} device_healthy{resource,device} allocations_total{resource,result}
     allocation_duration_seconds{resource} registrations_total{resource,result}
@@ -57,7 +60,7 @@ def status(*resources: ResourceStatus, config: ConfigState | None = None) -> Sta
         started=1000.0,
         kubelet_folder="/k",
         kubelet_present=True,
-        config=config or ConfigState(digest="ab" * 32, since=1500.0),
+        config=config or IN_FORCE,
         descriptors=Supply(used=30, most=1024),
         resources=resources,
     )
@@ -160,6 +163,14 @@ def test_what_was_counted_is_shown(tally: Tally) -> None:
         if "le" in one.labels
     }
     assert (buckets["0.001"], buckets["0.25"], buckets["1.0"], buckets["+Inf"]) == (1, 1, 2, 2)
+
+
+def test_whether_a_policy_bounds_the_config_is_shown(tally: Tally) -> None:
+    bounded = ConfigState(digest="a", since=5.0, policy="/etc/p.yaml", policy_digest="5a")
+    found = values(families(tally, status(config=bounded)))
+    assert (found["policy_hash_info{5a}"], found["config_hash_info{a}"]) == (1, 1)
+    unbounded = families(tally, status(config=ConfigState(digest="a", since=5.0)))
+    assert unbounded["genericdp_policy_hash_info"].samples == []
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,8 @@ STATES = st.builds(
         digest=TEXT,
         since=st.none() | TIME,
         files=SOME_TEXTS,
+        policy=TEXT,
+        policy_digest=TEXT,
         warnings=SOME_TEXTS,
         differs_since=st.none() | TIME,
         problems=SOME_TEXTS,
@@ -103,6 +105,9 @@ TAGS = {
 def texts_of(status: Status) -> list[str]:
     found = [status.node, status.version, status.kubelet_folder, *status.not_ready]
     config = status.config
+    found += [config.policy if config.in_force else "", config.policy_digest[:12]] * bool(
+        config.in_force and config.policy
+    )
     found += [*config.files, *config.warnings, *config.problems, *config.pinned]
     for one in status.resources:
         found += [one.name, one.contested, "" if one.registered else one.reason]
