@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from genericdp.cli.parser import parser_of
+from genericdp.config.files import STDIN
+from genericdp.config.load import load
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -63,6 +65,32 @@ def commands() -> list[str]:
 def test_a_command_that_a_page_names_is_taken(command: str) -> None:
     argv = [word.strip("[]") for word in shlex.split(command, comments=True)]
     parser_of(argv).parse_args(argv)
+
+
+def configs() -> list[tuple[str, str]]:
+    """Give the configs of the pages, and parts of configs made whole, each with its page."""
+    found = []
+    for page in PAGES:
+        for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+            for start, head, indent in _WHOLE:
+                if block.startswith(start):
+                    inner = re.sub(r"(?m)^(?=.)", indent, block)
+                    found.append((page.name, head + inner))
+    return found
+
+
+_HEAD = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\n"
+_WHOLE = (
+    (_HEAD, "", ""),
+    ("resources:\n", _HEAD, ""),
+    ("  - name:", _HEAD + "resources:\n", ""),
+    ("match:\n", _HEAD + "resources:\n  - name: example.com/part\n", "    "),
+)
+
+
+@pytest.mark.parametrize(("page", "config"), configs())
+def test_a_config_that_a_page_shows_is_valid(page: str, config: str) -> None:
+    assert load([STDIN], stdin=config.encode()).problems == ()
 
 
 def test_the_first_config_of_the_readme_is_the_example() -> None:
