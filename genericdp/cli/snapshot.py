@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import socket
 import sys
 import time
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING
 from genericdp import __version__
 from genericdp.cli.options import add_output, add_root, path_of, root_of
 from genericdp.cli.patience import patiently
+from genericdp.cli.writing import refuse_existing, write_new
 from genericdp.devices.inventory import printable
-from genericdp.errors import GenericdpError, UsageError
+from genericdp.errors import GenericdpError
 from genericdp.host.archive import ArchiveError, write
 from genericdp.host.copying import copied
 from genericdp.host.disguise import SHORTEST, Disguise, collect
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Copy, disguise if that is wanted, and write."""
     root, began = root_of(arguments), time.monotonic()
-    _refuse_existing(arguments.file)
+    refuse_existing(arguments.file)
     progress = _Progress(began)
 
     def work(_look: Looking, facts: HostFacts) -> Copy:
@@ -79,7 +79,7 @@ def execute(arguments: argparse.Namespace) -> int:
         count, _ = write(packed, about, entries)
     except ArchiveError as error:
         raise GenericdpError(f"no snapshot can be made of this machine: {error}") from error
-    _write(arguments.file, packed.getvalue())
+    write_new(arguments.file, packed.getvalue())
     size, seconds = len(packed.getvalue()), time.monotonic() - began
     if arguments.output == "json":
         print(json.dumps(_as_json(arguments.file, copy, short, count, size), indent=2))
@@ -114,29 +114,6 @@ def _disguised(
 
 def _path(entry: Entry) -> str:
     return entry.path
-
-
-def _refuse_existing(file: Path) -> None:
-    if os.path.lexists(file):
-        raise UsageError(f"{file} is there already: it is not overwritten")
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Write a new file; nothing is left of one that could not be written as a whole."""
-    try:
-        with file.open("xb") as out:
-            try:
-                out.write(content)
-                out.flush()
-            except BaseException:
-                file.unlink(missing_ok=True)
-                raise
-    except FileExistsError:
-        _refuse_existing(file)
-        raise
-    except OSError as error:
-        why = (error.strerror or "").lower()
-        raise GenericdpError(f"{file} cannot be written: {why}") from error
 
 
 def _told(
