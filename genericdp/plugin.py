@@ -14,7 +14,7 @@ from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.company import Company, Later
 from genericdp.kubelet.peers import strangers
-from genericdp.kubelet.registration import KUBELET_SOCKET, RegistrationError, check, register
+from genericdp.kubelet.registration import RegistrationError, check, register
 from genericdp.kubelet.server import Streams, listening
 from genericdp.kubelet.sockets import digest_of
 from genericdp.logs import resource_name
@@ -94,8 +94,7 @@ class Plugin:
         """Go through one registration; give what follows."""
         begun = self._now()
         self._failures += 1
-        last = f" again; the last time: {self._told}" if self._told else ""
-        self.standing.lacks(f"registering{last}")
+        self._undertakes("registering")
         try:
             await self._serve(kubelet)
         except (KubeletError, OSError) as error:
@@ -110,16 +109,19 @@ class Plugin:
             return self._pause_after(KubeletError(f"unexpected failure: {error}"))
         return self._pause_after(Ended("ended"))
 
+    def _undertakes(self, what: str) -> None:
+        self.standing.lacks(f"{what}; the last time: {self._told}" if self._told else what)
+
     def _count(self, error: Exception) -> None:
         if self._failures:  # no stream has opened
             refused = isinstance(error, RegistrationError) and error.permanent
             self._tally.registrations["refused" if refused else "failure"] += 1
 
     async def _present_kubelet(self) -> SocketIdentity:
-        socket = self._kubelet.socket
+        socket, absence = self._kubelet.socket, self._kubelet.absence
         while (identity := socket.value) is None:
-            self.standing.lacks(f"there is no {KUBELET_SOCKET} in {self._kubelet.path}")
-            await until(lambda: socket.value is not None, socket)
+            with absence.calling(lambda: self.standing.lacks(absence.value)):
+                await until(lambda: socket.value is not None, socket)
         return identity
 
     async def _serve(self, kubelet: SocketIdentity) -> None:
@@ -131,7 +133,9 @@ class Plugin:
             bound_ns = path.lstat().st_ctime_ns
             async with self._kubelet.turns.turn():
                 await check(path, timeout_seconds=self._timing.self_check)
+                self._undertakes("the kubelet has not answered Register yet")
                 await self._register(name, kubelet)
+            self._undertakes("the kubelet has taken it, but has not opened its stream yet")
             await self._stream_opened(streams, kubelet, begun)
             log.info("registered")
             self._told = ""

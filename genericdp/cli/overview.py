@@ -68,10 +68,10 @@ def _daemon(status: Status) -> Iterator[Line]:
         yield f"Policy:   {bounds}", Colour.PLAIN
     else:
         yield f"Config:   none is in force{files and f' ({files})'}", Colour.BAD
-    there = "is there" if status.kubelet_present else "IS MISSING"
-    folder = visible(status.kubelet_folder)
-    colour = Colour.PLAIN if status.kubelet_present else Colour.BAD
-    yield f"Kubelet:  kubelet.sock {there} ({folder})", colour
+    if status.kubelet_present:
+        yield f"Kubelet:  kubelet.sock is there ({visible(status.kubelet_folder)})", Colour.PLAIN
+    else:
+        yield f"Kubelet:  MISSING: {visible(status.kubelet_reason)}", Colour.BAD
     if (supply := status.descriptors) is not None:
         short = ": THEY RUN SHORT" if supply.is_short else ""
         colour = Colour.BAD if supply.is_short else Colour.PLAIN

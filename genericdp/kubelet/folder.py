@@ -63,6 +63,8 @@ class KubeletFolder:
         check_length(path)
         self.path = path
         self.socket: Observed[SocketIdentity | None] = Observed(None)
+        self.absence = Observed(f"there is no {path / KUBELET_SOCKET}")
+        """Why there is none, or was none last."""
         self.turns = Turns()
         self.places = Places()
         self.events = Observed(0)
@@ -128,6 +130,8 @@ class KubeletFolder:
             # Here and not in each plugin: one line for all of them.
             log.info("waiting for a kubelet: %s", why)
         self._waits_for, self._looked = why, True
+        if why:
+            self.absence.value = why
         self.socket.value = found
 
     def _look(self) -> SocketIdentity | None:
@@ -170,8 +174,9 @@ class KubeletFolder:
 
     def _what_there_is(self) -> str:
         """Say what stands where the socket should be, or the folder."""
-        if self.path.exists() and not self.path.is_dir():
-            return f"{self.path} is not a folder"
+        if not self.path.is_dir():
+            there = self.path.exists()
+            return f"{self.path} is not a folder" if there else f"there is no folder {self.path}"
         path = self.path / KUBELET_SOCKET
         try:
             mode = path.stat().st_mode

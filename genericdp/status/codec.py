@@ -56,7 +56,11 @@ def _head(status: Status) -> dict[str, object]:
         "started": _time(status.started),
         "ready": status.ready,
         "notReady": status.not_ready,
-        "kubelet": {"folder": status.kubelet_folder, "present": status.kubelet_present},
+        "kubelet": {
+            "folder": status.kubelet_folder,
+            "present": status.kubelet_present,
+            "reason": status.kubelet_reason,
+        },
         "config": _config(status.config),
         "descriptors": supply
         and {"used": supply.used, "most": supply.most, "short": supply.is_short},
@@ -140,6 +144,7 @@ def decode(body: bytes) -> Status:
         started=top.time("started"),
         kubelet_folder=kubelet.text("folder"),
         kubelet_present=kubelet.flag("present"),
+        kubelet_reason=kubelet.text("reason"),
         not_ready=top.texts("notReady"),
         config=_read_config(top.part("config")),
         descriptors=None if top.is_null("descriptors") else _read_supply(top.part("descriptors")),

@@ -57,6 +57,8 @@ def glance(parts: Parts) -> Callable[[], Status]:
     For ten thousand devices that takes its time.
     """
     standings = tuple(_standings(parts.supervisor))
+    kubelet = parts.supervisor.kubelet
+    present = kubelet.socket.value is not None
     return partial(
         _status,
         Status(
@@ -64,8 +66,9 @@ def glance(parts: Parts) -> Callable[[], Status]:
             node=parts.node,
             time=time.time(),  # noqa: TID251  # to be shown
             started=parts.started,
-            kubelet_folder=str(parts.supervisor.kubelet.path),
-            kubelet_present=parts.supervisor.kubelet.socket.value is not None,
+            kubelet_folder=str(kubelet.path),
+            kubelet_present=present,
+            kubelet_reason="" if present else kubelet.absence.value,
             not_ready=_not_ready(parts.config.value, standings),
             config=parts.config.value,
             descriptors=parts.descriptors.value,

@@ -86,6 +86,8 @@ class Status:
     kubelet_folder: str
     kubelet_present: bool
     """Whether there is a ``kubelet.sock``."""
+    kubelet_reason: str = ""
+    """Why there is none."""
     not_ready: tuple[str, ...] = ()
     """Why the daemon is not ready, a line each; none: it is."""
     config: ConfigState = field(default_factory=ConfigState)

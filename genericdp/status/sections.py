@@ -204,7 +204,10 @@ def _digest(digest: str) -> Markup:
 def kubelet_section(status: Status) -> Markup:
     """Give what there is of the kubelet, and what this process has."""
     present = pill("kubelet.sock is there", "good")
-    socket = present if status.kubelet_present else pill("no kubelet.sock", "bad")
+    absent = joined(
+        [pill("no kubelet", "bad"), element("span", status.kubelet_reason, class_="why")]
+    )
+    socket = present if status.kubelet_present else absent
     facts: list[tuple[str, str]] = [
         ("Socket", socket),
         ("Folder", element("code", status.kubelet_folder)),

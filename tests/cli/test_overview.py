@@ -64,7 +64,7 @@ def test_without_any_config_it_is_short() -> None:
         "",
         "Daemon:   genericdp 0.1.0, for 12 s",
         "Config:   none is in force",
-        "Kubelet:  kubelet.sock IS MISSING (/var/lib/kubelet/device-plugins)",
+        "Kubelet:  MISSING: there is no /var/lib/kubelet/device-plugins/kubelet.sock",
     ]
 
 

@@ -66,6 +66,7 @@ EMPTY = Status(
     started=NOW - 12,
     kubelet_folder=FOLDER,
     kubelet_present=False,
+    kubelet_reason=f"there is no {FOLDER}/kubelet.sock",
     not_ready=("no config is in force", "there is no kubelet.sock"),
     config=ConfigState(
         differs_since=NOW - 11,

@@ -74,6 +74,7 @@ STATES = st.builds(
     started=TIME,
     kubelet_folder=TEXT,
     kubelet_present=st.booleans(),
+    kubelet_reason=TEXT,
     not_ready=SOME_TEXTS,
     config=st.builds(
         ConfigState,
@@ -103,7 +104,8 @@ TAGS = {
 
 
 def texts_of(status: Status) -> list[str]:
-    found = [status.node, status.version, status.kubelet_folder, *status.not_ready]
+    kubelet = status.kubelet_folder if status.kubelet_present else status.kubelet_reason
+    found = [status.node, status.version, kubelet, *status.not_ready]
     config = status.config
     found += [config.policy if config.in_force else "", config.policy_digest[:12]] * bool(
         config.in_force and config.policy

@@ -46,7 +46,7 @@ async def test_while_nothing_is_registered_it_is_not_ready_and_says_why(world: W
         await running(supervisor)
         plugin = supervisor.plugins[OTHER]
         await until_true(lambda: "kubelet.sock" in plugin.standing.reason)
-        why = f"not registered: there is no kubelet.sock in {world.kubelet.folder}"
+        why = f"not registered: there is no {world.kubelet.folder}/kubelet.sock"
         assert await said(endpoints, "/readyz") == (503, [f"{SERIAL}: {why}", f"{OTHER}: {why}"])
         assert await said(endpoints, "/livez") == (200, ["alive"])
         async with world.kubelet:
@@ -78,8 +78,25 @@ async def test_a_kubelet_that_does_not_answer_is_told(world: World) -> None:
         await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] == 1)
         assert await said(endpoints_of(supervisor), "/readyz") == (
             503,
-            [f"{SERIAL}: not registered: registering"],
+            [f"{SERIAL}: not registered: the kubelet has not answered Register yet"],
         )
+
+
+async def test_what_stands_in_the_place_of_the_socket_is_told_also_when_it_changes(
+    world: World,
+) -> None:
+    world.host.plug("ttyUSB0")
+    path = world.kubelet.folder / "kubelet.sock"
+    async with world.serving(serial()) as supervisor:
+        await running(supervisor)
+        standing = supervisor.plugins[SERIAL].standing
+        await until_true(lambda: standing.reason == f"there is no {path}")
+        path.mkdir()
+        await until_true(lambda: f"{path} is a folder, not a socket" in standing.reason)
+        (line,) = (await said(endpoints_of(supervisor), "/readyz"))[1]
+        assert f"{SERIAL}: not registered: {path} is a folder" in line
+        path.rmdir()
+        await until_true(lambda: standing.reason == f"there is no {path}")
 
 
 async def test_what_is_wanted_and_not_looked_for_yet_is_told(world: World) -> None:
