@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 
 _WRITTEN = re.compile(r"(?:\[(?P<v6>[^][]*)\]|(?P<host>[^][:]*)):(?P<port>[0-9]{1,5})", re.ASCII)
 _LAST_PORT = 65535
@@ -43,8 +43,10 @@ def address_of(text: str) -> Address:
 
 def _check(host: str, *, wants_v6: bool, text: str) -> None:
     try:
-        is_v6 = ip_address(host).version == 6
+        address = ip_address(host)
     except ValueError:
-        is_v6 = not wants_v6
-    if is_v6 != wants_v6:
+        address = None
+    if address is None or (address.version == 6) != wants_v6:
         raise ValueError(f"{host!r} in {text!r} is no IP address (give {_FORM})")
+    if isinstance(address, IPv6Address) and (meant := address.ipv4_mapped) is not None:
+        raise ValueError(f"{host!r} in {text!r} is no address of its own: give {meant} instead")

@@ -31,13 +31,18 @@ def test_an_address_is_taken(text: str, host: str, port: int) -> None:
         *("", "9733", "localhost", "127.0.0.1", ":", "::1:9733", "[::1]", "[]:1", "[127.0.0.1]:1"),
         *("::", "example.com:80", "127.0.0.1:x", "127.0.0.1:-1", "127.0.0.1:65536", ":99999999"),
         *("127.1:1", "256.0.0.1:1", "http://127.0.0.1:1", "127.0.0.1:1/", " :1", ":1\n", ":\u0661"),
-        *("[localhost]:1", "a:b@c:1", "127.0.0.1%eth0:1"),
+        *("[localhost]:1", "a:b@c:1", "127.0.0.1%eth0:1", "[::ffff:127.0.0.1]:1"),
     ],
 )
 def test_what_is_none_is_named(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no|is greater than 65535") as caught:
         address_of(text)
     assert repr(text) in str(caught.value)
+
+
+def test_an_ipv4_address_in_ipv6_clothes_is_told_what_was_meant() -> None:
+    with pytest.raises(ValueError, match=r"give 127\.0\.0\.1 instead"):
+        address_of("[::ffff:7f00:1]:9733")
 
 
 @given(st.text(alphabet="0123456789.:[]%abclo", max_size=24))

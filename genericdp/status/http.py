@@ -182,7 +182,8 @@ class Server:
                 one.is_answered = True
                 answer = _refusal(request, http) or await self._answered(_asked(request))
             except h11.RemoteProtocolError as error:
-                answer = Answer(status=error.error_status_hint, body=f"{error}\n".encode())
+                why = str(error).partition(": bytearray(")[0]  # what was sent, as Python has it
+                answer = Answer(status=error.error_status_hint, body=f"{why}\n".encode())
             one.is_answered = True
             wants_body = request is None or request.method != b"HEAD"
             await self._send(one, *_written(http, answer, wants_body=wants_body))

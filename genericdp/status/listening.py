@@ -26,6 +26,7 @@ _NEVER = {
     errno.EADDRNOTAVAIL: "this machine does not have that address",
     errno.EACCES: "no permission to use that port: take one from 1024 on",
     errno.EPERM: "no permission to use that port: take one from 1024 on",
+    errno.EINVAL: "it is no address to listen at (one of a link needs its interface: fe80::1%eth0)",
     errno.EAFNOSUPPORT: "this machine does not speak that version of IP",
 }
 """What does not pass by waiting."""
