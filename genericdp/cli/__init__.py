@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("run", "validate", "discover", "explain", "allocate", "probe", "simulate"),
-    *("init", "snapshot", "status", "schema", "version"),
+    *("init", "snapshot", "convert", "status", "schema", "version"),
 )
 """Name and module of each command, in the order in which a new user meets them."""
 _UNTIL_SIGNALLED = ("run", "simulate")

@@ -1,0 +1,83 @@
+"""``genericdp convert``: the config of another device plugin in our language."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from genericdp.cli.loading import read_stdin
+from genericdp.cli.options import add_output, config_of, path_of
+from genericdp.cli.writing import refuse_existing, write_new
+from genericdp.config.files import STDIN, Source, content, shown
+from genericdp.converting.conversion import PEERS, convert
+from genericdp.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from genericdp.converting.conversion import Converted
+
+SUMMARY = "print the config of another device plugin in the language of genericdp"
+EXAMPLE = (
+    "  genericdp convert --from squat daemonset.yaml > genericdp.yaml\n"
+    "  kubectl get configuration -A -o yaml | genericdp convert --from akri -"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument(
+        "--from",
+        dest="peer",
+        choices=tuple(PEERS),
+        required=True,
+        metavar="|".join(PEERS),
+        help="whose config it is: squat/generic-device-plugin, smarter-device-manager, akri,"
+        " sriov-network-device-plugin or k8s-rdma-shared-dev-plugin",
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=config_of,
+        help="its config: the file it reads, or the Kubernetes objects that hold it; - for stdin",
+    )
+    parser.add_argument(
+        "--to",
+        metavar="FILE",
+        type=path_of,
+        default=None,
+        help="write a new file, which must not exist yet, in place of printing the config",
+    )
+    add_output(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Convert, and print what is valid."""
+    if arguments.to is not None:
+        refuse_existing(arguments.to)
+    file: Path = arguments.file
+    stdin = read_stdin([file])
+    name = "<stdin>" if file == STDIN else shown(file)
+    text = content(Source(name=name, path=file, text=stdin))
+    if isinstance(text, Problem):
+        raise ConfigError([text])
+    converted = convert(arguments.peer, name, text)
+    if converted.problems:
+        raise ConfigError(converted.problems)
+    if arguments.to is not None:
+        write_new(arguments.to, converted.text.encode())
+    if arguments.output == "json":
+        print(_as_json(converted))
+    elif arguments.to is None:
+        print(converted.text, end="")
+    return 0
+
+
+def _as_json(converted: Converted) -> str:
+    said = {
+        "resources": converted.resources,
+        "notOffered": converted.withheld,
+        "config": converted.text,
+    }
+    return json.dumps(said, indent=2)

@@ -1,0 +1,1 @@
+"""Configs of other device plugins in our language: text in, text with comments out."""

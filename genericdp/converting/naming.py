@@ -1,0 +1,17 @@
+"""Names of resources that the kubelet takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp.config.names import name_problem
+
+if TYPE_CHECKING:
+    from genericdp.converting.parts import Part
+
+
+def checked_name(name: str, part: Part) -> str:
+    """Give a name as it is; what is wrong with it is a problem of the part it comes from."""
+    if (problem := name_problem(name)) is not None:
+        part.fail(f"{name[:80]!r} cannot be a resource: {problem}")
+    return name

@@ -1,0 +1,128 @@
+"""smarter-device-manager: conf.yaml, in a ConfigMap or in the chart's values."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from genericdp.converting.draft import Draft, Resource, Said, replicas_of
+from genericdp.converting.manifests import embedded, is_manifest
+from genericdp.converting.naming import checked_name
+from genericdp.converting.parts import kept
+from genericdp.converting.patterns import globs_of
+from genericdp.regex import PatternError, compiled
+
+if TYPE_CHECKING:
+    from genericdp.converting.parts import Part
+
+DOMAIN = "smarter-devices"
+_JETSON = "nvidia-gpu"
+_FOLDERS = frozenset(
+    {"accel", "block", "bus", "bus/usb", "char", "disk", "dma_heap", "dri", "dvb", "infiniband"}
+    | {"input", "mapper", "net", "serial", "snd", "usb", "v4l", "vfio"}
+)
+"""What is known to be a folder of device files; from a name alone nobody can tell."""
+_HEAD = (
+    "smarter makes one resource of each file (smarter-devices/video0, smarter-devices/video1); here"
+    " all files of one devicematch are devices of one resource, because a resource has one name."
+    " Where a pod must have a certain one, write a resource for it: name: smarter-devices/video0,"
+    " match: [{path: /dev/video0}]. Names of exactly one file stay what they are."
+)
+_OTHERS = (
+    "smarter also offers files that are no device files, and what links to folders lead to. A"
+    " device file and the links to it that are found are one device here, under a link's name."
+)
+_UNKNOWN = "smarter has no such key and ignores it"
+_CHART = {
+    "application": "it is about smarter's own pod",
+    "image": "it is about smarter's own pod",
+}
+
+
+def convert(documents: tuple[Part, ...]) -> Draft:
+    """Make a config of what smarter reads."""
+    draft = Draft(head=[_HEAD, _OTHERS])
+    for document in documents:
+        for text in embedded(document, draft) if is_manifest(document) else (document,):
+            _convert_list(text, draft)
+    return draft
+
+
+def _convert_list(document: Part, draft: Draft) -> None:
+    entries = document
+    if document.node.items is not None:
+        keys = document.keys()
+        found = keys.take("config")
+        if found is None:
+            document.fail("this is no config of smarter: a list of devicematch is expected")
+            return
+        draft.left += keys.kept(_CHART, "it is about smarter's chart")
+        entries = found
+    for entry in entries.entries():
+        _convert_entry(entry, draft)
+
+
+def _convert_entry(entry: Part, draft: Draft) -> None:
+    keys = entry.keys()
+    found = keys.take("devicematch")
+    if found is None:
+        entry.fail("devicematch is missing")
+        return
+    regex = found.text()
+    count = keys.take("nummaxdevices")
+    comments = [f"devicematch: {regex}"]
+    resource = Resource(name="", comments=comments)
+    replicas_of(0 if count is None else count.number(), resource, "nummaxdevices")
+    if regex == _JETSON:
+        draft.left += kept(entry, _NO_JETSON)
+        return
+    try:
+        compiled(f"({regex})")
+    except PatternError as error:
+        found.fail(f"no expression of RE2, which smarter's is too: {error}")
+        return
+    _match(resource, regex)
+    resource.name = draft.name_for(checked_name(f"{DOMAIN}/{_stem(regex)}", found))
+    resource.left += keys.kept({}, _UNKNOWN)
+    draft.resources.append(resource)
+
+
+_NO_JETSON = (
+    "for this word smarter looks for the graphics processors of NVIDIA's Jetson in sysfs and sets"
+    " NVIDIA_VISIBLE_DEVICES; see examples/configs/nvidia-gpu.yaml"
+)
+
+
+def _match(resource: Resource, regex: str) -> None:
+    found = globs_of(regex)
+    paths = [f"/dev/{glob}" for glob in found.globs]
+    if found.one_name in _FOLDERS:
+        resource.match = [Said({"path": paths[0], "type": "directory"})]
+        resource.devices = [Said({"path": f"{paths[0]}/*", "shared": True, "optional": True})]
+        resource.comments.append("A folder: a container gets the device files in it.")
+        return
+    selector: dict[str, object] = {"path": paths[0] if len(paths) == 1 else paths}
+    if not found.equal:
+        selector["values"] = {"matched": "*"}
+        inner = regex.removeprefix("^").removesuffix("$") if _is_anchored(regex) else ""
+        wanted = f"^/dev/({inner})$" if inner else f"({regex})"
+        text = "$(device.path)" if inner else "$(value.below_dev)"
+        if not inner:
+            resource.values["below_dev"] = Said({"text": "$(device.path)", "regex": "^/dev/(.+)$"})
+        resource.values["matched"] = Said({"text": text, "regex": wanted})
+        resource.comments.append("No glob is the same, so the expression itself is asked, too.")
+    resource.match = [Said(selector)]
+
+
+def _is_anchored(regex: str) -> bool:
+    return regex[:1] == "^" and regex[-1:] == "$" and not re.search(r"[\\|]", regex)
+
+
+def _stem(regex: str) -> str:
+    """Make a name of an expression: that of its only file, else what it begins with."""
+    found = globs_of(regex)
+    if found.one_name:
+        return found.one_name.replace("/", "_")
+    literal = re.match(r"\^?([A-Za-z0-9_/-]*)", regex)
+    stem = re.sub(r"/+", "_", literal[1] if literal else "").strip("-_")
+    return stem[:60] or "devices"

@@ -1,0 +1,191 @@
+"""Squat's groups of several paths: one path finds the device, the others follow from it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from genericdp.converting.draft import Said
+from genericdp.converting.squatpaths import Path, inserted, mounted, template, text_of
+from genericdp.glob import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from genericdp.converting.draft import Resource
+
+Row = tuple[Path, ...]
+
+_D2 = (
+    "squat pairs what these patterns find by its place in two sorted lists, so that controlC1 comes"
+    " with pcmC10D0c (D2); here what the stars stand for must be the same."
+)
+_LIMITED = (
+    "limit allows {limit} of these at most; a number of devices cannot be bounded here, so that"
+    " fewer names are taken: {glob}"
+)
+_NO_STAR = (
+    "in a group of several paths only patterns with exactly one * and nothing else can be put"
+    " together; write groupBy with a value that is the same for what belongs together"
+)
+
+
+def is_series(rows: Sequence[Row]) -> bool:
+    """Say whether groups differ in nothing but one text, the same in all their paths."""
+    return _keys(rows) is not None
+
+
+def compose(resource: Resource, rows: Sequence[Row]) -> None:
+    """Fill a resource from groups of several paths that ``is_series`` has put together."""
+    if any(path.is_pattern for path in rows[0]):
+        _compose_patterns(resource, rows[0])
+    else:
+        _compose_texts(resource, rows)
+
+
+def _compose_patterns(resource: Resource, row: Row) -> None:
+    patterns = [path for path in row if path.is_pattern]
+    anchor = next((path for path in patterns if not path.is_mount), None)
+    if anchor is None or any(path.halves is None for path in patterns):
+        resource.withheld = _NO_STAR
+        resource.comments += [f"  path: {path.glob}" for path in row]
+        return
+    globs = [anchor.glob]
+    limits = [path.limit for path in row if not path.is_pattern]
+    if limits:
+        globs = _bounded(anchor, min(limits))
+        shown = " ".join(globs)
+        resource.comments.append(_LIMITED.format(limit=min(limits), glob=shown))
+    if len(patterns) > 1:
+        resource.comments.append(_D2)
+    halves = {id(path): path.halves or (path.glob, "") for path in row}
+    _inject(resource, globs, anchor, row, halves)
+
+
+def _bounded(anchor: Path, limit: int) -> list[str]:
+    """Give globs that match so many names at most."""
+    before, after = anchor.halves or (anchor.glob, "")
+    if limit < 10:
+        numbers = ["0"] if limit == 1 else [f"[0-{limit - 1}]"]
+    else:
+        numbers = ["[0-9]", "[1-9][0-9]"] if limit >= 100 else ["[0-9]"]
+    return [f"{before}{number}{after}" for number in numbers]
+
+
+def _compose_texts(resource: Resource, rows: Sequence[Row]) -> None:
+    if any(path.is_folder for path in rows[0]):
+        resource.withheld = "a folder is among the paths: name the device files in it"
+        resource.comments += [f"  path: {path.glob}" for row in rows for path in row]
+        return
+    index = next((i for i, path in enumerate(rows[0]) if not path.is_mount), 0)
+    if rows[0][index].is_mount:
+        resource.withheld = "all its paths are mounts, and none of them is a device"
+        resource.comments += [f"  path: {path.glob}" for path in rows[0]]
+        return
+    varying = _varying(rows)
+    if any(varying):
+        index = next(i for i, pair in enumerate(varying) if pair and not rows[0][i].is_mount)
+    columns = zip(*rows, strict=True)
+    row = tuple(replace(column[0], mount_path=_inside(column) or "") for column in columns)
+    pairs = zip(row, varying, strict=True)
+    halves = {id(path): pair or (path.glob, "") for path, pair in pairs}
+    globs = list(dict.fromkeys(one[index].glob for one in rows))
+    _inject(resource, globs, row[index], row, halves)
+
+
+def _inject(
+    resource: Resource,
+    globs: Sequence[str],
+    anchor: Path,
+    row: Row,
+    halves: dict[int, tuple[str, str]],
+) -> None:
+    """Say what finds the device, what else must exist, and what a container gets."""
+    selector: dict[str, object] = {"path": globs[0] if len(globs) == 1 else list(globs)}
+    resource.devices = []
+    before, after = halves[id(anchor)]
+    has_key = (before, after) != (anchor.glob, "")
+    if has_key:
+        regex = f"^{_exactly(before)}(.*){_exactly(after)}$"
+        resource.values["key"] = Said({"text": "$(device.path)", "regex": regex})
+    needs: dict[str, str] = {}
+    for i, path in enumerate(row, start=1):
+        if path is anchor:
+            entry = inserted("$(device.path)", path.permissions, path.mount_path)
+            resource.devices.append(Said(entry))
+            continue
+        first, last = halves[id(path)]
+        varies = (first, last) != (path.glob, "")
+        glob = f"{template(first)}$(value.key){template(last)}" if varies else template(path.glob)
+        resource.values[f"path{i}"] = Said({"link": glob})
+        needs[f"path{i}"] = "*"
+        if path.is_mount:
+            literal = glob if varies else template(text_of(path))
+            resource.mounts.append(Said(mounted(literal, path)))
+        else:
+            resource.devices.append(Said(inserted(glob, path.permissions, path.mount_path)))
+    if needs:
+        selector["values"] = needs
+        resource.comments.append("Offered where all its paths exist, as in squat.")
+    resource.match = [Said(selector)]
+
+
+def _keys(rows: Sequence[Row]) -> list[str] | None:
+    """Give the text in which groups without patterns differ, for each group."""
+    if any(path.is_pattern for row in rows for path in row) or len({*map(len, rows)}) != 1:
+        return None
+    found: list[list[str]] = []
+    for column, pair in zip(zip(*rows, strict=True), _varying(rows), strict=True):
+        if len({_manner(path) for path in column}) != 1 or _inside(column) is None:
+            return None
+        if pair is not None:
+            before, after = pair
+            found.append([path.glob[len(before) : len(path.glob) - len(after)] for path in column])
+    if not found or any(one != found[0] for one in found) or len(set(found[0])) != len(rows):
+        return None
+    on_a_device = any(
+        pair and not path.is_mount for path, pair in zip(rows[0], _varying(rows), strict=True)
+    )
+    whole = all(key and "/" not in key and escape(key) == key for key in found[0])
+    return found[0] if on_a_device and whole else None
+
+
+def _inside(column: Sequence[Path]) -> str | None:
+    """Give the one place in the container; empty: that of the host; None: there are several."""
+    if not any(path.mount_path for path in column):
+        return ""
+    places = {path.mount_path or path.glob for path in column}
+    return places.pop() if len(places) == 1 else None
+
+
+def _manner(path: Path) -> tuple[object, ...]:
+    """Give what must not differ between the groups, beside its place."""
+    return (path.is_mount, path.read_only, path.permissions, path.is_folder)
+
+
+def _varying(rows: Sequence[Row]) -> list[tuple[str, str] | None]:
+    """Give for each path what all groups begin and end it with, or None where it is the same."""
+    found: list[tuple[str, str] | None] = []
+    for column in zip(*rows, strict=True):
+        globs = [path.glob for path in column]
+        if len(set(globs)) == 1:
+            found.append(None)
+            continue
+        # A number is never cut in two.
+        before = re.sub(r"\d+\Z", "", _common_start(globs))
+        rests = [glob[len(before) :] for glob in globs]
+        after = _common_start([rest[::-1] for rest in rests])[::-1]
+        found.append((before, re.sub(r"\A\d+", "", after)))
+    return found
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    first, last = min(texts), max(texts)
+    same = (i for i, one in enumerate(first) if last[i : i + 1] != one)
+    return first[: next(same, len(first))]
+
+
+def _exactly(text: str) -> str:
+    """Write a text for RE2, in the least number of characters."""
+    return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", text)

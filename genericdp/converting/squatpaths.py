@@ -1,0 +1,131 @@
+"""The paths of squat's groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genericdp.converting.gopaths import glob_of
+from genericdp.glob import has_wildcard, is_glob, unescape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from genericdp.converting.draft import Draft
+    from genericdp.converting.parts import Part
+
+FOLDERS = frozenset({"/dev/bus/usb", "/dev/dri", "/dev/input", "/dev/net", "/dev/snd", "/dev/vfio"})
+"""What is known to be a folder of device files; from a path alone nobody can tell."""
+_ALL = "rwm"
+_UNKNOWN = "squat has no such key in a path and ignores it (C1)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Path:
+    """One path of a group, as our language has it."""
+
+    glob: str
+    mount_path: str = ""
+    permissions: str = _ALL
+    is_mount: bool = False
+    read_only: bool = False
+    limit: int = 1
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it can match more than one file."""
+        return has_wildcard(self.glob)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is known to be a folder of device files."""
+        return not self.is_mount and self.glob in FOLDERS
+
+    @property
+    def halves(self) -> tuple[str, str] | None:
+        """What stands before and after its only star, if it has one and nothing else."""
+        before, star, after = self.glob.partition("*")
+        if not star or is_glob(before) or is_glob(after):
+            return None
+        return before, after
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What must be the same for paths that one ``inject`` entry is to give."""
+        folder = self.glob if self.is_folder else ""
+        return (self.is_mount, self.read_only, self.permissions, self.mount_path, folder)
+
+
+def template(text: str) -> str:
+    """Make a template that gives this text."""
+    return text.replace("$(", "$$(")
+
+
+def inserted(path: str, permissions: str, mount_path: str) -> dict[str, object]:
+    """Give the entry of ``inject.devices`` for a template of nodes."""
+    entry: dict[str, object] = {"path": path}
+    if mount_path:
+        entry["containerPath"] = template(mount_path)
+    if permissions != "rw":
+        entry["permissions"] = permissions
+    return entry
+
+
+def mounted(host_path: str, path: Path) -> dict[str, object]:
+    """Give the entry of ``inject.mounts`` for a template of a path."""
+    inside = template(path.mount_path) or host_path
+    return {"hostPath": host_path, "containerPath": inside, "readOnly": path.read_only}
+
+
+def text_of(path: Path) -> str:
+    """Give the only path that one without wildcards matches."""
+    return unescape(path.glob)
+
+
+def paths_of(
+    part: Part, short: Iterable[str] | None = None, *, draft: Draft | None = None
+) -> tuple[Path, ...]:
+    """Give the paths of a group, or of the short form of old versions."""
+    if short is not None:
+        return tuple(Path(glob=_glob(text, part)) for text in short)
+    return tuple(_path(one, draft) for one in part.entries())
+
+
+def _path(part: Part, draft: Draft | None) -> Path:
+    keys = part.keys()
+    found = keys.take("path")
+    if found is None:
+        part.fail("path is missing")
+        return Path(glob="/dev/null")
+    kind = keys.take("type")
+    word = "Device" if kind is None else kind.text() or "Device"
+    if kind is not None and word not in {"Device", "Mount"}:
+        kind.fail("Device or Mount is expected here")
+    path = Path(
+        glob=_glob(found.text(), found),
+        mount_path=keys.text("mountPath"),
+        permissions=_permissions(keys.take("permissions")),
+        is_mount=word == "Mount",
+        read_only=keys.is_true("readOnly"),
+        limit=keys.number("limit", 1) or 1,
+    )
+    if draft is not None:
+        why = {"optional": "beside an entry of inject.devices genericdp has optional: true"}
+        draft.left += keys.kept(why, _UNKNOWN)
+    return path
+
+
+def _permissions(part: Part | None) -> str:
+    text = _ALL if part is None else part.text() or _ALL
+    if part is not None and not set(text) <= set(_ALL):
+        part.fail(f"permissions are letters of rwm, not {text[:40]!r} (C3)")
+        return _ALL
+    return "".join(letter for letter in _ALL if letter in text)
+
+
+def _glob(text: str, part: Part) -> str:
+    made = glob_of(text)
+    if made is None:
+        part.fail(f"{text[:80]!r} is no absolute path or glob that can be converted")
+        return "/dev/null"
+    return made

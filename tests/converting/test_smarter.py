@@ -1,0 +1,88 @@
+"""smarter-device-manager: what its documentation says is offered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.converting.conversion import convert
+from tests.converting.offering import (
+    INPUTS,
+    golden_of,
+    inputs_of,
+    offers,
+    offers_of,
+    problems_of,
+    text_of,
+)
+from tests.testbeds.loading import path_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONF = golden_of(INPUTS / "smarter/conf.yaml")
+
+
+@pytest.mark.parametrize("config", inputs_of("smarter"), ids=lambda path: path.stem)
+def test_what_smarter_has_published_becomes_this(config: Path) -> None:
+    done = convert("smarter", str(config), config.read_bytes())
+    assert done.text == golden_of(config).read_text()
+
+
+def test_its_defaults_offer_the_same_cameras_and_sound(tmp_path: Path) -> None:
+    """By its README: each file below /dev whose name the expression finds; a folder as one."""
+    assert offers(CONF, path_of("webcam"), tmp_path) == {
+        "smarter-devices/snd": [["/dev/snd/controlC1", "/dev/snd/pcmC1D0c"]],
+        "smarter-devices/video": [["/dev/video0"], ["/dev/video1"]],
+    }
+
+
+def test_its_defaults_offer_the_same_adapters(tmp_path: Path) -> None:
+    ports = [[f"/dev/ttyUSB{i}"] for i in range(4)]
+    assert offers(CONF, path_of("serial-adapters"), tmp_path) == {"smarter-devices/ttyUSB": ports}
+
+
+@pytest.mark.parametrize(
+    ("regex", "names"),
+    [
+        ("^video[0-9]+$", ["video0", "video1"]),
+        ("^video0*$", ["video0"]),
+        ("^(video|media)0$", ["media0", "video0"]),
+        (r"^snd/pcmC\d+D\d+c$", ["snd/pcmC1D0c"]),
+        ("^snd/[cp].*", ["snd/controlC1", "snd/pcmC1D0c"]),
+        ("pcm", ["snd/pcmC1D0c"]),
+        ("^v(i|e)deo[^0]$", ["video1"]),
+        ("^snd/[^b].*", ["snd/controlC1", "snd/pcmC1D0c"]),
+        ("(?i)VIDEO1", ["video1"]),
+        ("^video$", []),
+        ("^ideo", []),
+    ],
+)
+def test_an_expression_offers_what_it_finds(regex: str, names: list[str], tmp_path: Path) -> None:
+    config = f"[{{devicematch: '{regex}', nummaxdevices: 1}}]"
+    offered = offers_of("smarter", config, path_of("webcam"), tmp_path)
+    nodes = sorted(node for devices in offered.values() for device in devices for node in device)
+    assert nodes == [f"/dev/{name}" for name in names]
+
+
+def test_names_of_one_file_stay_what_they_are() -> None:
+    text = text_of("smarter", "[{devicematch: ^net/tun$, nummaxdevices: 3}]")
+    assert "  - name: smarter-devices/net_tun\n    match:\n      - path: /dev/net/tun\n" in text
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("[{devicematch: '(', nummaxdevices: 1}]", "no expression of RE2"),
+        ("[{nummaxdevices: 1}]", "devicematch is missing"),
+        ("[{devicematch: a, nummaxdevices: -1}]", "a whole number"),
+        ("{a: b}", "no config of smarter"),
+        ("[a]", "a mapping is expected"),
+        ("[{devicematch: nvidia-gpu, nummaxdevices: 1}]", "nothing in it can be converted"),
+    ],
+)
+def test_mistakes_have_a_place(config: str, said: str) -> None:
+    first = problems_of("smarter", config)[0]
+    assert first.startswith("config:1:")
+    assert said in first
