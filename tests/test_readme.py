@@ -66,7 +66,7 @@ def test_the_stick_is_offered_and_given(run: Callable[[str], str]) -> None:
 
 
 def test_what_is_not_there_is_explained(run: Callable[[str], str]) -> None:
-    explain, everything = INLINE
+    _, explain, everything = INLINE
     assert run(explain).startswith("/dev/ttyUSB0 is offered")
     lines = [line.strip() for line in run(everything).splitlines()]
     entries = [line.partition("  #")[0] for line in lines if line.startswith("- ")]
@@ -77,6 +77,14 @@ def test_what_is_not_there_is_explained(run: Callable[[str], str]) -> None:
         if entry.startswith("- {udev: {subsystem: tty}"):
             config.write_text(_with_match(text, f"    match:\n      {entry}\n"))
             assert "Healthy" in run("discover --config stick.yaml")
+
+
+def test_what_init_writes_does_the_same(run: Callable[[str], str]) -> None:
+    init, *_ = INLINE
+    run(init)
+    discover, allocate = (one.replace("stick.yaml", init.split()[-1]) for one in COMMANDS)
+    assert run(discover).count("Healthy") == 4
+    assert " /dev/serial0 (rw) from /dev/" in run(allocate)
 
 
 def test_a_match_of_ones_own_offers_only_that(run: Callable[[str], str]) -> None:

@@ -18,17 +18,38 @@ def _shared(about: str, name: str, path: str) -> Recogniser:
 RECOGNISERS = (
     *CARDS,
     Recogniser(
-        "Google Coral on USB. Before its first use it is another USB device (1a6e:089a), which\n"
-        "becomes this one when its firmware is loaded: see coral-tpu.yaml among the examples.",
+        "Google Coral on USB, its firmware loaded.",
         """\
 name: example.com/coral-usb
 match:
-  - usb: {vendor: ["18d1"], product: ["9302"]}
-  - usb: {vendor: "1a6e", product: "089a"}
-id: $(usb.port)""",
+  - usb: {vendor: "18d1", product: "9302"}""",
     ),
     Recogniser(
-        "Zigbee and Z-Wave sticks: by ids that only they have, and by what makers call them.",
+        "Google Coral on USB before its first use: once its firmware is loaded it is the other\n"
+        "device, with another node. What to do with this one: coral-tpu.yaml among the examples.",
+        """\
+name: example.com/coral-usb-cold
+match:
+  - usb: {vendor: "1a6e", product: "089a"}
+id: cold-$(usb.port)
+forgetAfterSeconds: 0""",
+    ),
+    Recogniser(
+        "Z-Wave sticks by ids that only they have.",
+        """\
+name: example.com/zwave
+match:
+  - udev: {subsystem: tty}
+    hardware: {usb: {vendor: "0658", product: "0200"}}    # Aeotec Z-Stick
+  - udev: {subsystem: tty}
+    hardware: {usb: {vendor: "10c4", product: "8a2a", interface: "00"}}    # HUSBZB-1
+inject:
+  devices:
+    - path: $(device.path)
+      containerPath: /dev/zwave$(allocation.index)""",
+    ),
+    Recogniser(
+        "Zigbee sticks: by ids that only they have, and by what makers call them.",
         """\
 name: example.com/zigbee
 match:
@@ -37,9 +58,7 @@ match:
   - udev: {subsystem: tty}
     hardware: {usb: {vendor: "0451", product: "16a8"}}    # TI CC2531
   - udev: {subsystem: tty}
-    hardware: {usb: {vendor: "0658", product: "0200"}}    # Aeotec Z-Stick
-  - udev: {subsystem: tty}
-    hardware: {usb: {vendor: "10c4", product: "8a2a"}}    # HUSBZB-1
+    hardware: {usb: {vendor: "10c4", product: "8a2a", interface: "01"}}    # HUSBZB-1
   - udev:
       subsystem: tty
       properties: {ID_MODEL: ["*[Zz]igbee*", "*ZBDongle*", "*ConBee*", "*SkyConnect*", "*ZBT-*"]}
