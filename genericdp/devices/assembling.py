@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.holders import Holders
-    from genericdp.devices.inventory import Inventory
+    from genericdp.devices.inventory import Identity, Inventory
     from genericdp.devices.matching import Matches
     from genericdp.devices.membership import Arriving
     from genericdp.model import Resource
@@ -133,7 +133,7 @@ def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
 
 def _offer(
     resource: Resource,
-    devices: Iterable[Device],
+    devices: Sequence[Device],
     refused: tuple[NotOffered, ...],
     before: Offer,
     inventory: Inventory,
@@ -146,7 +146,7 @@ def _offer(
     offered = advance(
         before.offered,
         devices,
-        why_gone=_why_gone(resource, refused, inventory, lacking),
+        why_gone=_why_gone(resource, refused, inventory, lacking, devices),
         now=now,
         forget_after_seconds=resource.forget_after_seconds,
         let_go=None if holders is None else partial(holders.have_let_go, resource.name),
@@ -163,6 +163,18 @@ def _not_existing(device: Device, inventory: Inventory) -> str:
     if len(paths) < 2:
         return f"{device.path} does not exist"
     return f"{', '.join(paths[:-1])} and {paths[-1]} do not exist"
+
+
+def _why_not_found(device: Device, inventory: Inventory, new_id: str) -> str:
+    found = inventory.file(device.path)
+    if found is None:
+        now = f"; it is {new_id} now" if new_id else ""
+        return f"{_not_existing(device, inventory)}{now}"
+    if new_id:
+        return f"{device.path} is now {new_id}"
+    if found.key != device.keys[0]:
+        return f"{device.path} is something else now"
+    return f"{device.path} is no longer matched"
 
 
 def _lacking(resource: Resource, matches: Matches) -> Callable[[Device], str]:
@@ -186,10 +198,16 @@ def _why_gone(
     refused: tuple[NotOffered, ...],
     inventory: Inventory,
     lacking: Callable[[Device], str],
+    devices: Sequence[Device],
 ) -> Callable[[Device], str]:
     @cache  # mostly nothing is gone, and nobody asks
     def reasons() -> dict[str, str]:
         return {one.key: one.reason for one in refused}
+
+    @cache
+    def ids() -> dict[tuple[tuple[str, ...], Identity], str]:
+        """Give who is what now: another link, or another config, gives another id."""
+        return {(one.keys, one.identity): one.id for one in devices}
 
     def reason(device: Device) -> str:
         if device.key in reasons():
@@ -197,12 +215,7 @@ def _why_gone(
             return f"{lacking(device)}{about}{reasons()[device.key]}"
         if hanging := _hidden_by(resource, device, inventory):
             return f"looking at {hanging} does not end"
-        found = inventory.file(device.path)
-        if found is None:
-            return _not_existing(device, inventory)
-        if found.key != device.keys[0]:
-            return f"{device.path} is something else now"
-        return f"{device.path} is no longer matched"
+        return _why_not_found(device, inventory, ids().get((device.keys, device.identity), ""))
 
     return reason
 

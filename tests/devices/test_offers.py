@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 TTY0 = node("/dev/ttyUSB0", (188, 0))
 TTY1 = node("/dev/ttyUSB1", (188, 1))
+LINK = node("/dev/ttyUSB5", (188, 0), target="/dev/ttyUSB0")
 SERIAL = resource("x", "/dev/ttyUSB*", forget_after_seconds=300)
 
 
@@ -92,8 +93,17 @@ def test_another_device_at_its_place_takes_its_id_at_once() -> None:
             resource("x", "/dev/ttyUSB*", id="new-$(device.name)"),
             [TTY0],
             [],
-            "/dev/ttyUSB0 is no longer matched",
+            "/dev/ttyUSB0 is now new-ttyUSB0",
         ),
+        (SERIAL, [TTY0, LINK], [], "/dev/ttyUSB0 is now ttyUSB5"),
+        (
+            resource("x", "/dev/ttyUSB5"),
+            [LINK],
+            [],
+            "/dev/ttyUSB0 does not exist; it is ttyUSB5 now",
+        ),
+        # Another one has its number now.
+        (SERIAL, [node("/dev/ttyUSB5", (188, 0), inode=7)], [], "/dev/ttyUSB0 does not exist"),
         (resource("x", "/dev/other*"), [TTY0], [], "/dev/ttyUSB0 is no longer matched"),
         (SERIAL, [plain("/dev/ttyUSB0")], [], "/dev/ttyUSB0 is something else now"),
         (
