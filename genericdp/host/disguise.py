@@ -48,7 +48,7 @@ _MAC = re.compile(r"(?:[0-9a-f]{2}[:-]){5}(?:[0-9a-f]{2}[:-])*[0-9a-f]{2}", re.I
 _MAC_DIGITS = 12
 _GUID = re.compile(r"(?:[0-9a-f]{4}:)+[0-9a-f]{4}", re.IGNORECASE)
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
-_PREFIX = re.compile(r"(?:eui|naa|uuid|t10|nvme)\.|0x|enx|ib(?=[0-9a-f]{12})")
+_PREFIX = re.compile(r"\A(?:(?:eui|naa|uuid|t10|nvme)\.|0x|enx|ib(?=[0-9a-f]{12}))")
 _ALNUM = re.compile(r"[^0-9A-Za-z]")
 _NOT_OF_UDEV = re.compile(r"[^0-9A-Za-z#+\-.:=@_/]")
 _GROUPS = re.compile(r"gids/\d+$")

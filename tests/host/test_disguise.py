@@ -74,6 +74,13 @@ def test_what_names_a_place_or_a_kind_stays(path: str, text: str) -> None:
     assert all_of(there) == there
 
 
+@pytest.mark.parametrize("serial", ["AB10x99CDEF", "Phoenx-Data-77"])
+def test_what_begins_some_serials_may_stand_within_others(serial: str) -> None:
+    """Without ``\\A`` in ``_PREFIX`` another text is looked for, and the serial stays."""
+    (entry,) = all_of([file("sys/devices/usb1/1-1/serial", serial)])
+    assert entry.content.decode() == disguised(serial) != serial
+
+
 def test_what_is_too_short_stays_and_is_told() -> None:
     there = [file("sys/devices/usb1/serial", "12A\n"), file("sys/devices/usb1/idVendor", "12A\n")]
     assert all_of(there) == there
