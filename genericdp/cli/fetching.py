@@ -14,7 +14,7 @@ from genericdp.status.wording import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from http.client import HTTPConnection, HTTPResponse
+    from http.client import HTTPResponse
 
 MOST_BYTES = 64 * 1024 * 1024
 """A state of 100,000 devices has about 20 MB."""
@@ -32,7 +32,7 @@ def fetch(
     with closing(connection):
         try:
             connection.connect()
-            with _cut_after(seconds, connection):
+            with _cut_after(seconds, connection.sock):
                 connection.request("GET", path, headers={"Accept": "application/json"})
                 answer = connection.getresponse()
                 body = answer.read(most_bytes + 1)
@@ -54,7 +54,7 @@ def fetch(
 
 
 @contextmanager
-def _cut_after(seconds: float, connection: HTTPConnection) -> Iterator[None]:
+def _cut_after(seconds: float, connected: socket.socket) -> Iterator[None]:
     """End the connection then: a timeout alone is only about each piece of what comes.
 
     Raises TimeoutError if it was ended: to ``http.client`` that may look like a short answer.
@@ -63,8 +63,9 @@ def _cut_after(seconds: float, connection: HTTPConnection) -> Iterator[None]:
 
     def cut() -> None:
         is_cut.set()
-        with suppress(OSError, AttributeError):
-            connection.sock.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):
+            # Not `connection.sock`: of an answer with "Connection: close" that is None.
+            connected.shutdown(socket.SHUT_RDWR)
 
     timer = threading.Timer(seconds, cut)
     timer.daemon = True

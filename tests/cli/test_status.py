@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -149,6 +150,30 @@ def test_an_answer_without_end_is_cut() -> None:
         host, port = address_of(address)
         with pytest.raises(GenericdpError, match="does not answer"):
             fetch(host, port, "/status", seconds=0.2)
+
+
+def test_one_that_ends_the_connection_is_cut_while_it_dribbles() -> None:
+    """With ``connection.sock`` in ``_cut_after`` it is read to its end: there is none by then."""
+    left = 200  # 10 s of them
+
+    def dribble(server: socket.socket) -> None:
+        nonlocal left
+        one, _ = server.accept()
+        with one, suppress(OSError):
+            one.recv(65_536)
+            one.sendall(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 200\r\n\r\n")
+            while left:
+                time.sleep(0.05)
+                one.sendall(b"x")
+                left -= 1
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=dribble, args=(server,), daemon=True)
+        thread.start()
+        with pytest.raises(GenericdpError, match="does not answer"):
+            fetch("127.0.0.1", server.getsockname()[1], "/status", seconds=0.2)
+        thread.join(30)
+    assert left
 
 
 @pytest.mark.parametrize(
