@@ -105,7 +105,8 @@ def _listening(family: socket.AddressFamily, host: str, port: int) -> socket.soc
         if family == socket.AF_INET6:
             one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
         one.settimeout(0)
-        one.bind((host, port))
+        # With the number of the interface, which bind() itself does not take from fe80::1%eth0.
+        one.bind(socket.getaddrinfo(host, port, family, flags=socket.AI_NUMERICHOST)[0][4])
         one.listen(BACKLOG)
     except BaseException:
         one.close()

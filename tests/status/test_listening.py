@@ -7,10 +7,11 @@ import errno
 import logging
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
-from genericdp.address import Address
+from genericdp.address import Address, address_of
 from genericdp.errors import UsageError
 from genericdp.status.listening import bound, listening
 from tests.status.addresses import ANYWHERE
@@ -98,6 +99,19 @@ async def test_all_addresses_are_those_of_both_versions() -> None:
     if one.family == socket.AF_INET6:
         assert await reached("::1", port_of(one))
     one.close()
+
+
+async def test_an_address_of_a_link_is_bound_at_its_interface() -> None:
+    """With ``one.bind((host, port))`` the interface is lost: invalid argument."""
+    listed = Path("/proc/net/if_inet6")
+    found = map(str.split, listed.read_text().splitlines() if listed.exists() else [])
+    for digits, _, _, scope, _, name in found:
+        if scope == "20":  # a link
+            host = ":".join(digits[at : at + 4] for at in range(0, 32, 4))
+            (one,) = bound(address_of(f"[{host}%{name}]:0"))
+            one.close()
+            return
+    pytest.skip("no link of this machine has an address of IPv6")
 
 
 async def test_localhost_is_nobody_elses() -> None:
