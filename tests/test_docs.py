@@ -57,7 +57,7 @@ def commands() -> list[str]:
     """Give what the pages have one type after ``genericdp``, but for what has an … in it."""
     text = "\n".join(page.read_text() for page in PAGES)
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    lines = re.findall(r"(?:^|-- )genericdp ([^|\n…]*)(?:$| \|)", "".join(blocks), re.MULTILINE)
+    lines = re.findall(r"(?:^|-- )genericdp ([^|>\n…]*)(?:$| [|>])", "".join(blocks), re.MULTILINE)
     return sorted(set(lines))
 
 

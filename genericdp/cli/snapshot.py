@@ -7,14 +7,16 @@ import json
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import __version__
 from genericdp.cli.options import add_output, add_root, path_of, root_of
 from genericdp.cli.patience import patiently
+from genericdp.cli.progress import Progress
 from genericdp.cli.writing import refuse_existing, write_new
 from genericdp.devices.inventory import printable
-from genericdp.errors import GenericdpError
+from genericdp.errors import GenericdpError, UsageError
 from genericdp.host.archive import ArchiveError, write
 from genericdp.host.copying import copied
 from genericdp.host.disguise import SHORTEST, Disguise, collect
@@ -22,7 +24,6 @@ from genericdp.host.disguise import SHORTEST, Disguise, collect
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
-    from pathlib import Path
 
     from genericdp.cli.patience import Looking
     from genericdp.host.archive import Entry
@@ -33,10 +34,11 @@ if TYPE_CHECKING:
 SUMMARY = "write what configs see of this machine into a file, to try configs on elsewhere"
 EXAMPLE = (
     "  genericdp snapshot node.tar.gz                   # on the node; as any user\n"
+    "  genericdp snapshot - > node.tar.gz               # by kubectl exec, for instance\n"
     "  genericdp snapshot node.tar.gz --anonymize       # with other serial numbers\n"
     "  genericdp discover --root node.tar.gz --all      # anywhere"
 )
-_QUIET_SECONDS = 2.0
+STDOUT = Path("-")
 _MOST_TOLD = 5
 
 
@@ -46,9 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         metavar="FILE.tar.gz",
         type=path_of,
-        help="the file to write; one that is there already is never overwritten. It holds names"
-        " and numbers of /dev, the devices of /sys with their small text attributes, and"
-        " /run/udev/data: nothing of /proc, no content of a device or file, nothing that is not"
+        help="the file to write, or - for stdout; one that is there already is never overwritten."
+        " It holds names and numbers of /dev, the devices of /sys with their small attributes,"
+        " and /run/udev/data: nothing of /proc, no content of a device or file, nothing that is not"
         " readable for everybody",
     )
     parser.add_argument(
@@ -65,11 +67,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Copy, disguise if that is wanted, and write."""
     root, began = root_of(arguments), time.monotonic()
-    refuse_existing(arguments.file)
-    progress = _Progress(began)
+    _refuse(arguments.file)
+    progress = Progress("reading")
+
+    def tell(count: int, path: str) -> None:
+        progress.tell(count, f"/{printable(path)}")
 
     def work(_look: Looking, facts: HostFacts) -> Copy:
-        return copied(root, guard=facts.guard, tell=progress.tell)
+        return copied(root, guard=facts.guard, tell=tell)
 
     try:
         copy = patiently(root, work)
@@ -79,27 +84,26 @@ def execute(arguments: argparse.Namespace) -> int:
         count, _ = write(packed, about, entries)
     except ArchiveError as error:
         raise GenericdpError(f"no snapshot can be made of this machine: {error}") from error
-    write_new(arguments.file, packed.getvalue())
-    size, seconds = len(packed.getvalue()), time.monotonic() - began
+    size = len(packed.getvalue())
+    said = _Said(arguments.file, copy, short, count, size, time.monotonic() - began)
     if arguments.output == "json":
-        print(json.dumps(_as_json(arguments.file, copy, short, count, size), indent=2))
+        told = json.dumps(said.as_json(), indent=2)
     else:
-        print(f"{arguments.file}: {count:,} entries, {-(-size // 1024):,} KiB, {seconds:.1f} s")
-        print("\n".join(_told(arguments.file, copy, short, arguments)))
+        told = "\n".join(said.as_text(arguments))
+    if arguments.file == STDOUT:
+        sys.stdout.buffer.write(packed.getvalue())
+        sys.stdout.buffer.flush()
+    else:
+        write_new(arguments.file, packed.getvalue())
+    print(told, file=sys.stderr if arguments.file == STDOUT else sys.stdout)
     return 0
 
 
-class _Progress:
-    """Says how far it is, once it takes longer than somebody waits without asking."""
-
-    def __init__(self, began: float) -> None:
-        self._next = began + _QUIET_SECONDS
-
-    def tell(self, count: int, path: str) -> None:
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + _QUIET_SECONDS
-            print(f"{count:,} entries, now /{printable(path)}", file=sys.stderr)
+def _refuse(file: Path) -> None:
+    if file != STDOUT:
+        refuse_existing(file)
+    elif sys.stdout.isatty():
+        raise UsageError("a snapshot is not for a terminal: name a file, or redirect the output")
 
 
 def _disguised(
@@ -116,26 +120,35 @@ def _path(entry: Entry) -> str:
     return entry.path
 
 
-def _told(
-    file: Path, copy: Copy, short: tuple[str, ...], arguments: argparse.Namespace
-) -> Iterator[str]:
-    for reason, count in copy.unreadable.counts.most_common(_MOST_TOLD):
-        example = printable(copy.unreadable.examples[reason])
-        yield f"  left out, {reason}: {count:,}, such as {example}"
-    if short:
-        yield f"  {len(short)} serial numbers are too short to be replaced: {', '.join(short[:5])}"
-    if not arguments.anonymize:
-        yield "It holds serial numbers and hardware addresses; --anonymize replaces them."
-    yield f"Elsewhere: genericdp discover --root {file.name} --all"
+class _Said(NamedTuple):
+    """What to say of a snapshot that was made."""
 
+    file: Path
+    copy: Copy
+    short: tuple[str, ...]
+    entries: int
+    size: int
+    seconds: float
 
-def _as_json(
-    file: Path, copy: Copy, short: tuple[str, ...], count: int, size: int
-) -> dict[str, object]:
-    return {
-        "file": str(file),
-        "entries": count,
-        "bytes": size,
-        "leftOut": dict(sorted(copy.unreadable.counts.items())),
-        "notReplaced": list(map(printable, short)),
-    }
+    def as_text(self, arguments: argparse.Namespace) -> Iterator[str]:
+        kib = -(-self.size // 1024)
+        yield f"{self.file}: {self.entries:,} entries, {kib:,} KiB, {self.seconds:.1f} s"
+        for reason, count in self.copy.unreadable.counts.most_common(_MOST_TOLD):
+            example = printable(self.copy.unreadable.examples[reason])
+            yield f"  left out, {reason}: {count:,}, such as {example}"
+        if self.short:
+            few = ", ".join(map(printable, self.short[:_MOST_TOLD]))
+            yield f"  too short to be replaced, so still there: {len(self.short)} serials ({few})"
+        if not arguments.anonymize:
+            yield "It holds serial numbers and hardware addresses; --anonymize replaces them."
+        name = "FILE" if self.file == STDOUT else self.file.name
+        yield f"Elsewhere: genericdp discover --root {name} --all"
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "file": str(self.file),
+            "entries": self.entries,
+            "bytes": self.size,
+            "leftOut": dict(sorted(self.copy.unreadable.counts.items())),
+            "notReplaced": list(map(printable, self.short)),
+        }

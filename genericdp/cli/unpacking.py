@@ -26,7 +26,9 @@ _answers: dict[signal.Signals, Any] = {}
 
 def unpacked(file: Path) -> Path:
     """Give a new folder with the tree of a snapshot; raises UsageError if it is none."""
-    from genericdp.host.archive import ArchiveError, unpack  # only whoever has one needs it
+    # Only whoever has one needs these.
+    from genericdp.cli.progress import Progress
+    from genericdp.host.archive import ArchiveError, unpack
 
     try:
         with file.open("rb") as packed:
@@ -36,7 +38,7 @@ def unpacked(file: Path) -> Path:
             # Who may read what is part of the copy, whatever the umask of this shell.
             before = os.umask(0o022)
             try:
-                unpack(packed, folder)
+                unpack(packed, folder, Progress(f"unpacking {file}").tell)
             finally:
                 os.umask(before)
     except ArchiveError as error:

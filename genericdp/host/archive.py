@@ -15,7 +15,7 @@ from enum import Enum
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
 MANIFEST = "genericdp-snapshot.json"
@@ -208,13 +208,15 @@ def led_to(path: str, target: str) -> str | None:
     return "/".join(parts)
 
 
-def unpack(file: IO[bytes], folder: Path) -> None:
+def unpack(file: IO[bytes], folder: Path, tell: Callable[[int], None] = lambda _: None) -> None:
     """Make the tree in a folder that is empty and our own; raises ArchiveError and OSError.
 
     A folder is only ever made by this, never found: so nothing is written through a link.
+    ``tell`` is called with the number of entries before each.
     """
     made = {""}
-    for entry in read(file):
+    for count, entry in enumerate(read(file)):
+        tell(count)
         at = os.path.join(folder, entry.path)  # noqa: PTH118  # up to a million times
         parent = entry.path.rpartition("/")[0]
         try:

@@ -165,3 +165,31 @@ def test_two_of_one_machine_are_equal_and_it_tells_what_it_did(
     assert told[0] == {**told[1], "file": str(one)}
     assert told[0]["bytes"] == one.stat().st_size
     assert told[0]["leftOut"] == {}
+
+
+def test_it_can_go_to_stdout(
+    testbed: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(testbed("can"))
+    assert main(["snapshot", str(tmp_path / "a.tar.gz"), "--root", folder]) == 0
+    capsys.readouterr()
+    ended = subprocess.run(
+        [sys.executable, "-m", "genericdp", "snapshot", "-", "--root", folder],
+        check=True,
+        capture_output=True,
+    )
+    assert ended.stdout == (tmp_path / "a.tar.gz").read_bytes()
+    assert b"genericdp discover --root FILE --all" in ended.stderr
+
+
+def test_what_could_not_be_read_is_told(
+    testbed: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = testbed("can")
+    (folder / "dev/open").mkdir()
+    (folder / "dev/open").chmod(0o777)
+    (folder / "dev/open/link").symlink_to("../can0")
+    assert main(["snapshot", str(tmp_path / "a.tar.gz"), "--root", str(folder)]) == 0
+    assert (
+        "not root can turn, so never offered: 1, such as /dev/open/link" in capsys.readouterr().out
+    )
