@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FAULTS = runpy.run_path(str(ROOT / "tools/build_site"))["faults"]
+FAULTS = runpy.run_path(str(ROOT / "tools/check_site"))["faults"]
 
 
 def test_the_pages_of_the_examples_are_those_of_the_examples() -> None:
