@@ -51,12 +51,16 @@ class UsageError(GenericdpError):
 
 
 class ConfigError(GenericdpError):
-    """A config that cannot be used; its text has a line for each problem."""
+    """A config that cannot be used; its text has a line for each problem.
+
+    ``advice``: what follows from it, and what to do, for whoever only sees the last line.
+    """
 
     exit_code = 2
 
-    def __init__(self, problems: Iterable[object]) -> None:
+    def __init__(self, problems: Iterable[object], *, advice: str = "") -> None:
         super().__init__("\n".join(map(str, problems)))
+        self.advice = advice
 
 
 class KubeletError(GenericdpError):

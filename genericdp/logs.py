@@ -177,5 +177,11 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+def as_json(message: str, *, level: int = logging.ERROR) -> str:
+    """Give a line of the log for what is told past it, at the end of the process."""
+    fields = {"msg": message, "levelno": level, "levelname": logging.getLevelName(level)}
+    return _JsonLines().format(logging.makeLogRecord({**fields, "name": "genericdp"}))
+
+
 def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")

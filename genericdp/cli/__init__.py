@@ -17,6 +17,8 @@ COMMANDS = (
     *("init", "snapshot", "convert", "status", "schema", "version"),
 )
 """Name and module of each command, in the order in which a new user meets them."""
+LOGGING = ("run", "simulate")
+"""Those that have a log."""
 _UNTIL_SIGNALLED = ("run", "simulate")
 
 

@@ -8,7 +8,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cli.environment import unknown_variables
+from genericdp.cli import LOGGING, asked_for
+from genericdp.cli.environment import unknown_variables, variable
 from genericdp.cli.parser import parser_of
 from genericdp.errors import ConfigError, GenericdpError
 
@@ -63,10 +64,12 @@ def run_command(argv: Sequence[str]) -> int:
         code: int = arguments.execute(arguments)
     except ConfigError as error:
         # As they are: editors and CI jump to the place that a line begins with.
-        _say(str(error))
+        _tell(argv, str(error).split("\n"))
+        if error.advice:
+            _tell(argv, [error.advice], prefix="genericdp: ")
         return error.exit_code
     except GenericdpError as error:
-        _say(f"genericdp: {error}")
+        _tell(argv, [str(error)], prefix="genericdp: ")
         return error.exit_code
     finally:
         if unpacking := sys.modules.get("genericdp.cli.unpacking"):
@@ -77,6 +80,30 @@ def run_command(argv: Sequence[str]) -> int:
 def _refuse_closed_stdout(arguments: argparse.Namespace) -> None:
     if sys.stdout is None and arguments.prints:
         raise GenericdpError("stdout is closed: there is nowhere to print to")
+
+
+def _tell(argv: Sequence[str], messages: Sequence[str], *, prefix: str = "") -> None:
+    """Say why it ends, in the form of the log: who collects that must not miss its last line."""
+    if not _logs_json(argv):
+        _say("\n".join(f"{prefix}{one}" for one in messages))
+        return
+    from genericdp.logs import as_json
+
+    _say("\n".join(map(as_json, messages)))
+
+
+def _logs_json(argv: Sequence[str]) -> bool:
+    """Say whether the command has a log, in JSON; the arguments may be what is wrong."""
+    if asked_for(argv) not in LOGGING:
+        return False
+    form = os.environ.get(variable("log-format"))
+    flag = "--log-format"
+    for word, following in zip(argv, (*argv[1:], ""), strict=True):
+        if word == flag:
+            form = following
+        elif word.startswith(f"{flag}="):
+            form = word.partition("=")[2]
+    return form == "json"
 
 
 def _say(text: str) -> None:

@@ -73,6 +73,8 @@ def _as_text(configs: Sequence[Loaded]) -> str:
     if problems:
         files = len({problem.file for problem in problems})
         total = f"{_count(len(problems), 'problem')} in {_count(files, 'file')}"
+        if any(config.policy_is_unusable for config in configs):
+            total += "; the policy cannot be used, so run would not start"
     else:
         files = sum(len(config.files) for config in configs)
         resources = sum(len(config.resources) for config in configs)

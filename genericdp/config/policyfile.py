@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.check import by_schema
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _HEX = frozenset("0123456789abcdef")
 _SHA256_DIGITS = 64
+_WHAT_IT_IS = "it is the policy that --policy or GENERICDP_POLICY names"
 _IF_EMPTY = (
     "a policy that allows nothing has two lines: 'apiVersion: genericdp.io/v1alpha1' and"
     " 'kind: DevicePluginPolicy'"
@@ -46,7 +47,7 @@ def load_policy(path: pathlib.Path) -> LoadedPolicy:
     name = shown(path)
     text = content(Source(name=name, path=path))
     if not isinstance(text, bytes):
-        return LoadedPolicy(problems=(text,))
+        return LoadedPolicy(problems=(replace(text, hint=_WHAT_IT_IS),))
     documents, problems = read(name, text, if_empty=_IF_EMPTY)
     for extra in documents[1:]:
         message = "a policy is one document, and this is another one"

@@ -104,7 +104,11 @@ class Reloader:
         """
         reading = await first
         if reading.loaded.policy_is_unusable:
-            raise ConfigError(reading.loaded.problems)
+            raise ConfigError(
+                reading.loaded.problems,
+                advice=f"the policy {self._origin.policy} cannot be used, and nothing is served"
+                " without its bounds: correct it, and start again",
+            )
         sight = await self._take(reading, asked=False)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._heed_hangups(), name="hangups")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from genericdp.cli import COMMANDS, main
+from genericdp.cli import COMMANDS, LOGGING, main
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,6 +53,44 @@ def test_bad_usage_is_one_line_and_exit_code_2(
     assert printed.err.count("\n") == 1
     assert printed.err.startswith("genericdp: ")
     assert printed.err.rstrip().endswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("setting", "argv"),
+    [
+        ("", ["run", "--config=x", "--log-format=json", "--frob"]),
+        ("", ["simulate", "--log-format", "json", "--config=x", "--frob"]),
+        ("json", ["run", "--config=x", "--frob"]),
+    ],
+)
+def test_with_a_log_in_json_the_last_line_is_json_too(
+    setting: str,
+    argv: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A crash loop must not be the one thing that an alert on the level never sees."""
+    monkeypatch.setenv("GENERICDP_LOG_FORMAT", setting)
+    assert main(argv) == 2
+    line = json.loads(capsys.readouterr().err)
+    assert (line["level"], line["message"]) == (
+        "error",
+        f"unrecognized arguments: --frob (see genericdp {argv[0]} --help)",
+    )
+    assert line["time"].endswith("+00:00")
+
+
+def test_only_commands_with_a_log_have_its_form(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a pod that logs JSON, ``kubectl exec … genericdp validate`` is for people."""
+    monkeypatch.setenv("GENERICDP_LOG_FORMAT", "json")
+    for command in COMMANDS:
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert ("--log-format" in capsys.readouterr().out) == (command in LOGGING), command
+    assert main(["validate", "--frob", "x"]) == 2
+    assert capsys.readouterr().err.startswith("genericdp: ")
 
 
 def test_a_reader_that_goes_away_is_no_failure() -> None:

@@ -69,7 +69,30 @@ def test_no_command_goes_on_without_the_bounds_that_were_asked_for(
     place.policy.unlink()
     words = [*command, f"--config={place.config}", f"--policy={place.policy}"]
     assert main([*words, f"--root={place.host.folder}"]) == 2
-    assert f"{place.policy}:1:1: it does not exist" in capsys.readouterr().err
+    told = (
+        f"{place.policy}:1:1: it does not exist (it is the policy that --policy or GENERICDP_POLICY"
+    )
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["device: {}\n", None], ids=["wrong", "missing"])
+def test_the_last_line_says_that_the_policy_ends_it(
+    place: Place, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    if text is not None:
+        place.policy.write_text(HEAD + text)
+    words = ["run", f"--config={place.config}", f"--policy={place.policy}"]
+    words += [f"--kubelet-dir={place.host.folder}", f"--root={place.host.folder}"]
+    said = f"the policy {place.policy} cannot be used, and nothing is served without its bounds"
+    assert main(words) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"genericdp: {said}")
+    assert main([*words, "--log-format=json"]) == 2
+    first, *_, last = map(json.loads, capsys.readouterr().err.splitlines()[-2:])
+    assert (first["level"], last["level"]) == ("error", "error")
+    assert first["message"].startswith(f"{place.policy}:")
+    assert last["message"].startswith(said)
+    assert main(["validate", f"--policy={place.policy}", str(place.config)]) == 2
+    assert capsys.readouterr().out.endswith("; the policy cannot be used, so run would not start\n")
 
 
 @pytest.mark.parametrize("command", APPLYING[:-1], ids=lambda words: words[0])
