@@ -200,6 +200,8 @@ def disguised(text: str) -> str:
     spelt = re.sub(r"\\x[0-9a-f]{2}", "", text)
     canonical = _ALNUM.sub("", spelt).lower()
     digest = hashlib.shake_256(f"genericdp {canonical}".encode()).digest(len(canonical))
+    if len(canonical) == _MAC_DIGITS and not canonical.strip("0123456789abcdef"):
+        digest = b"\x00\x02" + digest[2:]  # begins with 02: an address of one card, of no maker
     numbers = iter(digest)
     is_hex = not canonical.strip("0123456789abcdef") and not canonical.isdecimal()
     upper = any(map(str.isupper, spelt))
@@ -215,7 +217,4 @@ def disguised(text: str) -> str:
             return str(number % 10)
         return chr((ord("A") if one.isupper() else ord("a")) + number % 26)
 
-    replaced = re.sub(r"\\x[0-9a-f]{2}|[0-9A-Za-z]", other, text)
-    if len(canonical) == _MAC_DIGITS and not canonical.strip("0123456789abcdef"):
-        return re.sub(r"^[0-9A-Fa-f]{2}", "02", replaced)  # an address of one card, of no maker
-    return replaced
+    return re.sub(r"\\x[0-9a-f]{2}|[0-9A-Za-z]", other, text)
