@@ -57,14 +57,27 @@
     if (focused !== document.activeElement && focused.isConnected)
       focused.focus({ preventScroll: true });
     if (document.title !== next.title) document.title = next.title;
-    const icon = (page) => page.querySelector("link[rel=icon]");
-    if (icon(document).href !== icon(next).href) icon(document).href = icon(next).href;
+    setIcon(icon(next).href);
+  };
+
+  const icon = (page) => page.querySelector("link[rel=icon]");
+  const setIcon = (href) => {
+    if (icon(document).href !== href) icon(document).href = href;
   };
 
   const say = (text) => {
     if (gone.textContent !== text) gone.textContent = text;
     gone.hidden = !text;
     document.body.classList.toggle("stale", Boolean(text));
+  };
+
+  // Also in a row of tabs, nobody may take it for how things stand.
+  const lose = (state, text) => {
+    const since = document.querySelector("footer time").textContent;
+    say(`${text} ${since}: what you see is how it was then.`);
+    const title = document.title.replace(/^.*? · /, `${state} · `);
+    if (document.title !== title) document.title = title;
+    setIcon(icon(document).href.replace(/%23[0-9a-f]{6}/, "%236e7781"));
   };
 
   const ask = async () => {
@@ -76,12 +89,15 @@
         cache: "no-store",
         signal: AbortSignal.timeout(LIMIT),
       });
-      if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
-      show(await answer.text());
-      say("");
+      const text = await answer.text();
+      if (answer.status === 404 && text.includes("--no-status")) {
+        lose("Not shown", "The daemon runs with --no-status now, and shows nothing since");
+      } else if (answer.ok) {
+        show(text);
+        say("");
+      } else throw new Error(`HTTP ${answer.status}`);
     } catch (error) {
-      const since = document.querySelector("footer time").textContent;
-      say(`No answer since ${since}: what you see is how it was then.`);
+      lose("No answer", "No answer since");
     }
     asking = false;
     // A page of thousands of devices is asked for less often.

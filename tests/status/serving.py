@@ -6,16 +6,19 @@ import asyncio
 import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from genericdp.status.endpoints import Endpoints
 from genericdp.status.http import Answer, Server
 from genericdp.status.page import CONTENT_SECURITY_POLICY, render
+from genericdp.tally import Tally
 from tests.status.chromium import Page, chromium
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from genericdp.status.http import Request
+    from genericdp.status.looking import Parts
     from genericdp.status.model import Status
 
 
@@ -26,8 +29,13 @@ class Shown:
     status: Status
     port: int = 0
     fails: bool = False
+    is_switched_off: bool = False
+    """Whether it is as with ``--no-status``."""
 
     async def answer(self, request: Request) -> Answer:
+        if self.is_switched_off:
+            parts = cast("Parts", None)
+            return await Endpoints(parts, tally=Tally(), shows_status=False).answer(request)
         if self.fails or request.path != "/":
             return Answer(status=500 if self.fails else 404, body=b"no\n")
         return Answer(

@@ -56,9 +56,25 @@ async def test_it_says_when_nobody_answers_any_more_and_when_somebody_does() -> 
             "No answer since 2026-11-21 19:00:00 UTC: what you see is how it was then."
         )
         assert await page.ask("!document.getElementById('gone').hidden")
+        assert await page.ask("document.title") == "No answer · edge-1 · genericdp"
+        assert "%236e7781" in await page.ask(ICON)
         shown.fails, shown.status = False, RICH
         await page.until("document.querySelectorAll('article').length == 5")
         assert await page.ask("document.getElementById('gone').textContent") == ""
+        assert (await page.ask("document.title")).startswith("Not ready, ")
+        assert "%23cf222e" in await page.ask(ICON)
+
+
+ICON = "document.querySelector('link[rel=icon]').href"
+
+
+async def test_a_daemon_that_comes_back_without_a_status_is_not_taken_for_one_that_is_gone() -> (
+    None
+):
+    async with served(EMPTY) as (shown, page):
+        shown.is_switched_off = True
+        await page.until("document.getElementById('gone').textContent.includes('--no-status')")
+        assert await page.ask("document.title") == "Not shown · edge-1 · genericdp"
 
 
 async def test_what_a_text_smuggles_in_does_not_run() -> None:
