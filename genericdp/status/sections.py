@@ -205,7 +205,7 @@ def kubelet_section(status: Status) -> Markup:
     """Give what there is of the kubelet, and what this process has."""
     present = pill("kubelet.sock is there", "good")
     absent = joined(
-        [pill("no kubelet", "bad"), element("span", status.kubelet_reason, class_="why")]
+        [pill("no kubelet", "bad"), " ", element("span", status.kubelet_reason, class_="why")]
     )
     socket = present if status.kubelet_present else absent
     facts: list[tuple[str, str]] = [
