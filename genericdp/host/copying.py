@@ -114,7 +114,7 @@ class _Walk:
                 if not is_system and not denied and below.count("/") < _MOST_DEPTH:
                     yield below, subsystem
             elif one.is_file(follow_symlinks=False) and not why_no_file(name, subsystem):
-                self._add_file(below, one.stat(follow_symlinks=False))
+                self._add_file(below, one)
 
     def _is_device(self, path: str) -> bool:
         try:
@@ -132,7 +132,11 @@ class _Walk:
                 self._copy.unreadable.note(path, (error.strerror or str(error)).lower())
             return []
 
-    def _add_file(self, path: str, status: os.stat_result) -> None:
+    def _add_file(self, path: str, one: os.DirEntry[str]) -> None:
+        try:
+            status = one.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return  # just gone
         is_uevent = path.endswith("/uevent")
         content = b""
         if status.st_mode & stat.S_IROTH and (is_uevent or self._is_text(status)):
@@ -185,7 +189,7 @@ class _Walk:
             self._copy.add(Entry(path, Kind.FOLDER))
             for one in self._scan(path):
                 if one.is_file(follow_symlinks=False) and one.name in {"name", "type"}:
-                    self._add_file(f"{path}/{one.name}", one.stat(follow_symlinks=False))
+                    self._add_file(f"{path}/{one.name}", one)
             self._add_members(f"{path}/devices")
 
     def lists(self) -> None:
@@ -222,7 +226,7 @@ class _Walk:
         for one in self._scan(path):
             if one.name == "uevent" and one.is_file(follow_symlinks=False):
                 self._copy.add(Entry(path, Kind.FOLDER))
-                self._add_file(f"{path}/uevent", one.stat(follow_symlinks=False))
+                self._add_file(f"{path}/uevent", one)
 
     def _is_folder(self, path: str) -> bool:
         try:

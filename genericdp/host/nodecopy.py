@@ -11,7 +11,7 @@ import posixpath
 import stat
 from typing import TYPE_CHECKING
 
-from genericdp.host.archive import Entry, Kind, led_to
+from genericdp.host.archive import MOST_FILE_BYTES, Entry, Kind, led_to
 from genericdp.host.links import turnable_trouble
 from genericdp.host.sysfs import device_names
 from genericdp.model import FileType
@@ -76,7 +76,10 @@ class NodeCopy:
 
     def _link(self, path: str) -> Iterator[Entry]:
         """Copy a link, relative; what leads out of /dev is of a process, or a session."""
-        text = self._root.read_link(f"/{path}")
+        try:
+            text = self._root.read_link(f"/{path}")
+        except OSError:
+            return  # just gone
         if text.startswith("/"):
             text = posixpath.relpath(text, f"/{posixpath.dirname(path)}")
         target = led_to(path, text)
@@ -119,7 +122,8 @@ class NodeCopy:
             return
         uevent = f"{led_to(folder, known.target)}/uevent"
         own = self._entries.get(uevent)
-        if own is None or b"DEVNAME=" not in own.content:
+        too_long = own is not None and len(own.content) + len(content) > MOST_FILE_BYTES
+        if own is None or too_long or b"DEVNAME=" not in own.content:
             for name in names:
                 self._entries.pop(f"dev/{name}", None)
                 self._note(f"dev/{name}", _MISNAMED)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -125,6 +126,22 @@ def test_what_may_not_be_read_is_told(tree: Tree) -> None:
     copy = copied(tree.root, guard=refuse, tell=lambda _count, _path: None)
     assert copy.unreadable.counts == {"permission denied": 1}
     assert copy.unreadable.examples == {"permission denied": f"/{USB}/serial"}
+
+
+def test_a_device_may_vanish_while_it_is_copied(tree: Tree) -> None:
+    """As interfaces of pods do: with ``one.stat()`` outside of ``_add_file`` it raises."""
+    veth = tree.write("sys/devices/virtual/net/veth1/uevent", "INTERFACE=veth1\n").parent
+    for name in ("address", "ifindex", "mtu"):
+        tree.write(f"sys/devices/virtual/net/veth1/{name}", "1\n")
+
+    def read_and_unplug(path: str, read: Callable[[], str]) -> str:
+        text = read()
+        if "veth1" in path:
+            shutil.rmtree(veth, ignore_errors=True)
+        return text
+
+    copy = copied(tree.root, guard=read_and_unplug, tell=lambda _count, _path: None)
+    assert f"{USB}/uevent" in copy.entries
 
 
 def test_a_machine_without_end_is_refused(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:

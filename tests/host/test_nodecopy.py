@@ -127,3 +127,17 @@ def test_a_link_that_others_can_turn_is_left_out(tree: Tree) -> None:
     found, notes = copy_of(tree, {})
     assert "dev/open/link" not in found
     assert "can turn" in notes[0]
+
+
+def test_a_link_may_vanish_while_it_is_copied(tree: Tree) -> None:
+    """With ``read_link`` outside of the ``try`` the copy ends with a traceback."""
+
+    class Unplugged(Root):
+        def read_link(self, path: str) -> str:
+            os.unlink(self.real(path))
+            return super().read_link(path)
+
+    tree.link("dev/disk", "sda")
+    found: list[Entry] = []
+    NodeCopy(Unplugged(tree.folder), {}, lambda _path, _why: None).copy(found.append)
+    assert found == []
