@@ -51,6 +51,8 @@ _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE
 _PREFIX = re.compile(r"\A(?:(?:eui|naa|uuid|t10|nvme)\.|0x|enx|ib(?=[0-9a-f]{12}))")
 _ALNUM = re.compile(r"[^0-9A-Za-z]")
 _NOT_OF_UDEV = re.compile(r"[^0-9A-Za-z#+\-.:=@_/]")
+_USB_HOST = re.compile(r"/([^/]+)/usb\d+$")
+"""What the kernel gives a root hub for its serial number."""
 _GROUPS = re.compile(r"gids/\d+$")
 
 
@@ -94,8 +96,9 @@ def collect(entries: Iterable[Entry], hostname: str = "") -> Found:
     """Find what tells this machine and its devices from all others."""
     kept = list(entries)
     found = Found()
-    buses = (one.path.split("/") for one in kept if one.path.startswith("sys/bus/"))
-    own_names = frozenset(parts[-1] for parts in buses)
+    listed = (one.path.split("/")[-1] for one in kept if one.path.startswith("sys/bus/"))
+    hosts = (host[1] for one in kept if (host := _USB_HOST.search(one.path)))
+    own_names = frozenset((*listed, *hosts))
     whole: list[str] = []
     for entry in kept:
         if entry.kind is Kind.FILE and entry.content:
