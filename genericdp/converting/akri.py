@@ -14,6 +14,7 @@ from genericdp.converting.parts import Source, kept, parts
 if TYPE_CHECKING:
     from genericdp.converting.parts import Keys, Part
 
+MAX_RULES = 500
 _DOMAIN = "akri.sh"
 _HEAD = [
     "Pods ask for akri.sh/NAME, as with akri: any device of the Configuration. The name of one"
@@ -145,8 +146,13 @@ def _add_details(details: Part | None, resource: Resource) -> None:
 def _add_rules(details: Part | None, resource: Resource) -> None:
     if details is not None:
         keys = details.keys()
-        for rule in keys.texts("udevRules"):
-            add_rule(rule, resource)
+        rules = keys.take("udevRules")
+        entries = rules.entries() if rules is not None else ()
+        if len(entries) > MAX_RULES and rules is not None:
+            rules.fail(f"more than {MAX_RULES} rules")
+            return
+        for rule in entries:
+            add_rule(rule.text(), resource)
         permissions = keys.take("permissions")
         if permissions is not None:
             letters = permissions.text()

@@ -64,11 +64,18 @@ def add_rule(rule: str, resource: Resource) -> None:
     except RuleError as error:
         resource.left.append(f"Not converted, the rule {rule}: {error}.")
         return
-    resource.match.append(Said(base, [f"udevRule: {rule}", *_remarks(terms)]))
+    remarks = [f"udevRule: {rule}", *_remarks(terms)]
+    for said in resource.match:
+        if said.value == base:
+            said.comments += remarks
+            break
+    else:
+        resource.match.append(Said(base, remarks))
     for term, selector in excluded:
         why = "" if term.field not in {"KERNEL", "DRIVER", "ENV"} else f" {_D12}"
         others = " It holds for all rules." if len(resource.match) > 1 else ""
-        resource.exclude.append(Said(selector, [f"{term.written}.{why}{others}"]))
+        if all(said.value != selector for said in resource.exclude):
+            resource.exclude.append(Said(selector, [f"{term.written}.{why}{others}"]))
 
 
 def _remarks(terms: tuple[Term, ...]) -> list[str]:

@@ -6,11 +6,15 @@ import re
 
 from genericdp.glob import escape, path_problem
 
+MAX_LENGTH = 4096
+"""The kernel takes no longer path."""
 _CLASS = re.compile(r"\[(\^?)((?:[^\]\\-]|\\.)(?:-(?:[^\]\\-]|\\.))?(?:[^\]\\]|\\.)*)\]")
 
 
 def glob_of(pattern: str) -> str | None:
     """Give the same glob in our dialect, or None where that cannot be said in it."""
+    if len(pattern) > MAX_LENGTH:
+        return None
     made, at = "", 0
     while at < len(pattern):
         character = pattern[at]

@@ -1,10 +1,11 @@
-"""Names of resources that the kubelet takes."""
+"""Names of resources that the kubelet takes, and names as globs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from genericdp.config.names import name_problem
+from genericdp.glob import escape
 
 if TYPE_CHECKING:
     from genericdp.converting.parts import Part
@@ -15,3 +16,13 @@ def checked_name(name: str, part: Part) -> str:
     if (problem := name_problem(name)) is not None:
         part.fail(f"{name[:80]!r} cannot be a resource: {problem}")
     return name
+
+
+def exactly(text: str) -> str:
+    """Give a glob for exactly this text."""
+    return no_template(escape(text))
+
+
+def no_template(glob: str) -> str:
+    """Give a glob that nobody takes for a template."""
+    return glob.replace("$(", "$[(]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from genericdp.glob import escape
+from genericdp.converting.naming import exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +30,7 @@ def hex_ids(part: Part) -> list[str]:
 
 def names(given: Iterable[str]) -> list[str]:
     """Give globs for exactly these names."""
-    return list(dict.fromkeys(escape(name) for name in given))
+    return list(dict.fromkeys(exactly(name) for name in given))
 
 
 def link_type_numbers(given: Iterable[str]) -> list[str]:

@@ -85,7 +85,13 @@ class Part:
 
     def texts(self) -> tuple[str, ...]:
         """Give a list of scalars as they are written."""
-        return tuple(entry.text() for entry in self.entries())
+        found = []
+        for entry in self.entries():
+            if text := entry.text():
+                found.append(text)
+            else:
+                entry.fail("a text is expected here")
+        return tuple(found)
 
     def number(self) -> int:
         """Give a whole number that is not negative; anything else is a problem and 0."""

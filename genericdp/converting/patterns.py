@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -47,18 +48,23 @@ class _UnknownError(Exception):
     """Something in an expression that this module knows nothing of."""
 
 
+@lru_cache(maxsize=16)
 def globs_of(regex: str) -> Globs:
     """Give globs of names, without /dev/, for an expression that is searched in them."""
     try:
         words = _Parser(regex).whole()
     except _UnknownError:
         return Globs(globs=_ALL, equal=False)
-    found = dict.fromkeys(glob for word in words for glob in _spread(word))
-    usable = tuple(glob for glob in found if path_problem(f"/dev/{glob}") is None)
+    usable: dict[str, None] = {}
+    for glob in (glob for word in words for glob in _spread(word)):
+        if path_problem(f"/dev/{glob}") is None:
+            usable[glob] = None
+        if len(usable) > MAX_GLOBS:
+            break
     equal = not any(mark in word for word in words for mark in (_RUN, _PART_RUN))
     if not usable or len(usable) > MAX_GLOBS:
         return Globs(globs=_ALL, equal=False)
-    return Globs(globs=usable, equal=equal)
+    return Globs(globs=tuple(usable), equal=equal)
 
 
 def _spread(word: str) -> Iterator[str]:

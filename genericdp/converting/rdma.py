@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from genericdp.converting.draft import Draft, Resource, Said, replicas_of
 from genericdp.converting.manifests import embedded, is_manifest
-from genericdp.converting.naming import checked_name
+from genericdp.converting.naming import checked_name, exactly
 from genericdp.converting.netpci import LINK_TYPES, hex_ids, link_type_numbers, names
-from genericdp.glob import escape
 
 if TYPE_CHECKING:
     from genericdp.converting.parts import Keys, Part
@@ -69,7 +68,7 @@ def _resource(entry: Part, draft: Draft) -> Resource:
     resource.match = [Said({**selector, **({"values": values} if values else {})})]
     resource.devices = [
         Said({"subsystem": "infiniband_verbs", "permissions": "rwm"}),
-        Said({"subsystem": "infiniband_mad", "permissions": "rwm", "optional": True}),
+        Said({"subsystem": "infiniband_mad", "permissions": "rwm"}),
         Said({"path": "/dev/infiniband/rdma_cm", "permissions": "rwm"}),
     ]
     resource.left += keys.kept({}, _UNKNOWN)
@@ -83,7 +82,7 @@ def _select(
         if (part := chosen.take(theirs)) is not None and (ids := hex_ids(part)):
             pci[ours] = ids
     if drivers := chosen.texts("drivers"):
-        pci["driver"] = [escape(driver) for driver in drivers]
+        pci["driver"] = [exactly(driver) for driver in drivers]
     if interfaces := chosen.texts("ifNames"):
         _add_names(interfaces, values, resource)
     if types := chosen.texts("linkTypes"):

@@ -115,7 +115,13 @@ def _match(resource: Resource, regex: str) -> None:
 
 
 def _is_anchored(regex: str) -> bool:
-    return regex[:1] == "^" and regex[-1:] == "$" and not re.search(r"[\\|]", regex)
+    if regex[:1] != "^" or regex[-1:] != "$" or re.search(r"[\\|]", regex):
+        return False
+    try:
+        compiled(f"({regex[1:-1]})")
+    except PatternError:
+        return False
+    return True
 
 
 def _stem(regex: str) -> str:

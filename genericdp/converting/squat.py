@@ -52,15 +52,22 @@ def _convert_one(document: Part, draft: Draft) -> None:
     elif document.node.items is None:
         document.fail("this is no config of squat: a mapping or a list is expected")
     elif kind_of(document) == "ConfigMap":
-        for _, texts in texts_of(document):
-            for text in texts:
-                _convert_one(text, draft)
+        _convert_config_map(document, draft)
     elif is_manifest(document):
         _convert_pods(document, draft)
     elif document.keys().has("groups"):
         _convert_devices([document], _DOMAIN, draft)
     else:
         _convert_file(document, draft)
+
+
+def _convert_config_map(document: Part, draft: Draft) -> None:
+    for _, texts in texts_of(document):
+        for text in texts:
+            if is_manifest(text):
+                text.fail("an object of Kubernetes in a ConfigMap")
+            else:
+                _convert_one(text, draft)
 
 
 def _convert_list(entries: tuple[Part, ...], draft: Draft) -> None:
@@ -147,6 +154,8 @@ def _text(text: str, value: Part, domain: str, draft: Draft) -> None:
             name, *paths = (word.strip() for word in one.text().split(","))
             group = Group(part=one, paths=paths_of(one, paths), count=1)
             add_resources(f"{domain}/{name}", one, [group], draft, together=False)
+        elif one.node.items is None:
+            value.fail("a device is a mapping with name and groups, or NAME,PATH,...")
         else:
             _convert_devices([one], domain, draft)
 

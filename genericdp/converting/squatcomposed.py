@@ -38,7 +38,11 @@ def is_series(rows: Sequence[Row]) -> bool:
 
 def compose(resource: Resource, rows: Sequence[Row]) -> None:
     """Fill a resource from groups of several paths that ``is_series`` has put together."""
-    if any(path.is_pattern for path in rows[0]):
+    places = [path.mount_path or path.glob for path in rows[0]]
+    if len(set(places)) < len(places):
+        resource.withheld = "two of its paths would be at one place in the container (D9)"
+        resource.comments += [f"  at {place}" for place in places]
+    elif any(path.is_pattern for path in rows[0]):
         _compose_patterns(resource, rows[0])
     else:
         _compose_texts(resource, rows)

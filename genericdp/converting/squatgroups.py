@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.converting.draft import Draft, Resource, Said, replicas_of
-from genericdp.converting.naming import checked_name
+from genericdp.converting.naming import checked_name, exactly
 from genericdp.converting.squatcomposed import compose, is_series
 from genericdp.converting.squatpaths import Path, inserted, mounted
-from genericdp.glob import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,7 +52,7 @@ class Usb:
         """The same in our language."""
         usb = {"vendor": self.vendor[0], "product": self.product[0]}
         if self.serial:
-            usb["serial"] = escape(self.serial)
+            usb["serial"] = exactly(self.serial)
         return {"usb": usb}
 
 

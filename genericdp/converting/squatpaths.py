@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.converting.gopaths import glob_of
-from genericdp.glob import has_wildcard, is_glob, unescape
+from genericdp.glob import escape, has_wildcard, is_glob, path_problem, unescape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -103,7 +103,7 @@ def _path(part: Part, draft: Draft | None) -> Path:
         kind.fail("Device or Mount is expected here")
     path = Path(
         glob=_glob(found.text(), found),
-        mount_path=keys.text("mountPath"),
+        mount_path=_inside(keys.take("mountPath")),
         permissions=_permissions(keys.take("permissions")),
         is_mount=word == "Mount",
         read_only=keys.is_true("readOnly"),
@@ -113,6 +113,14 @@ def _path(part: Part, draft: Draft | None) -> Path:
         why = {"optional": "beside an entry of inject.devices genericdp has optional: true"}
         draft.left += keys.kept(why, _UNKNOWN)
     return path
+
+
+def _inside(part: Part | None) -> str:
+    text = "" if part is None else part.text()
+    if part is not None and text and (text == "/" or path_problem(escape(text)) is not None):
+        part.fail(f"{text[:80]!r} is no absolute path in a container")
+        return ""
+    return text
 
 
 def _permissions(part: Part | None) -> str:
@@ -125,7 +133,7 @@ def _permissions(part: Part | None) -> str:
 
 def _glob(text: str, part: Part) -> str:
     made = glob_of(text)
-    if made is None:
+    if made is None or "$(" in made:
         part.fail(f"{text[:80]!r} is no absolute path or glob that can be converted")
         return "/dev/null"
     return made

@@ -30,6 +30,7 @@ _DRIVERS_OPEN = (
     "Without drivers the plugin also offers what is bound for user space and then gives other"
     " nodes; for that write a resource with drivers."
 )
+_BUSY = "A physical function with virtual ones is not offered, as with the plugin."
 _ANOTHER = (
     "{name} for the plugin, too: what a container gets with these differs from the above, and a"
     " resource says that once. Pods that are to have one of these ask for the name below."
@@ -56,7 +57,7 @@ def convert(documents: tuple[Part, ...]) -> Draft:
                 _convert_file(one, "", draft)
             elif kind_of(one) == "ConfigMap":
                 for key, texts in texts_of(one):
-                    node = "" if key.endswith(".json") else key
+                    node = "" if key.endswith((".json", ".yaml", ".yml")) else key
                     for text in texts:
                         _convert_file(text, node, draft)
             else:
@@ -140,7 +141,11 @@ def _fill(resource: Resource, manner: Manner, group: list[Chosen]) -> None:
     elif manner.mode is Mode.UIO:
         resource.devices.append(Said({"subsystem": "uio"}))
     elif any(one.has_any_driver for one in group):
-        resource.exclude = [Said({"pci": {"driver": list(USER_SPACE)}}, [_DRIVERS_OPEN])]
+        resource.exclude.append(Said({"pci": {"driver": list(USER_SPACE)}}, [_DRIVERS_OPEN]))
+    if manner.mode is not Mode.KERNEL and any(one.is_network for one in group):
+        resource.values["functions"] = Said({"file": "$(device.syspath)/sriov_numvfs"})
+        busy = {"pci": {"function": "physical"}, "values": {"functions": "[1-9]*"}}
+        resource.exclude.append(Said(busy, [_BUSY]))
     if manner.is_rdma:
         resource.devices += [
             Said({"subsystem": "infiniband_verbs"}),

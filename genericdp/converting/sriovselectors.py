@@ -9,9 +9,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from genericdp.converting.draft import Said
+from genericdp.converting.naming import exactly
 from genericdp.converting.netpci import LINK_TYPES, hex_ids, link_type_numbers, names
 from genericdp.converting.parts import kept
-from genericdp.glob import escape
 from genericdp.regex import PatternError, compiled
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ _UIO = ("uio", "igb_uio", "uio_pci_generic")
 USER_SPACE = ("vfio-pci", *_UIO)
 """Drivers of functions that have no network interface."""
 MAX_FUNCTIONS = 256
+"""As many as a physical function has on one bus."""
+MAX_PARENTS = 64
 _NARROWER = {
     "ddpProfiles": "the profile is asked from the firmware, no file holds it",
     "vdpaType": "devices of vDPA have a bus of their own",
@@ -65,6 +67,7 @@ class Chosen:
 
     manner: Manner
     has_any_driver: bool
+    is_network: bool
     selectors: tuple[Said, ...]
     values: dict[str, Said]
 
@@ -82,7 +85,7 @@ def chosen_of(part: Part, of_class: str, resource: Resource, *, is_rdma: bool) -
         resource.left.append(_OTHER_DRIVERS.format(drivers=", ".join(others)))
     pci = _of_pci(keys, of_class, mode)
     if used:
-        pci["driver"] = [escape(driver) for driver in used]
+        pci["driver"] = [exactly(driver) for driver in used]
     values: dict[str, Said] = {}
     manner = Manner(
         mode=mode,
@@ -102,6 +105,7 @@ def chosen_of(part: Part, of_class: str, resource: Resource, *, is_rdma: bool) -
     return Chosen(
         manner=manner,
         has_any_driver=not drivers,
+        is_network=of_class.startswith("02"),
         selectors=tuple(Said({"pci": pci, **({"values": one} if one else {})}) for one in asked),
         values=values,
     )
@@ -161,6 +165,9 @@ def _of_parent(
     """Give the alternatives for the physical function; none where nothing can be converted."""
     if part is None or not part.entries():
         return [{}]
+    if len(part.entries()) > MAX_PARENTS:
+        part.fail(f"more than {MAX_PARENTS} physical functions")
+        return []
     link = "physfn/net/*" if key == "pf" else "physfn"
     values[key] = Said({"link": f"{_SYSPATH}/{link}"})
     whole: list[str] = []
@@ -188,13 +195,13 @@ _NO_RANGE = (
 
 def _parent_named(name: str, key: str, part: Part, values: dict[str, Said]) -> dict[str, Any]:
     if key == "root":
-        return {key: escape(_full(name))}
+        return {key: exactly(_full(name))}
     if _PLAIN.fullmatch(name):
-        return {key: escape(name)}
+        return {key: exactly(name)}
     try:
         compiled(f"({name})")
     except PatternError:
-        return {key: escape(name)}
+        return {key: exactly(name)}
     one = f"pf_{len(values)}"
     values[one] = Said({"text": "$(value.pf)", "regex": f"({name})"})
     if not name:

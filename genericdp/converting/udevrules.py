@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from genericdp.converting.naming import no_template
+
 _TERM = re.compile(
     r"""\s*(?P<field>[A-Z_]+)(?:\{(?P<key>[^}"]*)\})?\s*(?P<operator>[-+:!=]?=)\s*"(?P<value>[^"]*)"\s*"""
 )
@@ -59,6 +61,8 @@ def _term(match: re.Match[str]) -> Term:
         wanted = "needs a name in braces" if field in _KEYED else "takes no name in braces"
         raise RuleError(f"{written}: {field} {wanted}")
     globs = tuple(_glob(one) for one in match["value"].split("|"))
+    if len(globs) > 1 and "" in globs:
+        raise RuleError(f"{written}: one of its alternatives is empty")
     return Term(
         field=field,
         key=match["key"] or "",
@@ -71,4 +75,4 @@ def _term(match: re.Match[str]) -> Term:
 
 def _glob(pattern: str) -> str:
     """Give udev's pattern in our globs: only the sign of a negated bracket differs."""
-    return re.sub(r"\[\^", "[!", pattern)
+    return no_template(pattern.replace("[^", "[!"))

@@ -15,7 +15,8 @@ from genericdp.converting.conversion import PEERS, convert
 from genericdp.converting.draft import Draft, Resource, Said
 from genericdp.converting.patterns import globs_of
 from genericdp.converting.writing import written
-from genericdp.glob import path_problem
+from genericdp.glob import matches, path_problem
+from genericdp.regex import PatternError, compiled
 from tests.converting.offering import inputs_of, problems_of, text_of
 
 _WORDS = st.sampled_from(
@@ -37,6 +38,8 @@ _ANY = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXTS, inner, max_size=5),
     max_leaves=25,
 )
+_ANY |= st.lists(_ANY.map(json.dumps) | _WORDS, max_size=3)
+"""Also texts that hold configs, as ConfigMaps and flags do."""
 
 
 @given(st.sampled_from(tuple(PEERS)), _ANY)
@@ -152,6 +155,33 @@ def test_expressions_that_explode_are_only_asked_themselves(regex: str) -> None:
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_globs_of_an_expression_are_always_paths(regex: str) -> None:
     assert all(path_problem(f"/dev/{glob}") is None for glob in globs_of(regex).globs)
+
+
+@given(
+    st.text(alphabet="ab0.*+?|()[]^$-", max_size=10),
+    st.text(alphabet="ab0", min_size=1, max_size=5),
+    st.text(alphabet="ab0", max_size=3),
+)
+@settings(max_examples=400)
+def test_globs_are_never_wider_where_they_stand_alone(regex: str, name: str, below: str) -> None:
+    path = f"{name}/{below}" if below else name
+    found = globs_of(regex)
+    try:
+        is_found = compiled(f"({regex})").search(path) is not None
+    except PatternError:
+        return
+    is_matched = any(_is_path_of(path, glob) for glob in found.globs)
+    if found.equal:
+        assert is_found or not is_matched
+    # A class that excludes something could also be a folder's slash: that is not looked for.
+    assert is_matched or not is_found or "[^" in regex
+
+
+def _is_path_of(path: str, glob: str) -> bool:
+    names, globs = path.split("/"), glob.split("/")
+    return len(names) == len(globs) and all(
+        matches(pattern, name) for name, pattern in zip(names, globs, strict=True)
+    )
 
 
 def test_a_flood_of_resources_is_refused() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FUNCTIONS = FOLDER / "functions.umockdev"
-NODES = ["/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs1"]
+NODES = [f"/dev/infiniband/{node}" for node in ("rdma_cm", "umad1", "uverbs1")]
 
 
 def shared(**more: object) -> str:

@@ -100,6 +100,7 @@ def test_unknown_keys_are_told() -> None:
         ("{name: a, groups: [{usb: [{vendor: nothex, product: 1}]}]}", "hexadecimal"),
         ("{listen: x}", "it has no devices"),
         ("text", "no config of squat"),
+        ("[--device, --device]", "a device is a mapping"),
     ],
 )
 def test_mistakes_have_a_place(config: str, said: str) -> None:

@@ -58,7 +58,8 @@ def test_what_the_plugin_has_published_becomes_this(config: Path) -> None:
     ("selector", "addresses"),
     [
         ({"vendors": ["8086"], "drivers": ["iavf", "ixgbevf"]}, ["0000:3b:01.0", "0000:3b:01.1"]),
-        ({"drivers": ["vfio-pci"]}, ["0000:3b:01.2"]),
+        # Not 0000:61:00.0, which has virtual functions.
+        ({"drivers": ["vfio-pci"]}, ["0000:3b:01.2", "0000:62:00.0"]),
         ({"devices": ["101e"]}, ["0000:5e:00.2"]),
         ({"drivers": ["iavf"], "pfNames": ["ens1f0#1"]}, ["0000:3b:01.1"]),
         ({"drivers": ["iavf"], "pfNames": ["ens1f0#0-7"]}, ["0000:3b:01.0", "0000:3b:01.1"]),
@@ -91,7 +92,7 @@ def test_what_needs_other_nodes_has_a_name_of_its_own(tmp_path: Path) -> None:
     config = pool({"drivers": ["iavf"]}, {"drivers": ["vfio-pci"]})
     assert ids_of(config, tmp_path) == {
         "intel.com/r": ["0000:3b:01.0", "0000:3b:01.1"],
-        "intel.com/r-2": ["0000:3b:01.2"],
+        "intel.com/r-2": ["0000:3b:01.2", "0000:62:00.0"],
     }
 
 
@@ -100,7 +101,7 @@ def test_a_container_gets_what_the_plugin_gives(
 ) -> None:
     root, file = tmp_path / "root", tmp_path / "config.yaml"
     loading.build(MACHINE, root)
-    file.write_text(text_of("sriov", pool({"drivers": ["vfio-pci"]})))
+    file.write_text(text_of("sriov", pool({"vendors": ["8086"], "drivers": ["vfio-pci"]})))
     arguments = ["--config", str(file), "--root", str(root), "intel.com/r=1"]
     assert main(["allocate", *arguments]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
