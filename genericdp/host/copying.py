@@ -88,6 +88,7 @@ class _Walk:
         self._guard = guard
         self._tell = tell
         self._targets: set[str] = set()
+        self._plain: dict[str, bool] = {"": True}
 
     def devices(self) -> None:
         """Copy all below /sys/devices that says what a device is."""
@@ -123,7 +124,16 @@ class _Walk:
             return False
         return True
 
+    def _is_plain(self, path: str) -> bool:
+        """Say whether a folder and all above it are no links, which could lead out of a copy."""
+        if path not in self._plain:
+            above = self._is_plain(path.rpartition("/")[0])
+            self._plain[path] = above and self._is_folder(path)
+        return self._plain[path]
+
     def _scan(self, path: str) -> list[os.DirEntry[str]]:
+        if not (self._root.is_machine or self._is_plain(path)):
+            return []
         try:
             with os.scandir(self._root.real(f"/{path}")) as entries:
                 return list(entries)
@@ -210,7 +220,7 @@ class _Walk:
     def _add_members(self, folder: str) -> None:
         """Copy the links of a folder that lead to what was copied."""
         found = self._scan(folder)
-        if found or self._is_folder(folder):
+        if found or self._is_plain(folder):
             self._copy.add(Entry(folder, Kind.FOLDER))
         for one in found:
             path = f"{folder}/{one.name}"

@@ -45,7 +45,10 @@ class NodeCopy:
 
     def copy(self, add: Callable[[Entry], None]) -> None:
         """Add what is in /dev."""
-        for entry in self._below("dev", self._root.lstat("/dev").st_dev):
+        top = self._root.lstat("/dev")
+        if not stat.S_ISDIR(top.st_mode) and not self._root.is_machine:
+            return  # a link could lead out of the copy
+        for entry in self._below("dev", top.st_dev):
             add(entry)
         for number, names in sorted(self._others.items()):
             self._name(number, names, add)

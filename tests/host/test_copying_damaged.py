@@ -1,0 +1,55 @@
+"""A snapshot of whatever is left of a copy is one, and holds nothing from outside the copy."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from genericdp.host.archive import read, unpack, write
+from genericdp.host.copying import copied
+from genericdp.host.disguise import Disguise, collect
+from genericdp.host.root import Root
+from tests.testbeds import loading
+from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATHS = [path for path in paths_of("can") if path != "/dev"]
+KINDS = sorted(DAMAGES)
+
+
+def read_it(path: str, read: Callable[[], str]) -> str:
+    del path
+    return read()
+
+
+@given(st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(KINDS)), max_size=6))
+@example([("/sys/class", "a link out of the copy")])
+@example([("/sys/class/net", "a link out of the copy")])
+@example([("/sys/devices", "a link out of the copy")])
+@example([("/run/udev/data", "a link out of the copy")])
+@example([("/sys", "gone")])
+@settings(max_examples=40)
+def test_whatever_is_damaged_the_rest_is_copied(damages: list[tuple[str, str]]) -> None:
+    """Comes back without ``_is_plain``: a link for a folder shows the machine of who looks."""
+    with TemporaryDirectory() as folder:
+        loading.build(loading.path_of("can"), Path(folder))
+        for path, kind in damages:
+            damage(Path(folder), path, kind)
+        copy = copied(Root(Path(folder)), guard=read_it, tell=lambda _count, _path: None)
+        mend(Path(folder))
+    entries = copy.in_order()
+    assert not [one.path for one in entries if "/tty" in one.path or "/mem/" in one.path]
+    packed = io.BytesIO()
+    write(packed, {}, entries)
+    assert list(read(io.BytesIO(packed.getvalue()))) == entries
+    disguise = Disguise(frozenset(collect(entries).texts))
+    assert len({disguise.entry(one).path for one in entries}) == len(entries)
+    with TemporaryDirectory() as folder:
+        unpack(io.BytesIO(packed.getvalue()), Path(folder))
