@@ -10,6 +10,12 @@ from genericdp.glob import escape
 if TYPE_CHECKING:
     from genericdp.converting.parts import Part
 
+FOLDERS = frozenset(
+    {"accel", "block", "bus", "bus/usb", "char", "disk", "dma_heap", "dri", "dvb", "infiniband"}
+    | {"input", "mapper", "net", "serial", "snd", "usb", "v4l", "vfio"}
+)
+"""What is known to be a folder of device files below /dev; from a name alone nobody can tell."""
+
 
 def checked_name(name: str, part: Part) -> str:
     """Give a name as it is; what is wrong with it is a problem of the part it comes from."""

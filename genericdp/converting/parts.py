@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from genericdp.config.tree import Node, Path
 
+_COUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _NO_CONFIG = "give it the config of the plugin that is named after --from"
 
 
@@ -96,7 +98,8 @@ class Part:
     def number(self) -> int:
         """Give a whole number that is not negative; anything else is a problem and 0."""
         text = self.text()
-        if text.isascii() and text.isdigit() and len(text) <= 18:
+        # Not 010, which is 8 to the parser of many a peer.
+        if _COUNT.fullmatch(text):
             return int(text)
         self.fail(f"a whole number from 0 is expected here, not {text[:40]!r}")
         return 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.converting.draft import Draft, Resource, Said, replicas_of
 from genericdp.converting.manifests import embedded, is_manifest
-from genericdp.converting.naming import checked_name
+from genericdp.converting.naming import FOLDERS, checked_name
 from genericdp.converting.parts import kept
 from genericdp.converting.patterns import globs_of
 from genericdp.regex import PatternError, compiled
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
 DOMAIN = "smarter-devices"
 _JETSON = "nvidia-gpu"
-_FOLDERS = frozenset(
-    {"accel", "block", "bus", "bus/usb", "char", "disk", "dma_heap", "dri", "dvb", "infiniband"}
-    | {"input", "mapper", "net", "serial", "snd", "usb", "v4l", "vfio"}
-)
-"""What is known to be a folder of device files; from a name alone nobody can tell."""
 _HEAD = (
     "smarter makes one resource of each file (smarter-devices/video0, smarter-devices/video1); here"
     " all files of one devicematch are devices of one resource, because a resource has one name."
@@ -96,7 +91,7 @@ _NO_JETSON = (
 def _match(resource: Resource, regex: str) -> None:
     found = globs_of(regex)
     paths = [f"/dev/{glob}" for glob in found.globs]
-    if found.one_name in _FOLDERS:
+    if found.one_name in FOLDERS:
         resource.match = [Said({"path": paths[0], "type": "directory"})]
         resource.devices = [Said({"path": f"{paths[0]}/*", "shared": True, "optional": True})]
         resource.comments.append("A folder: a container gets the device files in it.")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.converting.gopaths import glob_of
+from genericdp.converting.naming import FOLDERS
 from genericdp.glob import escape, has_wildcard, is_glob, path_problem, unescape
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from genericdp.converting.draft import Draft
     from genericdp.converting.parts import Part
 
-FOLDERS = frozenset({"/dev/bus/usb", "/dev/dri", "/dev/input", "/dev/net", "/dev/snd", "/dev/vfio"})
-"""What is known to be a folder of device files; from a path alone nobody can tell."""
 _ALL = "rwm"
 _UNKNOWN = "squat has no such key in a path and ignores it (C1)"
 
@@ -39,7 +38,7 @@ class Path:
     @property
     def is_folder(self) -> bool:
         """Whether it is known to be a folder of device files."""
-        return not self.is_mount and self.glob in FOLDERS
+        return not self.is_mount and self.glob.removeprefix("/dev/") in FOLDERS
 
     @property
     def halves(self) -> tuple[str, str] | None:

@@ -77,6 +77,7 @@ def test_names_of_one_file_stay_what_they_are() -> None:
         ("[{devicematch: '(', nummaxdevices: 1}]", "no expression of RE2"),
         ("[{nummaxdevices: 1}]", "devicematch is missing"),
         ("[{devicematch: a, nummaxdevices: -1}]", "a whole number"),
+        ("[{devicematch: a, nummaxdevices: 010}]", "a whole number"),
         ("{a: b}", "no config of smarter"),
         ("[a]", "a mapping is expected"),
         ("[{devicematch: nvidia-gpu, nummaxdevices: 1}]", "nothing in it can be converted"),
