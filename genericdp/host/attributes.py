@@ -21,6 +21,9 @@ _FILES = {
     **dict.fromkeys(("descriptors", "bos_descriptors", "report_descriptor", "edid"), ACTS),
     # Asking a link, a bus or a firmware; a conversion; an answer that takes a second.
     **dict.fromkeys(("w1_slave", "eeprom", "nvram", "pcrs", "measurements", "dump"), ACTS),
+    # Graphics cards: a read wakes one that sleeps.
+    **dict.fromkeys(("pp_*", "gpu_metrics", "pm_metrics", "*_busy_percent", "mem_info_*"), ACTS),
+    **dict.fromkeys(("gt_*", "*_freq", "*_freq_*", "throttle_*"), CHANGES),
     **dict.fromkeys(("stat", "inflight", "urbnum", "uptime", "*_usage", "*_count"), CHANGES),
     **dict.fromkeys(("carrier_*", "*_time", "*_ns", "*_bytes", "*_errors", "aer_*"), CHANGES),
     **dict.fromkeys(("meminfo", "vmstat", "numastat", "*_stats", "*_stat"), CHANGES),
@@ -31,12 +34,24 @@ _FILES = {
 _FOLDERS = {
     **dict.fromkeys(("power", "statistics", "stats", "counters", "hw_counters"), CHANGES),
     **dict.fromkeys(("trace", "wakeup", "errors", "lifs"), CHANGES),
+    # InfiniBand: hundreds for each port, mostly empty.
+    **dict.fromkeys(("gids", "gid_attrs", "pkeys"), CHANGES),
     # One for each queue, interrupt or processor: thousands that no config tells devices apart by.
     **dict.fromkeys(("queues", "mq", "msi_irqs", "cpu_list", "events", "format"), CHANGES),
 }
-_MEASURING = {"hwmon", "thermal", "iio", "power_supply", "w1", "rtc", "watchdog", "leds", "ptp"}
-"""Subsystems whose attributes are readings of a sensor, over slow buses at that."""
-_NAMING = {"name", "type", "label", "model", "manufacturer", "serial", "serial_number", "id"}
+_MEASURING = frozenset(
+    (
+        *("hwmon", "thermal", "iio", "power_supply", "w1", "rtc", "watchdog", "leds", "ptp"),
+        *("tpm", "enclosure", "regulator", "backlight", "devfreq", "powercap", "edac", "pps"),
+    )
+)
+"""Subsystems of which many a read is a question to a chip, over slow buses at that."""
+_NAMING = frozenset(
+    (
+        *("name", "type", "label", "model", "manufacturer", "serial", "serial_number", "id"),
+        *("dev", "modalias", "tpm_version_major", "model_name"),
+    )
+)
 """What is copied of them all the same."""
 _OF_FIRMWARE = {"dmi"}
 _PRIVATE_OF_FIRMWARE = ("*serial*", "*uuid*")
@@ -58,4 +73,5 @@ def why_no_file(name: str, subsystem: str) -> str:
 
 def why_no_folder(name: str) -> str:
     """Say why a folder of attributes is not copied; empty: it is."""
-    return _FOLDERS.get(name, "")
+    # Each file in a folder as ``pcr-sha256`` is a command to the TPM.
+    return ACTS if name.startswith("pcr-") else _FOLDERS.get(name, "")

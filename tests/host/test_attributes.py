@@ -17,6 +17,8 @@ from genericdp.host.attributes import why_no_file, why_no_folder
         ("address", "net"),
         ("state", "infiniband"),
         ("name", "hwmon"),
+        ("tpm_version_major", "tpm"),
+        ("current_link_speed", "pci"),
         ("product_name", "dmi"),
         ("keyboard", "input"),
     ],
@@ -35,6 +37,9 @@ def test_what_says_what_a_device_is_is_copied(name: str, subsystem: str) -> None
         ("w1_slave", "w1"),
         ("temp1_input", "hwmon"),
         ("urbnum", "usb"),
+        ("pp_dpm_sclk", "pci"),
+        ("pubek", "tpm"),
+        ("fault", "enclosure"),
         ("password_in", "iscsi_session"),
         ("key", "thunderbolt"),
         ("backing_file", "block"),
@@ -46,7 +51,9 @@ def test_what_acts_counts_or_is_private_is_not_copied(name: str, subsystem: str)
     assert why_no_file(name, subsystem)
 
 
-@pytest.mark.parametrize("name", ["power", "statistics", "hw_counters", "msi_irqs"])
+@pytest.mark.parametrize(
+    "name", ["power", "statistics", "hw_counters", "msi_irqs", "gids", "pcr-sha256"]
+)
 def test_folders_of_counters_are_not_copied(name: str) -> None:
     assert why_no_folder(name)
 
