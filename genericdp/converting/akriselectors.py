@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _D11 = (
     "All conditions must hold. akri hands {fields} to libudev, for which one of them is enough: it"
-    " may offer more (D11)."
+    " may offer more."
 )
-_D12 = "!= takes a glob here, as == does; in akri it takes a regular expression (D12)."
+_D12 = "!= takes a glob here, as == does; in akri it takes a regular expression."
 _BAR = "a|b is either of them, as in udev's manual; akri looks for the bar itself."
 _ONE_PARENT = (
     "Of {fields} all must hold for one and the same device that it sits on, as in udev's manual;"

@@ -28,7 +28,7 @@ _FLAGS = {
     "config": "this is the name of squat's own file",
     "version": "genericdp has the command version",
 }
-_UNKNOWN = "squat has no such key and ignores it (C1)"
+_UNKNOWN = "squat has no such key and ignores it"
 _FLAG = re.compile(r"--?(?P<name>[a-z-]+)(?:=(?P<value>.*))?", re.DOTALL)
 
 
@@ -199,7 +199,7 @@ def _usb(one: Part, draft: Draft) -> Usb:
 
 
 def _hexadecimal(part: Part | None) -> tuple[str, bool]:
-    """Give four digits, and whether squat may read another number there (C2)."""
+    """Give four digits, and whether squat may read another number there."""
     if part is None:
         return "0000", False
     text = part.text()

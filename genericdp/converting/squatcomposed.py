@@ -19,7 +19,7 @@ Row = tuple[Path, ...]
 
 _D2 = (
     "squat pairs what these patterns find by its place in two sorted lists, so that controlC1 comes"
-    " with pcmC10D0c (D2); here what the stars stand for must be the same."
+    " with pcmC10D0c; here what the stars stand for must be the same."
 )
 _LIMITED = (
     "limit allows {limit} of these at most; a number of devices cannot be bounded here, so that"
@@ -40,7 +40,7 @@ def compose(resource: Resource, rows: Sequence[Row]) -> None:
     """Fill a resource from groups of several paths that ``is_series`` has put together."""
     places = [path.mount_path or path.glob for path in rows[0]]
     if len(set(places)) < len(places):
-        resource.withheld = "two of its paths would be at one place in the container (D9)"
+        resource.withheld = "two of its paths would be at one place in the container"
         resource.comments += [f"  at {place}" for place in places]
     elif any(path.is_pattern for path in rows[0]):
         _compose_patterns(resource, rows[0])

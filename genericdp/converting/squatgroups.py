@@ -21,15 +21,15 @@ _ANOTHER = (
     " resource says that once. Pods that are to have one of these ask for the name below."
 )
 _D9 = (
-    "Two of them in one container would be at one place: squat lets the container have only one"
-    " (D9); genericdp refuses. $(allocation.index) in containerPath tells them apart."
+    "Two of them in one container would be at one place: squat lets the container have only one;"
+    " genericdp refuses. $(allocation.index) in containerPath tells them apart."
 )
 _D1 = (
-    "Of several equal USB devices squat makes one device, whose id changes with each plug (D1);"
+    "Of several equal USB devices squat makes one device, whose id changes with each plug;"
     " here each is a device of its own."
 )
 _C2 = (
-    "An id is not quoted in squat's config: squat may have read another number (C2); here it is"
+    "An id is not quoted in squat's config: squat may have read another number; here it is"
     " taken as it is written."
 )
 _FOLDER = "A folder: a container gets the device files in it."

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from genericdp.converting.parts import Part
 
 _ALL = "rwm"
-_UNKNOWN = "squat has no such key in a path and ignores it (C1)"
+_UNKNOWN = "squat has no such key in a path and ignores it"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,7 +125,7 @@ def _inside(part: Part | None) -> str:
 def _permissions(part: Part | None) -> str:
     text = _ALL if part is None else part.text() or _ALL
     if part is not None and not set(text) <= set(_ALL):
-        part.fail(f"permissions are letters of rwm, not {text[:40]!r} (C3)")
+        part.fail(f"permissions are letters of rwm, not {text[:40]!r}")
         return _ALL
     return "".join(letter for letter in _ALL if letter in text)
 

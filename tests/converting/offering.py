@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,11 @@ def text_of(peer: str, text: str) -> str:
     done = converted(peer, text)
     assert not done.problems
     return done.text
+
+
+def prose_of(peer: str, text: str) -> str:
+    """Convert a text, and give it with its comments' lines joined."""
+    return re.sub(r"\n\s*# ", " ", text_of(peer, text))
 
 
 def problems_of(peer: str, text: str) -> list[str]:
