@@ -275,6 +275,9 @@ def test_alerts_look_for_what_the_release_is_called(helm: Path) -> None:
     assert ".*genericdp.*" not in text
     rules = (ROOT / "deploy/monitoring/rules.yaml").read_text()
     assert text.count(".*usb.*") == rules.count(".*genericdp.*") > 0
+    (board,) = [m for m in of_kind(made, "ConfigMap") if "dashboard" in m["metadata"]["name"]]
+    assert ".*usb.*" in board["data"]["genericdp.json"]
+    assert ".*genericdp.*" not in board["data"]["genericdp.json"]
 
 
 def test_nothing_to_offer_is_refused(helm: Path) -> None:
