@@ -197,14 +197,16 @@ def led_to(path: str, target: str) -> str | None:
     """Give where a relative link leads, as it is written; None: out of the tree, or nowhere."""
     if not target or target.startswith("/") or len(_bytes(target)) > _MOST_PATH_BYTES:
         return None
-    parts = path.split("/")[:-1]
+    parts, has_entered = path.split("/")[:-1], False
     for part in target.split("/"):
         if part == "..":
-            if not parts:
+            # What was entered may be a link itself: its parent is another folder than it seems.
+            if not parts or has_entered:
                 return None
             parts.pop()
         elif part not in {"", "."}:
             parts.append(part)
+            has_entered = True
     return "/".join(parts)
 
 

@@ -79,6 +79,8 @@ def test_the_same_entries_give_the_same_bytes_and_tar_can_read_them() -> None:
         (hostile(info("/".join("a" * 65))), "path 'a/a"),
         (hostile(info("a", tarfile.SYMTYPE, "/etc")), "link out of the tree, to '/etc'"),
         (hostile(info("a/b", tarfile.SYMTYPE, "../../etc")), "link out of the tree"),
+        # Where d/b is a link to ../e, that is the parent of the tree.
+        (hostile(info("d/a", tarfile.SYMTYPE, "b/../..")), "link out of the tree"),
         (hostile(info("a", tarfile.LNKTYPE, MANIFEST)), "neither a file nor a folder"),
         (hostile(info("a", tarfile.CHRTYPE)), "neither a file nor a folder"),
         (hostile(info("a", tarfile.FIFOTYPE)), "neither a file nor a folder"),
