@@ -13,7 +13,7 @@ import pytest
 
 from genericdp.cli import main
 from genericdp.host.archive import read
-from tests.hosts.hosts import FOLDER
+from tests.hosts.hosts import FOLDER, Host, all_hosts, allocated, told
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -107,6 +107,50 @@ def test_a_snapshot_of_a_machine_is_that_machine(
         assert answers[0] == answers[1]
 
 
+EXAMPLES = [
+    one
+    for one in all_hosts()
+    if one.name != "host-folder" and "file: /proc/" not in one.config.read_text()
+]
+"""Those that read no file of /proc or elsewhere."""
+
+
+@pytest.mark.parametrize("host", EXAMPLES, ids=str)
+def test_each_example_offers_the_same_on_a_snapshot_of_its_host(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "machine").mkdir()
+    root, file = host.build(tmp_path / "machine"), tmp_path / "it.tar.gz"
+    assert main(["snapshot", str(file), "--root", str(root)]) == 0
+    # On a busy machine it says how far it is.
+    assert re.sub(r"unpacking .*\n", "", allocated(host, file)) == allocated(host, root)
+    there, live = (told("discover", "-o", "json", config=host.config, root=x) for x in (file, root))
+    assert as_elsewhere(re.sub(r"unpacking .*\n", "", there)) == as_elsewhere(live)
+
+
+def test_one_that_was_added_to_by_hand_is_taken(
+    testbed: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As docs/snapshot.md says, with the tar of this machine."""
+    file, node = tmp_path / "it.tar.gz", tmp_path / "node"
+    assert main(["snapshot", str(file), "--root", str(testbed("can"))]) == 0
+    node.mkdir()
+    subprocess.run(["tar", "xzf", file, "-C", node], check=True)
+    (node / "proc").mkdir()
+    (node / "proc/number").write_text("7\n")
+    more = tmp_path / "more.tar.gz"
+    parts = ("genericdp-snapshot.json", "dev", "sys", "run", "proc")
+    subprocess.run(["tar", "czf", more, "-C", node, *parts], check=True)
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
+        "  - name: example.com/can\n    match:\n      - net: {name: can0}\n"
+        "    values: {number: {file: /proc/number}}\n    id: can-$(value.number)\n"
+        "    inject: {env: {CAN: $(net.name)}}\n"
+    )
+    capsys.readouterr()
+    assert main(["discover", "--config", str(config), "--root", str(more)]) == 0
+    assert "example.com/can  can-7  Healthy" in capsys.readouterr().out
+
+
 def test_without_serials_the_same_devices_are_found(
     testbed: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,10 +176,10 @@ def test_without_serials_the_same_devices_are_found(
     assert main(["discover", "--all", "--root", str(folder), "-o", "json"]) == 0
     known = json.loads(capsys.readouterr().out)["candidates"]
     serials = {(one["usb"] or {}).get("serial", "") for one in known}
-    told = {serial for serial in serials if len(serial) >= 6 and ":" not in serial}
-    assert told
+    secret = {serial for serial in serials if len(serial) >= 6 and ":" not in serial}
+    assert secret
     assert main(["discover", "--all", "--root", str(file), "-o", "json"]) == 0
-    assert not [serial for serial in told if serial in capsys.readouterr().out]
+    assert not [serial for serial in secret if serial in capsys.readouterr().out]
 
 
 def test_it_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,16 +204,16 @@ def test_two_of_one_machine_are_equal_and_it_tells_what_it_did(
     testbed: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = testbed("webcam")
-    told = []
+    said = []
     for name in ("one", "two"):
         file = str(tmp_path / f"{name}.tar.gz")
         assert main(["snapshot", file, "--root", str(folder), "-o", "json"]) == 0
-        told.append(json.loads(capsys.readouterr().out))
+        said.append(json.loads(capsys.readouterr().out))
     one, two = (tmp_path / f"{name}.tar.gz" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
-    assert told[0] == {**told[1], "file": str(one)}
-    assert told[0]["bytes"] == one.stat().st_size
-    assert told[0]["leftOut"] == {}
+    assert said[0] == {**said[1], "file": str(one)}
+    assert said[0]["bytes"] == one.stat().st_size
+    assert said[0]["leftOut"] == {}
 
 
 def test_it_can_go_to_stdout(
@@ -218,10 +262,10 @@ def test_no_serial_is_left_anywhere_in_an_anonymous_one(machine: Path, tmp_path:
     with file.open("rb") as packed:
         texts = {text for one in read(packed) for text in (one.path, one.target, str(one.content))}
     content = "\n".join(texts).lower()
-    for told in set(SECRETS.findall(machine.read_text())):
-        serial = told.lower().removeprefix("0x").removeprefix("eui.").strip()
+    for known in set(SECRETS.findall(machine.read_text())):
+        serial = known.lower().removeprefix("0x").removeprefix("eui.").strip()
         bare = re.sub(r"[^0-9a-z]", "", serial)
-        of_a_root_hub = f"/{told}/usb" in machine.read_text()
+        of_a_root_hub = f"/{known}/usb" in machine.read_text()
         if len(bare) >= 6 and len(set(bare)) > 1 and not of_a_root_hub:
             assert serial not in content
             assert bare not in content
