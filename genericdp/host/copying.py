@@ -259,6 +259,7 @@ class _Walk:
             if one.name.startswith(".") or not one.is_file(follow_symlinks=False):
                 continue
             try:
-                self._copy.add(Entry(path, Kind.FILE, self._content(path)))
+                if one.stat(follow_symlinks=False).st_mode & stat.S_IROTH:
+                    self._copy.add(Entry(path, Kind.FILE, self._content(path)))
             except OSError as error:
                 self._copy.unreadable.note(path, (error.strerror or str(error)).lower())

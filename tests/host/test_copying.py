@@ -103,6 +103,11 @@ def test_records_of_udev_are_copied_as_they_are(tree: Tree) -> None:
     assert "run/udev/data/.#half" not in found
 
 
+def test_a_record_that_not_everybody_may_read_is_left_out(tree: Tree) -> None:
+    tree.write("run/udev/data/b8:1", "E:ID_X=1\n").chmod(0o600)
+    assert "run/udev/data/b8:1" not in copy_of(tree).entries
+
+
 def test_neither_proc_nor_a_content_of_dev_is_copied(tree: Tree) -> None:
     tree.node("disk", "8:0", block=True)
     tree.write("dev/disk", "secret")
