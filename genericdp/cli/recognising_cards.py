@@ -82,15 +82,21 @@ name: example.com/vf-net
 match:
   - pci: {function: virtual, class: "02*"}
 inject:
+  devices:
+    - {subsystem: infiniband_verbs, optional: true}    # of one that can RDMA
+    - {path: /dev/infiniband/rdma_cm, optional: true}
   env:
     NET_VF_ADDRESSES: $(pci.address)""",
     ),
     Recogniser(
-        "RDMA: InfiniBand and RoCE. An adapter can serve many: raise replicas for that.",
+        "RDMA: InfiniBand and RoCE. An adapter can serve many: raise replicas for that.\n"
+        "Those of virtual functions come with them, above.",
         """\
 name: example.com/rdma
 match:
   - udev: {subsystem: infiniband}
+exclude:
+  - pci: {function: virtual}
 inject:
   devices:
     - {subsystem: infiniband_verbs}

@@ -175,13 +175,19 @@ def others(
     groups: Iterable[Group], taken: frozenset[str], facts: Facts, names: Names
 ) -> Iterator[str]:
     """Give selectors of the hardware that nothing takes, with its name."""
-    found = [line for group in groups for line in _of_group(group, taken, facts, names)]
-    yield from dict.fromkeys(found[:_MOST_OTHERS])
+    found: dict[str, str] = {}
+    for group in groups:
+        for selector, name in _of_group(group, taken, facts, names):
+            found.setdefault(selector, name)
+    for selector, name in list(found.items())[:_MOST_OTHERS]:
+        yield f"- {selector}  # {name}"
     if len(found) > _MOST_OTHERS:
         yield f"… and {len(found) - _MOST_OTHERS} more"
 
 
-def _of_group(group: Group, taken: frozenset[str], facts: Facts, names: Names) -> Iterator[str]:
+def _of_group(
+    group: Group, taken: frozenset[str], facts: Facts, names: Names
+) -> Iterator[tuple[str, str]]:
     hardware = group.hardware
     if hardware is None or _is_supporting(group):
         return
@@ -191,7 +197,7 @@ def _of_group(group: Group, taken: frozenset[str], facts: Facts, names: Names) -
     if any(_is_taken(one, taken) for one in runs):
         return
     for run in runs:
-        yield f"- {run.selector}  # {_kind(run)}{name}"
+        yield run.selector, f"{_kind(run)}{name}"
 
 
 def _is_supporting(group: Group) -> bool:
