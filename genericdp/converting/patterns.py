@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_GLOBS = 32
+MAX_NAMES = 10
+"""So many names are written one by one: ttyUSB[0-9] has as many."""
 DEPTH = 4
 """How many parts a name below /dev may have: /dev/bus/usb/001/002 has four, no other has more."""
 _STAR, _RUN = "\0", "\1"
@@ -38,10 +40,34 @@ class Globs:
     equal: bool
 
     @property
-    def one_name(self) -> str:
-        """The only name they match, if there is only one."""
-        one = self.globs[0]
-        return one if len(self.globs) == 1 and self.equal and escape(one) == one else ""
+    def names(self) -> tuple[str, ...]:
+        """The only names that they match, if these are few."""
+        found: list[str] = []
+        for glob in self.globs if self.equal else ():
+            found += (made := _names(glob))
+            if not made or len(found) > MAX_NAMES:
+                return ()
+        return tuple(dict.fromkeys(found))
+
+
+def _names(glob: str) -> list[str]:
+    """Give the names that a glob without stars matches; none if there are too many."""
+    made = [""]
+    for part in re.findall(r"\[[^\]]+\]|.", glob):
+        if part in "*?" or part.startswith("[!"):
+            return []
+        members = _members(part[1:-1]) if len(part) > 1 else [part]
+        made = [name + member for name in made for member in members]
+        if len(made) > MAX_NAMES:
+            return []
+    return made
+
+
+def _members(inner: str) -> list[str]:
+    found = []
+    for first, last in re.findall(r"(.)(?:-(.))?", inner):
+        found += [chr(code) for code in range(ord(first), ord(last or first) + 1)]
+    return found
 
 
 class _UnknownError(Exception):

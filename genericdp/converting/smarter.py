@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.converting.draft import Draft, Resource, Said, replicas_of
 from genericdp.converting.manifests import embedded, is_manifest
-from genericdp.converting.naming import FOLDERS, checked_name
+from genericdp.converting.naming import FOLDERS, checked_name, exactly
 from genericdp.converting.parts import kept
 from genericdp.converting.patterns import globs_of
 from genericdp.regex import PatternError, compiled
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 DOMAIN = "smarter-devices"
 _JETSON = "nvidia-gpu"
 _HEAD = (
-    "smarter makes one resource of each file (smarter-devices/video0, smarter-devices/video1); here"
-    " all files of one devicematch are devices of one resource, because a resource has one name."
-    " Where a pod must have a certain one, write a resource for it: name: smarter-devices/video0,"
-    " match: [{path: /dev/video0}]. Names of exactly one file stay what they are."
+    "smarter makes one resource of each file: smarter-devices/video0, smarter-devices/video1. So it"
+    " is here where an expression tells which files there may be. Where it does not, all that it"
+    " finds are devices of one resource: if a pod must have a certain one, write before it a"
+    " resource with name: smarter-devices/video0 and match: [{path: /dev/video0}]."
 )
 _OTHERS = (
     "smarter also offers files that are no device files, and what links to folders lead to. A"
@@ -64,10 +64,6 @@ def _convert_entry(entry: Part, draft: Draft) -> None:
         entry.fail("devicematch is missing")
         return
     regex = found.text()
-    count = keys.take("nummaxdevices")
-    comments = [f"devicematch: {regex}"]
-    resource = Resource(name="", comments=comments)
-    replicas_of(0 if count is None else count.number(), resource, "nummaxdevices")
     if regex == _JETSON:
         draft.left += kept(entry, _NO_JETSON)
         return
@@ -76,10 +72,19 @@ def _convert_entry(entry: Part, draft: Draft) -> None:
     except PatternError as error:
         found.fail(f"no expression of RE2, which smarter's is too: {error}")
         return
-    _match(resource, regex)
-    resource.name = draft.name_for(checked_name(f"{DOMAIN}/{_stem(regex)}", found))
-    resource.left += keys.kept({}, _UNKNOWN)
-    draft.resources.append(resource)
+    counted = keys.take("nummaxdevices")
+    count = 0 if counted is None else counted.number()
+    left = list(keys.kept({}, _UNKNOWN))
+    # A resource for each file, as smarter has it, where it can be told which there may be.
+    for name in globs_of(regex).names or ("",):
+        wanted = name.replace("/", "_") or _stem(regex)
+        full = checked_name(f"{DOMAIN}/{wanted}", found)
+        resource = Resource(name=draft.name_for(full), comments=[f"devicematch: {regex}"])
+        replicas_of(count, resource, "nummaxdevices")
+        _match(resource, regex, name)
+        resource.left += left
+        left = []
+        draft.resources.append(resource)
 
 
 _NO_JETSON = (
@@ -88,14 +93,18 @@ _NO_JETSON = (
 )
 
 
-def _match(resource: Resource, regex: str) -> None:
-    found = globs_of(regex)
-    paths = [f"/dev/{glob}" for glob in found.globs]
-    if found.one_name in FOLDERS:
-        resource.match = [Said({"path": paths[0], "type": "directory"})]
-        resource.devices = [Said({"path": f"{paths[0]}/*", "shared": True, "optional": True})]
+def _match(resource: Resource, regex: str, name: str) -> None:
+    """Say what finds the devices: a certain name, or whatever the expression finds."""
+    if name in FOLDERS:
+        resource.match = [Said({"path": f"/dev/{name}", "type": "directory"})]
+        resource.devices = [Said({"path": f"/dev/{name}/*", "shared": True, "optional": True})]
         resource.comments.append("A folder: a container gets the device files in it.")
         return
+    if name:
+        resource.match = [Said({"path": f"/dev/{exactly(name)}"})]
+        return
+    found = globs_of(regex)
+    paths = [f"/dev/{glob}" for glob in found.globs]
     selector: dict[str, object] = {"path": paths[0] if len(paths) == 1 else paths}
     if not found.equal:
         selector["values"] = {"matched": "*"}
@@ -120,10 +129,7 @@ def _is_anchored(regex: str) -> bool:
 
 
 def _stem(regex: str) -> str:
-    """Make a name of an expression: that of its only file, else what it begins with."""
-    found = globs_of(regex)
-    if found.one_name:
-        return found.one_name.replace("/", "_")
+    """Make a name of what an expression begins with."""
     literal = re.match(r"\^?([A-Za-z0-9_/-]*)", regex)
     stem = re.sub(r"/+", "_", literal[1] if literal else "").strip("-_")
     return stem[:60] or "devices"

@@ -130,7 +130,9 @@ def _wanted(keys: Keys) -> Iterable[Part]:
 
 def _fill(resource: Resource, manner: Manner, group: list[Chosen]) -> None:
     for one in group:
-        resource.match += [said for said in one.selectors if said not in resource.match]
+        for said in one.selectors:
+            if said not in resource.match:
+                resource.match.append(said)
         resource.values.update(one.values)
     resource.devices = []
     if manner.mode is Mode.VFIO:

@@ -173,6 +173,7 @@ def test_globs_are_never_wider_where_they_stand_alone(regex: str, name: str, bel
     is_matched = any(_is_path_of(path, glob) for glob in found.globs)
     if found.equal:
         assert is_found or not is_matched
+        assert all(compiled(f"({regex})").search(one) is not None for one in found.names)
     # A class that excludes something could also be a folder's slash: that is not looked for.
     assert is_matched or not is_found or "[^" in regex
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,9 +67,24 @@ def test_an_expression_offers_what_it_finds(regex: str, names: list[str], tmp_pa
     assert nodes == [f"/dev/{name}" for name in names]
 
 
-def test_names_of_one_file_stay_what_they_are() -> None:
-    text = text_of("smarter", "[{devicematch: ^net/tun$, nummaxdevices: 3}]")
-    assert "  - name: smarter-devices/net_tun\n    match:\n      - path: /dev/net/tun\n" in text
+@pytest.mark.parametrize(
+    ("regex", "resources"),
+    [
+        ("^net/tun$", ["net_tun"]),
+        ("^(fuse|kvm|net/tun)$", ["fuse", "kvm", "net_tun"]),
+        ("^fuse$|^kvm$", ["fuse", "kvm"]),
+        ("^video[0-29]$", ["video0", "video1", "video2", "video9"]),
+        ("^ttyA?$", ["tty", "ttyA"]),
+        ("^i2c-[0-9]*$", ["i2c"]),
+        ("^sd[a-z]$", ["sd"]),
+        ("kvm", ["kvm"]),
+        (".*", ["devices"]),
+    ],
+)
+def test_names_stay_where_the_files_are_known(regex: str, resources: list[str]) -> None:
+    text = text_of("smarter", f"[{{devicematch: '{regex}', nummaxdevices: 3}}]")
+    names = re.findall(r"  - name: smarter-devices/(.*)", text)
+    assert names == resources
 
 
 @pytest.mark.parametrize(
