@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genericdp.converting.draft import Draft, Resource, Said
 from genericdp.converting.manifests import is_manifest, kind_of, objects, texts_of
@@ -12,7 +12,7 @@ from genericdp.converting.parts import kept
 from genericdp.converting.sriovselectors import USER_SPACE, Chosen, Manner, Mode, chosen_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from genericdp.converting.parts import Keys, Part
 
@@ -130,31 +130,32 @@ def _wanted(keys: Keys) -> Iterable[Part]:
 
 def _fill(resource: Resource, manner: Manner, group: list[Chosen]) -> None:
     for one in group:
-        for said in one.selectors:
-            if said not in resource.match:
-                resource.match.append(said)
         resource.values.update(one.values)
-    resource.devices = []
-    if manner.mode is Mode.VFIO:
-        resource.devices += [
-            Said({"path": "/dev/vfio/$(pci.iommuGroup)"}),
-            Said({"path": "/dev/vfio/vfio"}),
-        ]
-    elif manner.mode is Mode.UIO:
-        resource.devices.append(Said({"subsystem": "uio"}))
-    elif any(one.has_any_driver for one in group):
+    for said in (said for one in group for said in one.selectors):
+        if said not in resource.match:
+            resource.match.append(said)
+    resource.devices = [Said(node) for node in _nodes(manner)]
+    if manner.mode is Mode.KERNEL and any(one.has_any_driver for one in group):
         resource.exclude.append(Said({"pci": {"driver": list(USER_SPACE)}}, [_DRIVERS_OPEN]))
     if manner.mode is not Mode.KERNEL and any(one.is_network for one in group):
         resource.values["functions"] = Said({"file": "$(device.syspath)/sriov_numvfs"})
         busy = {"pci": {"function": "physical"}, "values": {"functions": "[1-9]*"}}
         resource.exclude.append(Said(busy, [_BUSY]))
-    if manner.is_rdma:
-        resource.devices += [
-            Said({"subsystem": "infiniband_verbs"}),
-            Said({"subsystem": "infiniband_mad", "optional": True}),
-            Said({"path": "/dev/infiniband/rdma_cm", "optional": True}),
-        ]
-    if manner.needs_vhost_net:
-        resource.devices += [Said({"path": "/dev/vhost-net"}), Said({"path": "/dev/net/tun"})]
     variable = re.sub(r"[^A-Za-z0-9]", "_", resource.name).upper()
     resource.env = {f"PCIDEVICE_{variable}": "$(pci.address)"}
+
+
+def _nodes(manner: Manner) -> Iterator[dict[str, Any]]:
+    """Give the entries of ``inject.devices``."""
+    if manner.mode is Mode.VFIO:
+        yield {"path": "/dev/vfio/$(pci.iommuGroup)"}
+        yield {"path": "/dev/vfio/vfio"}
+    elif manner.mode is Mode.UIO:
+        yield {"subsystem": "uio"}
+    if manner.is_rdma:
+        yield {"subsystem": "infiniband_verbs"}
+        yield {"subsystem": "infiniband_mad", "optional": True}
+        yield {"path": "/dev/infiniband/rdma_cm", "optional": True}
+    if manner.needs_vhost_net:
+        yield {"path": "/dev/vhost-net"}
+        yield {"path": "/dev/net/tun"}
