@@ -149,3 +149,15 @@ def test_names_that_cannot_be_printed_stay_comments(
     assert list(plain(told)) == ["example.com/serial"]
     loaded = load([STDIN], stdin=told["config"].encode())
     assert [one.name for one in loaded.resources] == ["example.com/serial"]
+
+
+def test_a_virtual_function_goes_to_one_pod_with_all_that_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Comes back without the ``exclude`` of the row for RDMA: its verbs could go to another pod."""
+    root = tmp_path / "machine"
+    loading.build(FOLDER / "sriov-vf/machine.umockdev", root)
+    found = plain(json_of(capsys, "init", "--root", str(root)))
+    functions = [*found["example.com/vf-net"], *found["example.com/vf-vfio"]]
+    assert len(functions) > 3
+    assert not [one for one in found["example.com/rdma"] if one.startswith(tuple(functions))]
