@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
+
+from tests.e2e.cluster.looking import Looking
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _LOOK_EVERY_SECONDS = 0.01
@@ -60,26 +61,17 @@ def account_of(process_id: int) -> Account:
     return Account(memory=groups.get("memory", both), cpu=groups.get("cpuacct", both))
 
 
-class Peak:
+class Peak(Looking):
     """The most memory of a container's own while the context lasts, by looking often."""
 
     def __init__(self, account: Account) -> None:
+        super().__init__(_LOOK_EVERY_SECONDS)
         self._account = account
         self.bytes = 0
-        self._end = Event()
-        self._thread = Thread(target=self._look, name="peak")
 
-    def __enter__(self) -> Peak:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._end.wait(_LOOK_EVERY_SECONDS):
-            self.bytes = max(self.bytes, self._account.own_bytes)
+    def look(self) -> None:
+        """Look once."""
+        self.bytes = max(self.bytes, self._account.own_bytes)
 
 
 def _numbers(file: Path) -> dict[str, int]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
-from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import grpc
 
+from tests.e2e.cluster.looking import Looking
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
@@ -18,34 +17,29 @@ _LOOK_EVERY_SECONDS = 0.02
 """The kubelet answers 100 calls in a second at most (PRS-1)."""
 
 
-class Sampler(AbstractContextManager["Sampler"]):
+class Sampler(Looking):
     """Looks while the context lasts whether the kubelet has all devices that it should have."""
 
     def __init__(self, resources: PodResources, wanted: Ids) -> None:
+        super().__init__(_LOOK_EVERY_SECONDS)
         self._resources = resources
         self._wanted = wanted
         self._samples: list[tuple[float, bool]] = []
         """When, on the monotonic clock, and whether all were there. None while nobody answers."""
-        self._end = Event()
-        self._thread = Thread(target=self._look, name="sampler")
 
     def __enter__(self) -> Sampler:
-        self._thread.start()
+        super().__enter__()
         self.seconds_until_whole(0)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._end.wait(_LOOK_EVERY_SECONDS):
-            try:
-                seen = self._resources.allocatable(wait=False)
-            except grpc.RpcError:
-                continue
-            whole = all(ids <= seen.get(name, frozenset()) for name, ids in self._wanted.items())
-            self._samples.append((time.monotonic(), whole))
+    def look(self) -> None:
+        """Ask the kubelet once."""
+        try:
+            seen = self._resources.allocatable(wait=False)
+        except grpc.RpcError:
+            return
+        whole = all(ids <= seen.get(name, frozenset()) for name, ids in self._wanted.items())
+        self._samples.append((time.monotonic(), whole))
 
     def seconds_until_whole(self, since: float) -> float:
         """Wait for a sample with all devices after that moment; give how much later it was."""
