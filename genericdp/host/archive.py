@@ -24,6 +24,8 @@ FORMAT = 1
 MOST_ENTRIES = 1_000_000
 MOST_BYTES = 256 * 1024 * 1024
 """Of all contents together."""
+MOST_INFLATED_BYTES = 512 * 1024 * 1024
+"""Of the whole archive, with headers and long names: what may be inflated bounds the time."""
 MOST_FILE_BYTES = 65_536
 _MOST_PATH_BYTES = 4095
 _MOST_NAME_BYTES = 255
@@ -65,13 +67,16 @@ def write(
     """
     about = json.dumps({"format": FORMAT, **manifest}, indent=2, sort_keys=True).encode()
     count = size = 0
+    end = bytes(2 * _BLOCK)
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0, compresslevel=6) as out:
-        out.write(_packed(Entry(MANIFEST, Kind.FILE, about)))
+        inflated = out.write(_packed(Entry(MANIFEST, Kind.FILE, about))) + len(end)
         for entry in entries:
+            piece = _packed(entry)
             count, size = count + 1, size + len(entry.content)
-            _refuse_too_much(count, size)
-            out.write(_packed(entry))
-        out.write(bytes(2 * _BLOCK))
+            inflated += len(piece)
+            _refuse_too_much(count, size, inflated)
+            out.write(piece)
+        out.write(end)
     return count, size
 
 
@@ -85,18 +90,20 @@ def _packed(entry: Entry) -> bytes:
     return header + entry.content + bytes(-len(entry.content) % _BLOCK)
 
 
-def _refuse_too_much(count: int, size: int) -> None:
+def _refuse_too_much(count: int, size: int, inflated: int) -> None:
     if count > MOST_ENTRIES:
         raise ArchiveError(f"it has more than {MOST_ENTRIES:,} entries")
     if size > MOST_BYTES:
         raise ArchiveError(f"its files have more than {MOST_BYTES >> 20} MiB")
+    if inflated > MOST_INFLATED_BYTES:
+        raise ArchiveError(f"it is longer than {MOST_INFLATED_BYTES >> 20} MiB when inflated")
 
 
 def read(file: IO[bytes]) -> Iterator[Entry]:
     """Give the entries of a snapshot behind its manifest; raises ArchiveError and OSError."""
     try:
-        with gzip.GzipFile(fileobj=file, mode="rb") as packed:
-            entries = _entries(packed)
+        with gzip.GzipFile(fileobj=file, mode="rb") as inflating:
+            entries = _entries(_Counted(inflating))
             _check_manifest(next(entries, None))
             yield from entries
     except gzip.BadGzipFile as error:
@@ -105,6 +112,20 @@ def read(file: IO[bytes]) -> Iterator[Entry]:
         raise ArchiveError(f"it is damaged or cut off ({str(error).lower()})") from error
     except tarfile.HeaderError as error:
         raise ArchiveError(f"it is no snapshot, or damaged ({error})") from error
+
+
+class _Counted:
+    """An archive as it is inflated; remembers how much of it was asked for."""
+
+    def __init__(self, file: gzip.GzipFile) -> None:
+        self._file = file
+        self.size = 0
+
+    def read(self, size: int) -> bytes:
+        """Give that many bytes, or those left; raises ArchiveError before they are too many."""
+        self.size += size
+        _refuse_too_much(0, 0, self.size)
+        return self._file.read(size)
 
 
 def _check_manifest(first: Entry | None) -> None:
@@ -121,17 +142,17 @@ def _check_manifest(first: Entry | None) -> None:
         raise ArchiveError(f"it has the format {found!r:.20}; this genericdp reads {FORMAT}")
 
 
-def _entries(packed: gzip.GzipFile) -> Iterator[Entry]:
+def _entries(packed: _Counted) -> Iterator[Entry]:
     count = size = 0
     while (info := _header(packed)) is not None:
         count, size = count + 1, size + info.size
-        _refuse_too_much(count, size)
+        _refuse_too_much(count, size, packed.size)
         path = _checked_path(info.name)
         if path:
             yield _entry(path, info, packed)
 
 
-def _header(packed: gzip.GzipFile) -> tarfile.TarInfo | None:
+def _header(packed: _Counted) -> tarfile.TarInfo | None:
     """Read one header; long names come before it, in headers of their own."""
     long: dict[bytes, str] = {}
     while True:
@@ -152,7 +173,7 @@ def _header(packed: gzip.GzipFile) -> tarfile.TarInfo | None:
     return info
 
 
-def _content(packed: gzip.GzipFile, info: tarfile.TarInfo, most: int) -> bytes:
+def _content(packed: _Counted, info: tarfile.TarInfo, most: int) -> bytes:
     if not 0 <= info.size <= most:
         raise ArchiveError(f"{info.name!r:.200} has {info.size} bytes; {most} are the most")
     padded = info.size + -info.size % _BLOCK
@@ -177,7 +198,7 @@ def _bytes(text: str) -> bytes:
     return text.encode(*_ENCODING)
 
 
-def _entry(path: str, info: tarfile.TarInfo, packed: gzip.GzipFile) -> Entry:
+def _entry(path: str, info: tarfile.TarInfo, packed: _Counted) -> Entry:
     if info.type in {tarfile.REGTYPE, tarfile.AREGTYPE}:
         return Entry(path, Kind.FILE, _content(packed, info, MOST_FILE_BYTES))
     if info.size:
