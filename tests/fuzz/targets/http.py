@@ -7,7 +7,8 @@ import re
 from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from genericdp.status.http import Answer, Limits, Request
+from genericdp.status.http import Limits
+from genericdp.status.requests import Answer, Request
 from tests.status.asking import Serving, request, serving
 
 if TYPE_CHECKING:
