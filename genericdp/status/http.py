@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import h11
 
 from genericdp.errors import is_shortage
+from genericdp.status.pacing import Pace, too_slow
 from genericdp.status.requests import Answer, asked, goes_on, refusal, written
 
 if TYPE_CHECKING:
@@ -44,14 +45,21 @@ class Limits:
     header_bytes: int = 8 * 1024
     request: float = 5.0
     """From its first byte, or from the beginning of the connection, to the end of a request."""
+    new_per_second: float = 800.0
+    """So many connections are taken, each of which asks at once: they cost a fifth of a processor.
+    A probe waits for those before it, ``listening.BACKLOG`` at most."""
+    burst: int = 64
+    """So many more at once, after rest."""
     pause: float = 0.1
-    """After an answer, before the next request is read: all that can be asked over all connections
-    takes a fifth of a processor."""
+    """After an answer, before the next request is read: all that can be asked over connections that
+    are kept costs no more than new ones do."""
     idle: float = 30.0
     """Between two requests."""
     answer: float = 10.0
     """To take an answer, besides the time for its bytes."""
     bytes_per_second: int = 256 * 1024
+    held_bytes: int = 16 * 1024 * 1024
+    """Of all answers that are being taken, but the newest."""
 
 
 @dataclass(eq=False, slots=True)
@@ -59,9 +67,11 @@ class _Connection:
     socket: socket.socket
     peer: str
     since: float
-    """When it began, or its last request was answered, on the loop's clock."""
+    """When it began to wait, or to be sent its answer, on the loop's clock."""
     is_answered: bool = False
     """Whether a request of it is being answered, and not waited for."""
+    body: bytes = b""
+    """What it is being sent."""
 
 
 class Server:
@@ -72,6 +82,7 @@ class Server:
     ) -> None:
         self._answer = answer
         self._limits = limits or Limits()
+        self._pace = Pace(self._limits.new_per_second, self._limits.burst)
         self._connections: dict[_Connection, asyncio.Task[None]] = {}
         self._failing: dict[str, str] = {}
         """Why the last request of a path could not be answered."""
@@ -112,13 +123,14 @@ class Server:
             self._connections[one] = task
             # Also of one that is evicted before its first step.
             task.add_done_callback(lambda _, one=one: self._forget(one))  # type: ignore[misc]
-            await asyncio.sleep(0)  # accepting does not wait, as long as there is somebody
+            # Without a pause accepting would never wait, as long as there is somebody.
+            await asyncio.sleep(self._pace.take(loop.time()))
 
     def _evict(self) -> None:
         """End the connection that can be missed most, for another one.
 
-        It is one of those that have sent no request yet, if there are any, of the peer that has
-        most of them: that one which has been waiting longest.
+        It is one of those that are not being answered, if there are any, of the peer that has most
+        of them: that one which has been waiting longest.
         """
         alive = self._alive()
         waiting = [one for one in alive if not one.is_answered] or alive
@@ -159,6 +171,7 @@ class Server:
             one.is_answered = True
             wants_body = request is None or request.method != b"HEAD"
             await self._send(one, *written(http, answer, wants_body=wants_body))
+            del answer  # it may be large, and the next request far off
             one.is_answered, patience = False, limits.idle
             if not goes_on(http):
                 break
@@ -198,12 +211,16 @@ class Server:
     async def _send(self, one: _Connection, head: bytes, body: bytes) -> None:
         """Send an answer; raises OSError, of which TimeoutError is one."""
         limits, loop = self._limits, asyncio.get_running_loop()
+        for slow in too_slow(self._alive(), body, limits.held_bytes):
+            self._connections[slow].cancel()
+        one.body, one.since = body, loop.time()
         async with asyncio.timeout(limits.answer + len(body) / limits.bytes_per_second):
             if len(body) <= _TOGETHER_BYTES:
                 await loop.sock_sendall(one.socket, head + body)
             else:
                 await loop.sock_sendall(one.socket, head)
                 await loop.sock_sendall(one.socket, body)
+        one.body = b""
 
 
 async def _linger(one: socket.socket) -> None:
