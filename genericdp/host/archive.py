@@ -14,6 +14,8 @@ import zlib
 from enum import Enum
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+from genericdp.host import pax
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
@@ -31,6 +33,10 @@ _MOST_PATH_BYTES = 4095
 _MOST_NAME_BYTES = 255
 _MOST_DEPTH = 64
 _BLOCK = 512
+_OF_THE_NEXT = {
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE),
+}
 _ENCODING = ("utf-8", "surrogateescape")
 
 
@@ -153,8 +159,9 @@ def _entries(packed: _Counted) -> Iterator[Entry]:
 
 
 def _header(packed: _Counted) -> tarfile.TarInfo | None:
-    """Read one header; long names come before it, in headers of their own."""
+    """Read one header; long names, and what pax adds, come before it, in headers of their own."""
     long: dict[bytes, str] = {}
+    replaced: dict[str, str] = {}
     while True:
         block = packed.read(_BLOCK)
         if not block.strip(b"\0") and len(block) in {0, _BLOCK}:
@@ -162,15 +169,31 @@ def _header(packed: _Counted) -> tarfile.TarInfo | None:
                 raise ArchiveError("it is damaged or cut off (it has no end)")
             return None
         info = tarfile.TarInfo.frombuf(block, *_ENCODING)
-        if info.type not in {tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK}:
+        if info.type not in _OF_THE_NEXT:
             break
         if info.type in long:
             raise ArchiveError("an entry has two names")
+        if info.type in {tarfile.XHDTYPE, tarfile.XGLTYPE}:
+            found = _pax_records(packed, info)
+            # A global one holds for all that follows, of which only remarks can be ignored.
+            if info.type == tarfile.XGLTYPE and found:
+                raise ArchiveError("it has one name or size for all entries (a global pax header)")
+            replaced |= found
+            long[info.type] = ""
+            continue
         text = _content(packed, info, _MOST_PATH_BYTES + 1).split(b"\0", 1)[0]
         long[info.type] = text.decode(*_ENCODING)
-    info.name = long.get(tarfile.GNUTYPE_LONGNAME, info.name)
-    info.linkname = long.get(tarfile.GNUTYPE_LONGLINK, info.linkname)
+    info.name = replaced.get("path") or long.get(tarfile.GNUTYPE_LONGNAME, info.name)
+    info.linkname = replaced.get("linkpath") or long.get(tarfile.GNUTYPE_LONGLINK, info.linkname)
+    info.size = int(replaced.get("size") or info.size)
     return info
+
+
+def _pax_records(packed: _Counted, info: tarfile.TarInfo) -> dict[str, str]:
+    try:
+        return pax.records(_content(packed, info, pax.MOST_BYTES))
+    except ValueError as error:
+        raise ArchiveError(f"its pax headers cannot be read: {error}") from error
 
 
 def _content(packed: _Counted, info: tarfile.TarInfo, most: int) -> bytes:
