@@ -134,10 +134,11 @@ def root_of(arguments: argparse.Namespace) -> Root:
     folder = root_folder_of(arguments)
     if not _is_readable(folder / "dev"):
         raise UsageError(
-            f"{folder} has no folder dev (give --root a folder with dev/ and sys/ of a machine)"
+            f"{arguments.root} has no folder dev"
+            " (give --root a folder with dev/ and sys/ of a machine)"
         )
     if not (_is_readable(folder / "sys") and _is_readable(folder / "sys/devices")):
-        _warn_once(arguments, f"{folder / 'sys/devices'} is missing: {_PATHS_ALONE}")
+        _warn_once(arguments, f"{arguments.root / 'sys/devices'} is missing: {_PATHS_ALONE}")
     return Root(folder)
 
 
