@@ -10,6 +10,7 @@ from genericdp.converting.manifests import embedded, is_manifest
 from genericdp.converting.naming import FOLDERS, checked_name, exactly
 from genericdp.converting.parts import kept
 from genericdp.converting.patterns import globs_of
+from genericdp.converting.recognizing import looks_like
 from genericdp.regex import PatternError, compiled
 
 if TYPE_CHECKING:
@@ -49,11 +50,18 @@ def _convert_list(document: Part, draft: Draft) -> None:
         keys = document.keys()
         found = keys.take("config")
         if found is None:
-            document.fail("this is no config of smarter: a list of devicematch is expected")
+            missing = "this is no config of smarter: a list of devicematch is expected"
+            document.fail(missing, looks_like(document, "smarter"))
             return
         draft.left += keys.kept(_CHART, "it is about smarter's chart")
         entries = found
-    for entry in entries.entries():
+    listed = entries.entries()
+    are_mappings = bool(listed) and all(part.node.items is not None for part in listed)
+    if are_mappings and not any(part.keys().has("devicematch") for part in listed):
+        wrong = "this is no config of smarter: devicematch is missing in all entries"
+        document.fail(wrong, looks_like(document, "smarter"))
+        return
+    for entry in listed:
         _convert_entry(entry, draft)
 
 

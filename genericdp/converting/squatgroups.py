@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.converting.draft import Draft, Resource, Said, replicas_of
 from genericdp.converting.naming import checked_name, exactly
-from genericdp.converting.squatcomposed import compose, is_series
+from genericdp.converting.squatcomposed import compose, is_series, needed, unused
 from genericdp.converting.squatpaths import Path, inserted, mounted
 
 if TYPE_CHECKING:
@@ -142,6 +142,9 @@ def _fill_usb(resource: Resource, alike: Sequence[Group]) -> None:
 def _fill_single(resource: Resource, paths: Sequence[Path]) -> None:
     first = paths[0]
     globs = list(dict.fromkeys(path.glob for path in paths))
+    for path in dict.fromkeys(paths):
+        unused(resource, path)
+        needed(resource, path)
     selector: dict[str, object] = {"path": globs[0] if len(globs) == 1 else globs}
     resource.match = [Said(selector)]
     if first.mount_path and (len(globs) > 1 or first.is_pattern):
