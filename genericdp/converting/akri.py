@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp.config.names import env_problem
-from genericdp.converting.akriselectors import add_rule
+from genericdp.converting.akriselectors import add_rules
 from genericdp.converting.draft import Draft, Resource, Said, replicas_of
 from genericdp.converting.manifests import is_manifest, kind_of, objects
 from genericdp.converting.naming import checked_name
@@ -153,8 +153,7 @@ def _add_rules(details: Part | None, resource: Resource) -> None:
         if len(entries) > MAX_RULES and rules is not None:
             rules.fail(f"more than {MAX_RULES} rules")
             return
-        for rule in entries:
-            add_rule(rule.text(), resource)
+        add_rules([rule.text() for rule in entries], resource)
         permissions = keys.take("permissions")
         if permissions is not None:
             letters = permissions.text()

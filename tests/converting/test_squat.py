@@ -93,6 +93,17 @@ def test_unknown_keys_are_told() -> None:
     assert [word in text for word in ("pth: x", "coutn: 3", "domian: ")] == [True] * 3
 
 
+def test_a_folder_of_folders_gives_what_is_in_them(tmp_path: Path) -> None:
+    text = "{name: s, groups: [{paths: [{path: /dev/bus/usb}]}]}"
+    offered = offers_of("squat", text, path_of("serial-adapters"), tmp_path)
+    assert "/dev/bus/usb/001/006" in offered["squat.ai/s"][0]
+
+
+def test_a_folder_of_links_is_withheld() -> None:
+    text = "{name: s, groups: [{paths: [{path: /dev/serial}]}]}"
+    assert "nothing but links" in problems_of("squat", text)[0]
+
+
 @pytest.mark.parametrize("optional", [0, 1], ids=["first", "second"])
 def test_an_optional_path_is_given_where_it_exists(optional: int, tmp_path: Path) -> None:
     paths: list[dict[str, object]] = [{"path": "/dev/ttyUSB0"}]
