@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,13 @@ def test_the_pages_of_the_examples_are_those_of_the_examples() -> None:
     """``make generate`` makes them so."""
     ended = subprocess.run([sys.executable, ROOT / "tools/generate_hardware", "--check"])
     assert ended.returncode == 0
+
+
+def test_titles_tell_the_examples_apart() -> None:
+    """A reader of the list knows which one is meant: no title is the beginning of another."""
+    pages = (ROOT / "docs/hardware").glob("*.md")
+    titles = sorted(page.read_text().split("\n", 1)[0].lower() for page in pages)
+    assert not [two for two in pairwise(titles) if two[1].startswith(two[0])]
 
 
 def test_every_page_is_in_the_nav_and_every_link_leads_somewhere(tmp_path: Path) -> None:

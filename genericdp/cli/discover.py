@@ -16,7 +16,14 @@ from genericdp.cli.applying import (
 from genericdp.cli.catalogue import as_json, as_text
 from genericdp.cli.environment import is_given
 from genericdp.cli.missing import dangling_target, missing_mounts
-from genericdp.cli.options import add_config, add_host, add_output, node_name_of, root_of
+from genericdp.cli.options import (
+    add_config,
+    add_host,
+    add_output,
+    node_name_of,
+    root_of,
+    root_words,
+)
 from genericdp.cli.patience import patiently
 from genericdp.cli.probing import NOT_ASKED, State, probe_once, subjects_of, unprobed
 from genericdp.cli.tables import table
@@ -85,7 +92,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         print(json.dumps(_as_json(report, probed), indent=2))
     else:
-        print("\n".join(_as_text(report, probed, () if arguments.probe else _to_probe(arguments))))
+        to_probe = () if arguments.probe else _to_probe(arguments)
+        print("\n".join(_as_text(report, probed, to_probe, root_words(arguments))))
     return 0
 
 
@@ -138,14 +146,15 @@ def _to_probe(arguments: argparse.Namespace) -> tuple[str, ...]:
         words += ["--config", str(path)]
     if arguments.policy:
         words += ["--policy", str(arguments.policy)]
-    if not root_of(arguments).is_machine:
-        words += ["--root", str(arguments.root)]
+    words += root_words(arguments)
     if arguments.node_name:
         words += ["--node-name", arguments.node_name]
     return tuple(words)
 
 
-def _as_text(report: _Report, probed: Sequence[Probed], to_probe: Sequence[str]) -> Iterator[str]:
+def _as_text(
+    report: _Report, probed: Sequence[Probed], to_probe: Sequence[str], root: Sequence[str]
+) -> Iterator[str]:
     yield from table(_rows(probed))
     if to_probe and any(one.state is State.UNPROBED for one in probed):
         yield from ("", f"not probed: {shlex.join(to_probe)} runs the probes")
@@ -165,7 +174,9 @@ def _as_text(report: _Report, probed: Sequence[Probed], to_probe: Sequence[str])
         for name, pattern in report.nothing_found
     ]
     if any(not pattern.startswith("/") for _, pattern in report.nothing_found):
-        nothing.append(_WHAT_THERE_IS)
+        everything = shlex.join(["genericdp", "discover", "--all", *root])
+        why = " ".join(filter(None, ["genericdp explain DEVICE", shlex.join(root)]))
+        nothing.append(f"  ({everything} tells what there is, {why} why it is not taken)")
     titled = {"Matched, but not offered": left_out, "Mounts": mounts, "Nothing found": nothing}
     for title, lines in titled.items():
         if lines:
@@ -187,9 +198,6 @@ def _leads(target: str | None) -> str:
     return f" is a link to {printable(target)}, which does not exist" if target else ""
 
 
-_WHAT_THERE_IS = (
-    "  (genericdp discover --all tells what there is, genericdp explain DEVICE why it is not taken)"
-)
 _CREATED = "the runtime would create an empty folder"
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.cli.applying import discover_once
 from genericdp.cli.loading import load_in_time
-from genericdp.cli.options import add_output, add_root, path_of, root_of
+from genericdp.cli.options import add_output, add_root, path_of, root_of, root_words
 from genericdp.cli.patience import patiently
 from genericdp.cli.recognising import RECOGNISERS
 from genericdp.cli.starting import config_of, found_by, ids_of, others, taken_by, text_of
@@ -60,7 +61,8 @@ def execute(arguments: argparse.Namespace) -> int:
         refuse_existing(arguments.file)
     started = patiently(root, lambda look, facts: _start(look, facts, RECOGNISERS))
     machine = "this machine" if root.is_machine else f"the machine in {arguments.root.name!r}"
-    text = text_of(started.found, started.others, machine)
+    words = root_words(arguments)
+    text = text_of(started.found, started.others, machine, shlex.join(words))
     _checked(text.encode())
     if arguments.file is not None:
         write_new(arguments.file, text.encode())
@@ -71,7 +73,8 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         count = sum(not one.row.warning for one in started.found)
         print(f"{arguments.file}: {count} resource{'' if count == 1 else 's'}")
-        print(f"Next: genericdp discover --config {arguments.file}")
+        command = ["genericdp", "discover", "--config", str(arguments.file), *words]
+        print(f"Next: {shlex.join(command)}")
     return 0
 
 

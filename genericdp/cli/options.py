@@ -129,6 +129,11 @@ def root_folder_of(arguments: argparse.Namespace) -> Path:
     return folder
 
 
+def root_words(arguments: argparse.Namespace) -> list[str]:
+    """Give the words that a command line needs to be about the same machine."""
+    return [] if root_of(arguments).is_machine else ["--root", str(arguments.root)]
+
+
 def root_of(arguments: argparse.Namespace) -> Root:
     """Give the root; raises UsageError if there is no machine in that folder."""
     folder = root_folder_of(arguments)

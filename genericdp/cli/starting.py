@@ -25,9 +25,7 @@ KIND = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\n"
 _HEAD = """\
 # What genericdp recognises on {machine}, as a config to start from (genericdp init).
 #
-#   genericdp validate FILE             every mistake, with its line
-#   genericdp discover --config FILE    what it offers now, and why not more
-#   genericdp simulate --config FILE    what a node would show, live
+{commands}
 #
 # Keep what pods shall have and delete the rest: whoever may start a pod on the node can ask for
 # all that is here. A pod asks by name:   resources: {{limits: {{{example}: 1}}}}
@@ -119,11 +117,13 @@ def name_of(
     return printable(" ".join(filter(None, (words, f"({bus} {vendor}:{product})"))))
 
 
-def text_of(found: Sequence[Found], others: Sequence[str], machine: str) -> str:
-    """Give the whole config; ``others`` are lines of what no row takes."""
+def text_of(found: Sequence[Found], others: Sequence[str], machine: str, root: str) -> str:
+    """Give the whole config; ``others`` are lines of what no row takes, ``root`` is the flag."""
     plain = [one for one in found if not one.row.warning]
     example = plain[0].row.name if plain else "example.com/my-device"
-    lines = [_HEAD.format(machine=machine, example=example) + KIND.rstrip()]
+    commands = "\n".join(f"#   {line}" for line in _commands(root))
+    head = _HEAD.format(machine=machine, example=example, commands=commands)
+    lines = [head + KIND.rstrip()]
     lines.append("resources:" if plain else _NOTHING.rstrip())
     for i, one in enumerate(plain):
         lines += [*[""] * bool(i), *_indented(_about(one), "  # "), *_resource(one.row, "  ")]
@@ -134,8 +134,19 @@ def text_of(found: Sequence[Found], others: Sequence[str], machine: str) -> str:
             lines += _resource(one.row, "  # ")
     if others:
         lines += ["", *_indented([_ABOUT_OTHERS, "", *others], "  # ")]
-    lines += ["", *_indented([_ABOUT_ALL], "  # ")]
+    lines += ["", *_indented([" ".join(filter(None, [_ABOUT_ALL, printable(root)]))], "  # ")]
     return "\n".join(lines) + "\n"
+
+
+def _commands(root: str) -> list[str]:
+    """Say what to do with the config, with commands that are about the same machine."""
+    told = {
+        "genericdp validate FILE": "every mistake, with its line",
+        f"genericdp discover --config FILE {root}": "what it offers now, and why not more",
+        f"genericdp simulate --config FILE {root}": "what a node would show, live",
+    }
+    width = max(len(printable(command).rstrip()) for command in told)
+    return [f"{printable(one).rstrip():{width}}    {what}" for one, what in told.items()]
 
 
 _ABOUT_OTHERS = "What else there is. Each line is an entry for the match of a resource of yours:"

@@ -168,3 +168,17 @@ def test_no_row_speaks_of_another_one_by_where_it_stands() -> None:
     """Comes back with "above" in the row for RDMA: on most machines nothing stood there."""
     told = {row.name: row.about for row in RECOGNISERS}
     assert not [name for name, about in told.items() if re.search(r"\b(above|below)\b", about)]
+
+
+def test_its_commands_are_about_the_same_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Comes back without ``root_words``: followed for a snapshot, they showed this machine."""
+    root = Tree(tmp_path / "a machine").folder
+    assert main(["init", "--root", str(root)]) == 0
+    told = capsys.readouterr().out
+    assert f"genericdp discover --config FILE --root '{root}'    what it offers" in told
+    assert f"genericdp simulate --config FILE --root '{root}'    what a node" in told
+    assert told.endswith(f": genericdp discover --all --root '{root}'\n")
+    assert main(["init", str(tmp_path / "c.yaml"), "--root", str(root)]) == 0
+    assert capsys.readouterr().out.endswith(f"c.yaml --root '{root}'\n")

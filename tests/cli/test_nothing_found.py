@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 CAM = '  - name: example.com/cam\n    match: [{usb: {vendor: "046e"}}]\n'
 WHERE = (
-    "  (genericdp discover --all tells what there is, genericdp explain DEVICE why it is not taken)"
+    "  (genericdp discover --all --root ROOT tells what there is,"
+    " genericdp explain DEVICE --root ROOT why it is not taken)"
 )
 
 
@@ -35,7 +36,8 @@ def run(
         config = tmp_path / "config.yaml"
         config.write_text(HEAD + resources)
         code = main([*command, "--config", str(config), "--root", str(webcam)])
-        return code, *capsys.readouterr()
+        out, err = capsys.readouterr()
+        return code, out.replace(str(webcam), "ROOT"), err
 
     return run
 
