@@ -38,8 +38,9 @@ def convert(documents: tuple[Part, ...]) -> Draft:
     """Make a config of what squat reads."""
     draft = Draft(
         head=[
-            "A device that a container is given by squat may be read, written and made"
-            " anew (rwm) unless its permissions say otherwise: so it is here."
+            "A device file of paths may be read, written and made anew (rwm) by squat's"
+            " containers unless its permissions say otherwise, one of usb read and written"
+            " (rw): so it is here."
         ]
     )
     for document in documents:

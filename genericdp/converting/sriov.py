@@ -36,6 +36,10 @@ _ANOTHER = (
     "{name} for the plugin, too: what a container gets with these differs from the above, and a"
     " resource says that once. Pods that are to have one of these ask for the name below."
 )
+_ALL_AND_ONE = (
+    "{name!r} is there for node {node!r} by one key and for all nodes by another: the plugin"
+    " reads one of them on a node, a config would offer both there; convert the keys one by one"
+)
 _AUXILIARY = (
     "devices of the auxiliary bus are no PCI functions: see match: [{udev: {subsystem: auxiliary}}]"
 )
@@ -115,11 +119,24 @@ def _add_named(resource: Resource, entry: Part, draft: Draft, *, is_first: bool)
     """Add a resource under its name, or under another one if it is not the first of its entry."""
     name = draft.name_for(resource.name)
     # A name may be there again for other nodes.
-    if is_first and name != resource.name and not resource.node_names:
-        entry.fail(f"{name!r} is there twice, which the plugin refuses")
+    if is_first and (conflict := _conflict(resource, draft)):
+        entry.fail(conflict)
     if not is_first or not resource.node_names:
         resource.name = name
     draft.resources.append(resource)
+
+
+def _conflict(resource: Resource, draft: Draft) -> str:
+    """Say what is wrong with another resource of this name; empty: nothing, or there is none."""
+    nodes = resource.node_names
+    for other in draft.resources:
+        if other.name != resource.name or other.withheld:
+            continue
+        if other.node_names == nodes:
+            return f"{resource.name!r} is there twice, which the plugin refuses"
+        if not nodes or not other.node_names:
+            return _ALL_AND_ONE.format(name=resource.name, node=(nodes or other.node_names)[0])
+    return ""
 
 
 def _wanted(keys: Keys) -> Iterable[Part]:

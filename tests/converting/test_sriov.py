@@ -13,6 +13,7 @@ from genericdp.cli import main
 from genericdp.converting.conversion import convert
 from tests.converting.offering import (
     FOLDER,
+    converted,
     golden_of,
     inputs_of,
     problems_of,
@@ -135,3 +136,20 @@ def test_numbers_of_functions_without_an_interface_are_withheld() -> None:
 )
 def test_mistakes_have_a_place(config: str, said: str) -> None:
     assert said in problems_of("sriov", config)[0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (["node1", "config.json"], "'intel.com/a' is there for node 'node1' by one key"),
+        (["config.json", "node1"], "'intel.com/a' is there for node 'node1' by one key"),
+        (["config.json", "other.json"], "'intel.com/a' is there twice"),
+        (["node1", "node2"], ""),
+    ],
+)
+def test_a_name_for_one_node_and_for_all_is_told_as_that(keys: list[str], said: str) -> None:
+    """Comes back if ``_conflict`` speaks of the name that ``name_for`` made: 'intel.com/a-2'."""
+    text = pool({"vendors": ["8086"]}, resourceName="a")
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": dict.fromkeys(keys, text)}
+    problems = converted("sriov", json.dumps(manifest)).problems
+    assert [said in str(one) for one in problems] == [True] * bool(said)
