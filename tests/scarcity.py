@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,3 +30,19 @@ def spare_descriptors(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for one in fillers:
             os.close(one)
+
+
+def start_no_more_threads() -> int:
+    """Leave this process too little address space for a thread's stack; gives the former limit.
+
+    For a process of its own. Raises SystemExit where a thread can be started nevertheless.
+    """
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    address_space = pages * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (address_space + 1024 * 1024, hard))
+    try:
+        threading.Thread(target=print).start()
+    except RuntimeError:
+        return hard
+    raise SystemExit("the stack of a thread is small here")

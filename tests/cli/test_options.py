@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from genericdp.cli import COMMANDS, main
-from genericdp.cli.environment import OPTIONS, take_variables, unknown_variables, variable
+from genericdp.cli.environment import OPTIONS, take_variables, variable
 from genericdp.cli.options import (
     add_config,
     add_node_name,
@@ -195,29 +195,6 @@ def test_a_variable_with_what_its_option_does_not_take_is_told(
     monkeypatch.setenv(f"GENERICDP_{name}", text)
     assert main(["simulate", "--config=x"]) == 2
     assert capsys.readouterr().err == f"genericdp: {said}\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("GENERICDP_LOGLEVEL", "debug", [" (did you mean GENERICDP_LOG_LEVEL?)"]),
-        ("GENERICDP_NODENAME", "n", [" (did you mean GENERICDP_NODE_NAME?)"]),
-        ("GENERICDP_XYZZY", "n", [""]),
-        ("GENERICDP_XYZZY", "", []),
-        ("GENERICDP_", "x", []),
-        ("GENERICDP", "x", []),
-        ("GENERICDP_ONCE", "x", []),
-        ("GENERICDP_SERVICE_HOST", "10.0.0.1", []),
-        ("GENERICDP_SERVICE_PORT_HTTP", "80", []),
-        ("GENERICDP_WEB_SERVICE_PORT", "80", []),
-        ("GENERICDP_PORT", "tcp://10.0.0.1:80", []),
-        ("GENERICDP_PORT_80_TCP_ADDR", "10.0.0.1", []),
-    ],
-)
-def test_a_variable_that_is_none_of_ours_is_told(name: str, text: str, said: list[str]) -> None:
-    """What Kubernetes sets where a service has our name is passed over."""
-    expected = [f"the variable {name} means nothing to genericdp{hint}" for hint in said]
-    assert list(unknown_variables({name: text})) == expected
 
 
 def test_a_misspelt_variable_is_a_warning_in_the_form_of_the_log() -> None:

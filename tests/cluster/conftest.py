@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +11,7 @@ from tests.cluster import shipped
 from tests.cluster.cluster import Cluster, Parts
 from tests.cluster.configs import FUSE, config_with
 from tests.cluster.daemonset import DaemonPod, DaemonSet
+from tests.e2e.choosing import from_run, leave_out
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.versions import CLUSTER, CONTAINERD, ETCD, HELM
 
@@ -20,17 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 
-def _from_run(name: str) -> Path:
-    """Give a path that tests/e2e/run has set."""
-    if name not in os.environ:
-        pytest.fail(f"{name} is not set: these tests run with `make cluster-e2e`", pytrace=False)
-    return Path(os.environ[name])
-
-
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """Run one for all tests."""
-    cache = _from_run("GENERICDP_E2E_CACHE")
+    cache = from_run("GENERICDP_E2E_CACHE", "cluster-e2e")
     parts = Parts(
         version=CLUSTER,
         kubelet=cache / f"kubelet-{CLUSTER}",
@@ -39,7 +31,7 @@ def cluster() -> Iterator[Cluster]:
         etcd=cache / f"etcd-{ETCD}",
         helm=cache / f"helm-{HELM}",
     )
-    with Cluster(_from_run("GENERICDP_E2E_FOLDER") / "cluster", parts) as running:
+    with Cluster(from_run("GENERICDP_E2E_FOLDER", "cluster-e2e") / "cluster", parts) as running:
         shipped.load_image(running, shipped.ROOT / "build")
         yield running
 
@@ -74,17 +66,7 @@ def daemon(installed: DaemonSet, cluster: Cluster) -> DaemonPod:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the ways to install that a test's marker does not name."""
-    left_out = [one for one in items if not _is_for_its_way(one)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [one for one in items if one not in left_out]
-
-
-def _is_for_its_way(item: pytest.Item) -> bool:
-    marker = item.get_closest_marker("installed_by")
-    if marker is None:
-        return True
-    assert isinstance(item, pytest.Function)
-    return item.callspec.params["installed"] in marker.args
+    leave_out(config, items, marker="installed_by", parameter="installed")
 
 
 @pytest.hookimpl(wrapper=True)

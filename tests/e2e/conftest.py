@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.bench import FUSE, Bench, config_in
+from tests.e2e.choosing import from_run, leave_out
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.daemon import Daemon
 from tests.e2e.cluster.listing import PodResources
@@ -21,33 +19,20 @@ from tests.e2e.cluster.versions import CONTAINERD, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-
-
-def _from_run(name: str) -> Path:
-    """Give a path that tests/e2e/run has set."""
-    if name not in os.environ:
-        pytest.fail(f"{name} is not set: these tests run with `make e2e`", pytrace=False)
-    return Path(os.environ[name])
-
-
-@pytest.fixture
-def program() -> Path:
-    """Give the command under test: the one beside this Python."""
-    beside = Path(sys.executable).parent / "genericdp"
-    return Path(os.environ.get("GENERICDP_E2E_PROGRAM", beside))
+    from pathlib import Path
 
 
 @pytest.fixture(scope="session", params=chosen(), ids=lambda version: f"kubelet-{version}")
 def node(request: pytest.FixtureRequest) -> Iterator[Node]:
     """Run one node at a time: the kubelet's folder for plugins is the same for all."""
     version: str = request.param
-    cache = _from_run("GENERICDP_E2E_CACHE")
+    cache = from_run("GENERICDP_E2E_CACHE", "e2e")
     binaries = Binaries(
         version=version,
         kubelet=cache / f"kubelet-{version}",
         containerd=cache / f"containerd-{CONTAINERD}",
     )
-    with Node(_from_run("GENERICDP_E2E_FOLDER") / version, binaries) as running:
+    with Node(from_run("GENERICDP_E2E_FOLDER", "e2e") / version, binaries) as running:
         print(f"\nkubelet {version} runs", flush=True)
         yield running
 
@@ -97,17 +82,7 @@ def bench(node: Node, loops: None, program: Path, config: str, tmp_path: Path) -
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the kubelets that a test's marker does not name."""
-    left_out = [one for one in items if not _is_for_its_kubelet(one)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [one for one in items if one not in left_out]
-
-
-def _is_for_its_kubelet(item: pytest.Item) -> bool:
-    marker = item.get_closest_marker("kubelets")
-    if marker is None:
-        return True
-    assert isinstance(item, pytest.Function)
-    return item.callspec.params["node"] in marker.args
+    leave_out(config, items, marker="kubelets", parameter="node")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -129,21 +129,12 @@ async def test_a_batch_that_is_cancelled_begins_no_more_looks() -> None:
 
 
 SCARCE = """
-import asyncio, resource, threading
-from pathlib import Path
+import asyncio
 from genericdp.health.looks import Look, look_at_all
+from tests.scarcity import start_no_more_threads
 
 async def main():
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    address_space = pages * resource.getpagesize()
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (address_space + 1024 * 1024, hard))
-    try:
-        threading.Thread(target=print).start()
-    except RuntimeError:
-        pass
-    else:
-        raise SystemExit("the stack of a thread is small here")
+    start_no_more_threads()
     two = [Look(f"reading /{name}", str) for name in "bc"]
     for outcome in await look_at_all(two, timeout_seconds=0.2):
         print(outcome.reason)

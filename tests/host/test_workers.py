@@ -98,22 +98,13 @@ def test_a_thread_that_never_ends_does_not_hold_up_the_exit() -> None:
 
 
 SCARCE = """
-import asyncio, logging, resource, threading
-from pathlib import Path
+import asyncio, logging, resource
 from genericdp.host.workers import in_worker
+from tests.scarcity import start_no_more_threads
 logging.basicConfig(level="INFO", format="%(message)s")
 
 async def main():
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    address_space = pages * resource.getpagesize()
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (address_space + 1024 * 1024, hard))
-    try:
-        threading.Thread(target=print).start()
-    except RuntimeError:
-        pass
-    else:
-        raise SystemExit("the stack of a thread is small here")
+    hard = start_no_more_threads()
     tasks = [asyncio.ensure_future(in_worker(lambda one=one: one)) for one in range(3)]
     tasks[0].cancel()
     await asyncio.sleep(0.1)
