@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +22,13 @@ from tests.e2e.cluster.versions import CONTAINERD, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from pathlib import Path
+
+
+@pytest.fixture
+def program() -> Path:
+    """Give the command under test: the one beside this Python."""
+    beside = Path(sys.executable).parent / "genericdp"
+    return Path(os.environ.get("GENERICDP_E2E_PROGRAM", beside))
 
 
 @pytest.fixture(scope="session", params=chosen(), ids=lambda version: f"kubelet-{version}")
