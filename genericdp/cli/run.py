@@ -16,7 +16,6 @@ from genericdp.cli.options import (
     node_name_of,
     path_of,
     pod_resources_of,
-    root_folder_of,
     root_of,
     set_up_logging,
 )
@@ -87,7 +86,7 @@ def execute(arguments: argparse.Namespace) -> int:
             configs=configs,
             policy=arguments.policy,
             kubelet_folder=arguments.kubelet_dir.absolute(),
-            root=root_folder_of(arguments),
+            root=arguments.root,
             node_name=node_name_of(arguments),
             state_dir=arguments.state_dir,
             pod_resources=pod_resources,

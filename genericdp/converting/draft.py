@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from genericdp.devices.ids import MAX_REPLICAS
+
 Values = dict[str, Any]
 
 
@@ -65,6 +67,3 @@ def replicas_of(count: int, resource: Resource, key: str) -> None:
     if count == 0:
         resource.withheld = f"{key} is 0: it offers nothing"
     resource.replicas = min(max(count, 1), MAX_REPLICAS)
-
-
-MAX_REPLICAS = 10_000

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from genericdp.converting.draft import Draft
 
-_ABOUT_OBJECT = ("apiVersion", "kind", "metadata")
-
 
 def is_manifest(document: Part) -> bool:
     """Say whether a document is an object of Kubernetes."""

@@ -7,6 +7,7 @@ copied, so that a snapshot that root has taken holds nothing that an ordinary us
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 MOST_BYTES = 4096
 """Of one attribute: what the kernel writes as text is never more."""
@@ -57,6 +58,7 @@ _OF_FIRMWARE = {"dmi"}
 _PRIVATE_OF_FIRMWARE = ("*serial*", "*uuid*")
 
 
+@lru_cache(maxsize=4096)  # thousands of devices have the same few hundred
 def why_no_file(name: str, subsystem: str) -> str:
     """Say why an attribute of a device of that subsystem is not copied; empty: it is."""
     if name == "uevent":

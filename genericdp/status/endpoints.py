@@ -91,28 +91,33 @@ class Endpoints:
     async def _metrics(self, request: Request) -> Answer:
         openmetrics = metrics.OPENMETRICS in request.accept
         accept = metrics.OPENMETRICS if openmetrics else ""
-        tally = self._tally.copy()
 
-        def made(status: Status) -> Answer:
-            body, kind = metrics.exposition(
-                tally, status, accept=accept, each_device=self._shows_status
-            )
-            return Answer(status=200, body=body, content_type=kind)
+        def prepare() -> Callable[[Status], Answer]:
+            return partial(self._exposed, self._tally.copy(), accept)
 
-        return await self._made(_Key(request.path, openmetrics), made)
+        return await self._made(_Key(request.path, openmetrics), prepare)
+
+    def _exposed(self, tally: Tally, accept: str, status: Status) -> Answer:
+        body, kind = metrics.exposition(
+            tally, status, accept=accept, each_device=self._shows_status
+        )
+        return Answer(status=200, body=body, content_type=kind)
 
     async def _status(self, request: Request) -> Answer:
-        return await self._made(_Key(request.path, openmetrics=False), _json)
+        return await self._made(_Key(request.path, openmetrics=False), lambda: _json)
 
     async def _page(self, request: Request) -> Answer:
         make = partial(_html, self._render)
-        return await self._made(_Key(request.path, openmetrics=False), make)
+        return await self._made(_Key(request.path, openmetrics=False), lambda: make)
 
-    async def _made(self, key: _Key, make: Callable[[Status], Answer]) -> Answer:
-        """Give the answer that is being made, or was a moment ago, or make one."""
+    async def _made(self, key: _Key, prepare: Callable[[], Callable[[Status], Answer]]) -> Answer:
+        """Give the answer that is being made, or was a moment ago, or make one.
+
+        ``prepare`` is called on the loop, what it gives is not.
+        """
         making = self._kept.get(key)
         if making is None:
-            look, loop = glance(self._parts), asyncio.get_running_loop()
+            make, look, loop = prepare(), glance(self._parts), asyncio.get_running_loop()
             making = self._kept[key] = start(lambda: make(look()))
             making.add_done_callback(partial(self._keep, key, loop.time()))
         # Not all who wait for it go when one of them does.

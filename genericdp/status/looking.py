@@ -40,17 +40,6 @@ class Parts:
     """In seconds since 1970."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Standing:
-    """A resource as it stands with the kubelet."""
-
-    name: str
-    registered: bool
-    reason: str
-    since: float | None
-    contested: str
-
-
 def glance(parts: Parts) -> Callable[[], Status]:
     """Look, on the loop; what this gives makes the state of it, in any thread.
 
@@ -85,17 +74,16 @@ def not_ready(parts: Parts) -> tuple[str, ...]:
     return _not_ready(parts.config.value, tuple(_standings(parts.supervisor)))
 
 
-def _standings(supervisor: Supervisor) -> Iterator[_Standing]:
+def _standings(supervisor: Supervisor) -> Iterator[ResourceStatus]:
+    """Give each resource as it stands with the kubelet, yet without its devices."""
     plugins: Mapping[str, Plugin] = supervisor.plugins
     for name in supervisor.wanted:
         plugin = plugins.get(name)
         if plugin is None:
-            yield _Standing(
-                name=name, registered=False, reason=_NO_PLUGIN, since=None, contested=""
-            )
+            yield ResourceStatus(name=name, registered=False, reason=_NO_PLUGIN)
             continue
         standing = plugin.standing
-        yield _Standing(
+        yield ResourceStatus(
             name=name,
             registered=plugin.active.value,
             reason=standing.reason,
@@ -104,7 +92,7 @@ def _standings(supervisor: Supervisor) -> Iterator[_Standing]:
         )
 
 
-def _not_ready(config: ConfigState, standings: tuple[_Standing, ...]) -> tuple[str, ...]:
+def _not_ready(config: ConfigState, standings: tuple[ResourceStatus, ...]) -> tuple[str, ...]:
     lacking = (
         f"{one.name}: not registered: {one.reason}" for one in standings if not one.registered
     )
@@ -115,22 +103,20 @@ def _not_ready(config: ConfigState, standings: tuple[_Standing, ...]) -> tuple[s
     return (f"no config in force: {first}{rest}", *lacking)
 
 
-def _status(bare: Status, standings: tuple[_Standing, ...], offers: Offers, since: Since) -> Status:
+def _status(
+    bare: Status, standings: tuple[ResourceStatus, ...], offers: Offers, since: Since
+) -> Status:
     resources = tuple(_resource(one, offers.get(one.name, NOTHING), since) for one in standings)
     return replace(bare, resources=resources)
 
 
-def _resource(standing: _Standing, offer: Offer, since: Since) -> ResourceStatus:
+def _resource(standing: ResourceStatus, offer: Offer, since: Since) -> ResourceStatus:
     name = standing.name
     devices = tuple(
         _device(one, since.of(name, device_id)) for device_id, one in offer.offered.items()
     )
-    return ResourceStatus(
-        name=name,
-        registered=standing.registered,
-        reason=standing.reason,
-        since=standing.since,
-        contested=standing.contested,
+    return replace(
+        standing,
         capacity=sum(one.shares for one in devices),
         allocatable=sum(one.shares for one in devices if one.healthy),
         devices=devices,
