@@ -17,7 +17,7 @@ QUIET_SECONDS = 0.5
 
 
 async def test_a_flip_is_one_list_of_one_resource_and_no_registration(short_folder: Path) -> None:
-    """Bites if an unchanged list is sent, or a change ends the stream to register anew."""
+    """Bites if a list is sent twice, or a change ends the stream to register anew."""
     folder = short_folder / "k"
     folder.mkdir()
     resources = [resource(f"example.com/{name}", f"/dev/{name}*") for name in NAMES]
