@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
-_WRITTEN = re.compile(r"(?:\[(?P<v6>[^][]*)\]|(?P<host>[^][:]*)):(?P<port>[0-9]{1,5})", re.ASCII)
+_WRITTEN = re.compile(r"(?:\[(?P<v6>[^][\s/@]*)\]|(?P<host>[^][\s/@:]*)):0*(?P<port>[0-9]{1,5})")
 _LAST_PORT = 65535
 _FORM = "HOST:PORT, [IPV6]:PORT or :PORT, where HOST is an IP address or localhost"
 
@@ -24,8 +24,8 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def address_of(text: str) -> Address:
-    """Take an address; raises ValueError, which says what is wrong with it.
+def listening_address_of(text: str) -> Address:
+    """Take an address to listen on; raises ValueError, which says what is wrong with it.
 
     No names but ``localhost``: what they mean may change, and asking may take its time.
     """
@@ -39,6 +39,16 @@ def address_of(text: str) -> Address:
     if port > _LAST_PORT:
         raise ValueError(f"the port of {text!r} is greater than {_LAST_PORT}")
     return Address(host=host, port=port)
+
+
+def asked_address_of(text: str) -> Address:
+    """Take an address to ask at; raises ValueError. Any name is one, and none is this machine."""
+    written = _WRITTEN.fullmatch(text)
+    if written is None or not 0 < int(written["port"]) <= _LAST_PORT:
+        raise ValueError(f"{text!r} is no address to ask at")
+    if written["v6"] is not None:
+        IPv6Address(written["v6"])
+    return Address(host=written["v6"] or written["host"] or "127.0.0.1", port=int(written["port"]))
 
 
 def _check(host: str, *, wants_v6: bool, text: str) -> None:

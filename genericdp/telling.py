@@ -22,6 +22,7 @@ MOST_LINES = 100
 """Of one kind, for one resource: ten thousand devices that vanish at once need not all be named."""
 _DIGITS = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
 _NEVER = Offer(offered={})
+_AGAIN = ("is Healthy again", "are Healthy again")
 
 
 class _Change(Enum):
@@ -45,9 +46,7 @@ def tell_changes(before: Offers, offers: Offers) -> None:
 
 def tell_health(name: str, before: Offer, offer: Offer, changed: Iterable[str]) -> None:
     """Log which of the devices that changed are well now, and which are not."""
-    by_change: dict[_Change, list[str]] = {one: [] for one in _Change}
-    for device_id in changed:
-        by_change[_change(_reason(before, device_id), _reason(offer, device_id))].append(device_id)
+    by_change = _by_change(before, offer, changed)
     for device_id in by_change[_Change.OTHER_REASON]:
         now, about = _reason(offer, device_id), _about(name, device_id)
         log.info("device %s is now Unhealthy because: %s", device_id, now, extra=about)
@@ -57,7 +56,7 @@ def tell_health(name: str, before: Offer, offer: Offer, changed: Iterable[str]) 
     elif first or len(risen) + len(fallen) > 1:
         # Where it is but one, its line says it all. Counting is dear: there may be ten thousand.
         log.info("%d of %d devices healthy", *_counts(offer), extra=_about(name))
-    _tell_healthy(risen, name)
+    _tell_each(risen, name, *_AGAIN)
     _tell_unhealthy([(one, _reason(offer, one)) for one in fallen], name)
 
 
@@ -73,7 +72,7 @@ def _tell_offer(name: str, before: Offer, offer: Offer) -> None:
     about = _about(name)
     if before is _NEVER and any(NOT_PROBED in one.unhealthy for one in offer.offered.values()):
         log.info("devices that are probed for the first time: %d", len(offer.offered), extra=about)
-    elif before is _NEVER or _counts(before) != _counts(offer):
+    elif before.offered is not offer.offered:
         _tell_counts(name, before, offer)
     spoiler = offer.without_numa_node
     if spoiler and spoiler != before.without_numa_node:
@@ -108,22 +107,27 @@ def _tell_counts(name: str, before: Offer, offer: Offer) -> None:
             came.append(device_id)
         elif was is not now and bool(was.unhealthy) != bool(now.unhealthy):
             flipped.append(device_id)
-    left = len(before.offered) + len(came) - len(offer.offered)
-    if before is _NEVER or len(came) + left + len(flipped) != 1:
-        log.info("%d of %d devices healthy", *_counts(offer), extra=_about(name))
+    left = [one for one in before.offered if one not in offer.offered]
+    changed = len(came) + len(left) + len(flipped)
+    if not changed and before is not _NEVER:
         return
-    for device_id in came:
-        log.info("device %s is new", device_id, extra=_about(name, device_id))
-    for device_id in before.offered.keys() - offer.offered.keys():
-        log.info("device %s has left the list", device_id, extra=_about(name, device_id))
-    _tell_healthy([one for one in flipped if not _reason(offer, one)], name)
+    by_change = _by_change(before, offer, flipped)
+    first, is_one = by_change[_Change.FIRST], changed == 1 and before is not _NEVER
+    if is_one and first and not _reason(offer, first[0]):
+        log.info("device %s is Healthy", first[0], extra=_about(name, first[0]))
+    elif not is_one or first:
+        log.info("%d of %d devices healthy", *_counts(offer), extra=_about(name))
+    if is_one or (came and left):  # of those that take others' places the numbers say nothing
+        _tell_each(came, name, "is new", "are new")
+        _tell_each(left, name, "has left the list", "have left the list")
+    _tell_each(by_change[_Change.UP], name, *_AGAIN)
 
 
-def _tell_healthy(risen: Sequence[str], name: str) -> None:
-    for device_id in risen[:MOST_LINES]:
-        log.info("device %s is Healthy again", device_id, extra=_about(name, device_id))
-    if more := risen[MOST_LINES:]:
-        log.info("%d more devices are Healthy again", len(more), extra=_about(name))
+def _tell_each(ids: Sequence[str], name: str, one_does: str, more_do: str) -> None:
+    for device_id in ids[:MOST_LINES]:
+        log.info("device %s %s", device_id, one_does, extra=_about(name, device_id))
+    if more := ids[MOST_LINES:]:
+        log.info("%d more devices %s", len(more), more_do, extra=_about(name))
 
 
 def _tell_unhealthy(fallen: Sequence[tuple[str, str]], name: str) -> None:
@@ -136,6 +140,13 @@ def _tell_unhealthy(fallen: Sequence[tuple[str, str]], name: str) -> None:
 
 def _about(resource: str, device: str = "") -> dict[str, str]:
     return {"resource": resource, "device": device}
+
+
+def _by_change(before: Offer, offer: Offer, ids: Iterable[str]) -> dict[_Change, list[str]]:
+    by_change: dict[_Change, list[str]] = {one: [] for one in _Change}
+    for device_id in ids:
+        by_change[_change(_reason(before, device_id), _reason(offer, device_id))].append(device_id)
+    return by_change
 
 
 def _change(was: str, now: str) -> _Change:

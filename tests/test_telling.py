@@ -63,6 +63,37 @@ def test_one_device_that_makes_the_difference_has_one_line_that_carries_it(
     ]
 
 
+def test_what_changes_and_leaves_the_numbers_as_they_were_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Comes back where numbers are compared: one that rises, or is new, makes up for another."""
+    second, first = [offers(number, before=offers(1, 2)) for number in (1, 2)]
+    assert lines(caplog, second, first) == [
+        "1 of 2 devices healthy",
+        "device a2 is Healthy again",
+        "device a1 is Unhealthy: /dev/a1 does not exist",
+    ]
+    assert lines(caplog, offers(1), offers(3)) == [
+        "1 of 1 devices healthy",
+        "device a3 is new",
+        "device a1 has left the list",
+    ]
+    told = lines(caplog, offers(*range(200)), offers(*range(200, 400)))
+    assert len(told) == 1 + 2 * (MOST_LINES + 1)
+    assert told[-1] == "100 more devices have left the list"
+
+
+def test_one_whose_first_result_comes_with_a_pass_is_not_healthy_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    base = offers(1, 2)[NAME]
+    waiting = judged(base, {"a1": NOT_PROBED}, base)
+    both = judged(base, {"a1": NOT_PROBED, "a2": NOT_PROBED}, base)
+    assert lines(caplog, {NAME: waiting}, {NAME: base}) == ["device a1 is Healthy"]
+    assert lines(caplog, {NAME: both}, {NAME: base}) == ["2 of 2 devices healthy"]
+    assert lines(caplog, {NAME: base}, {NAME: waiting}) == ["1 of 2 devices healthy"]
+
+
 def test_what_several_devices_did_is_counted_and_those_are_named_that_flipped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

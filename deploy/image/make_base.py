@@ -154,6 +154,8 @@ def copy(deb: Path, root: Path, kind: str) -> None:
     package = deb.name.partition("_")[0]
     packed = subprocess.run(["dpkg-deb", "--fsys-tarfile", deb], check=True, stdout=subprocess.PIPE)
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as tar:
+        # Not `filter=` of extract(), which 3.11.0 to 3.11.3 do not have.
+        tar.extraction_filter = getattr(tarfile, "tar_filter", None)
         for member in tar:
             path = merged(member.name.removeprefix("./"))
             if member.isdir() or not wanted(package, path, kind):

@@ -23,7 +23,20 @@ OPTIONS = (
 _OF_A_SERVICE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")
 """What Kubernetes puts into the pods of a namespace with a service whose name begins with ours."""
 _BOOLEANS = {"true": True, "false": False}
-_ADDRESSES = ("address", "listen")
+
+
+class StoredUnlessEmpty(argparse.Action):
+    """Store what an option is given; its variable may be empty, though the option takes no ''."""
+
+    def __call__(
+        self,
+        _parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        _option: str | None = None,
+    ) -> None:
+        """Store it, as argparse does by itself."""
+        setattr(namespace, self.dest, values)
 
 
 class _List(list[Any]):
@@ -49,6 +62,7 @@ def take_variables(
     """Let what the variables say be the options' defaults; an empty one says nothing.
 
     But not of a path: it is as wrong as on the command line, where it may stand for a policy.
+    Where nothing is a choice, too, as of where to listen, the option's action says so.
     Raises UsageError for one that says what its option does not take.
     """
     for action in parser._actions:  # noqa: SLF001  # nothing public lists them
@@ -56,15 +70,15 @@ def take_variables(
         if not long or long[0] == "help":
             continue
         text = environment.get(variable(long[0]))
-        if text or (text is not None and _is_path(action, long[0])):
+        if text or (text is not None and _refuses_empty(action)):
             action.default = _value(action, variable(long[0]), text)
             action.required = False
 
 
-def _is_path(action: argparse.Action, option: str) -> bool:
-    """Say whether it takes what must not be empty; an address may: nobody listens then."""
+def _refuses_empty(action: argparse.Action) -> bool:
+    """Say whether an empty variable is a mistake."""
     try:
-        if callable(action.type) and option not in _ADDRESSES:
+        if callable(action.type) and not isinstance(action, StoredUnlessEmpty):
             action.type("")
     except argparse.ArgumentTypeError:
         return True

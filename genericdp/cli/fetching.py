@@ -6,33 +6,39 @@ import http
 import http.client
 import socket
 import threading
+import time
+from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genericdp.errors import GenericdpError
 from genericdp.status.wording import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from http.client import HTTPResponse
+
+    from genericdp.address import Address
 
 MOST_BYTES = 64 * 1024 * 1024
 """A state of 100,000 devices has about 20 MB."""
 SECONDS = 10.0
-"""For connecting, and for the answer."""
+"""For all together: the host's name, connecting, and the answer."""
 _MOST_SAID = 200
+_Resolved = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 
 
 def fetch(
-    host: str, port: int, path: str, *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES
+    address: Address, path: str, *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES
 ) -> bytes:
-    """Give what ``http://host:port/path`` answers with 200; raises GenericdpError."""
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    connection = http.client.HTTPConnection(host, port, timeout=seconds)
+    """Give what ``http://HOST:PORT/path`` answers with 200; raises GenericdpError."""
+    where = str(address)
+    deadline = time.monotonic() + seconds
+    connection = http.client.HTTPConnection(address.host, address.port)
     with closing(connection):
         try:
-            connection.connect()
-            with _cut_after(seconds, connection.sock):
+            connection.sock = _connected(address, deadline)
+            with _cut_after(_left(deadline), connection.sock):
                 connection.request("GET", path, headers={"Accept": "application/json"})
                 answer = connection.getresponse()
                 body = answer.read(most_bytes + 1)
@@ -51,6 +57,62 @@ def fetch(
     if len(body) > most_bytes:
         raise GenericdpError(f"the answer of {where} is longer than {most_bytes} bytes")
     return body
+
+
+def _left(deadline: float) -> float:
+    """Give the seconds until then; raises TimeoutError if there are none."""
+    if (left := deadline - time.monotonic()) <= 0:
+        raise TimeoutError
+    return left
+
+
+def _connected(address: Address, deadline: float) -> socket.socket:
+    """Connect to one of a host's addresses; raises OSError, or ValueError for what is no name.
+
+    Each gets its part of the time that is left: the first may be where nobody answers.
+    """
+    found = _resolved(address, _left(deadline))
+    failure = OSError("it has no address")
+    for tried, one in enumerate(found):
+        try:
+            connected = _connected_to(one, _left(deadline) / (len(found) - tried))
+        except OSError as error:
+            failure = error
+        else:
+            connected.settimeout(None)  # it is cut in time
+            return connected
+    raise failure
+
+
+def _connected_to(found: _Resolved, seconds: float) -> socket.socket:
+    family, kind, protocol, _, where = found
+    connecting = socket.socket(family, kind, protocol)
+    try:
+        connecting.settimeout(seconds)
+        connecting.connect(where)
+    except OSError:
+        connecting.close()
+        raise
+    return connecting
+
+
+def _resolved(address: Address, seconds: float) -> Sequence[_Resolved]:
+    """Ask for a host's addresses; raises OSError, and ValueError for what is no name.
+
+    In a thread, which may stay behind: nothing can cut it short.
+    """
+    answer: Future[Sequence[_Resolved]] = Future()
+
+    def ask() -> None:
+        try:
+            found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        except (OSError, ValueError) as error:
+            answer.set_exception(error)
+        else:
+            answer.set_result(found)
+
+    threading.Thread(target=ask, daemon=True).start()
+    return answer.result(seconds)
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp import logs
-from genericdp.address import Address, address_of
-from genericdp.cli.environment import unknown_variables
+from genericdp.address import Address, listening_address_of
+from genericdp.cli.environment import StoredUnlessEmpty, unknown_variables
 from genericdp.config.files import STDIN
 from genericdp.errors import UsageError
 from genericdp.host.root import Root
@@ -134,10 +134,11 @@ def root_of(arguments: argparse.Namespace) -> Root:
     folder = root_folder_of(arguments)
     if not _is_readable(folder / "dev"):
         raise UsageError(
-            f"{folder} has no folder dev (give --root a folder with dev/ and sys/ of a machine)"
+            f"{arguments.root} has no folder dev"
+            " (give --root a folder with dev/ and sys/ of a machine)"
         )
     if not (_is_readable(folder / "sys") and _is_readable(folder / "sys/devices")):
-        _warn_once(arguments, f"{folder / 'sys/devices'} is missing: {_PATHS_ALONE}")
+        _warn_once(arguments, f"{arguments.root / 'sys/devices'} is missing: {_PATHS_ALONE}")
     return Root(folder)
 
 
@@ -203,7 +204,7 @@ def add_host(parser: argparse.ArgumentParser) -> None:
 def listen_of(text: str) -> Address:
     """Take an address to listen on."""
     try:
-        return address_of(text)
+        return listening_address_of(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -213,6 +214,7 @@ def add_listen(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--listen",
         metavar="ADDRESS",
+        action=StoredUnlessEmpty,
         type=listen_of,
         default=None,
         help="serve /metrics, /livez, /readyz, /status and a page for people at HOST:PORT,"

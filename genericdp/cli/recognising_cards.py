@@ -90,7 +90,7 @@ inject:
     ),
     Recogniser(
         "RDMA: InfiniBand and RoCE. An adapter can serve many: raise replicas for that.\n"
-        "Those of virtual functions come with them, above.",
+        "Virtual functions (SR-IOV) are excluded: example.com/vf-net has those that there are.",
         """\
 name: example.com/rdma
 match:

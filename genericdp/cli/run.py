@@ -74,6 +74,11 @@ def execute(arguments: argparse.Namespace) -> int:
     configs = configs_of(arguments)
     if STDIN in configs:
         raise UsageError("run takes no config from stdin: it reads its config again")
+    if arguments.root.is_file():
+        raise UsageError(
+            f"--root {arguments.root} is a snapshot: its devices are not this node's, whose kubelet"
+            " would give them to pods (genericdp simulate shows what they would be)"
+        )
     root_of(arguments)
     pod_resources = pod_resources_of(arguments)
     _tell_doubts(arguments.state_dir, pod_resources)

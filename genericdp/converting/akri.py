@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp.config.names import env_problem
-from genericdp.converting.akriselectors import add_rule
+from genericdp.converting.akriselectors import add_rules
 from genericdp.converting.draft import Draft, Resource, Said, replicas_of
 from genericdp.converting.manifests import is_manifest, kind_of, objects
 from genericdp.converting.naming import checked_name
 from genericdp.converting.parts import Source, kept, parts
+from genericdp.converting.recognizing import looks_like
 
 if TYPE_CHECKING:
     from genericdp.converting.parts import Keys, Part
@@ -99,7 +100,8 @@ def _convert_configuration(document: Part, draft: Draft) -> None:
 def _convert_chart(document: Part, draft: Draft) -> None:
     keys = document.keys()
     if not keys.has("udev", *_HANDLERS):
-        document.fail("this is no Configuration of akri, and no values of its chart")
+        wrong = "this is no Configuration of akri, and no values of its chart"
+        document.fail(wrong, looks_like(document, "akri"))
         return
     udev = keys.take("udev")
     if udev is not None:
@@ -151,8 +153,7 @@ def _add_rules(details: Part | None, resource: Resource) -> None:
         if len(entries) > MAX_RULES and rules is not None:
             rules.fail(f"more than {MAX_RULES} rules")
             return
-        for rule in entries:
-            add_rule(rule.text(), resource)
+        add_rules([rule.text() for rule in entries], resource)
         permissions = keys.take("permissions")
         if permissions is not None:
             letters = permissions.text()

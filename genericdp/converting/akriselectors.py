@@ -11,6 +11,8 @@ from genericdp.converting.udevrules import OF_ANY, RuleError, Term, terms_of
 from genericdp.glob import is_glob, pattern_problem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from genericdp.converting.draft import Resource
 
 _D11 = (
@@ -18,6 +20,9 @@ _D11 = (
     " may offer more."
 )
 _D12 = "!= takes a glob here, as == does; in akri it takes a regular expression."
+_FOR_ALL = (
+    " It holds for all rules: what another one finds of these is not offered here, but by akri."
+)
 _BAR = "a|b is either of them, as in udev's manual; akri looks for the bar itself."
 _ONE_PARENT = (
     "Of {fields} all must hold for one and the same device that it sits on, as in udev's manual;"
@@ -56,14 +61,21 @@ class _Selector:
         return made
 
 
-def add_rule(rule: str, resource: Resource) -> None:
-    """Add what a rule finds to a resource, or say in a comment why that cannot be."""
+def add_rules(rules: Iterable[str], resource: Resource) -> None:
+    """Add what rules find to a resource, or say in comments why that cannot be."""
+    if sum(_add_rule(rule, resource) for rule in rules) > 1:
+        for said in resource.exclude:
+            said.comments[-1] += _FOR_ALL
+
+
+def _add_rule(rule: str, resource: Resource) -> bool:
+    """Add what a rule finds; gives whether that can be."""
     try:
         terms = terms_of(rule)
         base, excluded = _selectors(terms, resource)
     except RuleError as error:
         resource.left.append(f"Not converted, the rule {rule}: {error}.")
-        return
+        return False
     remarks = [f"udevRule: {rule}", *_remarks(terms)]
     for said in resource.match:
         if said.value == base:
@@ -73,9 +85,9 @@ def add_rule(rule: str, resource: Resource) -> None:
         resource.match.append(Said(base, remarks))
     for term, selector in excluded:
         why = "" if term.field not in {"KERNEL", "DRIVER", "ENV"} else f" {_D12}"
-        others = " It holds for all rules." if len(resource.match) > 1 else ""
         if all(said.value != selector for said in resource.exclude):
-            resource.exclude.append(Said(selector, [f"{term.written}.{why}{others}"]))
+            resource.exclude.append(Said(selector, [f"{term.written}.{why}"]))
+    return True
 
 
 def _remarks(terms: tuple[Term, ...]) -> list[str]:

@@ -9,7 +9,7 @@ from genericdp.config.files import STDIN
 from genericdp.config.load import load
 from genericdp.converting import akri, rdma, smarter, squat, sriov
 from genericdp.converting.parts import Source, parts
-from genericdp.converting.writing import written
+from genericdp.converting.writing import resource_lines, written
 from genericdp.errors import Problem
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ PEERS: dict[str, Callable[[tuple[Part, ...]], Draft]] = {
 }
 """Whose configs can be converted."""
 MAX_RESOURCES = 1000
+MAX_SHOWN = 5
+"""So many resources that cannot be offered yet are shown where there is no other."""
 _TITLE = "From {peer}'s {file}. What could not be the same is said where it is."
 
 
@@ -70,7 +72,10 @@ def _nothing(file: str, draft: Draft) -> Problem:
     left = [line for one in draft.resources for line in one.left] + draft.left
     reasons += [line for line in left if not line.startswith(" ")]
     why = "".join(f"\n    {reason}" for reason in reasons)
-    return _problem(file, f"nothing in it can be converted{':' if why else ''}{why}")
+    shown = [one for one in draft.resources if one.match][:MAX_SHOWN]
+    begun = "".join(f"\n    {line}" for one in shown for line in resource_lines(one))
+    start = f"\n    What it has become so far:{begun}" if begun else ""
+    return _problem(file, f"nothing in it can be converted{':' if why else ''}{why}{start}")
 
 
 def _unexpected(file: str, problem: Problem) -> Problem:

@@ -10,11 +10,16 @@ from genericdp.glob import escape
 if TYPE_CHECKING:
     from genericdp.converting.parts import Part
 
-FOLDERS = frozenset(
-    {"accel", "block", "bus", "bus/usb", "char", "disk", "dma_heap", "dri", "dvb", "infiniband"}
-    | {"input", "mapper", "net", "serial", "snd", "usb", "v4l", "vfio"}
+_FLAT = ("accel", "dma_heap", "dri", "infiniband", "input", "mapper", "net", "snd", "usb", "vfio")
+_LINKS = ("block", "char", "disk", "serial", "v4l")
+FOLDERS = (
+    dict.fromkeys(_FLAT, "*")
+    | {"bus": "usb/*/*", "bus/usb": "*/*", "dvb": "*/*"}
+    | dict.fromkeys(_LINKS, "")
 )
-"""What is known to be a folder of device files below /dev; from a name alone nobody can tell."""
+"""What is known to be a folder below /dev, with the glob of the device files in it; empty: there
+are only links, of which a runtime gives a container nothing. From a name alone nobody can tell."""
+ONLY_LINKS = "a folder with nothing but links, and of these a container gets no device"
 
 
 def checked_name(name: str, part: Part) -> str:

@@ -8,6 +8,8 @@ from genericdp.converting.draft import Draft, Resource, Said, replicas_of
 from genericdp.converting.manifests import embedded, is_manifest
 from genericdp.converting.naming import checked_name, exactly
 from genericdp.converting.netpci import LINK_TYPES, hex_ids, link_type_numbers, names
+from genericdp.converting.overlapping import tell
+from genericdp.converting.recognizing import looks_like
 
 if TYPE_CHECKING:
     from genericdp.converting.parts import Keys, Part
@@ -32,6 +34,7 @@ def convert(documents: tuple[Part, ...]) -> Draft:
     for document in documents:
         for one in embedded(document, draft) if is_manifest(document) else (document,):
             _convert_file(one, draft)
+    tell(draft, "the plugin")
     return draft
 
 
@@ -39,7 +42,8 @@ def _convert_file(document: Part, draft: Draft) -> None:
     keys = document.keys()
     found = keys.take("configList")
     if found is None:
-        document.fail("this is no config of k8s-rdma-shared-dev-plugin: configList is missing")
+        missing = "this is no config of k8s-rdma-shared-dev-plugin: configList is missing"
+        document.fail(missing, looks_like(document, "rdma"))
         return
     for entry in found.entries():
         draft.resources.append(_resource(entry, draft))

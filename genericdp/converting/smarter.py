@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from genericdp.converting.draft import Draft, Resource, Said, replicas_of
 from genericdp.converting.manifests import embedded, is_manifest
-from genericdp.converting.naming import FOLDERS, checked_name, exactly
+from genericdp.converting.naming import FOLDERS, ONLY_LINKS, checked_name, exactly
 from genericdp.converting.parts import kept
 from genericdp.converting.patterns import globs_of
+from genericdp.converting.recognizing import looks_like
 from genericdp.regex import PatternError, compiled
 
 if TYPE_CHECKING:
@@ -49,12 +50,24 @@ def _convert_list(document: Part, draft: Draft) -> None:
         keys = document.keys()
         found = keys.take("config")
         if found is None:
-            document.fail("this is no config of smarter: a list of devicematch is expected")
+            missing = "this is no config of smarter: a list of devicematch is expected"
+            document.fail(missing, looks_like(document, "smarter"))
             return
         draft.left += keys.kept(_CHART, "it is about smarter's chart")
         entries = found
-    for entry in entries.entries():
+    listed = entries.entries()
+    hint = looks_like(document, "smarter")
+    if (hint or len(listed) > 1) and _is_of_others(listed):
+        document.fail("this is no config of smarter: no entry has a devicematch", hint)
+        return
+    for entry in listed:
         _convert_entry(entry, draft)
+
+
+def _is_of_others(listed: tuple[Part, ...]) -> bool:
+    """Say whether these are mappings of which none has what each should have."""
+    are_mappings = bool(listed) and all(part.node.items is not None for part in listed)
+    return are_mappings and not any(part.keys().has("devicematch") for part in listed)
 
 
 def _convert_entry(entry: Part, draft: Draft) -> None:
@@ -97,8 +110,12 @@ def _match(resource: Resource, regex: str, name: str) -> None:
     """Say what finds the devices: a certain name, or whatever the expression finds."""
     if name in FOLDERS:
         resource.match = [Said({"path": f"/dev/{name}", "type": "directory"})]
-        resource.devices = [Said({"path": f"/dev/{name}/*", "shared": True, "optional": True})]
-        resource.comments.append("A folder: a container gets the device files in it.")
+        path = f"/dev/{name}/{FOLDERS[name] or '*'}"
+        resource.devices = [Said({"path": path, "shared": True, "optional": True})]
+        if FOLDERS[name]:
+            resource.comments.append("A folder: a container gets the device files in it.")
+        else:
+            resource.withheld = resource.withheld or ONLY_LINKS
         return
     if name:
         resource.match = [Said({"path": f"/dev/{exactly(name)}"})]

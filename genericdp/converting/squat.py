@@ -13,7 +13,9 @@ from genericdp.converting.manifests import (
     objects,
     texts_of,
 )
+from genericdp.converting.overlapping import tell
 from genericdp.converting.parts import Part, Source, parts
+from genericdp.converting.recognizing import looks_like
 from genericdp.converting.squatgroups import Group, Usb, add_resources
 from genericdp.converting.squatpaths import paths_of
 
@@ -43,14 +45,16 @@ def convert(documents: tuple[Part, ...]) -> Draft:
     for document in documents:
         for one in objects(document):
             _convert_one(one, draft)
+    tell(draft, "squat")
     return draft
 
 
 def _convert_one(document: Part, draft: Draft) -> None:
     if document.node.entries is not None:
-        _convert_list(document.entries(), draft)
+        _convert_list(document, draft)
     elif document.node.items is None:
-        document.fail("this is no config of squat: a mapping or a list is expected")
+        wrong = "this is no config of squat: a mapping or a list is expected"
+        document.fail(wrong, looks_like(document, "squat"))
     elif kind_of(document) == "ConfigMap":
         _convert_config_map(document, draft)
     elif is_manifest(document):
@@ -70,9 +74,13 @@ def _convert_config_map(document: Part, draft: Draft) -> None:
                 _convert_one(text, draft)
 
 
-def _convert_list(entries: tuple[Part, ...], draft: Draft) -> None:
+def _convert_list(document: Part, draft: Draft) -> None:
+    entries = document.entries()
     if any(part.node.items is None for part in entries):
         _convert_flags(entries, draft)
+    elif entries and not any(part.keys().has("name", "groups") for part in entries):
+        wrong = "this is no config of squat: no entry has a name or groups"
+        document.fail(wrong, looks_like(document, "squat"))
     else:
         _convert_devices(entries, _DOMAIN, draft)
 
@@ -82,7 +90,9 @@ def _convert_file(document: Part, draft: Draft) -> None:
     domain = keys.text("domain", _DOMAIN)
     devices = keys.take("devices") or keys.take("device")
     if devices is None:
-        document.fail("this is no config of squat: it has no devices")
+        document.fail(
+            "this is no config of squat: it has no devices", looks_like(document, "squat")
+        )
         return
     _convert_devices(devices.entries(), domain, draft)
     draft.left += keys.kept(_FLAGS, _UNKNOWN)

@@ -25,6 +25,19 @@ _LIMITED = (
     "limit allows {limit} of these at most; a number of devices cannot be bounded here, so that"
     " fewer names are taken: {glob}"
 )
+_IDLE = "limit: {limit} of {glob} is left out: it counts only beside a path that finds more."
+_LARGER = "limit: {limit} of {glob} is left out: the least in a group counts."
+_PAIRED = (
+    "limit: {limit} of {glob} is left out: here each goes with the one whose star stands for the"
+    " same, and so once."
+)
+_NEEDED = "{glob} is optional in squat, but must exist here: {why}."
+_OF_MOUNT = "a mount cannot be left out"
+_OF_ANCHOR = "it finds the device"
+_OFFERED = "Offered where all its paths exist, as in squat."
+_OFFERED_WITHOUT = (
+    "Offered where all its paths but the optional ones exist; these are given where they exist."
+)
 _NO_STAR = (
     "in a group of several paths only patterns with exactly one * and nothing else can be put"
     " together; write groupBy with a value that is the same for what belongs together"
@@ -50,7 +63,7 @@ def compose(resource: Resource, rows: Sequence[Row]) -> None:
 
 def _compose_patterns(resource: Resource, row: Row) -> None:
     patterns = [path for path in row if path.is_pattern]
-    anchor = next((path for path in patterns if not path.is_mount), None)
+    anchor = _anchor(patterns)
     if anchor is None or any(path.halves is None for path in patterns):
         resource.withheld = _NO_STAR
         resource.comments += [f"  path: {path.glob}" for path in row]
@@ -61,10 +74,31 @@ def _compose_patterns(resource: Resource, row: Row) -> None:
         globs = _bounded(anchor, min(limits))
         shown = " ".join(globs)
         resource.comments.append(_LIMITED.format(limit=min(limits), glob=shown))
+    for path in row:
+        if path.is_pattern or path.limit > min(limits, default=1):
+            unused(resource, path, _PAIRED if path.is_pattern else _LARGER)
     if len(patterns) > 1:
         resource.comments.append(_D2)
     halves = {id(path): path.halves or (path.glob, "") for path in row}
     _inject(resource, globs, anchor, row, halves)
+
+
+def _anchor(paths: Sequence[Path]) -> Path | None:
+    """Choose which path finds the device: one that must exist, if there is such a one."""
+    devices = [path for path in paths if not path.is_mount]
+    return next((path for path in devices if not path.optional), next(iter(devices), None))
+
+
+def unused(resource: Resource, path: Path, why: str = _IDLE) -> None:
+    """Say that a limit of more than one does nothing."""
+    if path.limit > 1:
+        resource.comments.append(why.format(limit=path.limit, glob=path.glob))
+
+
+def needed(resource: Resource, path: Path, why: str = _OF_ANCHOR) -> None:
+    """Say that an optional path must exist."""
+    if path.optional:
+        resource.comments.append(_NEEDED.format(glob=path.glob, why=why))
 
 
 def _bounded(anchor: Path, limit: int) -> list[str]:
@@ -82,18 +116,20 @@ def _compose_texts(resource: Resource, rows: Sequence[Row]) -> None:
         resource.withheld = "a folder is among the paths: name the device files in it"
         resource.comments += [f"  path: {path.glob}" for row in rows for path in row]
         return
-    index = next((i for i, path in enumerate(rows[0]) if not path.is_mount), 0)
-    if rows[0][index].is_mount:
+    anchor = _anchor(rows[0])
+    if anchor is None:
         resource.withheld = "all its paths are mounts, and none of them is a device"
         resource.comments += [f"  path: {path.glob}" for path in rows[0]]
         return
+    for path in dict.fromkeys(path for row in rows for path in row):
+        unused(resource, path, _IDLE)
     varying = _varying(rows)
-    if any(varying):
-        index = next(i for i, pair in enumerate(varying) if pair and not rows[0][i].is_mount)
+    pairs = tuple(zip(rows[0], varying, strict=True))
+    anchor = _anchor([path for path, pair in pairs if pair]) or anchor
+    index = next(i for i, path in enumerate(rows[0]) if path is anchor)
     columns = zip(*rows, strict=True)
     row = tuple(replace(column[0], mount_path=_inside(column) or "") for column in columns)
-    pairs = zip(row, varying, strict=True)
-    halves = {id(path): pair or (path.glob, "") for path, pair in pairs}
+    halves = {id(path): pair or (path.glob, "") for path, pair in zip(row, varying, strict=True)}
     globs = list(dict.fromkeys(one[index].glob for one in rows))
     _inject(resource, globs, row[index], row, halves)
 
@@ -118,21 +154,32 @@ def _inject(
         if path is anchor:
             entry = inserted("$(device.path)", path.permissions, path.mount_path)
             resource.devices.append(Said(entry))
+            needed(resource, path, _OF_ANCHOR)
             continue
-        first, last = halves[id(path)]
-        varies = (first, last) != (path.glob, "")
-        glob = f"{template(first)}$(value.key){template(last)}" if varies else template(path.glob)
-        resource.values[f"path{i}"] = Said({"link": glob})
-        needs[f"path{i}"] = "*"
-        if path.is_mount:
-            literal = glob if varies else template(text_of(path))
-            resource.mounts.append(Said(mounted(literal, path)))
-        else:
-            resource.devices.append(Said(inserted(glob, path.permissions, path.mount_path)))
+        glob = _given(resource, path, halves[id(path)])
+        if path.is_mount or not path.optional:
+            resource.values[f"path{i}"] = Said({"link": glob})
+            needs[f"path{i}"] = "*"
     if needs:
         selector["values"] = needs
-        resource.comments.append("Offered where all its paths exist, as in squat.")
+    without = any("optional" in said.value for said in resource.devices)
+    resource.comments.append(_OFFERED_WITHOUT if without else _OFFERED)
     resource.match = [Said(selector)]
+
+
+def _given(resource: Resource, path: Path, halves: tuple[str, str]) -> str:
+    """Give a container one more path, and return its template."""
+    first, last = halves
+    varies = halves != (path.glob, "")
+    glob = f"{template(first)}$(value.key){template(last)}" if varies else template(path.glob)
+    if path.is_mount:
+        needed(resource, path, _OF_MOUNT)
+        literal = glob if varies else template(text_of(path))
+        resource.mounts.append(Said(mounted(literal, path)))
+    else:
+        entry = inserted(glob, path.permissions, path.mount_path, optional=path.optional)
+        resource.devices = [*(resource.devices or ()), Said(entry)]
+    return glob
 
 
 def _keys(rows: Sequence[Row]) -> list[str] | None:
@@ -165,7 +212,7 @@ def _inside(column: Sequence[Path]) -> str | None:
 
 def _manner(path: Path) -> tuple[object, ...]:
     """Give what must not differ between the groups, beside its place."""
-    return (path.is_mount, path.read_only, path.permissions, path.is_folder)
+    return (path.is_mount, path.read_only, path.permissions, path.is_folder, path.optional)
 
 
 def _varying(rows: Sequence[Row]) -> list[tuple[str, str] | None]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.converting.draft import Draft, Resource, Said, replicas_of
-from genericdp.converting.naming import checked_name, exactly
-from genericdp.converting.squatcomposed import compose, is_series
+from genericdp.converting.naming import FOLDERS, ONLY_LINKS, checked_name, exactly
+from genericdp.converting.squatcomposed import compose, is_series, needed, unused
 from genericdp.converting.squatpaths import Path, inserted, mounted
 
 if TYPE_CHECKING:
@@ -142,6 +142,9 @@ def _fill_usb(resource: Resource, alike: Sequence[Group]) -> None:
 def _fill_single(resource: Resource, paths: Sequence[Path]) -> None:
     first = paths[0]
     globs = list(dict.fromkeys(path.glob for path in paths))
+    for path in dict.fromkeys(paths):
+        unused(resource, path)
+        needed(resource, path)
     selector: dict[str, object] = {"path": globs[0] if len(globs) == 1 else globs}
     resource.match = [Said(selector)]
     if first.mount_path and (len(globs) > 1 or first.is_pattern):
@@ -152,10 +155,14 @@ def _fill_single(resource: Resource, paths: Sequence[Path]) -> None:
         resource.mounts = [Said(mounted("$(device.path)", first))]
     elif first.is_folder:
         selector["type"] = "directory"
+        within = FOLDERS[first.glob.removeprefix("/dev/")]
+        if not within:
+            resource.withheld = resource.withheld or ONLY_LINKS
         inside = re.sub(r"/*\Z", "/", first.mount_path) if first.mount_path else ""
-        entry = inserted(f"{first.glob}/*", first.permissions, inside)
+        entry = inserted(f"{first.glob}/{within or '*'}", first.permissions, inside)
         resource.devices = [Said({**entry, "shared": True, "optional": True})]
-        resource.comments.append(_FOLDER)
+        if within:
+            resource.comments.append(_FOLDER)
     else:
         entry = inserted("$(device.path)", first.permissions, first.mount_path)
         resource.devices = [Said(entry)]

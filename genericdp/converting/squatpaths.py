@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _ALL = "rwm"
 _UNKNOWN = "squat has no such key in a path and ignores it"
+_OF_MOUNTS = {"readOnly": "squat heeds it in mounts only"}
+_OF_DEVICES = {"permissions": "squat heeds them in devices only"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +31,7 @@ class Path:
     is_mount: bool = False
     read_only: bool = False
     limit: int = 1
+    optional: bool = False
 
     @property
     def is_pattern(self) -> bool:
@@ -60,13 +63,17 @@ def template(text: str) -> str:
     return text.replace("$(", "$$(")
 
 
-def inserted(path: str, permissions: str, mount_path: str) -> dict[str, object]:
+def inserted(
+    path: str, permissions: str, mount_path: str, *, optional: bool = False
+) -> dict[str, object]:
     """Give the entry of ``inject.devices`` for a template of nodes."""
     entry: dict[str, object] = {"path": path}
     if mount_path:
         entry["containerPath"] = template(mount_path)
     if permissions != "rw":
         entry["permissions"] = permissions
+    if optional:
+        entry["optional"] = True
     return entry
 
 
@@ -100,17 +107,18 @@ def _path(part: Part, draft: Draft | None) -> Path:
     word = "Device" if kind is None else kind.text() or "Device"
     if kind is not None and word not in {"Device", "Mount"}:
         kind.fail("Device or Mount is expected here")
+    is_mount = word == "Mount"
     path = Path(
         glob=_glob(found.text(), found),
         mount_path=_inside(keys.take("mountPath")),
-        permissions=_permissions(keys.take("permissions")),
-        is_mount=word == "Mount",
-        read_only=keys.is_true("readOnly"),
+        permissions=_ALL if is_mount else _permissions(keys.take("permissions")),
+        is_mount=is_mount,
+        read_only=is_mount and keys.is_true("readOnly"),
         limit=keys.number("limit", 1) or 1,
+        optional=keys.is_true("optional"),
     )
     if draft is not None:
-        why = {"optional": "beside an entry of inject.devices genericdp has optional: true"}
-        draft.left += keys.kept(why, _UNKNOWN)
+        draft.left += keys.kept(_OF_DEVICES if is_mount else _OF_MOUNTS, _UNKNOWN)
     return path
 
 

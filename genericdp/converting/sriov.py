@@ -9,6 +9,7 @@ from genericdp.converting.draft import Draft, Resource, Said
 from genericdp.converting.manifests import is_manifest, kind_of, objects, texts_of
 from genericdp.converting.naming import checked_name
 from genericdp.converting.parts import kept
+from genericdp.converting.recognizing import looks_like
 from genericdp.converting.sriovselectors import USER_SPACE, Chosen, Manner, Mode, chosen_of
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def _convert_file(document: Part, node: str, draft: Draft) -> None:
     keys = document.keys()
     found = keys.take("resourceList")
     if found is None:
-        document.fail("this is no config of sriov-network-device-plugin: resourceList is missing")
+        missing = "this is no config of sriov-network-device-plugin: resourceList is missing"
+        document.fail(missing, looks_like(document, "sriov"))
         return
     for entry in found.entries():
         _convert_entry(entry, node, draft)

@@ -32,6 +32,11 @@ def written(draft: Draft) -> str:
     return "\n".join(lines) + "\n"
 
 
+def resource_lines(resource: Resource) -> list[str]:
+    """Give the text of one resource, whether or not it can be offered."""
+    return list(_resource(resource))
+
+
 def value_lines(key: str, value: object) -> list[str]:
     """Give a value, under its key if that is not empty, as lines of YAML."""
     head = f"{_key(key)}: " if key else ""

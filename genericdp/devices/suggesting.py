@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _DEV = ("/dev/*", "/dev/*/*", "/dev/*/*/*")
 _NOT_FOR_PODS = ("/dev/pts/", "/dev/char/", "/dev/block/")
+_OF_WHO_ASKS = {"/dev/stdin", "/dev/stdout", "/dev/stderr"}
+"""Links to what this very process has open: no facts of the machine."""
 _DIGITS = re.compile(r"[0-9]+")
 _FEWEST_RUN = 3
 
@@ -95,6 +97,7 @@ def _device_files(inventory: Inventory) -> dict[str, list[FoundFile]]:
     for pattern in _DEV:
         for file in inventory.found(pattern):
             hidden = file.path.startswith(_NOT_FOR_PODS) or file.target.startswith(_NOT_FOR_PODS)
+            hidden = hidden or file.path in _OF_WHO_ASKS
             if file.type in NODE_TYPES and not hidden:
                 files.setdefault(file.key, []).append(file)
     return files

@@ -14,6 +14,8 @@ import zlib
 from enum import Enum
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+from genericdp.host import pax
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
@@ -24,11 +26,17 @@ FORMAT = 1
 MOST_ENTRIES = 1_000_000
 MOST_BYTES = 256 * 1024 * 1024
 """Of all contents together."""
+MOST_INFLATED_BYTES = 512 * 1024 * 1024
+"""Of the whole archive, with headers and long names: what may be inflated bounds the time."""
 MOST_FILE_BYTES = 65_536
 _MOST_PATH_BYTES = 4095
 _MOST_NAME_BYTES = 255
 _MOST_DEPTH = 64
 _BLOCK = 512
+_OF_THE_NEXT = {
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE),
+}
 _ENCODING = ("utf-8", "surrogateescape")
 
 
@@ -65,13 +73,16 @@ def write(
     """
     about = json.dumps({"format": FORMAT, **manifest}, indent=2, sort_keys=True).encode()
     count = size = 0
+    end = bytes(2 * _BLOCK)
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0, compresslevel=6) as out:
-        out.write(_packed(Entry(MANIFEST, Kind.FILE, about)))
+        inflated = out.write(_packed(Entry(MANIFEST, Kind.FILE, about))) + len(end)
         for entry in entries:
+            piece = _packed(entry)
             count, size = count + 1, size + len(entry.content)
-            _refuse_too_much(count, size)
-            out.write(_packed(entry))
-        out.write(bytes(2 * _BLOCK))
+            inflated += len(piece)
+            _refuse_too_much(count, size, inflated)
+            out.write(piece)
+        out.write(end)
     return count, size
 
 
@@ -85,18 +96,20 @@ def _packed(entry: Entry) -> bytes:
     return header + entry.content + bytes(-len(entry.content) % _BLOCK)
 
 
-def _refuse_too_much(count: int, size: int) -> None:
+def _refuse_too_much(count: int, size: int, inflated: int) -> None:
     if count > MOST_ENTRIES:
         raise ArchiveError(f"it has more than {MOST_ENTRIES:,} entries")
     if size > MOST_BYTES:
         raise ArchiveError(f"its files have more than {MOST_BYTES >> 20} MiB")
+    if inflated > MOST_INFLATED_BYTES:
+        raise ArchiveError(f"it is longer than {MOST_INFLATED_BYTES >> 20} MiB when inflated")
 
 
 def read(file: IO[bytes]) -> Iterator[Entry]:
     """Give the entries of a snapshot behind its manifest; raises ArchiveError and OSError."""
     try:
-        with gzip.GzipFile(fileobj=file, mode="rb") as packed:
-            entries = _entries(packed)
+        with gzip.GzipFile(fileobj=file, mode="rb") as inflating:
+            entries = _entries(_Counted(inflating))
             _check_manifest(next(entries, None))
             yield from entries
     except gzip.BadGzipFile as error:
@@ -105,6 +118,20 @@ def read(file: IO[bytes]) -> Iterator[Entry]:
         raise ArchiveError(f"it is damaged or cut off ({str(error).lower()})") from error
     except tarfile.HeaderError as error:
         raise ArchiveError(f"it is no snapshot, or damaged ({error})") from error
+
+
+class _Counted:
+    """An archive as it is inflated; remembers how much of it was asked for."""
+
+    def __init__(self, file: gzip.GzipFile) -> None:
+        self._file = file
+        self.size = 0
+
+    def read(self, size: int) -> bytes:
+        """Give that many bytes, or those left; raises ArchiveError before they are too many."""
+        self.size += size
+        _refuse_too_much(0, 0, self.size)
+        return self._file.read(size)
 
 
 def _check_manifest(first: Entry | None) -> None:
@@ -121,19 +148,20 @@ def _check_manifest(first: Entry | None) -> None:
         raise ArchiveError(f"it has the format {found!r:.20}; this genericdp reads {FORMAT}")
 
 
-def _entries(packed: gzip.GzipFile) -> Iterator[Entry]:
+def _entries(packed: _Counted) -> Iterator[Entry]:
     count = size = 0
     while (info := _header(packed)) is not None:
         count, size = count + 1, size + info.size
-        _refuse_too_much(count, size)
+        _refuse_too_much(count, size, packed.size)
         path = _checked_path(info.name)
         if path:
             yield _entry(path, info, packed)
 
 
-def _header(packed: gzip.GzipFile) -> tarfile.TarInfo | None:
-    """Read one header; long names come before it, in headers of their own."""
+def _header(packed: _Counted) -> tarfile.TarInfo | None:
+    """Read one header; long names, and what pax adds, come before it, in headers of their own."""
     long: dict[bytes, str] = {}
+    replaced: dict[str, str] = {}
     while True:
         block = packed.read(_BLOCK)
         if not block.strip(b"\0") and len(block) in {0, _BLOCK}:
@@ -141,18 +169,34 @@ def _header(packed: gzip.GzipFile) -> tarfile.TarInfo | None:
                 raise ArchiveError("it is damaged or cut off (it has no end)")
             return None
         info = tarfile.TarInfo.frombuf(block, *_ENCODING)
-        if info.type not in {tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK}:
+        if info.type not in _OF_THE_NEXT:
             break
         if info.type in long:
             raise ArchiveError("an entry has two names")
+        if info.type in {tarfile.XHDTYPE, tarfile.XGLTYPE}:
+            found = _pax_records(packed, info)
+            # A global one holds for all that follows, of which only remarks can be ignored.
+            if info.type == tarfile.XGLTYPE and found:
+                raise ArchiveError("it has one name or size for all entries (a global pax header)")
+            replaced |= found
+            long[info.type] = ""
+            continue
         text = _content(packed, info, _MOST_PATH_BYTES + 1).split(b"\0", 1)[0]
         long[info.type] = text.decode(*_ENCODING)
-    info.name = long.get(tarfile.GNUTYPE_LONGNAME, info.name)
-    info.linkname = long.get(tarfile.GNUTYPE_LONGLINK, info.linkname)
+    info.name = replaced.get("path") or long.get(tarfile.GNUTYPE_LONGNAME, info.name)
+    info.linkname = replaced.get("linkpath") or long.get(tarfile.GNUTYPE_LONGLINK, info.linkname)
+    info.size = int(replaced.get("size") or info.size)
     return info
 
 
-def _content(packed: gzip.GzipFile, info: tarfile.TarInfo, most: int) -> bytes:
+def _pax_records(packed: _Counted, info: tarfile.TarInfo) -> dict[str, str]:
+    try:
+        return pax.records(_content(packed, info, pax.MOST_BYTES))
+    except ValueError as error:
+        raise ArchiveError(f"its pax headers cannot be read: {error}") from error
+
+
+def _content(packed: _Counted, info: tarfile.TarInfo, most: int) -> bytes:
     if not 0 <= info.size <= most:
         raise ArchiveError(f"{info.name!r:.200} has {info.size} bytes; {most} are the most")
     padded = info.size + -info.size % _BLOCK
@@ -177,7 +221,7 @@ def _bytes(text: str) -> bytes:
     return text.encode(*_ENCODING)
 
 
-def _entry(path: str, info: tarfile.TarInfo, packed: gzip.GzipFile) -> Entry:
+def _entry(path: str, info: tarfile.TarInfo, packed: _Counted) -> Entry:
     if info.type in {tarfile.REGTYPE, tarfile.AREGTYPE}:
         return Entry(path, Kind.FILE, _content(packed, info, MOST_FILE_BYTES))
     if info.size:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
+_DYING_SECONDS = 1.0
 _WATCHED_TIMES = 5
 """So much longer are the pauses while inotify tells of nearly everything (KST-3): waking up each
 second cost as much as all else that is done when nothing happens."""
@@ -95,7 +96,7 @@ class KubeletFolder:
                 changed.clear()
                 # Watch before looking, so that nothing that comes in between is missed.
                 watch.set_folders({str(_deepest_folder(self.path))})
-                self.look()
+                await self._look_surely()
                 times = _WATCHED_TIMES if watch.complete else 1
                 try:
                     async with asyncio.timeout(self._poll_seconds * times):
@@ -106,6 +107,18 @@ class KubeletFolder:
                 self.tell()
         finally:
             watch.close()
+
+    async def _look_surely(self) -> None:
+        """Look; believe that the folder is gone for good only if it still is a moment later.
+
+        Whoever deletes a folder takes away its links first and its name afterwards, and may lose
+        the processor in between.
+        """
+        try:
+            self.look()
+        except KubeletError:
+            await asyncio.sleep(_DYING_SECONDS)
+            self.look()
 
     def tell(self) -> None:
         """Have everybody know that something may have happened in the folder."""

@@ -1,4 +1,8 @@
-"""The state as JSON, and back. Times are ISO 8601 in UTC, with milliseconds."""
+"""The state as JSON, and back. Times are ISO 8601 in UTC, with milliseconds.
+
+Any version reads what an older daemon says: a key that comes later is read with a default.
+``tests/status/former.json`` is what the first one said.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +133,7 @@ def _time(seconds: float | None) -> str | None:
 def decode(body: bytes) -> Status:
     """Give the state that ``encode`` has written; raises UnreadableStatusError.
 
-    What a newer daemon says beside it is left out.
+    What a newer daemon says beside it is left out; what an older one does not say is empty.
     """
     try:
         document: Any = json.loads(body)
@@ -144,7 +148,7 @@ def decode(body: bytes) -> Status:
         started=top.time("started"),
         kubelet_folder=kubelet.text("folder"),
         kubelet_present=kubelet.flag("present"),
-        kubelet_reason=kubelet.text("reason"),
+        kubelet_reason=kubelet.text("reason", ""),
         not_ready=top.texts("notReady"),
         config=_read_config(top.part("config")),
         descriptors=None if top.is_null("descriptors") else _read_supply(top.part("descriptors")),
@@ -162,8 +166,8 @@ def _read_config(part: Part) -> ConfigState:
         digest=part.text("digest"),
         since=part.time_or_none("since"),
         files=part.texts("files"),
-        policy=part.text("policy"),
-        policy_digest=part.text("policyDigest"),
+        policy=part.text("policy", ""),
+        policy_digest=part.text("policyDigest", ""),
         resources=part.count("resources"),
         from_state_dir=part.flag("fromStateDir"),
         warnings=part.texts("warnings"),

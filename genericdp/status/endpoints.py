@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from genericdp.host.workers import start
 from genericdp.status import codec, metrics, page
-from genericdp.status.http import Answer
 from genericdp.status.looking import glance, not_ready
+from genericdp.status.requests import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from genericdp.status.http import Request
     from genericdp.status.looking import Parts
     from genericdp.status.model import Status
+    from genericdp.status.requests import Request
     from genericdp.tally import Tally
 
 _REST = 10

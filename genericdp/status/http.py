@@ -9,20 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
-from http import HTTPStatus
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
 import h11
 
 from genericdp.errors import is_shortage
+from genericdp.status.pacing import Pace, too_slow
+from genericdp.status.requests import Answer, asked, goes_on, refusal, written
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+
+    from genericdp.status.requests import Request
 
 log = logging.getLogger(__name__)
 
@@ -34,15 +36,6 @@ _TELL_SECONDS = 60.0
 _LINGER_SECONDS = 1.0
 _MOST_LINGERING_BYTES = 256 * 1024
 
-SECURITY = {
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
-}
-"""Headers of every answer; the answer's own come before them."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
@@ -52,34 +45,21 @@ class Limits:
     header_bytes: int = 8 * 1024
     request: float = 5.0
     """From its first byte, or from the beginning of the connection, to the end of a request."""
+    new_per_second: float = 800.0
+    """So many connections are taken, each of which asks at once: they cost a fifth of a processor.
+    A probe waits for those before it, ``listening.BACKLOG`` at most."""
+    burst: int = 64
+    """So many more at once, after rest."""
     pause: float = 0.1
-    """After an answer, before the next request is read: all that can be asked over all connections
-    takes a fifth of a processor."""
+    """After an answer, before the next request is read: all that can be asked over connections that
+    are kept costs no more than new ones do."""
     idle: float = 30.0
     """Between two requests."""
     answer: float = 10.0
     """To take an answer, besides the time for its bytes."""
     bytes_per_second: int = 256 * 1024
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
-    """What is asked for, by GET or HEAD."""
-
-    path: str
-    """Without its query, and as it was written: nothing is decoded. Empty: it was none."""
-    accept: str = ""
-    """That header."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """What is sent back."""
-
-    status: int
-    body: bytes
-    content_type: str = "text/plain; charset=utf-8"
-    headers: dict[str, str] = field(default_factory=dict)
+    held_bytes: int = 16 * 1024 * 1024
+    """Of all answers that are being taken, but the newest."""
 
 
 @dataclass(eq=False, slots=True)
@@ -87,9 +67,11 @@ class _Connection:
     socket: socket.socket
     peer: str
     since: float
-    """When it began, or its last request was answered, on the loop's clock."""
+    """When it began to wait, or to be sent its answer, on the loop's clock."""
     is_answered: bool = False
     """Whether a request of it is being answered, and not waited for."""
+    body: bytes = b""
+    """What it is being sent."""
 
 
 class Server:
@@ -100,6 +82,7 @@ class Server:
     ) -> None:
         self._answer = answer
         self._limits = limits or Limits()
+        self._pace = Pace(self._limits.new_per_second, self._limits.burst)
         self._connections: dict[_Connection, asyncio.Task[None]] = {}
         self._failing: dict[str, str] = {}
         """Why the last request of a path could not be answered."""
@@ -140,13 +123,14 @@ class Server:
             self._connections[one] = task
             # Also of one that is evicted before its first step.
             task.add_done_callback(lambda _, one=one: self._forget(one))  # type: ignore[misc]
-            await asyncio.sleep(0)  # accepting does not wait, as long as there is somebody
+            # Without a pause accepting would never wait, as long as there is somebody.
+            await asyncio.sleep(self._pace.take(loop.time()))
 
     def _evict(self) -> None:
         """End the connection that can be missed most, for another one.
 
-        It is one of those that have sent no request yet, if there are any, of the peer that has
-        most of them: that one which has been waiting longest.
+        It is one of those that are not being answered, if there are any, of the peer that has most
+        of them: that one which has been waiting longest.
         """
         alive = self._alive()
         waiting = [one for one in alive if not one.is_answered] or alive
@@ -180,15 +164,16 @@ class Server:
                 if request is None:
                     return
                 one.is_answered = True
-                answer = _refusal(request, http) or await self._answered(_asked(request))
+                answer = refusal(request, http) or await self._answered(asked(request))
             except h11.RemoteProtocolError as error:
                 why = str(error).partition(": bytearray(")[0]  # what was sent, as Python has it
                 answer = Answer(status=error.error_status_hint, body=f"{why}\n".encode())
             one.is_answered = True
             wants_body = request is None or request.method != b"HEAD"
-            await self._send(one, *_written(http, answer, wants_body=wants_body))
+            await self._send(one, *written(http, answer, wants_body=wants_body))
+            del answer  # it may be large, and the next request far off
             one.is_answered, patience = False, limits.idle
-            if not _goes_on(http):
+            if not goes_on(http):
                 break
             await asyncio.sleep(limits.pause)
         await _linger(one.socket)
@@ -226,65 +211,16 @@ class Server:
     async def _send(self, one: _Connection, head: bytes, body: bytes) -> None:
         """Send an answer; raises OSError, of which TimeoutError is one."""
         limits, loop = self._limits, asyncio.get_running_loop()
+        for slow in too_slow(self._alive(), body, limits.held_bytes):
+            self._connections[slow].cancel()
+        one.body, one.since = body, loop.time()
         async with asyncio.timeout(limits.answer + len(body) / limits.bytes_per_second):
             if len(body) <= _TOGETHER_BYTES:
                 await loop.sock_sendall(one.socket, head + body)
             else:
                 await loop.sock_sendall(one.socket, head)
                 await loop.sock_sendall(one.socket, body)
-
-
-def _refusal(request: h11.Request, http: h11.Connection) -> Answer | None:
-    """Give what is answered to a request that is none of ours; raises h11.RemoteProtocolError."""
-    if not request.http_version.startswith(b"1."):
-        return Answer(status=505, body=b"only HTTP/1 is spoken here\n")
-    if request.method not in {b"GET", b"HEAD"}:
-        text = b"only GET and HEAD are answered here\n"
-        return Answer(status=405, body=text, headers={"allow": "GET, HEAD"})
-    has_chunks = any(name == b"transfer-encoding" for name, _ in request.headers)
-    if has_chunks or not isinstance(http.next_event(), h11.EndOfMessage):
-        return Answer(status=413, body=b"no request may have a body here\n")
-    return None
-
-
-def _asked(request: h11.Request) -> Request:
-    target = request.target.decode("latin-1")
-    scheme, separator, rest = target.partition("://")
-    if separator and scheme.lower() in {"http", "https"}:  # as proxies are asked
-        target = f"/{rest.partition('/')[2]}"
-    accept = b", ".join(value for name, value in request.headers if name == b"accept")
-    path = target.partition("?")[0].partition("#")[0]
-    return Request(path=path, accept=accept.decode("latin-1"))
-
-
-def _written(http: h11.Connection, answer: Answer, *, wants_body: bool) -> tuple[bytes, bytes]:
-    """Give the bytes of an answer, as headers and body.
-
-    After a request that is not at its end, the connection is over.
-    """
-    headers = {
-        "date": time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime()),
-        "content-type": answer.content_type,
-        "content-length": str(len(answer.body)),
-        **SECURITY,
-        **answer.headers,
-    }
-    if http.their_state is not h11.DONE:
-        headers["connection"] = "close"
-    reason = HTTPStatus(answer.status).phrase.encode()
-    response = h11.Response(status_code=answer.status, headers=list(headers.items()), reason=reason)
-    head = http.send(response) or b""
-    body = http.send(h11.Data(data=answer.body)) if wants_body else b""
-    http.send(h11.EndOfMessage())
-    return head, body or b""
-
-
-def _goes_on(http: h11.Connection) -> bool:
-    """Be ready for the next request, if there may be one."""
-    if http.our_state is not h11.DONE or http.their_state is not h11.DONE:
-        return False
-    http.start_next_cycle()
-    return True
+        one.body = b""
 
 
 async def _linger(one: socket.socket) -> None:

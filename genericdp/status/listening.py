@@ -23,13 +23,14 @@ it drops, since they are tried again only after a second."""
 AGAIN_SECONDS = 1.0
 
 _NEVER = {
-    errno.EADDRNOTAVAIL: "this machine does not have that address",
     errno.EACCES: "no permission to use that port: take one from 1024 on",
     errno.EPERM: "no permission to use that port: take one from 1024 on",
     errno.EINVAL: "it is no address to listen at (one of a link needs its interface: fe80::1%eth0)",
     errno.EAFNOSUPPORT: "this machine does not speak that version of IP",
 }
 """What does not pass by waiting."""
+_NOT_HERE = "this machine does not have that address"
+"""Yet, it may be: one of DHCP comes later, a virtual one when it moves here."""
 _WITHOUT_V6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
 
 
@@ -43,8 +44,8 @@ async def listening(
     """Give sockets that listen, as soon as there can be any; raises UsageError if there never can.
 
     An address in use is waited for: with host network, the daemon of a rolling update starts while
-    the one before it is still there, and devices must be served meanwhile. What ``has_been``
-    possible is waited for, too.
+    the one before it is still there, and devices must be served meanwhile. So is one that this
+    machine does not have: devices need no metrics. What ``has_been`` possible is waited for, too.
     """
     told = ""
     while True:
@@ -54,10 +55,12 @@ async def listening(
             can_be = has_been or bool(told)
             if not can_be and (reason := _NEVER.get(error.errno or 0)):
                 raise UsageError(f"cannot listen on {address}: {reason} (--listen)") from error
-            reason = (error.strerror or str(error)).lower()
+            lacking = error.errno == errno.EADDRNOTAVAIL
+            reason = _NOT_HERE if lacking else (error.strerror or str(error)).lower()
             if reason != told:
                 told = reason
-                log.warning(
+                log.log(
+                    logging.ERROR if lacking else logging.WARNING,
                     "cannot listen on %s: %s; devices are served meanwhile, and it is tried again"
                     " each %g s",
                     *(address, reason, again_seconds),

@@ -98,10 +98,11 @@
       } else throw new Error(`HTTP ${answer.status}`);
     } catch (error) {
       lose("No answer", "No answer since");
+    } finally {
+      asking = false;
+      // A page of thousands of devices is asked for less often.
+      timer = setTimeout(ask, Math.max(PERIOD, 10 * (performance.now() - begun)));
     }
-    asking = false;
-    // A page of thousands of devices is asked for less often.
-    timer = setTimeout(ask, Math.max(PERIOD, 10 * (performance.now() - begun)));
   };
 
   document.addEventListener("visibilitychange", () => {

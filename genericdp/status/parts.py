@@ -21,8 +21,10 @@ class Part:
         self._value: dict[str, Any] = value
         self._place = place
 
-    def text(self, key: str) -> str:
-        """Give a string."""
+    def text(self, key: str, default: str | None = None) -> str:
+        """Give a string; the default, if there is one and the key is missing."""
+        if default is not None and key not in self._value:
+            return default
         return str(self._of(key, str, "a string"))
 
     def flag(self, key: str) -> bool:

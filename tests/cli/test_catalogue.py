@@ -119,3 +119,14 @@ def test_a_config_beside_all_is_refused_but_one_of_the_environment_is_not(
     assert "--config is not used with it" in capsys.readouterr().err
     monkeypatch.setenv("GENERICDP_CONFIG", "any.yaml")
     assert main(argv) == 0
+
+
+def test_what_the_asking_process_has_open_is_no_fact_of_the_machine(
+    can: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Comes back without ``_OF_WHO_ASKS``: with stdin from a device, a snapshot said otherwise."""
+    tree = Tree(can)
+    for name in ("stdin", "stdout", "stderr"):
+        tree.link(f"dev/{name}", "loop1")
+    assert main(["discover", "--all", "--root", str(can)]) == 0
+    assert capsys.readouterr().out == ALL

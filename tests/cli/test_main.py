@@ -187,3 +187,12 @@ resources:
     match: [{path: "/dev/é", type: file}]
     inject: {env: {"NAME": "é"}}
 """
+
+
+def test_run_offers_no_devices_of_a_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Found by a new user: the node's kubelet was offered another machine's devices."""
+    (tmp_path / "node.tar.gz").touch()
+    assert main(["run", f"--config={FUSE}", f"--root={tmp_path / 'node.tar.gz'}"]) == 2
+    assert "is a snapshot: its devices are not this node's" in capsys.readouterr().err

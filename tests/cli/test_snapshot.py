@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from genericdp.host.archive import read
+from genericdp.host.archive import Entry, Kind, read, write
 from tests.hosts.hosts import FOLDER, Host, all_hosts, allocated, told
 from tests.testbeds import loading
 
@@ -269,3 +269,15 @@ def test_no_serial_is_left_anywhere_in_an_anonymous_one(machine: Path, tmp_path:
         if len(bare) >= 6 and len(set(bare)) > 1 and not of_a_root_hub:
             assert serial not in content
             assert bare not in content
+
+
+def test_a_snapshot_without_sysfs_is_named_as_it_was_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Comes back with the temporary folder's name instead, which is gone when one reads it."""
+    file = tmp_path / "node.tar.gz"
+    with file.open("wb") as out:
+        write(out, {}, [Entry("dev", Kind.FOLDER)])
+    assert main(["discover", "--all", "--root", str(file)]) == 0
+    warning = f"warning: {file}/sys/devices is missing: only path selectors can find anything"
+    assert capsys.readouterr().err.startswith(warning)

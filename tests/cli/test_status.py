@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.address import Address
 from genericdp.cli import main
 from genericdp.cli.fetching import fetch
-from genericdp.cli.status import address_of
+from genericdp.cli.status import daemon_at
 from genericdp.errors import GenericdpError
 from genericdp.status.codec import encode
 from tests.status.samples import EMPTY, RICH
@@ -142,14 +143,12 @@ def test_what_is_no_daemon_of_ours_is_one_line_and_exit_code_1(
 
 def test_an_answer_without_end_is_cut() -> None:
     """By its size, and by its time, however it dribbles."""
-    with answering(http(b"x" * 2000)) as (address, _):
-        host, port = address_of(address)
-        with pytest.raises(GenericdpError, match="longer than 1000 bytes"):
-            fetch(host, port, "/status", most_bytes=1000)
-    with answering(b"HTTP/1.1 200 OK\r\nx: ", stays=True) as (address, _):
-        host, port = address_of(address)
-        with pytest.raises(GenericdpError, match="does not answer"):
-            fetch(host, port, "/status", seconds=0.2)
+    long = "longer than 1000 bytes"
+    with answering(http(b"x" * 2000)) as (at, _), pytest.raises(GenericdpError, match=long):
+        fetch(daemon_at(at), "/status", most_bytes=1000)
+    slow = answering(b"HTTP/1.1 200 OK\r\nx: ", stays=True)
+    with slow as (at, _), pytest.raises(GenericdpError, match="does not answer"):
+        fetch(daemon_at(at), "/status", seconds=0.2)
 
 
 def test_one_that_ends_the_connection_is_cut_while_it_dribbles() -> None:
@@ -171,7 +170,7 @@ def test_one_that_ends_the_connection_is_cut_while_it_dribbles() -> None:
         thread = threading.Thread(target=dribble, args=(server,), daemon=True)
         thread.start()
         with pytest.raises(GenericdpError, match="does not answer"):
-            fetch("127.0.0.1", server.getsockname()[1], "/status", seconds=0.2)
+            fetch(Address(host="127.0.0.1", port=server.getsockname()[1]), "/status", seconds=0.2)
         thread.join(30)
     assert left
 
@@ -187,7 +186,8 @@ def test_one_that_ends_the_connection_is_cut_while_it_dribbles() -> None:
     ],
 )
 def test_an_address_is_taken_apart(text: str, taken: tuple[str, int]) -> None:
-    assert address_of(text) == taken
+    address = daemon_at(text)
+    assert (address.host, address.port) == taken
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_an_address_is_taken_apart(text: str, taken: tuple[str, int]) -> None:
 )
 def test_an_address_that_is_none_is_bad_usage(text: str, capsys: Capture) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="not of the form HOST:PORT"):
-        address_of(text)
+        daemon_at(text)
     assert main(["status", f"--address={text}"]) == 2
 
 

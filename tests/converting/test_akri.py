@@ -109,9 +109,20 @@ def test_a_rule_that_cannot_be_the_same_is_withheld(rule: str) -> None:
     assert text.count("- udev:") == 1
 
 
+def test_not_of_one_rule_says_that_it_holds_for_all() -> None:
+    others = ('SUBSYSTEM=="tty", ENV{ID_VENDOR_ID}=="0403"', 'SUBSYSTEM=="tty"')
+    first = 'SUBSYSTEM=="tty", ENV{ID_MODEL_ID}!="6001"'
+    for other in others:
+        for rules in ((first, other), (other, first)):
+            text = prose_of("akri", configuration(*rules))
+            assert text.count("It holds for all rules") == 1
+    assert "It holds for all rules" not in prose_of("akri", configuration(first))
+
+
 def test_grouping_is_only_a_comment() -> None:
     problem = problems_of("akri", configuration('KERNEL=="fuse"', groupRecursive=True))[0]
     assert "groupRecursive makes one device" in problem
+    assert "- udev: {name: fuse}" in problem
 
 
 def test_handlers_of_the_network_say_why() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,6 +91,55 @@ def test_unknown_keys_are_told() -> None:
     group = "{paths: [{path: /dev/fuse, pth: x}], coutn: 3}"
     text = text_of("squat", f"{{name: s, groups: [{group}], domian: y}}")
     assert [word in text for word in ("pth: x", "coutn: 3", "domian: ")] == [True] * 3
+
+
+def test_a_folder_of_folders_gives_what_is_in_them(tmp_path: Path) -> None:
+    text = "{name: s, groups: [{paths: [{path: /dev/bus/usb}]}]}"
+    offered = offers_of("squat", text, path_of("serial-adapters"), tmp_path)
+    assert "/dev/bus/usb/001/006" in offered["squat.ai/s"][0]
+
+
+def test_a_folder_of_links_is_withheld() -> None:
+    text = "{name: s, groups: [{paths: [{path: /dev/serial}]}]}"
+    assert "nothing but links" in problems_of("squat", text)[0]
+
+
+@pytest.mark.parametrize("optional", [0, 1], ids=["first", "second"])
+def test_an_optional_path_is_given_where_it_exists(optional: int, tmp_path: Path) -> None:
+    paths: list[dict[str, object]] = [{"path": "/dev/ttyUSB0"}]
+    paths.insert(optional, {"path": "/dev/no-such-node", "optional": True})
+    text = json.dumps({"name": "s", "groups": [{"paths": paths}]})
+    offered = offers_of("squat", text, path_of("serial-adapters"), tmp_path)
+    assert offered == {"squat.ai/s": [["/dev/ttyUSB0"]]}
+    assert "exist, as in squat" not in prose_of("squat", text)
+
+
+def test_an_optional_path_that_must_exist_here_is_told() -> None:
+    mount = "{path: /dev/a}, {path: /srv, type: Mount, optional: true}"
+    for paths in ("{path: /dev/x, optional: true}", mount):
+        text = prose_of("squat", f"{{name: s, groups: [{{paths: [{paths}]}}]}}")
+        assert "optional in squat, but must exist here" in text
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        "{path: /dev/a*, limit: 7}",
+        "{path: /dev/a*, limit: 7}, {path: /dev/b, limit: 3}",
+        "{path: /dev/a*}, {path: /dev/b, limit: 3}, {path: /dev/c, limit: 7}",
+        "{path: /dev/a, limit: 7}, {path: /dev/b}",
+    ],
+)
+def test_a_limit_without_effect_is_told(paths: str) -> None:
+    text = prose_of("squat", f"{{name: s, groups: [{{paths: [{paths}]}}]}}")
+    assert text.count("limit: 7 of /dev/") == 1
+
+
+def test_what_squat_heeds_of_the_other_type_only_is_told() -> None:
+    paths = "{path: /dev/a, readOnly: true}, {path: /b, type: Mount, permissions: r}"
+    text = prose_of("squat", f"{{name: s, groups: [{{paths: [{paths}]}}]}}")
+    assert "in mounts only" in text
+    assert "in devices only" in text
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,15 @@ VALUES: dict[str, dict[str, Any]] = {
             "dashboard": {"enabled": True, "annotations": {"folder": "hardware"}},
         }
     },
+    "overlapping": {
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "podLabels": {"app.kubernetes.io/version": "mine"},
+        "podAnnotations": {"kubectl.kubernetes.io/default-container": "other"},
+        "monitoring": {
+            name: {"enabled": True, "labels": {"app.kubernetes.io/name": "mine", "team": "42"}}
+            for name in ("podMonitor", "prometheusRule", "dashboard")
+        },
+    },
     "private": {
         "http": {"port": 9800, "status": False},
         "networkPolicy": {"from": []},

@@ -108,12 +108,23 @@ class RenderingError(Exception):
     """What the tool said."""
 
 
+class _Strict(yaml.SafeLoader):
+    """As the tools behind Helm read: a key that stands there twice is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        twice = {key for key in keys if keys.count(key) > 1}
+        if twice:
+            raise RenderingError(f"{twice} twice at{node.start_mark}")
+        return super().construct_mapping(node, deep)
+
+
 def _manifests(command: list[str], given: str = "") -> list[Manifest]:
     ended = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise RenderingError(ended.stderr)
     assert ended.stderr == "", "it warns"
-    return [manifest for manifest in yaml.safe_load_all(ended.stdout) if manifest]
+    return [manifest for manifest in yaml.load_all(ended.stdout, _Strict) if manifest]
 
 
 def only(manifests: Iterable[Manifest], kind: str) -> Manifest:

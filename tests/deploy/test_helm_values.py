@@ -100,6 +100,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"config": {"kind": "ConfigMap"}}, "at '/config/kind': value must be 'DevicePluginConfig'"),
     ({"configFiles": {"a.txt": "x"}}, "at '/configFiles': additional properties 'a.txt'"),
     ({"nodeGroups": {"Cameras": {"config": CONFIG}}}, "additional properties 'Cameras' not"),
+    (
+        {"nodeGroups": {"a" * 64: {"config": CONFIG}}},
+        "at '/nodeGroups': additional properties 'aaa",
+    ),
+    ({"podLabels": {"app.kubernetes.io/name": "x"}}, "at '/podLabels/app.kubernetes.io~1name': "),
+    ({"podLabels": {"genericdp.io/group": "x"}}, "at '/podLabels/genericdp.io~1group': "),
     ({"nodeGroups": {"a": {"configs": CONFIG}}}, "additional properties 'configs' not allowed"),
     ({"policy": {"devices": {}}}, "at '/policy': missing properties 'apiVersion', 'kind'"),
     ({"tools": [{"name": "a"}]}, "at '/tools/0': missing properties 'image', 'command'"),

@@ -120,6 +120,32 @@ def test_too_much_is_neither_read_nor_written(monkeypatch: pytest.MonkeyPatch) -
                 packed(*entries)
 
 
+def test_long_names_are_inflated_within_the_same_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comes back if only contents count: a million entries of two long names are 10 GB of zeros."""
+    text = b"dev".ljust(4096, b"\0")
+    names = [
+        info("././@LongLink", kind, size=4096).tobuf(tarfile.GNU_FORMAT) + text
+        for kind in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+    ]
+    folder = info("dev", tarfile.DIRTYPE).tobuf(tarfile.GNU_FORMAT)
+    start = gzip.decompress(packed())[:1024]
+    monkeypatch.setattr(archive, "MOST_INFLATED_BYTES", 1 << 20)
+    content = io.BytesIO(gzip.compress(start + b"".join([*names, folder]) * 200 + bytes(1024)))
+    with pytest.raises(ArchiveError, match="longer than 1 MiB when inflated"):
+        list(read(content))
+
+
+def test_what_is_inflated_to_too_much_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the byte: what is written can be read."""
+    entry = Entry(LONG, Kind.FOLDER)
+    size = len(gzip.decompress(packed(entry)))
+    monkeypatch.setattr(archive, "MOST_INFLATED_BYTES", size)
+    assert list(read(io.BytesIO(packed(entry)))) == [entry]
+    monkeypatch.setattr(archive, "MOST_INFLATED_BYTES", size - 1)
+    with pytest.raises(ArchiveError, match="when inflated"):
+        packed(entry)
+
+
 def test_an_archive_that_was_unpacked_changed_and_packed_again_is_read() -> None:
     """As ``tar czf x.tar.gz -C folder ./genericdp-snapshot.json ./dev`` writes it."""
     out = io.BytesIO()

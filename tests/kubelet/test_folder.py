@@ -203,6 +203,32 @@ async def test_a_folder_deleted_below_its_mount_ends_the_daemon(short_folder: Pa
         path = short_folder / "mount"
         path.symlink_to(f"/proc/self/fd/{descriptor}")
         with pytest.raises(KubeletError, match="deleted below its mount"):
-            KubeletFolder(path).look()
+            await KubeletFolder(path).watch()
     finally:
+        os.close(descriptor)
+
+
+async def test_a_folder_that_is_just_being_deleted_is_not_gone_for_good(short_folder: Path) -> None:
+    """Seen with a real kubelet's folder on a busy machine: the daemon ended.
+
+    Brought back by a plain ``self.look()`` in ``KubeletFolder.watch``.
+    """
+    doomed, path = short_folder / "doomed", short_folder / "kubelet"
+    doomed.mkdir()
+    make_socket(short_folder)
+    descriptor = os.open(doomed, os.O_PATH)
+    doomed.rmdir()
+    path.symlink_to(f"/proc/self/fd/{descriptor}")
+    folder = KubeletFolder(path)
+    watching = asyncio.get_running_loop().create_task(folder.watch())
+    try:
+        await asyncio.sleep(0)  # it has seen a folder without links by now
+        (short_folder / "next").symlink_to(short_folder)
+        (short_folder / "next").replace(path)
+        assert await until(
+            lambda: folder.socket.value is not None, folder.socket, timeout_seconds=30
+        )
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
         os.close(descriptor)

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from genericdp.status.http import Answer, Limits, Request, Server
+from genericdp.status.http import Limits, Server
 from genericdp.status.listening import bound
+from genericdp.status.requests import Answer, Request
 from tests.status.addresses import ANYWHERE
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from genericdp.config.state import ConfigState
 from genericdp.observed import Observed
 from genericdp.status.endpoints import Endpoints
 from genericdp.status.events import Events
-from genericdp.status.http import Request
 from genericdp.status.looking import Parts
+from genericdp.status.requests import Request
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
-    from genericdp.status.http import Answer
+    from genericdp.status.requests import Answer
     from genericdp.supervisor import Supervisor
 
 IN_FORCE = ConfigState(digest="ab" * 32, since=1.0, files=("test.yaml",), resources=1)

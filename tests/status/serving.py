@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from genericdp.status.endpoints import Endpoints
-from genericdp.status.http import Answer, Server
+from genericdp.status.http import Server
 from genericdp.status.page import CONTENT_SECURITY_POLICY, render
+from genericdp.status.requests import Answer
 from genericdp.tally import Tally
 from tests.status.chromium import Page, chromium
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from genericdp.status.http import Request
     from genericdp.status.looking import Parts
     from genericdp.status.model import Status
+    from genericdp.status.requests import Request
 
 
 @dataclass

@@ -76,10 +76,25 @@ def test_what_a_newer_daemon_says_beside_it_is_left_out() -> None:
     assert decode(json.dumps(document).encode()) == samples.EMPTY
 
 
+def test_what_an_older_daemon_says_is_read() -> None:
+    """Comes back with ``text("policy")`` without a default: then status asks nodes in vain.
+
+    ``former.json`` is never changed: a key that it lacks is a new one.
+    """
+    former = json.loads(Path(__file__).with_name("former.json").read_text())
+    status = decode(json.dumps(former).encode())
+    assert (status.config.policy, status.config.policy_digest) == ("", "")
+    assert status.kubelet_reason == ""
+    now = dict(_fields(json.loads(encode(status)), ""))
+    for field, value in _fields(former, ""):
+        assert now[field] == value, field
+
+
 @pytest.mark.parametrize(
     ("place", "value", "reason"),
     [
         (("version",), 1, ".version is not a string"),
+        (("config", "policy"), None, ".config.policy is not a string"),
         (("kubelet", "present"), "yes", ".kubelet.present is not true or false"),
         (("kubelet",), [], ".kubelet is not an object"),
         (("time",), "2026-01-01T00:00:00", ".time is not a time with its zone"),

@@ -117,14 +117,21 @@ async def test_devices_are_served_while_another_one_has_the_port(place: Place) -
             assert (await get(port, "/readyz"))[0] == 200
 
 
+async def test_an_address_that_the_machine_does_not_have_keeps_no_device_from_being_served(
+    place: Place,
+) -> None:
+    """Comes back, as exit code 2, with ``EADDRNOTAVAIL`` in ``listening._NEVER``."""
+    place.config.write_text(GOOD)
+    async with Kubelet(place.kubelet_folder), place.daemon("--listen=192.0.2.1:9733") as it:
+        await it.says("cannot listen on 192.0.2.1:9733: this machine does not have that address;")
+        await it.says("registered")
+
+
 async def test_an_address_that_can_never_be_is_bad_usage(place: Place) -> None:
     place.config.write_text(GOOD)
-    async with place.daemon("--listen=192.0.2.1:9733") as daemon:
+    async with place.daemon("--listen=[fe80::1]:9733") as daemon:
         assert await daemon.ends() == 2
-    assert daemon.lines[-1] == (
-        "genericdp: cannot listen on 192.0.2.1:9733: this machine does not have that address"
-        " (--listen)\n"
-    )
+    assert daemon.lines[-1].startswith("genericdp: cannot listen on [fe80::1]:9733: ")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.status.http import Request
+from genericdp.status.requests import Request
 from tests.status.asking import request, serving
 
 if TYPE_CHECKING:

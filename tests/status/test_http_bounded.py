@@ -19,7 +19,7 @@ from tests.status.asking import BIG, PATIENCE_SECONDS, Serving, answered, reques
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from genericdp.status.http import Answer, Request
+    from genericdp.status.requests import Answer, Request
 
 CROWD = 1000
 PIECE = b"GET /livez HTTP/1.1\r\nHost: no"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from genericdp.address import Address, address_of
+from genericdp.address import Address, listening_address_of
 from genericdp.errors import UsageError
 from genericdp.status.listening import bound, listening
 from tests.status.addresses import ANYWHERE
@@ -59,7 +59,6 @@ async def test_an_address_in_use_is_waited_for_and_said_once(
 @pytest.mark.parametrize(
     ("number", "why"),
     [
-        (errno.EADDRNOTAVAIL, "this machine does not have that address"),
         (errno.EACCES, "no permission to use that port: take one from 1024 on"),
         (errno.EINVAL, "it is no address to listen at"),
         (errno.EAFNOSUPPORT, "this machine does not speak that version of IP"),
@@ -73,9 +72,29 @@ async def test_what_can_never_be_is_a_mistake_of_who_asked_for_it(number: int, w
         await listening(ANYWHERE, bind=bind)
 
 
-async def test_an_address_that_is_not_ours_is_one() -> None:
-    with pytest.raises(UsageError, match="does not have that address"):
-        await listening(Address(host="192.0.2.1", port=9733))  # nobody's: for documentation
+async def test_an_address_that_this_machine_does_not_have_is_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It comes later: by DHCP, or when a virtual one moves here. Devices are served meanwhile."""
+    caplog.set_level(logging.INFO)
+    nobodys, tries = Address(host="192.0.2.1", port=9733), 0  # for documentation
+
+    def bind(address: Address) -> list[socket.socket]:
+        nonlocal tries
+        tries += 1
+        return bound(address if tries < 4 else ANYWHERE)
+
+    (one,) = await listening(nobodys, again_seconds=0.01, bind=bind)
+    port = port_of(one)
+    one.close()
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        (
+            "ERROR",
+            "cannot listen on 192.0.2.1:9733: this machine does not have that address; devices are"
+            " served meanwhile, and it is tried again each 0.01 s",
+        ),
+        ("INFO", f"endpoints at http://127.0.0.1:{port}/"),
+    ]
 
 
 @pytest.mark.parametrize("numbers", [(errno.EADDRINUSE, errno.EADDRNOTAVAIL), ()])
@@ -108,7 +127,7 @@ async def test_an_address_of_a_link_is_bound_at_its_interface() -> None:
     for digits, _, _, scope, _, name in found:
         if scope == "20":  # a link
             host = ":".join(digits[at : at + 4] for at in range(0, 32, 4))
-            (one,) = bound(address_of(f"[{host}%{name}]:0"))
+            (one,) = bound(listening_address_of(f"[{host}%{name}]:0"))
             one.close()
             return
     pytest.skip("no link of this machine has an address of IPv6")

@@ -77,6 +77,18 @@ async def test_a_daemon_that_comes_back_without_a_status_is_not_taken_for_one_th
         assert await page.ask("document.title") == "Not shown · edge-1 · genericdp"
 
 
+async def test_it_asks_again_whatever_went_wrong_while_it_asked() -> None:
+    """Comes back without ``finally``: what fails while it says that nobody answers ends it all."""
+    async with served(EMPTY) as (shown, page):
+        shown.fails = True
+        await page.ask(
+            "document.querySelector('footer').remove();performance.clearResourceTimings()"
+        )
+        await page.until("performance.getEntriesByType('resource').length >= 2")
+        shown.fails, shown.status = False, RICH
+        await page.until("document.querySelectorAll('article').length == 5")
+
+
 async def test_what_a_text_smuggles_in_does_not_run() -> None:
     async with served(RICH) as (_, page):
         assert await page.ask("document.querySelectorAll('script').length") == 1

@@ -20,9 +20,12 @@ def eventually(
     seconds: float = 30,
     what: str,
 ) -> T:
-    """Look again and again until it is as wanted; give what was seen, or fail with the last."""
+    """Look again and again until it is as wanted; give what was seen, or fail with the last.
+
+    A method such as ``frozenset().__eq__`` answers NotImplemented for what is of another kind.
+    """
     deadline = time.monotonic() + seconds
-    while not wanted(seen := look()):
+    while (answer := wanted(seen := look())) is NotImplemented or not answer:
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {seconds:g} s; last seen: {seen!r}")
         time.sleep(_LOOK_EVERY_SECONDS)

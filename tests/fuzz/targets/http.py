@@ -7,7 +7,8 @@ import re
 from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from genericdp.status.http import Answer, Limits, Request
+from genericdp.status.http import Limits
+from genericdp.status.requests import Answer, Request
 from tests.status.asking import Serving, request, serving
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ async def _answer(asked: Request) -> Answer:
 def opened() -> Iterator[Callable[[bytes], None]]:
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        limits = Limits(request=5.0, idle=5.0, pause=0.0)
+        limits = Limits(request=5.0, idle=5.0, pause=0.0, new_per_second=1e6)
         it = runner.run(stack.enter_async_context(serving(_answer, limits=limits)))
         try:
             yield lambda data: runner.run(_run(data, it))

@@ -8,8 +8,8 @@
 {{- end -}}
 
 {{- define "genericdp.selectorLabels" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "genericdp.labels" -}}
@@ -17,6 +17,15 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- /* Maps given as a list, as one: no key stands there twice, and the first that has it decides. */ -}}
+{{- define "genericdp.together" -}}
+{{- $all := dict -}}
+{{- range . -}}
+{{- $all = merge $all (default (dict) .) -}}
+{{- end -}}
+{{- toYaml $all -}}
 {{- end -}}
 
 {{- define "genericdp.serviceAccountName" -}}
