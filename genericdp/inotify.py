@@ -113,16 +113,19 @@ class FolderWatch:
             return
         asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._drain)
 
-    def set_folders(self, folders: Collection[str]) -> bool:
+    def set_folders(
+        self, folders: Collection[str], *, written: Collection[str] | None = None
+    ) -> bool:
         """Watch exactly these; say whether one of them was not watched before.
 
-        If so, the owner has to look once more: something may have come before the watch did.
+        If so, the owner has to look once more: something may have come before the watch did. With
+        ``contents``, what is written counts in all of them, or in those of ``written`` alone.
         """
         if self._inotify is None and not self._closed:
             self._open()
         if self._inotify is None:
             return False
-        watched = self._added(self._inotify, folders)
+        watched = self._added(self._inotify, folders, folders if written is None else written)
         fresh = any(self._watched.get(folder) != wd for folder, wd in watched.items())
         for wd in set(self._watched.values()) - set(watched.values()):
             with suppress(OSError):  # the kernel has removed it along with its folder
@@ -135,13 +138,18 @@ class FolderWatch:
             tell_watching(self)
         return fresh
 
-    def _added(self, inotify: INotify, folders: Collection[str]) -> dict[str, int]:
+    def _added(
+        self, inotify: INotify, folders: Collection[str], written: Collection[str]
+    ) -> dict[str, int]:
         self.complete = True
         watched: dict[str, int] = {}
-        for folder in folders:
+        # Of two that are one folder the latter decides.
+        for folder in sorted(folders, key=lambda one: one in written):
             # Added again each time: a folder that was replaced gets another descriptor that way.
             try:
-                watched[folder] = inotify.add_watch(folder, self._mask)
+                watched[folder] = inotify.add_watch(
+                    folder, self._mask if folder in written else _MASK
+                )
             except (FileNotFoundError, NotADirectoryError):
                 continue  # gone meanwhile: the watch of the folder above tells when it returns
             except OSError as error:

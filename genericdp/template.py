@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -169,6 +168,8 @@ def _complaint(reference: Reference, context: Context) -> tuple[str, str] | None
 
 
 def _did_you_mean(word: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches  # the daemon's configs are right, mostly
+
     if close := get_close_matches(word, sorted(known), n=1):
         return f"did you mean {close[0]!r}?"
     more = ", …" if len(known) > _MAX_LISTED else ""

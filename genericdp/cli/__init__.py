@@ -34,6 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     _insist_on_utf8()
     command = asked_for(sys.argv[1:])
     _answer_signals(command)
+    if command == "run":
+        from genericdp import no_tls
+
+        no_tls.import_asyncio()
     from genericdp.cli.boundary import run_process
 
     code = run_process(sys.argv[1:])

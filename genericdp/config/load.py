@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from genericdp import sha256
 from genericdp.config.build import build
 from genericdp.config.check import check, resources_of
 from genericdp.config.files import content, sources
@@ -48,19 +48,18 @@ def read_all(
     """Give all but the resources, and the checked documents to build them from."""
     files, problems = sources(paths, stdin)
     documents: list[Document] = []
-    digest = hashlib.sha256()
+    digested: list[bytes] = []
     bounds = LoadedPolicy() if policy is None else load_policy(policy)
     problems += bounds.problems
     if policy is not None:
-        digest.update(f"policy\0{len(bounds.text)}\0".encode() + bounds.text)
+        digested += (f"policy\0{len(bounds.text)}\0".encode(), bounds.text)
     for source in files:
         text = content(source)
         if not isinstance(text, bytes):
             problems.append(text)
             continue
         # Not its folder: nodes that keep the same config elsewhere have the same one.
-        digest.update(f"{Path(source.name).name}\0{len(text)}\0".encode())
-        digest.update(text)
+        digested += (f"{Path(source.name).name}\0{len(text)}\0".encode(), text)
         found, wrong = read(source.name, text)
         documents += found
         problems += wrong
@@ -70,7 +69,7 @@ def read_all(
         problems=_sorted(problems),
         warnings=(*bounds.warnings, *warnings),
         files=tuple(source.path for source in files),
-        digest=digest.hexdigest(),
+        digest=sha256.hexdigest(b"".join(digested)),
         policy=bounds.policy,
         policy_is_unusable=bool(bounds.problems),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import stat
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from genericdp.config.read import read
 from genericdp.config.schema import POLICY, schema
 from genericdp.glob import is_glob, path_problem, pattern_problem
 from genericdp.policy import SECTIONS, Bound, Policy, Section
+from genericdp.sha256 import hexdigest
 
 if TYPE_CHECKING:
     import pathlib
@@ -58,7 +58,7 @@ def load_policy(path: pathlib.Path) -> LoadedPolicy:
         problems += (problem_of(finding, document) for finding in findings)
     if problems:
         return LoadedPolicy(problems=tuple(sorted(set(problems))), text=text)
-    policy = _policy(documents[0], sha256=hashlib.sha256(text).hexdigest())
+    policy = _policy(documents[0], sha256=hexdigest(text))
     return LoadedPolicy(policy=policy, warnings=tuple(_warnings(path)), text=text)
 
 

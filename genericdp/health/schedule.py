@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from genericdp import sha256
 
 MOST_OF_RESOURCE = 4
 MOST_IN_ALL = 32
@@ -16,7 +17,7 @@ Job = TypeVar("Job")
 
 def share_of_period(*names: str) -> float:
     """Give where in its period a probe runs, from 0 to 1: the same after each restart."""
-    digest = hashlib.sha256("\0".join(names).encode(errors="surrogatepass")).digest()
+    digest = sha256.digest("\0".join(names).encode(errors="surrogatepass"))
     return int.from_bytes(digest[:6], "big") / 2**48
 
 

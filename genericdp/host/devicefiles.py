@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import unicodedata
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -270,6 +269,8 @@ def _name_trouble(path: str) -> str:
         path.encode()
     except UnicodeEncodeError:
         return "its name is not valid UTF-8"
+    import unicodedata  # few nodes have such names
+
     control = any(unicodedata.category(one) == "Cc" for one in path if not one.isprintable())
     return "its name holds a control character" if control else ""
 

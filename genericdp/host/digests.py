@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import threading
@@ -32,6 +31,8 @@ class Digests:
 
     def sha256(self, path: str) -> str:
         """Give it as hexadecimal digits; links are followed. Raises OSError; may hang."""
+        import hashlib  # OpenSSL, four megabytes: fast, and only a policy asks for it
+
         # Opening a device can already do something to it.
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
             raise OSError("it is no file")

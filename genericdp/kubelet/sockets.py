@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import logging
+import os
 import re
-import secrets
 import socket
 import stat
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from genericdp import sha256
 from genericdp.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class SocketNames:
 
     def __init__(self) -> None:
         # Not the process id: in a container that is 1 for each of two instances.
-        self.instance = secrets.token_hex(4)
+        self.instance = os.urandom(4).hex()
         self._count = itertools.count(1)
 
     def next_name(self, resource: str) -> str:
@@ -42,7 +42,7 @@ class SocketNames:
 
 def digest_of(resource: str) -> str:
     """Give what stands for a resource in the names of its sockets, whoever makes them."""
-    return hashlib.sha256(resource.encode()).hexdigest()[:12]
+    return sha256.hexdigest(resource.encode())[:12]
 
 
 def parts_of(name: str) -> tuple[str, str] | None:

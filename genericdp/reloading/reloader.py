@@ -158,7 +158,10 @@ class Reloader:
         """See what there is, with all folders watched in which it can change from now on."""
         for _ in range(_MOST_LOOKS):
             self._sight = await see(self._origin.paths)
-            if self._sight is None or not watch.set_folders(self._sight.folders):
+            if (sight := self._sight) is None:
+                break
+            # On the way there much may be written that is no config, as to /dev/null in /dev.
+            if not watch.set_folders(sight.folders, written=sight.written):
                 break
         return self._sight
 

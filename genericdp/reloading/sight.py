@@ -27,6 +27,8 @@ class Sight:
     """Each link and folder on the way to a file, and the file: what may turn into another."""
     whole: frozenset[str]
     """The folders of which every entry counts."""
+    written: frozenset[str]
+    """Those that hold the files: where something that is written to may be another config."""
 
     @property
     def folders(self) -> frozenset[str]:
@@ -43,19 +45,31 @@ def look(paths: Sequence[Path]) -> Sight:
     marks: list[tuple[object, ...]] = []
     passed: set[str] = set()
     whole: set[str] = set()
+    written: set[str] = set()
     for given in paths:
         path = os.path.join(os.getcwd(), given)
         passed.update(_way_to(path))
         names = _configs_in(path)
         if names is None:
             marks.append(_mark(path))
+            written.add(_folder_of(path))
             continue
         whole.add(os.path.realpath(path))
         marks.append((path, *names))
         for name in names:
             passed.update(_way_to(os.path.join(path, name)))
             marks.append(_mark(os.path.join(path, name)))
-    return Sight(marks=tuple(marks), passed=frozenset(passed), whole=frozenset(whole))
+            written.add(_folder_of(os.path.join(path, name)))
+    return Sight(
+        marks=tuple(marks),
+        passed=frozenset(passed),
+        whole=frozenset(whole),
+        written=frozenset(written | whole),
+    )
+
+
+def _folder_of(path: str) -> str:
+    return os.path.dirname(os.path.realpath(path))
 
 
 def _configs_in(path: str) -> list[str] | None:

@@ -24,6 +24,7 @@ def test_every_folder_on_the_way_is_watched(tmp_path: Path) -> None:
     passed = {path.removeprefix(f"{tmp_path}") for path in sight.passed}
     assert {"/link", "/real", "/real/a.yaml", "/elsewhere/x.yaml"} <= passed
     assert sight.whole == frozenset()
+    assert sight.written == {f"{tmp_path}/elsewhere"}
     assert sight.concerns(f"{tmp_path}/real/a.yaml")
     assert sight.concerns(None)
     assert not sight.concerns(f"{tmp_path}/real/b.yaml")
@@ -35,6 +36,8 @@ def test_of_a_folder_every_entry_counts(tmp_path: Path) -> None:
     assert sight.concerns(f"{volume.folder}/new.yaml")
     assert sight.concerns(f"{volume.folder}/..data")
     assert os.path.realpath(volume.folder / "..data") in sight.folders
+    data = os.path.realpath(volume.folder / "..data")
+    assert sight.written == {f"{volume.folder}", data}
     volume.update({"a.yaml": "x"})
     assert look([volume.folder]) != sight
 
