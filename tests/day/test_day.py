@@ -1,0 +1,23 @@
+"""An hour of a busy node, in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+_REPOSITORY = Path(__file__).parent.parent.parent
+
+
+def test_nothing_grows_in_an_hour() -> None:
+    """As ``make day``, in which the slopes of memory count as well."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.day", "--hours=1", "--seed=1"],
+        cwd=_REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("nothing grows\n")
