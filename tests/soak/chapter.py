@@ -37,6 +37,7 @@ _STEPS_BETWEEN_RESTS = 12
 class Before:
     """What is compared after a step with what was before."""
 
+    at: float
     registered: Mapping[str, object]
     sockets: Mapping[str, Path | None]
     lists: Mapping[str, int]
@@ -246,6 +247,7 @@ class Chapter:
         side = self._world.side
         lists = side.kubelet.observed.lists if isinstance(side, SimulatedSide) else {}
         return Before(
+            at=self._world.now(),
             registered=self._registered(),
             sockets={kind: side.socket(kind) for kind in self._record.kinds},
             lists={name.rpartition("/")[2]: n for name, n in lists.items()},
@@ -269,8 +271,13 @@ class Chapter:
         record = self._record
         # One that forgets devices after a short time sends a list when it does.
         quiet = {k: s for k, s in record.in_force.items() if s.kind.forget in {0, 3600}}
-        left_alone = quiet.keys() - touched
-        now = self._seen().lists
+        seen = self._seen()
+        left_alone = {
+            kind
+            for kind in quiet.keys() - touched
+            if not record.may_forget(kind, before.at, seen.at, patience=TRUE_WITHIN_SECONDS)
+        }
+        now = seen.lists
         if told := sorted(k for k in left_alone if now.get(k) != before.lists.get(k)):
             raise Violation(f"a list although nothing of it has changed: {', '.join(told)}")
         self._world.figures.spared += len(left_alone)
