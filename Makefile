@@ -72,9 +72,9 @@ kubelets: $(VENV)/development.stamp
 soak: $(VENV)/development.stamp
 	@$(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(KUBELETS),--kubelets $(KUBELETS))
 
-# A day by a clock that is not real, in minutes. HOURS: of it; 24 unless told.
+# A day by a clock that is not real, in minutes. HOURS: of it; RESTARTS=1: of the daemon, too.
 day: $(VENV)/development.stamp
-	@$(BIN)/python -m tests.day $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m tests.day $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED)) $(if $(RESTARTS),--restarts)
 
 bench: $(VENV)/development.stamp
 	@$(BIN)/python -m bench

@@ -35,6 +35,9 @@ def main() -> int:
     parser.add_argument(
         "--pause", type=float, default=60.0, help="seconds between steps, on average (default: 60)"
     )
+    parser.add_argument(
+        "--restarts", action="store_true", help="have the daemon ended and started, too"
+    )
     arguments = parser.parse_args()
     if not _WITHOUT_CACHES.items() <= os.environ.items():
         # Read when a program starts.
@@ -46,15 +49,24 @@ def main() -> int:
     arenas.keep_to_one()
     _settle()
     with tempfile.TemporaryDirectory(prefix="day", dir=where) as folder:
-        broken = _live(Path(folder), seed, arguments.hours, arguments.pause)
+        broken = _live(Path(folder), seed, arguments)
     print(broken or "nothing grows")
     return 1 if broken else 0
 
 
-def _live(folder: Path, seed: int, hours: float, pause: float) -> str:
+def _live(folder: Path, seed: int, arguments: argparse.Namespace) -> str:
     """Live it; gives what was violated, empty if nothing was."""
     clock, threads, begun = Clock(), Threads(), time.monotonic()
-    day = Day(folder, clock, seed=seed, hours=hours, pause=pause, port=_free_port())
+    hours: float = arguments.hours
+    day = Day(
+        folder,
+        clock,
+        seed=seed,
+        hours=hours,
+        pause=arguments.pause,
+        port=_free_port(),
+        restarts=arguments.restarts,
+    )
     print(f"seed {seed}, {hours:g} hours\n{HEAD}", flush=True)
     make = partial(VirtualLoop, clock, partial(is_quiet, threads))
     broken = ""

@@ -34,7 +34,7 @@ RESTS = 24
 _FROM_REST = 2
 """Nothing may grow from this one on."""
 _ABLE = (*HOST, *CONFIG, *KUBELET, Do.WIPE, Do.STORM, Do.STREAM)
-"""Not FREEZE: gRPC's own deadlines would pass in real time; and the daemon lives all day long."""
+"""Not FREEZE: gRPC's own deadlines would pass in real time."""
 _KINDS = tuple(kind for kind in KINDS if kind not in {"loop", "exec"})
 _PERIOD_SECONDS = 10
 _ALLOCATE_EACH_SECONDS = 10.0
@@ -52,7 +52,15 @@ class Day:
     """Goes through one; what is violated is raised."""
 
     def __init__(
-        self, folder: Path, clock: Clock, *, seed: int, hours: float, pause: float, port: int
+        self,
+        folder: Path,
+        clock: Clock,
+        *,
+        seed: int,
+        hours: float,
+        pause: float,
+        port: int,
+        restarts: bool,
     ) -> None:
         self.journal: deque[str] = deque(maxlen=60)
         self.steps: Counter[str] = Counter()
@@ -100,7 +108,8 @@ class Day:
         )
         self._chapter = Chapter(
             self._world,
-            steps=Steps(Random(seed), _ABLE),
+            # Else it lives all day long: its end would hide what grows in it.
+            steps=Steps(Random(seed), (*_ABLE, Do.TERM) if restarts else _ABLE),
             allocating=self._allocating,
             resting=None,
             journal=self._note,

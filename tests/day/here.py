@@ -9,6 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from genericdp.daemon import Settings, serve
+from genericdp.status.events import Events
 from tests.soak.daemon import _READ_CONFIG, _WRONG, Daemon
 from tests.soak.invariants import Violation
 from tests.soak.load import Load, Mark
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from genericdp.address import Address
-    from genericdp.supervisor import Supervisor
 
 _LAST_LINES = 60
 
@@ -65,7 +65,6 @@ class Here(Daemon):
     """One life of the daemon; nothing of its process is asked for, since that is ours."""
 
     def __init__(self, settings: Settings, now: Callable[[], float]) -> None:
-        self.supervisor: Supervisor | None = None
         self.told = _Log()
         self._settings = settings
         self._now = now
@@ -77,7 +76,7 @@ class Here(Daemon):
         root = logging.getLogger()
         root.setLevel(logging.INFO)
         root.addHandler(self.told)
-        work = serve(self._settings, reload=self._reload, watched=self._attach, now=self._now)
+        work = serve(self._settings, reload=self._reload, now=self._now)
         self._task = tasks.create_task(work, name="daemon")
 
     @property
@@ -96,14 +95,17 @@ class Here(Daemon):
         begun = self._now()
         self._task.cancel()
         await asyncio.wait([self._task])
-        logging.getLogger().removeHandler(self.told)
+        self._task = None  # what has ended is kept, and must not keep the daemon
+        self.told.lines.clear()
+        root = logging.getLogger()
+        for one in tuple(root.handlers):
+            # A process has one life; this one has several.
+            if one is self.told or isinstance(one, Events):
+                root.removeHandler(one)
         return self._now() - begun
 
     def hang_up(self) -> None:
         self._reload.set()
-
-    def _attach(self, supervisor: Supervisor) -> None:
-        self.supervisor = supervisor
 
 
 class Node(World):
