@@ -148,20 +148,24 @@ async def serve(
     *,
     reload: asyncio.Event,
     watched: Callable[[Supervisor], None] = lambda _: None,
+    now: Callable[[], float] = time.monotonic,
 ) -> None:
     """Run until cancelled; ``watched`` is given the supervisor, to look on.
 
-    Raises GenericdpError for what a person must mend.
+    ``now`` is the clock of the running loop. Raises GenericdpError for what a person must mend.
     """
     with children.contain():
         try:
-            await _serve(settings, reload, watched)
+            await _serve(settings, reload, watched, now)
         finally:
             await children.end_all()
 
 
 async def _serve(
-    settings: Settings, reload: asyncio.Event, watched: Callable[[Supervisor], None]
+    settings: Settings,
+    reload: asyncio.Event,
+    watched: Callable[[Supervisor], None],
+    now: Callable[[], float],
 ) -> None:
     log.info("genericdp %s, on node %s", __version__, settings.node_name)
     async with ungrouped(), asyncio.TaskGroup() as tasks:
@@ -171,7 +175,7 @@ async def _serve(
         first = tasks.create_task(read(origin, sight), name="first config")
         await asyncio.sleep(0)
         tally = Tally()
-        supervisor = _make_supervisor(settings, tally)
+        supervisor = _make_supervisor(settings, tally, now)
         watched(supervisor)
         supply: Observed[descriptors.Supply | None] = Observed(None)
         tasks.create_task(descriptors.watch(supply), name="descriptors")
@@ -207,7 +211,7 @@ def _endpoints(
     return serve(address, parts, tally=tally, shows_status=settings.shows_status)
 
 
-def _make_supervisor(settings: Settings, tally: Tally) -> Supervisor:
+def _make_supervisor(settings: Settings, tally: Tally, now: Callable[[], float]) -> Supervisor:
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.supervisor import Supervisor
@@ -219,6 +223,7 @@ def _make_supervisor(settings: Settings, tally: Tally) -> Supervisor:
         timing=settings.timing,
         pod_resources=settings.pod_resources,
         tally=tally,
+        now=now,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from typing import TYPE_CHECKING
 
 from genericdp.simulator.admission import Admitter
@@ -40,6 +41,7 @@ class Kubelet:
         cleanup: Cleanup = Cleanup.SOCKETS,
         seed: int | None = None,
         pod_resources: Path | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
         self.socket = folder / SOCKET_NAME
@@ -50,6 +52,7 @@ class Kubelet:
         self.observed = Record()
         self._cleanup = cleanup
         self._pod_resources = pod_resources
+        self._now = now
         self._change = Change()
         self._node = Node()
         self._awake = asyncio.Event()
@@ -98,6 +101,7 @@ class Kubelet:
             topology=self.topology,
             observed=self.observed,
             announce=self._change.announce,
+            now=self._now,
         )
         if not manager.recover():
             self._node.reset()

@@ -38,12 +38,14 @@ class DeviceManager:
         topology: Topology,
         observed: Record,
         announce: Callable[[], None],
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
         self.timing = timing
         self.topology = topology
         self.observed = observed
         self.announce = announce
+        self._now = now
         self.clients, self.endpoints = books_of(generation)
         self.devices = Devices()
         self.allocations = Allocations()
@@ -62,7 +64,7 @@ class DeviceManager:
         self.reserved = self.allocations.by_resource()
         self.devices.remember(saved.registered)
         for resource in saved.registered:
-            stopped = Endpoint(resource=resource, stopped_at=time.monotonic())
+            stopped = Endpoint(resource=resource, stopped_at=self._now())
             self.endpoints.current[resource] = stopped
         return True
 
@@ -86,7 +88,7 @@ class DeviceManager:
         """Close a client's connection and stop what counts as its endpoint (KST-7)."""
         self.clients.remove(client.resource, client.path)
         await client.close()
-        now = time.monotonic()
+        now = self._now()
         if self.endpoints.disconnect(client.resource, client.path, now=now):
             self.devices.lose(client.resource)
         self.announce()
@@ -94,7 +96,7 @@ class DeviceManager:
     def take_list(self, client: PluginClient, response: pb.ListAndWatchResponse) -> None:
         """Take one message of a stream in; write the checkpoint, as for each of them (LAW-7)."""
         received = ListReceived(
-            at=time.monotonic(),
+            at=self._now(),
             resource=client.resource,
             path=client.path,
             size=len(response.devices),
@@ -142,5 +144,5 @@ class DeviceManager:
     def _is_expired(self, resource: str) -> bool:
         endpoint = self.endpoints.current.get(resource)
         return endpoint is None or endpoint.is_expired(
-            now=time.monotonic(), grace_seconds=self.timing.grace_seconds
+            now=self._now(), grace_seconds=self.timing.grace_seconds
         )

@@ -108,6 +108,23 @@ async def test_when_a_plugin_goes_its_devices_are_unhealthy_then_the_node_shows_
     assert kubelet.devices(RESOURCE) == {}
 
 
+async def test_how_long_the_capacity_stays_its_own_clock_says(
+    kubelet_with: Callable[..., Kubelet], plugin_with: Callable[..., BarePlugin]
+) -> None:
+    clock = [1000.0]
+    kubelet = kubelet_with(now=lambda: clock[0])
+    await kubelet.start()
+    plugin = plugin_with()
+    plugin.show("a", "b")
+    await plugin.start()
+    await plugin.register()
+    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (2, 2)})
+    await plugin.stop()
+    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (2, 0)})
+    clock[0] += 60.1
+    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (0, 0)})
+
+
 @pytest.mark.parametrize("end", ["by the plugin", "by a reset", "by the kubelet"])
 async def test_a_stream_that_ends_is_never_opened_again(
     kubelet: Kubelet, plugin: BarePlugin, end: str

@@ -15,7 +15,7 @@ from tests.soak.config import nodes_of
 from tests.soak.invariants import Violation, knowledge, wrong_answer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
     from random import Random
 
@@ -57,11 +57,21 @@ class _Line:
 class Allocating:
     """Calls a plugin's socket as the kubelet does, whatever it says of itself."""
 
-    def __init__(self, record: Record, side: Side, random: Random, tally: Tally) -> None:
+    def __init__(
+        self,
+        record: Record,
+        side: Side,
+        random: Random,
+        tally: Tally,
+        now: Callable[[], float] = time.monotonic,
+        each_seconds: float = EACH_SECONDS,
+    ) -> None:
         self._record = record
         self._side = side
         self._random = random
         self._tally = tally
+        self._now = now
+        self._each_seconds = each_seconds
         self._lines: dict[str, _Line] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._may_call = asyncio.Event()
@@ -69,7 +79,7 @@ class Allocating:
 
     async def run(self) -> None:
         """Call for ever; raises Violation."""
-        due = time.monotonic()
+        due = self._now()
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
@@ -77,8 +87,8 @@ class Allocating:
                     await self._may_call.wait()
                     tasks.create_task(self._call(*self._choice()))
                     # What was missed while a core was lacking is made up for, a little later.
-                    due = max(due + EACH_SECONDS, time.monotonic() - 1.0)
-                    await asyncio.sleep(max(0.0, due - time.monotonic()))
+                    due = max(due + self._each_seconds, self._now() - 1.0)
+                    await asyncio.sleep(max(0.0, due - self._now()))
         finally:
             for line in self._lines.values():
                 await line.channel.close()
@@ -130,7 +140,7 @@ class Allocating:
     async def _call(self, kind: str, node: str) -> None:
         record, tally = self._record, self._tally
         tally.made += 1
-        before = knowledge(record, node, time.monotonic())
+        before = knowledge(record, node, self._now())
         path = self._side.socket(kind)
         if path is None:
             tally.unreachable += 1
@@ -142,7 +152,7 @@ class Allocating:
         begun = time.perf_counter()
         problem = await self._problem(path, record.places.id_of(node))
         took = (time.perf_counter() - begun) * 1000
-        after = knowledge(record, node, time.monotonic())
+        after = knowledge(record, node, self._now())
         if problem is None:
             tally.answered += 1
             tally.milliseconds.append(took)

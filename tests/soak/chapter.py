@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.timing import Timing
 from tests.soak.figures import Taken
 from tests.soak.invariants import (
-    PROBE_SECONDS,
+    PROBE_PERIODS,
     TRUE_WITHIN_SECONDS,
     Violation,
     mistakes,
@@ -38,6 +37,7 @@ _STEPS_BETWEEN_RESTS = 12
 class Before:
     """What is compared after a step with what was before."""
 
+    at: float
     registered: Mapping[str, object]
     sockets: Mapping[str, Path | None]
     lists: Mapping[str, int]
@@ -65,21 +65,15 @@ class Chapter:
 
     async def run(self, seconds: float) -> None:
         """Go on for so long; raises Violation, or an ExceptionGroup that holds one."""
-        world, until = self._world, time.monotonic() + seconds
-        self._record.touch(self._record.kinds)
-        for step in back_to_the_beginning(self._record):
-            for node in step.nodes:
-                await world.toggle(node)
-        mark = await world.start_daemon()
-        await self._settle(mark, self._limit(None), lambda: True)
-        self._record.settle(time.monotonic())
+        world, until = self._world, self._world.now() + seconds
+        await self.begin()
         async with asyncio.TaskGroup() as tasks:
             calling = tasks.create_task(self._allocating.run(), name="allocations")
             done = 0
-            while time.monotonic() < until:
+            while self._world.now() < until:
                 if self._resting is not None and done % _STEPS_BETWEEN_RESTS == 0:
                     await self._rest()
-                await self._do(self._steps.next(self._record))
+                await self.do_next()
                 done += 1
             if self._resting is not None:
                 await self._rest()
@@ -87,9 +81,28 @@ class Chapter:
         await world.end_daemon(world.daemon, signal.SIGTERM)
         world.check_sockets()
 
-    async def _rest(self) -> None:
+    async def begin(self) -> None:
+        """Plug what there is in the beginning, and start the daemon."""
+        world, record = self._world, self._record
+        record.touch(record.kinds)
+        for step in back_to_the_beginning(record):
+            for node in step.nodes:
+                await world.toggle(node)
+        mark = await world.start_daemon()
+        await self._settle(mark, self._limit(None), lambda: True)
+        record.settle(world.now())
+
+    async def do_next(self) -> None:
+        """Do the next step, and see that all invariants hold."""
+        await self._do(self._steps.next(self._record))
+
+    async def go_back(self) -> None:
+        """Make all as in the beginning."""
         for step in back_to_the_beginning(self._record):
             await self._do(step)
+
+    async def _rest(self) -> None:
+        await self.go_back()
         assert self._resting is not None
         self._journal("at rest")
         async with self._allocating.paused():
@@ -118,7 +131,7 @@ class Chapter:
         )
         if step.do is Do.REPLUG:
             taken = await self._until_answered(step, mark, taken)
-        record.settle(time.monotonic())
+        record.settle(self._world.now())
         world.figures.enter(step.do, taken)
         if step.do is Do.RELOAD:
             self._check_untouched(before, touched)
@@ -154,9 +167,10 @@ class Chapter:
             step.do is Do.FLAP or (step.do is Do.REST and self._record.sick)
         )
         rolled = step is not None and step.do is Do.ROLL
+        period = self._record.places.period
         # Amid a registration a stream that never comes is waited for so long (K10).
         doubt = Timing().doubtful_stream(1) if rolled else 0.0
-        return TRUE_WITHIN_SECONDS + (PROBE_SECONDS if slow else 0.0) + doubt
+        return TRUE_WITHIN_SECONDS + (PROBE_PERIODS * period if slow else 0.0) + doubt
 
     async def _settle(
         self, mark: Mark, limit: float, is_done: Callable[[], bool], *, hold: float = 0.0
@@ -172,7 +186,7 @@ class Chapter:
         while True:
             daemon.look_at_log()
             wrong = await self._mistakes(mark)
-            now = time.monotonic()
+            now = self._world.now()
             if wrong or not is_done():
                 true_since = None
             elif true_since is None:
@@ -202,15 +216,15 @@ class Chapter:
         for node in sorted(offered & set(step.nodes) - record.sick):
             while not await self._allocating.answers(node):
                 late = world.load.since(mark, world.daemon.pid)
-                if time.monotonic() - mark.at > taken.limit + late:
+                if self._world.now() - mark.at > taken.limit + late:
                     raise Violation(f"{node} was replaced and cannot be allocated")
                 await asyncio.sleep(_LOOK_SECONDS)
         return await self._settle(mark, taken.limit, lambda: True)
 
     async def _watch(self, mark: Mark, seconds: float) -> None:
         """Look on for a while: what is true must stay so."""
-        world, until = self._world, time.monotonic() + seconds
-        while (rest := until - time.monotonic()) > 0:
+        world, until = self._world, self._world.now() + seconds
+        while (rest := until - self._world.now()) > 0:
             world.daemon.look_at_log()
             if wrong := await self._mistakes(mark):
                 raise Violation(f"true at first, then not: {'; '.join(wrong[:8])}")
@@ -224,7 +238,7 @@ class Chapter:
         return mistakes(
             self._record,
             listed,
-            time.monotonic(),
+            self._world.now(),
             patience=TRUE_WITHIN_SECONDS + late,
             healthy_only=world.side.healthy_only,
         )
@@ -233,6 +247,7 @@ class Chapter:
         side = self._world.side
         lists = side.kubelet.observed.lists if isinstance(side, SimulatedSide) else {}
         return Before(
+            at=self._world.now(),
             registered=self._registered(),
             sockets={kind: side.socket(kind) for kind in self._record.kinds},
             lists={name.rpartition("/")[2]: n for name, n in lists.items()},
@@ -256,8 +271,13 @@ class Chapter:
         record = self._record
         # One that forgets devices after a short time sends a list when it does.
         quiet = {k: s for k, s in record.in_force.items() if s.kind.forget in {0, 3600}}
-        left_alone = quiet.keys() - touched
-        now = self._seen().lists
+        seen = self._seen()
+        left_alone = {
+            kind
+            for kind in quiet.keys() - touched
+            if not record.may_forget(kind, before.at, seen.at, patience=TRUE_WITHIN_SECONDS)
+        }
+        now = seen.lists
         if told := sorted(k for k in left_alone if now.get(k) != before.lists.get(k)):
             raise Violation(f"a list although nothing of it has changed: {', '.join(told)}")
         self._world.figures.spared += len(left_alone)

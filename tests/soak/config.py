@@ -92,6 +92,8 @@ class Places:
     """Below ``/dev``, without it."""
     health: str
     """An absolute path: a file for each node under probes says ``ok`` or not."""
+    period: int = PERIOD_SECONDS
+    """Of the probes, in seconds."""
 
     def id_of(self, node: str) -> str:
         """Give what the kubelet calls a device: its path without ``/dev/``, else its name."""
@@ -121,7 +123,7 @@ class Places:
             command = f'["/bin/grep", "-q", "ok", "{file}"]'
             lines += ["    health:", f"      - exec: {{command: {command}}}"]
         if spec.kind.probe:
-            lines += [f"        periodSeconds: {PERIOD_SECONDS}", "        failureThreshold: 1"]
+            lines += [f"        periodSeconds: {self.period}", "        failureThreshold: 1"]
         return "\n".join(lines) + "\n"
 
     def _selector(self, spec: Spec) -> str:

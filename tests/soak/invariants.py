@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from tests.soak.config import PERIOD_SECONDS
 from tests.soak.record import ABSENT, HEALTHY, UNHEALTHY
 
 if TYPE_CHECKING:
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 
 TRUE_WITHIN_SECONDS = 1.0
 """After a step the kubelet's lists say what is, by then; so much for the soak's own waits, too."""
-PROBE_SECONDS = 1.525 * PERIOD_SECONDS
-"""What a probe's own period adds at most: the second run comes after up to one and a half."""
+PROBE_PERIODS = 1.525
+"""What a probe adds at most, in its periods: the second run comes after up to one and a half."""
 ENDED_WITHIN_SECONDS = 2.0
 WARM_UP_SECONDS = 90.0
 """Until then the allocators' pools still grow to what bursts need."""

@@ -139,6 +139,17 @@ class Record:
             allowed |= dict.fromkeys(others, _MAYBE)
         return allowed
 
+    def may_forget(self, kind: str, since: float, now: float, *, patience: float) -> bool:
+        """Say whether a vanished device may have left a list meanwhile, by itself."""
+        spec = self.in_force.get(kind)
+        if spec is None or not spec.kind.forget:
+            return False  # it does so at once
+        return any(
+            gone.at + spec.kind.forget - patience <= now
+            and since <= gone.told + spec.kind.forget + patience
+            for gone in self._gone[kind].values()
+        )
+
     def shares(self, node: str, replicas: int) -> list[str]:
         """Give the ids under which a device is listed."""
         own = self.places.id_of(node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import shutil
+import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from tests.soak.record import HEALTHY
 from tests.soak.steps import Do
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tests.e2e.cluster.node import Node
 
@@ -63,15 +64,16 @@ class SimulatedSide:
 
     healthy_only = False
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, now: Callable[[], float] = time.monotonic) -> None:
         folder.mkdir()
         self.folder = folder
-        self.kubelet = Kubelet(folder)
+        self._now = now
+        self.kubelet = Kubelet(folder, now=now)
         self.starts: Counter[str] = Counter()
 
     async def start(self, generation: str) -> None:
         observed = self.kubelet.observed
-        self.kubelet = Kubelet(self.folder, generation=Generation(generation or "B"))
+        self.kubelet = Kubelet(self.folder, generation=Generation(generation or "B"), now=self._now)
         self.kubelet.observed = observed
         await self.kubelet.start()
         self.starts[f"generation {generation or 'B'}, simulated"] += 1

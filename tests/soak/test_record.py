@@ -47,6 +47,17 @@ def test_what_vanished_is_kept_as_long_as_its_resource_says() -> None:
     assert record.allowed("gamma", 13.6, patience=1.0)["soak_gamma-0"] == MAYBE
 
 
+def test_a_list_may_change_by_itself_when_what_vanished_is_forgotten() -> None:
+    record = record_with("alpha-0", "beta-0")
+    for node in ("alpha-0", "beta-0"):
+        record.unplug(node, 10.0)
+    record.settle(10.5)
+    times = ((10.0, 11.0), (3600.0, 3608.0), (3600.0, 3610.0), (3611.0, 3700.0), (3612.0, 3700.0))
+    told = [record.may_forget("beta", *one, patience=1.0) for one in times]
+    assert told == [False, False, True, True, False]
+    assert not any(record.may_forget("alpha", *one, patience=1.0) for one in times)
+
+
 def test_what_was_there_for_a_moment_need_not_have_been_listed() -> None:
     record = record_with()
     record.blink("beta-0", 10.0)

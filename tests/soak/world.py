@@ -14,6 +14,7 @@ from tests.soak.sides import SimulatedSide
 from tests.soak.steps import DAEMON, HOST, KUBELET, KUBELET_FAULTS, Do
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.soak.disk import Disk
@@ -38,6 +39,7 @@ class World:
         record: Record,
         load: Load,
         figures: Figures,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
         self.host = host
@@ -46,6 +48,8 @@ class World:
         self.record = record
         self.load = load
         self.figures = figures
+        self.now = now
+        """The clock of all that is owed in time."""
         self.daemons: list[Daemon] = []
         """All that have run; the last one counts."""
         self._numbers = count(1)
@@ -127,11 +131,11 @@ class World:
             elif step.do is Do.BLINK:
                 await self.host.plug(node)
                 await self.host.unplug(node)
-                self.record.blink(node, time.monotonic())
+                self.record.blink(node, self.now())
             elif step.do is Do.REPLUG:
                 await self.host.unplug(node)
                 await self.host.plug(node)
-                self.record.plug(node, time.monotonic())
+                self.record.plug(node, self.now())
             else:
                 await self.toggle(node)
         self.figures.nodes[step.do.value] += len(step.nodes)
@@ -140,15 +144,15 @@ class World:
         """Plug a node that is absent, unplug any other."""
         if node in self.record.plugged:
             await self.host.unplug(node)
-            self.record.unplug(node, time.monotonic())
+            self.record.unplug(node, self.now())
         else:
             await self.host.plug(node)
-            self.record.plug(node, time.monotonic())
+            self.record.plug(node, self.now())
 
     def _change_config(self, step: Step) -> None:
         if step.do is Do.RELOAD:
             self.disk.write(step.source, step.specs, step.way)
-            self.record.write(step.source, step.specs, time.monotonic())
+            self.record.write(step.source, step.specs, self.now())
         elif step.do is Do.BREAK:
             self.disk.break_(step.source, step.way, self.record.on_disk[step.source])
             self.record.breaks(step.source, step.way)
@@ -196,7 +200,7 @@ class World:
         if step.do is Do.ROLL:
             mark = await self.start_daemon()
             await asyncio.sleep(step.pause)  # it may be anywhere between its start and its streams
-            mark.at = time.monotonic()
+            mark.at = self.now()
             await self.end_daemon(old, signal.SIGTERM)
             return mark
         await self.end_daemon(old, signal.SIGTERM if step.do is Do.TERM else signal.SIGKILL)
