@@ -13,6 +13,8 @@ from collections import deque
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
+from genericdp.printing import printable
+
 resource_name: ContextVar[str] = ContextVar("resource_name", default="")
 """Set once in a plugin's task: every line logged from there carries it."""
 
@@ -145,17 +147,9 @@ def add_subject(record: logging.LogRecord) -> bool:
     return True
 
 
-def _one_line(text: str) -> str:
-    """Escape what would end the line, move a terminal's cursor or hide what stands around it."""
-    if text.isprintable():
-        return text
-    escaped = (one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
-    return "".join(escaped)
-
-
 class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        resource, message = getattr(record, "resource", ""), _one_line(record.getMessage())
+        resource, message = getattr(record, "resource", ""), printable(record.getMessage())
         line = f"{_time(record)} {record.levelname.lower():7} "
         line += f"{resource}: {message}" if resource else message
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.cataloguing import listed
 from genericdp.devices.hardware import is_usb_device
-from genericdp.devices.inventory import printable
 from genericdp.devices.suggesting import candidate_count
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.comparing import compare, compare_devices
 from genericdp.cli.options import node_name_of, root_of
 from genericdp.cli.patience import patiently
-from genericdp.devices.inventory import printable
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     import argparse

@@ -27,11 +27,12 @@ from genericdp.cli.options import (
 from genericdp.cli.patience import patiently
 from genericdp.cli.probing import NOT_ASKED, State, probe_once, subjects_of, unprobed
 from genericdp.cli.tables import table
-from genericdp.devices.inventory import Inventory, printable
+from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node
 from genericdp.devices.suggesting import catalogue
 from genericdp.errors import UsageError
 from genericdp.glob import has_wildcard, unescape
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     import argparse

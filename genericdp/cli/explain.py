@@ -18,10 +18,11 @@ from genericdp.cli.patience import patiently
 from genericdp.devices.asked import Asked, awaited_by, find
 from genericdp.devices.cataloguing import entry_of
 from genericdp.devices.explaining import Outcome, explain
-from genericdp.devices.inventory import Inventory, printable
+from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node
 from genericdp.devices.wording import any_of, meaning, selector_text, shown, source
 from genericdp.errors import UsageError
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     import argparse

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from genericdp.cli.applying import discovered
 from genericdp.cli.options import add_config, add_host, add_output, root_of
 from genericdp.cli.probing import Ending, State, label, probe_once, subjects_of
-from genericdp.devices.inventory import printable
 from genericdp.devices.offers import Offer
 from genericdp.errors import UsageError
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     import argparse

@@ -12,11 +12,11 @@ from genericdp.children import contain
 from genericdp.cli.interrupting import run_until_signalled
 from genericdp.cli.logprobes import LogProbes
 from genericdp.devices.checks import FileRead, LogWatch
-from genericdp.devices.inventory import printable
 from genericdp.health.kinds import run_probes
 from genericdp.health.outcome import Outcome
 from genericdp.health.thresholds import verdict
 from genericdp.host.kmsg import open_log
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -15,11 +15,11 @@ from genericdp.cli.options import add_output, add_root, path_of, root_of
 from genericdp.cli.patience import patiently
 from genericdp.cli.progress import Progress
 from genericdp.cli.writing import refuse_existing, write_new
-from genericdp.devices.inventory import printable
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.host.archive import ArchiveError, write
 from genericdp.host.copying import copied
 from genericdp.host.disguise import SHORTEST, Disguise, collect
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     import argparse

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from genericdp.devices.hardware import is_pci_function, is_usb_device, nearest
-from genericdp.devices.inventory import printable
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

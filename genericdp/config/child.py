@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import genericdp
 from genericdp import children
+from genericdp.config.files import unusable
 from genericdp.config.loaded import Loaded
-from genericdp.errors import Problem
 
 if TYPE_CHECKING:
     from asyncio import StreamReader
@@ -101,6 +101,4 @@ def _signal(number: int) -> str:
 
 def _failed(paths: Sequence[Path], message: str) -> Loaded:
     name = os.fspath(paths[0]) if paths else "config"
-    printable = os.fsencode(name).decode("utf-8", "backslashreplace")
-    problem = Problem(file=printable, line=1, column=1, path="", message=message)
-    return Loaded(problems=(problem,))
+    return Loaded(problems=(unusable(name, message),))

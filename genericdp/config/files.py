@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.errors import Problem
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,8 +148,7 @@ def unusable(name: str | Path, message: str) -> Problem:
 
 def shown(name: str | Path) -> str:
     """Give a file's name as one printable line, whatever bytes it consists of."""
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return printable(os.fsencode(name).decode("utf-8", "backslashreplace"))
 
 
 def _why(error: OSError) -> str:

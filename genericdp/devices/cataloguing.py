@@ -18,11 +18,11 @@ from genericdp.devices.hardware import (
     pci_text,
     usb_text,
 )
-from genericdp.devices.inventory import printable
 from genericdp.devices.placing import spot_of
 from genericdp.devices.trying import what_it_is
 from genericdp.devices.wording import shown
 from genericdp.model import FileType
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

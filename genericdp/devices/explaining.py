@@ -10,11 +10,11 @@ from genericdp import glob
 from genericdp.devices.asked import every
 from genericdp.devices.cataloguing import buses_of, hardware_ids
 from genericdp.devices.hardware import function_of, is_usb_device
-from genericdp.devices.inventory import printable
 from genericdp.devices.matching import for_node, match
 from genericdp.devices.offers import NOTHING
 from genericdp.devices.trying import Pass, what_it_is
 from genericdp.devices.wording import any_of, selector_text, shown, yaml_mapping
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

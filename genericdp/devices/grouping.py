@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.candidates import entries
 from genericdp.devices.device import NotOffered
-from genericdp.devices.inventory import printable
 from genericdp.devices.lookup import Names
 from genericdp.devices.matching import not_offered
+from genericdp.printing import printable
 from genericdp.template import UnusableValueError, expand
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from genericdp.devices.remembering import Memory, NotedFacts, Notes
 from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
 from genericdp.glob import escape
 from genericdp.model import FileType
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,15 +17,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NODE_TYPES = (FileType.CHAR, FileType.BLOCK)
-
-
-def printable(text: str) -> str:
-    """Escape what a line of a log or table cannot hold: names of files may be any bytes."""
-    if text.isprintable():
-        return text
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

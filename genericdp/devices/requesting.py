@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.device import Node
 from genericdp.devices.hardware import function_of
-from genericdp.devices.inventory import NODE_TYPES, printable
+from genericdp.devices.inventory import NODE_TYPES
 from genericdp.natural import natural_key
+from genericdp.printing import printable
 from genericdp.template import Template, UnusableValueError, bind, expand
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from genericdp.devices.hardware import (
     is_usb_interface,
     lineage,
 )
-from genericdp.devices.inventory import printable
 from genericdp.devices.lookup import Names
 from genericdp.devices.sysdevice import NOTHING_KNOWN
 from genericdp.devices.wording import any_of, complaint, kind_of
 from genericdp.model import PathSelector, UdevSelector
+from genericdp.printing import printable
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.inventory import printable
 from genericdp.model import NetSelector, PathSelector, PciSelector, UdevSelector
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

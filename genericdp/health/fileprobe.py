@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.bounding import file_refusal
-from genericdp.devices.inventory import printable
 from genericdp.health.looks import Look, look_at_all
 from genericdp.host.devicefiles import Looker
+from genericdp.printing import printable
 from genericdp.regex import compiled
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import LogWatch
-from genericdp.devices.inventory import printable
 from genericdp.health.logmatch import agree, names_of, rule_of, stems_of
 from genericdp.host.kmsg import KernelRecords, open_log
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -7,9 +7,9 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.devices.inventory import printable
 from genericdp.health.looks import Look, look_at_all
 from genericdp.host.devicefiles import is_same
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from genericdp.devices.checks import NodeOpening

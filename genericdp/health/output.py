@@ -8,6 +8,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from genericdp import printing
+
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
@@ -118,8 +120,7 @@ class Pipe:
 class _Escapes(dict[int, str]):
     def __missing__(self, code: int) -> str:
         # Not remembered: hostile output has a million of them.
-        char = chr(code)
-        return char if char.isprintable() else char.encode("unicode_escape").decode()
+        return printing.printable(chr(code))
 
 
 _ESCAPES = _Escapes({code: _Escapes()[code] for code in range(256)})

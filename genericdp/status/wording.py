@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from genericdp.devices.inventory import printable
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from genericdp.status.model import DeviceStatus, ResourceStatus, Status
