@@ -90,16 +90,15 @@ class Endpoints:
 
     async def _metrics(self, request: Request) -> Answer:
         openmetrics = metrics.OPENMETRICS in request.accept
-        accept = metrics.OPENMETRICS if openmetrics else ""
 
         def prepare() -> Callable[[Status], Answer]:
-            return partial(self._exposed, self._tally.copy(), accept)
+            return partial(self._exposed, self._tally.copy(), openmetrics=openmetrics)
 
         return await self._made(_Key(request.path, openmetrics), prepare)
 
-    def _exposed(self, tally: Tally, accept: str, status: Status) -> Answer:
+    def _exposed(self, tally: Tally, status: Status, *, openmetrics: bool) -> Answer:
         body, kind = metrics.exposition(
-            tally, status, accept=accept, each_device=self._shows_status
+            tally, status, openmetrics=openmetrics, each_device=self._shows_status
         )
         return Answer(status=200, body=body, content_type=kind)
 

@@ -34,9 +34,9 @@ _PROCESS = ProcessCollector(registry=None)
 
 
 def exposition(
-    tally: Tally, status: Status, *, accept: str = "", each_device: bool = True
+    tally: Tally, status: Status, *, openmetrics: bool = False, each_device: bool = True
 ) -> tuple[bytes, str]:
-    """Give body and content type of an answer to a request with this ``Accept``.
+    """Give body and content type of an answer, as OpenMetrics or in the older format.
 
     For ten thousand devices it takes its time: in a thread, with a copy of the tally.
     ``each_device``: also the series that name devices.
@@ -44,7 +44,7 @@ def exposition(
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Values(_samples(tally, status, each_device=each_device)))
     registry.register(_PROCESS)
-    if OPENMETRICS in accept:
+    if openmetrics:
         body: bytes = generate_openmetrics(registry, version=_OPENMETRICS_VERSION)  # type: ignore[no-untyped-call]
         return body, f"{OPENMETRICS}; version={_OPENMETRICS_VERSION}; charset=utf-8"
     return generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4

@@ -72,7 +72,8 @@ async def test_metrics_are_those_of_a_moment(supervisor: Supervisor) -> None:
 
 async def test_metrics_are_written_as_is_asked_for(supervisor: Supervisor) -> None:
     endpoints = endpoints_of(supervisor)
-    for accept in ("", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"):
+    prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2"
+    for accept in ("", prometheus):
         answer = await asked(endpoints, "/metrics", accept=accept)
         assert answer.content_type.startswith("application/openmetrics-text") is bool(accept)
         assert answer.body.endswith(b"# EOF\n") is bool(accept)

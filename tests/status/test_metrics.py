@@ -222,9 +222,8 @@ def test_a_resource_that_is_not_of_this_node_has_no_series(tally: Tally) -> None
     assert told == {"example.com/new"}
 
 
-def test_open_metrics_are_had_by_whoever_accepts_them(tally: Tally) -> None:
-    accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2"
-    body, content_type = exposition(tally, status(resource()), accept=accept)
+def test_open_metrics_are_read_by_their_own_parser(tally: Tally) -> None:
+    body, content_type = exposition(tally, status(resource()), openmetrics=True)
     assert content_type == "application/openmetrics-text; version=1.0.0; charset=utf-8"
     parsed = openmetrics.text_string_to_metric_families(body.decode())  # type: ignore[no-untyped-call]
     found = {one.name for one in parsed}
