@@ -150,7 +150,7 @@ def add_subject(record: logging.LogRecord) -> bool:
 class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         resource, message = getattr(record, "resource", ""), printable(record.getMessage())
-        line = f"{_time(record)} {record.levelname.lower():7} "
+        line = f"{timestamp(record.created)} {record.levelname.lower():7} "
         line += f"{resource}: {message}" if resource else message
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
@@ -158,7 +158,7 @@ class _TextLines(logging.Formatter):
 class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "time": _time(record),
+            "time": timestamp(record.created),
             "level": record.levelname.lower(),
             "message": record.getMessage(),
             "logger": record.name,
@@ -177,5 +177,6 @@ def as_json(message: str, *, level: int = logging.ERROR) -> str:
     return _JsonLines().format(logging.makeLogRecord({**fields, "name": "genericdp"}))
 
 
-def _time(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+def timestamp(seconds: float) -> str:
+    """Give a time since 1970 as ISO 8601 in UTC, with milliseconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

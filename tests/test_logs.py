@@ -164,3 +164,14 @@ def test_a_log_that_is_closed_is_no_trouble(pipe: tuple[int, int], closed: int) 
     for _ in range(3):
         log.info("nobody is there")
     handler.flush()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "1970-01-01T00:00:00.000+00:00"),
+        (1_795_287_600.5, "2026-11-21T19:00:00.500+00:00"),
+    ],
+)
+def test_a_time_has_its_zone_and_milliseconds(seconds: float, said: str) -> None:
+    assert logs.timestamp(seconds) == said

@@ -1,4 +1,4 @@
-"""The state as JSON, and back. Times are ISO 8601 in UTC, with milliseconds.
+"""The state as JSON, and back. Times are those of the log: ISO 8601 in UTC, with milliseconds.
 
 Any version reads what an older daemon says: a key that comes later is read with a default.
 ``tests/status/former.json`` is what the first one said.
@@ -7,11 +7,11 @@ Any version reads what an older daemon says: a key that comes later is read with
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.state import ConfigState
 from genericdp.descriptors import Supply
+from genericdp.logs import timestamp
 from genericdp.status.model import DeviceStatus, Event, NotOfferedStatus, ResourceStatus, Status
 from genericdp.status.parts import Part, UnreadableStatusError
 
@@ -125,9 +125,7 @@ def _event(one: Event) -> dict[str, object]:
 
 
 def _time(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return None if seconds is None else timestamp(seconds)
 
 
 def decode(body: bytes) -> Status:
