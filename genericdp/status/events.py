@@ -10,6 +10,7 @@ from genericdp.status.model import Event
 
 MOST = 200
 _MOST_LETTERS = 2000
+"""Of one; no more than the page shows of a text."""
 _LEVELS = ((logging.ERROR, "error"), (logging.WARNING, "warning"))
 
 
@@ -53,7 +54,7 @@ def _event(record: logging.LogRecord) -> Event:
     if record.exc_info and (error := record.exc_info[1]):
         message = f"{message}: {type(error).__name__}: {error}"
     if len(message) > _MOST_LETTERS:
-        message = f"{message[:_MOST_LETTERS]}…"
+        message = f"{message[: _MOST_LETTERS - 1]}…"
     return Event(
         time=record.created,
         level=next((name for least, name in _LEVELS if record.levelno >= least), "info"),

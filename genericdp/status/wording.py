@@ -22,7 +22,7 @@ def visible(text: str, most: int = MOST_CHARACTERS) -> str:
     What ends a line, moves a cursor or turns the direction of writing is escaped, as in the log.
     """
     if len(text) > most:
-        text = f"{text[:most]}… ({len(text) - most:,} more characters)"
+        text = f"{text[:most]}… ({plural(len(text) - most, 'more character')})"
     return printable(text)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from genericdp.logs import resource_name
 from genericdp.status.events import Events, follow
+from genericdp.status.wording import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +73,17 @@ def test_no_more_are_kept_than_there_is_room_for() -> None:
     for at in range(10):
         events.handle(logging.makeLogRecord({"msg": f"{at}" * 5000, "levelno": logging.INFO}))
     assert [one.message[0] for one in events.last()] == ["7", "8", "9"]
-    assert all(len(one.message) == 2001 for one in events.last())
+    assert all(len(one.message) == 2000 for one in events.last())
+
+
+@pytest.mark.parametrize(("length", "said"), [(2000, "x" * 2000), (2001, "x" * 1999 + "…")])
+def test_a_line_is_cut_once_and_shown_as_it_is_kept(length: int, said: str) -> None:
+    """Found by a reader: a line of 5,000 letters was shown with "(1 more characters)"."""
+    events = Events()
+    events.handle(logging.makeLogRecord({"msg": "x" * length, "levelno": logging.INFO}))
+    (kept,) = events.last()
+    assert kept.message == said
+    assert visible(kept.message) == said
 
 
 def test_a_line_of_a_resources_task_carries_it() -> None:

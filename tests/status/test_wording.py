@@ -48,6 +48,12 @@ def test_what_hides_or_reorders_text_is_made_visible() -> None:
     assert visible("é 漢 ñ") == "é 漢 ñ"
 
 
+def test_a_long_text_is_cut_and_what_is_left_out_is_counted() -> None:
+    assert visible("abcd", 4) == "abcd"
+    assert visible("abcde", 4) == "abcd… (1 more character)"
+    assert visible("a" * 2004, 4) == "aaaa… (2,000 more characters)"
+
+
 def test_the_summary_says_what_is_wrong() -> None:
     assert summary(RICH) == (
         "4 of 5 resources registered, 71 of 75 devices Healthy."
