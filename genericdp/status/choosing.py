@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from genericdp.status.wording import needs_attention, unhealthy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from genericdp.status.model import DeviceStatus, NotOfferedStatus, ResourceStatus
 
@@ -50,25 +50,25 @@ def chosen(resources: Sequence[ResourceStatus]) -> tuple[Chosen, ...]:
     shown = sorted(resources, key=lambda one: (one.registered, not needs_attention(one)))[
         :MOST_RESOURCES
     ]
-    sick = dict(_rationed([unhealthy(one)[:MOST_OF_ONE] for one in shown], MOST_DEVICES))
-    room = MOST_DEVICES - sum(map(len, sick.values()))
-    well = dict(
-        _rationed(
-            [
-                tuple(d for d in one.devices if d.healthy)[: MOST_OF_ONE - len(sick[at])]
-                for at, one in enumerate(shown)
-            ],
-            room,
-        )
+    sick = _rationed([unhealthy(one)[:MOST_OF_ONE] for one in shown], MOST_DEVICES)
+    well = _rationed(
+        [
+            tuple(device for device in one.devices if device.healthy)[: MOST_OF_ONE - len(taken)]
+            for one, taken in zip(shown, sick, strict=True)
+        ],
+        MOST_DEVICES - sum(map(len, sick)),
     )
-    aside = dict(_rationed([one.not_offered[:MOST_OF_ONE] for one in shown], MOST_NOT_OFFERED))
+    aside = _rationed([one.not_offered[:MOST_OF_ONE] for one in shown], MOST_NOT_OFFERED)
     return tuple(
-        Chosen(resource=one, unhealthy=sick[at], healthy=well[at], not_offered=aside[at])
-        for at, one in enumerate(shown)
+        Chosen(resource=one, unhealthy=unwell, healthy=healthy, not_offered=not_offered)
+        for one, unwell, healthy, not_offered in zip(shown, sick, well, aside, strict=True)
     )
 
 
-def _rationed(lists: Sequence[tuple[T, ...]], room: int) -> Iterator[tuple[int, tuple[T, ...]]]:
-    for at, one in enumerate(lists):
-        yield at, one[:room]
-        room -= min(room, len(one))
+def _rationed(lists: Sequence[tuple[T, ...]], room: int) -> list[tuple[T, ...]]:
+    """Give what there is room for of each list, in their order: the first are served first."""
+    rations = []
+    for one in lists:
+        rations.append(one[:room])
+        room -= len(rations[-1])
+    return rations
