@@ -47,47 +47,45 @@ _EDITION = _hash(_STYLE + _SCRIPT)[:12]
 
 def render(status: Status) -> str:
     """Give the page, complete; about 0.6 MB at most but for texts of unusual length."""
-    return "<!doctype html>" + element(
-        "html", element("head", *_head(status)), element("body", *_body(status)), lang="en"
-    )
+    sick = sum(len(unhealthy(one)) for one in status.resources)
+    head, body = element("head", *_head(status, sick)), element("body", *_body(status, sick))
+    return "<!doctype html>" + element("html", head, body, lang="en")
 
 
-def _head(status: Status) -> Iterator[Markup]:
+def _head(status: Status, sick: int) -> Iterator[Markup]:
     refresh = element("meta", http_equiv="refresh", content=str(_RELOAD_SECONDS))
     yield element("meta", charset="utf-8")
     yield element("meta", name="viewport", content="width=device-width, initial-scale=1")
     yield element("meta", name="color-scheme", content="light dark")
     yield element("meta", name="robots", content="noindex")
-    yield element("title", f"{_title(status)} · {visible(status.node, 60)} · genericdp")
-    yield element("link", rel="icon", href=_icon(status))
+    yield element("title", f"{_title(status, sick)} · {visible(status.node, 60)} · genericdp")
+    yield element("link", rel="icon", href=_icon(status, sick))
     yield element("noscript", refresh)
     yield element("style", Markup(_STYLE))
 
 
-def _title(status: Status) -> str:
-    sick = sum(len(unhealthy(one)) for one in status.resources)
+def _title(status: Status, sick: int) -> str:
     state = "Ready" if status.ready else "Not ready"
     return f"{state}, {sick:,} Unhealthy" if sick else state
 
 
-def _icon(status: Status) -> str:
-    well = all(not unhealthy(one) for one in status.resources)
-    colour = "#cf222e" if not status.ready else "#1a7f37" if well else "#bf8700"
+def _icon(status: Status, sick: int) -> str:
+    colour = "#cf222e" if not status.ready else "#bf8700" if sick else "#1a7f37"
     dot = f'<circle cx="8" cy="8" r="7" fill="{colour}"/>'
     drawing = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">{dot}</svg>'
     return f"data:image/svg+xml,{quote(drawing)}"
 
 
-def _body(status: Status) -> Iterator[Markup]:
+def _body(status: Status, sick: int) -> Iterator[Markup]:
     yield element("a", "Skip to resources", href="#resources", class_="skip")
     # What the script says itself stands outside of what it replaces.
     yield element("p", id="gone", role="status", aria_live="polite", hidden=True)
-    yield element("div", *_parts(status), id="page", data_edition=_EDITION)
+    yield element("div", *_parts(status, sick), id="page", data_edition=_EDITION)
     yield element("script", Markup(_SCRIPT))
 
 
-def _parts(status: Status) -> Iterator[Markup]:
-    yield _banner(status)
+def _parts(status: Status, sick: int) -> Iterator[Markup]:
+    yield _banner(status, sick)
     yield element(
         "main",
         *_trouble(status),
@@ -102,20 +100,20 @@ def _parts(status: Status) -> Iterator[Markup]:
     yield _footer(status)
 
 
-def _banner(status: Status) -> Markup:
+def _banner(status: Status, sick: int) -> Markup:
     return element(
         "header",
         element("p", "genericdp ", status.version, class_="product"),
-        element("div", element("h1", status.node), *_pills(status), class_="node"),
+        element("div", element("h1", status.node), *_pills(status, sick), class_="node"),
         # A screen reader says it when it changes: nothing in it may change with time alone.
         element("p", summary(status), id="summary", role="status", aria_live="polite"),
         class_="banner",
     )
 
 
-def _pills(status: Status) -> Iterator[Markup]:
+def _pills(status: Status, sick: int) -> Iterator[Markup]:
     yield pill("Ready", "good") if status.ready else pill("Not ready", "bad")
-    if sick := sum(len(unhealthy(one)) for one in status.resources):
+    if sick:
         yield pill(f"{sick:,} Unhealthy", "odd")
     if is_refused(status):
         yield pill("Config on disk refused", "odd")

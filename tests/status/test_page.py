@@ -168,6 +168,25 @@ def test_at_most_500_of_one_resource_are_shown() -> None:
     assert any("4,500 more devices: /status" in one.text for one in read.all("p", "more"))
 
 
+@pytest.mark.parametrize(
+    ("status", "pills", "colour"),
+    [
+        (RICH, ["Not ready", "4 Unhealthy"], "cf222e"),
+        (EMPTY, ["Not ready"], "cf222e"),
+        (many(40, 1250), ["Ready", "1,000 Unhealthy"], "bf8700"),
+        (many(1, 0), ["Ready"], "1a7f37"),
+    ],
+)
+def test_how_many_are_unhealthy_is_told_at_a_glance(
+    status: Status, pills: list[str], colour: str
+) -> None:
+    read = Reader(render(status))
+    assert read.one("title").text.startswith(f"{', '.join(pills)} · ")
+    told = read.one("div", **{"class": "node"}).text
+    assert told.removesuffix("Config on disk refused") == "".join([status.node, *pills])
+    assert f"%23{colour}" in read.one("link").attributes["href"]
+
+
 def test_what_needs_attention_comes_first() -> None:
     names = [one.text for one in Reader(render(RICH)).all("article") for one in [one]]
     order = [next(r.name for r in RICH.resources if name.startswith(r.name)) for name in names]
