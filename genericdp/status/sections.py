@@ -156,7 +156,7 @@ def _not_offered(chosen: Chosen) -> Iterator[Markup]:
         "details",
         element("summary", f"{len(resource.not_offered):,} matched, but not offered"),
         table(f"Not offered of {resource.name}", columns, rows, "aside"),
-        *_more(chosen.not_offered_left_out, "that are not offered"),
+        *_more(chosen.not_offered_left_out, "path"),
     )
 
 

@@ -168,6 +168,14 @@ def test_at_most_500_of_one_resource_are_shown() -> None:
     assert any("4,500 more devices: /status" in one.text for one in read.all("p", "more"))
 
 
+def test_what_is_not_offered_and_not_shown_is_counted() -> None:
+    """Found by a reader: "200 more that are not offereds"."""
+    aside = tuple(NotOfferedStatus(path=f"/dev/x{n}", reason="odd") for n in range(700))
+    resource = ResourceStatus(name="example.com/a", registered=True, not_offered=aside)
+    read = Reader(render(replace(EMPTY, resources=(resource,))))
+    assert "200 more paths: /status" in [one.text for one in read.all("p", "more")]
+
+
 @pytest.mark.parametrize(
     ("status", "pills", "colour"),
     [
