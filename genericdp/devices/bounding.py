@@ -49,10 +49,15 @@ def _node_refusal(policy: Policy, node: Node, find: Find) -> str:
 
 def _mount_refusal(policy: Policy, mount: MountPoint, lead: Lead) -> str:
     path = mount.host_path
-    way = lead(path.rstrip("/") or "/")
+    way = _way(path, lead)
     if refusal := bounds.mount_refusal(policy, path, way.target, read_only=mount.read_only):
         return refusal
     return f"{path} must not be mounted: {way.trouble}" if way.trouble else ""
+
+
+def _way(path: str, lead: Lead) -> Way:
+    """Give where a path leads: that of a folder with or without a slash at its end."""
+    return lead(path.rstrip("/") or "/")
 
 
 def _annotations_refusals(policy: Policy, device: Device) -> Iterator[str]:
@@ -68,7 +73,7 @@ def file_refusal(policy: Policy | None, path: str, lead: Lead) -> str:
         return ""
     if path.startswith(_KERNELS_OWN):
         return bounds.file_refusal(policy, path, path)
-    way = lead(path.rstrip("/") or "/")
+    way = _way(path, lead)
     if refusal := bounds.file_refusal(policy, path, way.target):
         return refusal
     return f"{path} must not be read: {way.trouble}" if way.trouble else ""
