@@ -6,14 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 from genericdp.converting.naming import exactly
+from genericdp.devices.hardware import LINK_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from genericdp.converting.parts import Part
 
-LINK_TYPES = {"ether": "1", "infiniband": "32"}
-"""What ``type`` of an interface holds in sysfs (ARPHRD_… of the kernel)."""
+LINK_TYPES = ("ether", "infiniband")
+"""Those of network adapters that peers and we call the same."""
 
 
 def hex_ids(part: Part) -> list[str]:
@@ -35,4 +36,4 @@ def names(given: Iterable[str]) -> list[str]:
 
 def link_type_numbers(given: Iterable[str]) -> list[str]:
     """Give the kernel's numbers of those link types that are known."""
-    return [LINK_TYPES[name] for name in dict.fromkeys(given) if name in LINK_TYPES]
+    return [LINK_NUMBERS[name] for name in dict.fromkeys(given) if name in LINK_TYPES]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.sysdevice import Facts, SysDevice
 
-_LINK_TYPES = {
+LINK_TYPES = {
     "1": "ether",
     "32": "infiniband",
     "65534": "none",
@@ -29,7 +29,7 @@ _LINK_TYPES = {
     "824": "netlink",
 }
 """ARPHRD numbers of <linux/if_arp.h> to the names that udev and iproute2 use."""
-
+LINK_NUMBERS = {name: number for number, name in LINK_TYPES.items()}
 
 _MOST_NODES = 1024
 
@@ -142,7 +142,7 @@ def net_text(net: SysDevice, name: str, facts: Facts) -> str | None:
         return driver_of(net, facts)
     if name == "linkType":
         number = facts.attribute(net.syspath, "type")
-        return number and _LINK_TYPES.get(number, number)
+        return number and LINK_TYPES.get(number, number)
     return facts.attribute(net.syspath, name)
 
 
