@@ -60,7 +60,7 @@ class Reference:
     offset: int = 0
 
     def __str__(self) -> str:
-        default = "" if self.default is None else f":-{self.default}"
+        default = "" if self.default is None else f":-{literal(self.default)}"
         return f"$({self.scope}.{self.name}{default})"
 
 
@@ -76,9 +76,7 @@ class Template:
         return tuple(part for part in self.parts if isinstance(part, Reference))
 
     def __str__(self) -> str:
-        return "".join(
-            part.replace("$(", "$$(") if isinstance(part, str) else str(part) for part in self.parts
-        )
+        return "".join(literal(one) if isinstance(one, str) else str(one) for one in self.parts)
 
 
 class Lookup(Protocol):
@@ -86,6 +84,11 @@ class Lookup(Protocol):
 
     def __call__(self, scope: str, name: str, /) -> str | None:
         """Give the text, or None."""
+
+
+def literal(text: str) -> str:
+    """Write a template that gives just this text."""
+    return text.replace("$(", "$$(")
 
 
 def parse(text: str) -> Template:

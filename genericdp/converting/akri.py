@@ -11,6 +11,7 @@ from genericdp.converting.manifests import is_manifest, kind_of, objects
 from genericdp.converting.naming import checked_name
 from genericdp.converting.parts import Source, kept, parts
 from genericdp.converting.recognizing import looks_like
+from genericdp.template import literal
 
 if TYPE_CHECKING:
     from genericdp.converting.parts import Keys, Part
@@ -174,6 +175,6 @@ def _add_rest(keys: Keys, resource: Resource, why: dict[str, str]) -> None:
     for name, part in given.keys().left.items() if given is not None else ():
         if env_problem(name) is not None:
             part.fail(f"{name[:40]!r} is no name of a variable")
-        resource.env[name] = part.text().replace("$(", "$$(")
+        resource.env[name] = literal(part.text())
     reasons = {key: reason.format(name=resource.name) for key, reason in why.items()}
     resource.left += keys.kept(reasons, _UNKNOWN)

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp.converting.draft import Said
-from genericdp.converting.squatpaths import Path, inserted, mounted, template, text_of
+from genericdp.converting.squatpaths import Path, inserted, mounted, text_of
 from genericdp.glob import escape
+from genericdp.template import literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,11 +172,11 @@ def _given(resource: Resource, path: Path, halves: tuple[str, str]) -> str:
     """Give a container one more path, and return its template."""
     first, last = halves
     varies = halves != (path.glob, "")
-    glob = f"{template(first)}$(value.key){template(last)}" if varies else template(path.glob)
+    glob = f"{literal(first)}$(value.key){literal(last)}" if varies else literal(path.glob)
     if path.is_mount:
         needed(resource, path, _OF_MOUNT)
-        literal = glob if varies else template(text_of(path))
-        resource.mounts.append(Said(mounted(literal, path)))
+        host_path = glob if varies else literal(text_of(path))
+        resource.mounts.append(Said(mounted(host_path, path)))
     else:
         entry = inserted(glob, path.permissions, path.mount_path, optional=path.optional)
         resource.devices = [*(resource.devices or ()), Said(entry)]

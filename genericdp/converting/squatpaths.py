@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from genericdp.converting.gopaths import glob_of
 from genericdp.converting.naming import FOLDERS
 from genericdp.glob import escape, has_wildcard, is_glob, path_problem, unescape
+from genericdp.template import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,18 +59,13 @@ class Path:
         return (self.is_mount, self.read_only, self.permissions, self.mount_path, folder)
 
 
-def template(text: str) -> str:
-    """Make a template that gives this text."""
-    return text.replace("$(", "$$(")
-
-
 def inserted(
     path: str, permissions: str, mount_path: str, *, optional: bool = False
 ) -> dict[str, object]:
     """Give the entry of ``inject.devices`` for a template of nodes."""
     entry: dict[str, object] = {"path": path}
     if mount_path:
-        entry["containerPath"] = template(mount_path)
+        entry["containerPath"] = literal(mount_path)
     if permissions != "rw":
         entry["permissions"] = permissions
     if optional:
@@ -79,7 +75,7 @@ def inserted(
 
 def mounted(host_path: str, path: Path) -> dict[str, object]:
     """Give the entry of ``inject.mounts`` for a template of a path."""
-    inside = template(path.mount_path) or host_path
+    inside = literal(path.mount_path) or host_path
     return {"hostPath": host_path, "containerPath": inside, "readOnly": path.read_only}
 
 
