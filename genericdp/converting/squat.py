@@ -17,7 +17,7 @@ from genericdp.converting.overlapping import tell
 from genericdp.converting.parts import Part, Source, parts
 from genericdp.converting.recognizing import looks_like
 from genericdp.converting.squatgroups import Group, Usb, add_resources
-from genericdp.converting.squatpaths import paths_of
+from genericdp.converting.squatpaths import paths_of, short_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -163,7 +163,7 @@ def _text(text: str, value: Part, domain: str, draft: Draft) -> None:
     for one in inner:
         if one.node.items is None and "," in one.text():
             name, *paths = (word.strip() for word in one.text().split(","))
-            group = Group(part=one, paths=paths_of(one, paths), count=1)
+            group = Group(part=one, paths=short_paths(paths, one), count=1)
             add_resources(f"{domain}/{name}", one, [group], draft, together=False)
         elif one.node.items is None:
             value.fail("a device is a mapping with name and groups, or NAME,PATH,...")
@@ -192,7 +192,7 @@ def _groups(entry: Part, draft: Draft) -> Iterator[Group]:
     count = keys.number("count", 1) or 1
     paths, usb = keys.take("paths"), keys.take("usb")
     if paths is not None and paths.entries():
-        yield Group(part=entry, paths=paths_of(paths, draft=draft), count=count)
+        yield Group(part=entry, paths=paths_of(paths, draft), count=count)
     if usb is not None and usb.entries():
         yield Group(part=entry, usb=tuple(_usb(one, draft) for one in usb.entries()), count=count)
     draft.left += keys.kept({}, _UNKNOWN)

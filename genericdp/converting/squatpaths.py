@@ -84,16 +84,17 @@ def text_of(path: Path) -> str:
     return unescape(path.glob)
 
 
-def paths_of(
-    part: Part, short: Iterable[str] | None = None, *, draft: Draft | None = None
-) -> tuple[Path, ...]:
-    """Give the paths of a group, or of the short form of old versions."""
-    if short is not None:
-        return tuple(Path(glob=_glob(text, part)) for text in short)
+def paths_of(part: Part, draft: Draft) -> tuple[Path, ...]:
+    """Give the paths of a group."""
     return tuple(_path(one, draft) for one in part.entries())
 
 
-def _path(part: Part, draft: Draft | None) -> Path:
+def short_paths(texts: Iterable[str], part: Part) -> tuple[Path, ...]:
+    """Give the paths of the short form of old versions; ``part`` is what holds it."""
+    return tuple(Path(glob=_glob(text, part)) for text in texts)
+
+
+def _path(part: Part, draft: Draft) -> Path:
     keys = part.keys()
     found = keys.take("path")
     if found is None:
@@ -113,8 +114,7 @@ def _path(part: Part, draft: Draft | None) -> Path:
         limit=keys.number("limit", 1) or 1,
         optional=keys.is_true("optional"),
     )
-    if draft is not None:
-        draft.left += keys.kept(_OF_DEVICES if is_mount else _OF_MOUNTS, _UNKNOWN)
+    draft.left += keys.kept(_OF_DEVICES if is_mount else _OF_MOUNTS, _UNKNOWN)
     return path
 
 
