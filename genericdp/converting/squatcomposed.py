@@ -47,7 +47,20 @@ _NO_STAR = (
 
 def is_series(rows: Sequence[Row]) -> bool:
     """Say whether groups differ in nothing but one text, the same in all their paths."""
-    return _keys(rows) is not None
+    if any(path.is_pattern for row in rows for path in row) or len({*map(len, rows)}) != 1:
+        return False
+    columns = [*zip(*rows, strict=True)]
+    if any(len({*map(_manner, one)}) != 1 or _inside(one) is None for one in columns):
+        return False
+    differing = [
+        (column, pair) for column, pair in zip(columns, _varying(rows), strict=True) if pair
+    ]
+    texts = {_between(pair, column) for column, pair in differing}
+    if len(texts) != 1 or all(column[0].is_mount for column, _ in differing):
+        return False
+    (keys,) = texts
+    whole = all(key and "/" not in key and escape(key) == key for key in keys)
+    return whole and len({*keys}) == len(rows)
 
 
 def compose(resource: Resource, rows: Sequence[Row]) -> None:
@@ -183,26 +196,6 @@ def _given(resource: Resource, path: Path, halves: tuple[str, str]) -> str:
     return glob
 
 
-def _keys(rows: Sequence[Row]) -> list[str] | None:
-    """Give the text in which groups without patterns differ, for each group."""
-    if any(path.is_pattern for row in rows for path in row) or len({*map(len, rows)}) != 1:
-        return None
-    found: list[list[str]] = []
-    for column, pair in zip(zip(*rows, strict=True), _varying(rows), strict=True):
-        if len({_manner(path) for path in column}) != 1 or _inside(column) is None:
-            return None
-        if pair is not None:
-            before, after = pair
-            found.append([path.glob[len(before) : len(path.glob) - len(after)] for path in column])
-    if not found or any(one != found[0] for one in found) or len(set(found[0])) != len(rows):
-        return None
-    on_a_device = any(
-        pair and not path.is_mount for path, pair in zip(rows[0], _varying(rows), strict=True)
-    )
-    whole = all(key and "/" not in key and escape(key) == key for key in found[0])
-    return found[0] if on_a_device and whole else None
-
-
 def _inside(column: Sequence[Path]) -> str | None:
     """Give the one place in the container; empty: that of the host; None: there are several."""
     if not any(path.mount_path for path in column):
@@ -230,6 +223,12 @@ def _varying(rows: Sequence[Row]) -> list[tuple[str, str] | None]:
         after = _common_start([rest[::-1] for rest in rests])[::-1]
         found.append((before, re.sub(r"\A\d+", "", after)))
     return found
+
+
+def _between(pair: tuple[str, str], column: Sequence[Path]) -> tuple[str, ...]:
+    """Give what stands between beginning and end, for each group."""
+    before, after = pair
+    return tuple(path.glob[len(before) : len(path.glob) - len(after)] for path in column)
 
 
 def _common_start(texts: Sequence[str]) -> str:
