@@ -9,7 +9,7 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak day bench fuzz wheel mutants lock generate docs image clean
+.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak day bench bench-crowd fuzz wheel mutants lock generate docs image clean
 .DEFAULT_GOAL := help
 
 help:
@@ -78,6 +78,10 @@ day: $(VENV)/development.stamp
 
 bench: $(VENV)/development.stamp
 	@$(BIN)/python -m bench
+
+# 100,000 devices in one process; as root below /dev.
+bench-crowd: $(VENV)/development.stamp
+	@$(BIN)/python -m bench.crowd
 
 # With atheris in the environment it is guided by coverage; what it found lies in tests/fuzz/corpus.
 fuzz: $(VENV)/development.stamp

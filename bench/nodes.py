@@ -75,7 +75,7 @@ class Nodes:
 @contextmanager
 def nodes(count: int, scratch: Path) -> Iterator[Nodes]:
     """Make so many nodes; the tree of a machine on which we may not goes into ``scratch``."""
-    real = os.geteuid() == 0 and _may_make_nodes()
+    real = os.geteuid() == 0 and may_make_nodes()
     made = Nodes(root=Path("/") if real else scratch / "tree", real=real)
     shutil.rmtree(made.folder, ignore_errors=True)
     made.folder.mkdir(parents=True)
@@ -88,7 +88,8 @@ def nodes(count: int, scratch: Path) -> Iterator[Nodes]:
         shutil.rmtree(made.folder if real else made.root)
 
 
-def _may_make_nodes() -> bool:
+def may_make_nodes() -> bool:
+    """Say whether real device nodes can be made here."""
     probe = Path("/dev/genericdp-bench-probe")
     try:
         os.mknod(probe, stat.S_IFCHR | 0o600, os.makedev(_MAJOR, 0))

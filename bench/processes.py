@@ -33,6 +33,18 @@ def memory(pid: int) -> Memory:
     )
 
 
+def peak_memory(pid: int) -> float:
+    """Give the most memory that was ever resident, in MB of a million bytes."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    (kib,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(kib) * 1024 / 1e6
+
+
+def threads(pid: int) -> int:
+    """Count the threads of a process."""
+    return len(tuple(Path(f"/proc/{pid}/task").iterdir()))
+
+
 def cpu_seconds(pid: int) -> float:
     """Give how long a process has computed so far, all its threads, without its children."""
     # What clock_getcpuclockid(3) gives: the clock of a process, to the nanosecond.

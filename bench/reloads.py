@@ -40,7 +40,7 @@ async def _reloads(
     bench: Bench, number: int, host: Nodes, rounds: int
 ) -> tuple[list[float], list[float]]:
     globs = things(number)
-    volume = _Volume(bench.scratch / f"volume-{number}")
+    volume = Volume(bench.scratch / f"volume-{number}")
     changed = list(globs)[-1]
     took, sent = [], []
     volume.swap(config_text(globs))
@@ -63,7 +63,7 @@ async def _reloads(
     return took, sent
 
 
-class _Volume:
+class Volume:
     """A volume that holds one file, as the kubelet writes it."""
 
     def __init__(self, folder: Path) -> None:
