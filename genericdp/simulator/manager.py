@@ -46,6 +46,7 @@ class DeviceManager:
         self.observed = observed
         self.announce = announce
         self._now = now
+        self._checkpoint = checkpoint.Writer(folder)
         self.clients, self.endpoints = books_of(generation)
         self.devices = Devices()
         self.allocations = Allocations()
@@ -70,9 +71,11 @@ class DeviceManager:
 
     def save(self) -> None:
         """Write the checkpoint."""
-        registered = {name: tuple(sorted(ids)) for name, ids in self.devices.healthy.items()}
-        state = checkpoint.Checkpoint(allocations=tuple(self.allocations), registered=registered)
-        checkpoint.write(self.folder, state)
+        # A set of ids is never changed, only replaced.
+        state = checkpoint.Checkpoint(
+            allocations=tuple(self.allocations), registered=self.devices.healthy
+        )
+        self._checkpoint.write(state)
 
     async def connect(self, client: PluginClient) -> None:
         """Ask a plugin for its options, without a deadline, and make it an endpoint (REG-7)."""

@@ -66,8 +66,19 @@ def test_the_checkpoint_gives_back_what_was_written(allocations: list[Allocation
         allocations=tuple(allocations), registered={"example.com/r": ("a", "\u00e9")}
     )
     with tempfile.TemporaryDirectory() as folder:
-        checkpoint.write(Path(folder), written)
+        checkpoint.Writer(Path(folder)).write(written)
         assert checkpoint.read(Path(folder)) == written
+
+
+def test_each_checkpoint_has_the_ids_of_its_day(tmp_path: Path) -> None:
+    """Bites if ids are known by their resource's name alone."""
+    writer = checkpoint.Writer(tmp_path)
+    for ids in ((), ("a", "b"), ("a",), ("b",)):
+        written = Checkpoint(registered={"example.com/q": ("x",), "example.com/r": ids})
+        writer.write(written)
+        assert checkpoint.read(tmp_path) == written
+    writer.write(Checkpoint(registered={}))
+    assert checkpoint.read(tmp_path) == Checkpoint(registered={})
 
 
 @given(st.lists(ALLOCATIONS, max_size=6), st.sets(st.sampled_from("pq")))
