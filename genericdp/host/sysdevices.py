@@ -40,7 +40,8 @@ class SysDevices:
         self.guard = guard
         self._troubles: dict[str, str] = {}
         self._devices: dict[str, SysDevice | None] = {}
-        self._members: dict[str, tuple[str, ...]] = {}
+        self._members: dict[str, list[str]] = {}
+        """In natural order."""
         self._sorted: dict[str, list[str]] = {}
         self._subsystems: tuple[str, ...] | None = None
         self._records: frozenset[str] | None = None
@@ -103,11 +104,15 @@ class SysDevices:
             self._join(after.subsystem, syspath)
 
     def _leave(self, subsystem: str, syspath: str) -> None:
+        # Where ten thousand go at once, a walk through all others for each would take seconds.
         if (members := self._members.get(subsystem)) is not None:
-            self._members[subsystem] = tuple(one for one in members if one != syspath)
+            at = bisect_left(members, natural_key(syspath), key=natural_key)
+            if members[at : at + 1] == [syspath]:
+                del members[at]
         if (syspaths := self._sorted.get(subsystem)) is not None:
-            with suppress(ValueError):
-                syspaths.remove(syspath)
+            at = bisect_left(syspaths, syspath)
+            if syspaths[at : at + 1] == [syspath]:
+                del syspaths[at]
 
     def _join(self, subsystem: str, syspath: str) -> None:
         if subsystem not in self.subsystems():
@@ -115,8 +120,8 @@ class SysDevices:
         # Listing thousands of neighbours again would cost more than everything else.
         if (members := self._members.get(subsystem)) is not None:
             at = bisect_left(members, natural_key(syspath), key=natural_key)
-            if syspath not in members[at : at + 1]:
-                self._members[subsystem] = (*members[:at], syspath, *members[at:])
+            if members[at : at + 1] != [syspath]:
+                members.insert(at, syspath)
         if (syspaths := self._sorted.get(subsystem)) is not None:
             insort(syspaths, syspath)
 
@@ -137,14 +142,14 @@ class SysDevices:
         found = (self._linked(folder, entry) for folder in folders)
         return tuple(syspath for syspath in found if syspath is not None)
 
-    def _listed(self, subsystem: str) -> tuple[str, ...]:
+    def _listed(self, subsystem: str) -> list[str]:
         found: set[str] = set()
         for folder in (f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}"):
             for entry in self._root.entries_if_any(folder):
                 syspath = self._linked(folder, entry)
                 if syspath is not None:
                     found.add(syspath)
-        return tuple(sorted(found, key=natural_key))
+        return sorted(found, key=natural_key)
 
     def _linked(self, folder: str, entry: str) -> str | None:
         try:
