@@ -1,4 +1,4 @@
-"""``python -m bench``: measure everything and print a table, in about ten minutes."""
+"""``python -m bench``: measure everything and print a table, in ten minutes at most."""
 
 from __future__ import annotations
 
@@ -8,19 +8,25 @@ import json
 import os
 import platform
 import sys
+import time
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import (
     allocate,
+    disturbed,
     events,
+    flips,
     growth,
     health,
     idle,
+    manyevents,
     memory,
     passes,
     preferring,
+    probes,
     recoveries,
     reloads,
     restarts,
@@ -31,50 +37,80 @@ from bench.lines import table
 from bench.sides import Bench, Progress, scratch_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bench.lines import Line
 
 GROUPS = {
     "start": start,
     "memory": memory,
     "allocate": allocate,
-    "preferring": preferring,
+    "disturbed": disturbed,
+    "probes": probes,
     "events": events,
-    "passes": passes,
-    "health": health,
+    "manyevents": manyevents,
+    "flips": flips,
     "restarts": restarts,
-    "surges": surges,
     "reloads": reloads,
     "idle": idle,
     "growth": growth,
 }
-ALL = {**GROUPS, "recoveries": recoveries}
-"""With those that only ``--only`` names."""
+ON_REQUEST = {
+    "preferring": preferring,
+    "passes": passes,
+    "health": health,
+    "surges": surges,
+    "recoveries": recoveries,
+}
+"""Those that only ``--only`` names: all together may take ten minutes."""
+ALL = {**GROUPS, **ON_REQUEST}
 
 
 def main() -> int:
     """Measure what the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds: about four minutes")
-    parser.add_argument(
-        "--only", metavar="GROUP", action="append", choices=tuple(ALL), help=", ".join(ALL)
-    )
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
-    arguments = parser.parse_args()
-    lines, failed = asyncio.run(_measure(arguments.only or list(GROUPS), quick=arguments.quick))
-    if arguments.output == "json":
-        print(json.dumps({"machine": _machine(), "lines": [line.as_json() for line in lines]}))
+    given = _arguments()
+    bench = partial(Bench, quick=given.quick, idle_seconds=given.idle_seconds)
+    lines, failed = asyncio.run(_measure(given.only or list(GROUPS), bench))
+    kept = json.dumps({"machine": _machine(), "lines": [line.as_json() for line in lines]})
+    if given.save is not None:
+        given.save.write_text(kept + "\n", encoding="utf-8")
+    if given.output == "json":
+        print(kept)
     else:
         print(", ".join(f"{key} {text}" for key, text in _machine().items()))
         print(table(lines))
     return 1 if failed else 0
 
 
-async def _measure(groups: list[str], *, quick: bool) -> tuple[list[Line], list[str]]:
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds: about three minutes")
+    parser.add_argument(
+        "--only",
+        metavar="GROUP",
+        action="append",
+        choices=tuple(ALL),
+        help=f"{', '.join(GROUPS)}; on request alone: {', '.join(ON_REQUEST)}",
+    )
+    parser.add_argument(
+        "--idle-seconds", type=float, default=60.0, help="how long to look at idle processes: 600"
+    )
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.add_argument(
+        "--save", metavar="FILE", type=Path, help="write JSON there, for python -m bench.compare"
+    )
+    return parser.parse_args()
+
+
+async def _measure(
+    groups: list[str], bench_of: Callable[..., Bench]
+) -> tuple[list[Line], list[str]]:
     """Give the lines, and the groups that came to no end."""
     lines, failed = [], []
     with scratch_folder() as scratch:
-        bench = Bench(scratch=Path(scratch), quick=quick, progress=Progress())
+        bench = bench_of(scratch=Path(scratch), progress=Progress())
         for name in groups:
+            begun = time.monotonic()
             try:
                 async for line in ALL[name].measure(bench):
                     lines.append(line)  # noqa: PERF401
@@ -82,7 +118,8 @@ async def _measure(groups: list[str], *, quick: bool) -> tuple[list[Line], list[
                 # The other groups' minutes need not be lost.
                 bench.progress.say(f"{name} FAILED: {error}")
                 failed.append(name)
-        bench.progress.say("done")
+            bench.progress.say(f"{name}: {time.monotonic() - begun:.0f} s")
+        bench.progress.say(f"done, all in {bench.progress.seconds:.0f} s")
     return lines, failed
 
 

@@ -14,6 +14,7 @@ import asyncio
 import sys
 import time
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,22 +23,52 @@ import grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
     from typing import Any
 
 _REPOSITORY = Path(__file__).parent.parent
+_LIST_SECONDS = 30.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Heard:
+    """One message of a ListAndWatch stream."""
+
+    at: float
+    """When its bytes were there, in seconds of the monotonic clock, which all processes share."""
+    size: int
+    """In bytes."""
+    resource: str
 
 
 class Ear:
-    """Hears of lists; times are of the monotonic clock, which all processes share."""
+    """Hears of lists, in the order in which they came."""
 
     def __init__(self, lines: asyncio.StreamReader) -> None:
         self._lines = lines
 
-    async def next_list(self) -> float:
-        """Give when the next list came, in seconds."""
-        async with asyncio.timeout(30):
-            return float(await self._lines.readline())
+    async def next_list(self, *, since: float = 0.0) -> Heard:
+        """Give the next list that came after ``since``; raises TimeoutError."""
+        async with asyncio.timeout(_LIST_SECONDS):
+            while True:
+                at, size, resource = (await self._lines.readline()).decode().split()
+                if float(at) >= since:
+                    return Heard(at=float(at), size=int(size), resource=resource)
+
+    async def first_lists(self, resources: Iterable[str]) -> None:
+        """Wait for a list of each of these."""
+        missing = set(resources)
+        while missing:
+            missing.discard((await self.next_list()).resource)
+
+    async def lists_for(self, seconds: float) -> list[Heard]:
+        """Give what comes within so many seconds from now."""
+        heard: list[Heard] = []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while True:
+                    heard.append(await self.next_list())
+        return heard
 
 
 @asynccontextmanager
@@ -60,14 +91,15 @@ async def ear(folder: Path) -> AsyncIterator[Ear]:
         await process.wait()
 
 
-async def _hear(path: str) -> None:
+async def _hear(path: str, resource: str) -> None:
     async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
         call: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(
             "/v1beta1.DevicePlugin/ListAndWatch"
         )
         with suppress(grpc.aio.AioRpcError):  # its plugin has gone
-            async for _ in call(b""):
-                print(repr(time.monotonic()), flush=True)
+            async for message in call(b""):
+                at = time.monotonic()
+                print(repr(at), len(message), resource, flush=True)
 
 
 async def _listen(folder: str) -> None:
@@ -75,7 +107,7 @@ async def _listen(folder: str) -> None:
 
         async def register(request: bytes, _context: object) -> bytes:
             asked = api.RegisterRequest.FromString(request)
-            tasks.create_task(_hear(f"{folder}/{asked.endpoint}"))
+            tasks.create_task(_hear(f"{folder}/{asked.endpoint}", asked.resource_name))
             return b""
 
         server = grpc.aio.server()

@@ -1,13 +1,11 @@
-"""From a node that appears or vanishes to the new list at the kubelet."""
+"""From a node that appears or vanishes to the bytes of the new list in another process."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from itertools import chain
 from typing import TYPE_CHECKING
 
-from bench.lines import Line, percentile
 from bench.nodes import (
     FOLDER,
     LOOPS,
@@ -19,56 +17,62 @@ from bench.nodes import (
     remove_loop,
     remove_loops,
 )
-from bench.sides import BASELINE, DAEMON, POLLING, SIDES
+from bench.quantiles import quantiles
+from bench.sides import BASELINE, DAEMON, POLLING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from pathlib import Path
 
-    from bench.nodes import Nodes
-    from bench.sides import Bench, Globs, Plugin
+    from bench.ear import Ear
+    from bench.lines import Line
+    from bench.sides import Bench, Globs
 
-_APART_SECONDS = 0.2
+_APART_SECONDS = 0.15
 """Longer than the time within which changes go out together: each is a first one."""
-_MANY = 10_000
-_ZRAM_PLUGS, _ZRAM_POLLS = 50, 10
+_SETTLE_SECONDS = 0.8
+_PLUGS = 7
+"""In each turn."""
 _BY_ATTRIBUTE = '{subsystem: block, devtype: disk, name: "zram*", attributes: {initstate: "0"}}'
-_GOALS = ((0.50, "p50", 20.0), (0.99, "p99", 100.0))
-_GOAL_OF_MANY = 6.0
+_GOALS = {"p50": 20.0, "p99": 100.0}
+_HAPPENINGS = ("appears", "vanishes")
 
 Took = dict[str, dict[str, list[float]]]
 """Milliseconds by side, and by what happened."""
+Changes = tuple["Callable[[int], None]", "Callable[[int], None]", "Sequence[int]"]
+"""Two that undo each other, and the numbers of what they change."""
 
 
 async def measure(bench: Bench) -> AsyncIterator[Line]:
     """Plug and unplug with each side in turn."""
-    plugs = 5 if bench.quick else len(LOOPS)
+    turns = 1 if bench.quick else 3
     if has_loops():
-        bench.progress.say(f"loop devices appear and vanish, {plugs} times each")
-        async for line in _loops(bench, plugs):
+        bench.progress.say(f"loop devices appear and vanish, {turns * _PLUGS} times each")
+        async for line in _loops(bench, turns):
             yield line
     if has_zram():
-        bench.progress.say(f"zram devices appear and vanish, {_ZRAM_PLUGS} times each")
+        bench.progress.say(f"zram devices appear and vanish, {_PLUGS} times each")
         async for line in _zram(bench):
             yield line
-    bench.progress.say(f"nodes appear and vanish, {plugs} times each")
-    async for line in _few(bench, plugs):
-        yield line
-    rounds = 3 if bench.quick else 8
-    bench.progress.say(f"one of {_MANY} nodes appears or vanishes, {rounds} times each")
-    async for line in _of_many(bench, rounds):
+    bench.progress.say(f"nodes appear and vanish, {turns * _PLUGS} times each")
+    globs = {"bench.example.com/thing": f"/dev/{FOLDER}/thing-*"}
+    with nodes(4, bench.scratch) as host:
+        host.describe(range(4, 4 + _PLUGS))
+        changes = (host.make, host.remove, range(4, 4 + _PLUGS))
+        sides = {DAEMON: (globs, changes), BASELINE: (globs, changes)}
+        took = await in_turns(bench, host.root, sides, turns)
+    for line in _quantiles("a node {} to list", took, note=host.kind):
         yield line
 
 
-async def _loops(bench: Bench, plugs: int) -> AsyncIterator[Line]:
+async def _loops(bench: Bench, turns: int) -> AsyncIterator[Line]:
     globs = {"bench.example.com/loop": "/dev/loop[89][0-9]"}
-    took: Took = {}
     remove_loops()
     with nodes(0, bench.scratch) as host:
+        changes = (add_loop, remove_loop, LOOPS[:_PLUGS])
+        sides = {DAEMON: (globs, changes), BASELINE: (globs, changes)}
         try:
-            for side in SIDES:
-                changes = (add_loop, remove_loop, list(LOOPS)[:plugs])
-                took[side] = await _changes(bench, side, globs, host, changes)
-                remove_loops()
+            took = await in_turns(bench, host.root, sides, turns)
         finally:
             remove_loops()
     note = "from before the kernel is asked to the list; part of it is the kernel's own work"
@@ -79,95 +83,65 @@ async def _loops(bench: Bench, plugs: int) -> AsyncIterator[Line]:
 async def _zram(bench: Bench) -> AsyncIterator[Line]:
     """Found by an attribute, told by the kernel; beside a program that only polls."""
     name, device = "bench.example.com/zram", Zram()
-    plugs = {DAEMON: _ZRAM_PLUGS // (5 if bench.quick else 1), POLLING: _ZRAM_POLLS}
-    asked = {DAEMON: {name: _BY_ATTRIBUTE}, POLLING: {name: "/dev/zram*"}}
-    took: Took = {}
+    sides = {
+        DAEMON: ({name: _BY_ATTRIBUTE}, (device.add, device.remove, range(_PLUGS))),
+        POLLING: ({name: "/dev/zram*"}, (device.add, device.remove, range(3))),
+    }
     with nodes(0, bench.scratch) as host:
-        for side, rounds in plugs.items():
-            try:
-                changes = (device.add, device.remove, list(range(rounds)))
-                took[side] = await _changes(bench, side, asked[side], host, changes)
-            finally:
-                device.remove()
+        try:
+            took = await in_turns(bench, host.root, sides, 1)
+        finally:
+            device.remove()
     note = "found by udev with attributes; beside it a program that looks every second"
     took[BASELINE] = took.pop(POLLING)
-    for line in _quantiles("a zram device {} to list", took, note=note):
+    for line in _quantiles("a zram device {} to list", took, note=note, beside="polling"):
         yield line
 
 
-async def _few(bench: Bench, plugs: int) -> AsyncIterator[Line]:
-    globs = {"bench.example.com/thing": f"/dev/{FOLDER}/thing-*"}
-    took: Took = {}
-    with nodes(4, bench.scratch) as host:
-        host.describe(range(4, 4 + plugs))
-        for side in SIDES:
-            changes = (host.make, host.remove, list(range(4, 4 + plugs)))
-            took[side] = await _changes(bench, side, globs, host, changes)
-        for line in _quantiles("a node {} to list", took, note=host.kind):
-            yield line
-
-
-async def _of_many(bench: Bench, rounds: int) -> AsyncIterator[Line]:
-    globs = {"bench.example.com/thing": f"/dev/{FOLDER}/thing-*"}
-    took: Took = {}
-    with nodes(_MANY, bench.scratch) as host:
-        for side in SIDES:
-            # The other way round: of those that are there, each vanishes and returns.
-            changes = (host.remove, host.make, [i * 997 for i in range(rounds)])
-            took[side] = await _changes(bench, side, globs, host, changes)
-        yield Line(
-            what=f"one of {_MANY} nodes changes to list",
-            unit="ms",
-            daemon=tuple(chain(*took[DAEMON].values())),
-            baseline=tuple(chain(*took[BASELINE].values())),
-            goal=_GOAL_OF_MANY,
-            note=f"{host.kind}; the simulator's decoding of the list is part of both figures",
-        )
-
-
-async def _changes(
+async def in_turns(
     bench: Bench,
-    side: str,
-    globs: Globs,
-    host: Nodes,
-    changes: tuple[Callable[[int], None], Callable[[int], None], list[int]],
-) -> dict[str, list[float]]:
-    first, second, numbers = changes
-    took: dict[str, list[float]] = {"appears": [], "vanishes": []}
-    async with (
-        bench.kubelet() as kubelet,
-        bench.registered(side, kubelet, globs, root=host.root) as plugin,
-    ):
-        await asyncio.sleep(1.0)
-        for number in numbers:
-            took["appears"].append(await _change(plugin, first, number))
-            took["vanishes"].append(await _change(plugin, second, number))
+    root: Path,
+    sides: Mapping[str, tuple[Globs, Changes]],
+    turns: int,
+    settle: float = _SETTLE_SECONDS,
+) -> Took:
+    """Run one side after the other, ``turns`` times, each time as a new process.
+
+    ``settle``: how long it has after its first lists, in seconds.
+    """
+    took: Took = {side: {one: [] for one in _HAPPENINGS} for side in sides}
+    for _ in range(turns):
+        for side, (globs, (first, second, numbers)) in sides.items():
+            async with bench.heard(side, globs, root=root) as ear:
+                await asyncio.sleep(settle)
+                for number in numbers:
+                    took[side]["appears"].append(await _change(ear, first, number))
+                    took[side]["vanishes"].append(await _change(ear, second, number))
     return took
 
 
-async def _change(plugin: Plugin, change: Callable[[int], None], number: int) -> float:
-    """Change something off the loop, so that the list can be read while that takes its time."""
+async def _change(ear: Ear, change: Callable[[int], None], number: int) -> float:
+    """Change something off the loop: what that takes is part of the time, not of the list's."""
     since = time.monotonic()
     await asyncio.to_thread(change, number)
-    seconds = await plugin.listed(since)
+    heard = await ear.next_list(since=since)
     await asyncio.sleep(_APART_SECONDS)
-    return seconds * 1000
+    return (heard.at - since) * 1000
 
 
-def _quantiles(what: str, took: Took, *, note: str) -> list[Line]:
+def _quantiles(what: str, took: Took, *, note: str, beside: str = "floor") -> list[Line]:
     lines = []
-    for happening in ("appears", "vanishes"):
+    for happening in _HAPPENINGS:
         own, floor = took[DAEMON][happening], took[BASELINE][happening]
-        for share, name, goal in _GOALS:
-            # The samples are shown whole with the p50; a p99 of so few is their largest.
-            lines.append(
-                Line(
-                    what=f"{what.format(happening)}, {name}",
-                    unit="ms",
-                    daemon=tuple(own) if name == "p50" else (percentile(own, share),),
-                    baseline=tuple(floor) if name == "p50" else (percentile(floor, share),),
-                    goal=goal,
-                    note=note if happening == "appears" and name == "p50" else "",
-                )
-            )
+        first = happening == _HAPPENINGS[0]
+        lines += quantiles(
+            what.format(happening),
+            [own],
+            [floor],
+            goals=_GOALS,
+            beside=beside,
+            # Of a program that looks each second any time up to one can be seen.
+            comparable=beside == "floor",
+            note=note if first else "",
+        )
     return lines

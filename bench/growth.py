@@ -42,22 +42,22 @@ async def measure(bench: Bench) -> AsyncIterator[Line]:
             before = await _state(plugins)
             await _burden(bench, kubelet, plugins, calls, restarts)
             after = await _state(plugins)
-    grown = {side: (after[side][0] - before[side][0],) for side in SIDES}
-    yield Line(
-        what=f"memory after {calls} Allocates, {restarts} restarts",
-        unit="MB more",
-        daemon=grown[DAEMON],
-        baseline=grown[BASELINE],
-        goal=_GOAL,
+    after_what = f"after {calls} Allocates, {restarts} restarts"
+    figures = (
+        (f"resident memory {after_what}", "MB more", _GOAL),
+        (f"private memory {after_what}", "MB more", None),
+        ("descriptors after that", "more", 0.0),
     )
-    opened = {side: (float(after[side][1] - before[side][1]),) for side in SIDES}
-    yield Line(
-        what="descriptors after that",
-        unit="more",
-        daemon=opened[DAEMON],
-        baseline=opened[BASELINE],
-        goal=0.0,
-    )
+    for number, (what, unit, goal) in enumerate(figures):
+        grown = {side: (after[side][number] - before[side][number],) for side in SIDES}
+        yield Line(
+            what=what,
+            unit=unit,
+            daemon=grown[DAEMON],
+            baseline=grown[BASELINE],
+            goal=goal,
+            comparable=False,
+        )
 
 
 async def _burden(
@@ -81,9 +81,11 @@ async def _allocate(plugin: Plugin, calls: int) -> None:
             await allocate()
 
 
-async def _state(plugins: dict[str, Plugin]) -> dict[str, tuple[float, int]]:
+async def _state(plugins: dict[str, Plugin]) -> dict[str, tuple[float, ...]]:
     await asyncio.sleep(_SETTLE_SECONDS)
-    return {
-        side: (memory(plugin.pid).resident, descriptors(plugin.pid))
-        for side, plugin in plugins.items()
-    }
+    return {side: _figures(plugin.pid) for side, plugin in plugins.items()}
+
+
+def _figures(pid: int) -> tuple[float, ...]:
+    now = memory(pid)
+    return now.resident, now.own, float(descriptors(pid))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,3 +55,18 @@ def cpu_seconds(pid: int) -> float:
 def descriptors(pid: int) -> int:
     """Count the open files of a process."""
     return len(tuple(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def waits(pid: int) -> dict[int, int]:
+    """Give how often each thread of a process has begun to wait, by its number."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # it has ended
+            found[int(task.name)] = _waits((task / "status").read_text(encoding="utf-8"))
+    return found
+
+
+def _waits(status: str) -> int:
+    name = "voluntary_ctxt_switches:"
+    (count,) = (line.split()[1] for line in status.splitlines() if line.startswith(name))
+    return int(count)

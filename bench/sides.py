@@ -9,11 +9,12 @@ import shutil
 import sys
 import tempfile
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.ear import ear
 from bench.nodes import FOLDER
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import AsyncIterator, Iterator, Mapping
     from contextlib import AbstractContextManager
+
+    from bench.ear import Ear
 
 DAEMON = "daemon"
 BASELINE = "baseline"
@@ -32,6 +35,20 @@ LIST_SECONDS = 60.0
 """When a list that has not come by then is given up."""
 _REPOSITORY = Path(__file__).parent.parent
 _numbers = itertools.count()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Program:
+    """An interpreter with all that both sides import."""
+
+    python: str = sys.executable
+    folder: Path = _REPOSITORY
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What the interpreter is told beside what everything here is told."""
+
+
+HERE = Program()
+"""What this process runs of."""
 
 Globs = dict[str, str]
 """The one glob of each resource, by its name; for the daemon a udev selector may stand there."""
@@ -96,15 +113,22 @@ class Bench:
     scratch: Path
     quick: bool
     progress: Progress
+    idle_seconds: float = 60.0
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Make a folder for a kubelet's sockets."""
+        folder = self.scratch / f"k{next(_numbers)}"
+        folder.mkdir()
+        yield folder
+        shutil.rmtree(folder)
 
     @asynccontextmanager
     async def kubelet(self, generation: Generation = Generation.B) -> AsyncIterator[Kubelet]:
         """Run a simulated kubelet in a folder of its own."""
-        folder = self.scratch / f"k{next(_numbers)}"
-        folder.mkdir()
-        async with Kubelet(folder, generation=generation) as kubelet:
-            yield kubelet
-        shutil.rmtree(folder)
+        with self.folder() as folder:
+            async with Kubelet(folder, generation=generation) as kubelet:
+                yield kubelet
 
     @asynccontextmanager
     async def registered(
@@ -116,60 +140,85 @@ class Bench:
         root: Path,
         health: str = "",
         config: Path | None = None,
+        program: Program = HERE,
     ) -> AsyncIterator[Plugin]:
         """Run one side until the kubelet has a list of every resource, then let it go on.
 
         ``health``: a probe that the daemon shall run for each device, in YAML. ``config``: one that
         says the same as ``globs`` and is there already.
         """
-        command = self._command(side, kubelet, globs, root, config or health)
-        log = self.scratch / f"{side}.log"
-        with log.open("ab") as errors:
+        command = self._command(side, kubelet.folder, globs, root, config or health)
+        async with self._running(side, command, program) as (process, started):
+            plugin = Plugin(
+                side=side,
+                kubelet=kubelet,
+                process=process,
+                resources=tuple(globs),
+                started=started,
+            )
+            try:
+                await plugin.first_listed()
+            except* (RuntimeError, TimeoutError) as error:
+                raise RuntimeError(self._complaint(side)) from error
+            yield plugin
+
+    @asynccontextmanager
+    async def heard(self, side: str, globs: Globs, *, root: Path) -> AsyncIterator[Ear]:
+        """Run one side beside a kubelet that only listens, once it has heard of every resource."""
+        with self.folder() as folder:
+            command = self._command(side, folder, globs, root, "")
+            async with ear(folder) as hearing, self._running(side, command, HERE):
+                try:
+                    await hearing.first_lists(globs)
+                except TimeoutError as error:
+                    raise RuntimeError(self._complaint(side)) from error
+                yield hearing
+
+    @asynccontextmanager
+    async def _running(
+        self, side: str, command: tuple[str, ...], program: Program
+    ) -> AsyncIterator[tuple[Process, float]]:
+        """Run it; gives the process too, and when it was asked for."""
+        with self._log(side).open("ab") as errors:
             started = time.monotonic()
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
+                program.python,
                 *command,
-                cwd=_REPOSITORY,
-                env=_environment(),
+                cwd=program.folder,
+                env={**_environment(), **program.environment},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=errors,
             )
-        plugin = Plugin(
-            side=side,
-            kubelet=kubelet,
-            process=process,
-            resources=tuple(globs),
-            started=started,
-        )
         try:
-            try:
-                await plugin.first_listed()
-            except* (RuntimeError, TimeoutError) as error:
-                told = log.read_text(encoding="utf-8")[-2000:]
-                raise RuntimeError(f"the {side} does not serve:\n{told}") from error
-            yield plugin
+            yield process, started
         finally:
             if process.returncode is None:
                 process.terminate()
             await process.wait()
 
+    def _log(self, side: str) -> Path:
+        return self.scratch / f"{side}.log"
+
+    def _complaint(self, side: str) -> str:
+        return f"the {side} does not serve:\n{self._log(side).read_text(encoding='utf-8')[-2000:]}"
+
     def _command(
-        self, side: str, kubelet: Kubelet, globs: Mapping[str, str], root: Path, given: Path | str
+        self, side: str, folder: Path, globs: Mapping[str, str], root: Path, given: Path | str
     ) -> tuple[str, ...]:
-        folder = os.fspath(kubelet.folder)
         if side in {BASELINE, POLLING}:
             prefix = "" if root == Path("/") else os.fspath(root)
             asked = (f"{name}={prefix}{glob}" for name, glob in globs.items())
             flags = ("--poll",) if side == POLLING else ()
-            return ("-m", "bench.baseline", *flags, folder, *asked)
+            return ("-m", "bench.baseline", *flags, os.fspath(folder), *asked)
         if isinstance(given, str):
             config = self.scratch / f"config-{next(_numbers)}.yaml"
             config.write_text(config_text(globs, given), encoding="utf-8")
         else:
             config = given
-        where = ("--config", os.fspath(config), "--kubelet-dir", folder, "--root", os.fspath(root))
-        return ("-m", "genericdp", "run", *where)
+        places = {"--config": config, "--kubelet-dir": folder, "--root": root}
+        told = (text for flag, path in places.items() for text in (flag, os.fspath(path)))
+        return ("-m", "genericdp", "run", *told)
 
 
 def config_text(globs: Mapping[str, str], health: str = "") -> str:
@@ -198,7 +247,12 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Tell of the next step."""
-        print(f"{time.monotonic() - self.begun:5.0f} s  {text}", file=sys.stderr, flush=True)
+        print(f"{self.seconds:5.0f} s  {text}", file=sys.stderr, flush=True)
+
+    @property
+    def seconds(self) -> float:
+        """How long it goes on already."""
+        return time.monotonic() - self.begun
 
 
 def scratch_folder() -> AbstractContextManager[str]:

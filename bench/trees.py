@@ -22,18 +22,18 @@ def syspath(number: int) -> str:
     return f"/sys/{_usb(number)}/{_interface(number)}/ttyUSB{number}/tty/ttyUSB{number}"
 
 
-def make(folder: Path) -> None:
-    """Make the tree in a folder."""
+def make(folder: Path, adapters: int = ADAPTERS) -> None:
+    """Make the tree in a folder, with so many adapters."""
     sys = folder / "sys"
     for name in ("bus/usb/devices", "bus/usb-serial/devices", "bus/pci/devices", "class/tty"):
         (sys / name).mkdir(parents=True)
     (sys / "dev" / "char").mkdir(parents=True)
     (folder / "dev").mkdir()
-    for controller in range(-(-ADAPTERS // _PER_CONTROLLER)):
+    for controller in range(-(-adapters // _PER_CONTROLLER)):
         address = _address(controller)
         device = f"{_PCI}/{address}"
         _device(sys, device, "bus/pci", f"PCI_SLOT_NAME={address}\n", vendor="0x8086")
-    for number in range(ADAPTERS):
+    for number in range(adapters):
         add(folder, number)
 
 

@@ -18,7 +18,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import grpc
-from inotify_simple import INotify, flags
+from inotify_simple import Event, INotify, flags
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 _POLL_SECONDS = 1.0
+_APPEARS, _VANISHES = flags.CREATE | flags.MOVED_TO, flags.DELETE | flags.MOVED_FROM
 _SERVICE = "v1beta1.DevicePlugin"
 _CHANNEL = (("grpc.use_local_subchannel_pool", 1),)
 
@@ -46,9 +47,19 @@ class Plugin:
     def look(self) -> None:
         """Make the list anew."""
         names = sorted(fnmatch.filter(os.listdir(self.folder), self._glob))  # noqa: PTH208  # fast
-        if names != list(self._encoded):
+        if set(names) != self._encoded.keys():
             self._encoded = {name: self._encoded.get(name) or _encode(name) for name in names}
             self._changed.set()
+
+    def tell(self, name: str, *, there: bool) -> None:
+        """Take in what an event says of a name in the folder."""
+        if not fnmatch.fnmatchcase(name, self._glob):
+            return
+        if there:
+            self._encoded[name] = _encode(name)
+        else:
+            self._encoded.pop(name, None)
+        self._changed.set()
 
     async def register(self) -> None:
         """Serve on a new socket and tell the kubelet of it."""
@@ -86,6 +97,7 @@ class Plugin:
                 "GetDevicePluginOptions": grpc.unary_unary_rpc_method_handler(options),
                 "ListAndWatch": grpc.unary_stream_rpc_method_handler(list_and_watch),
                 "Allocate": grpc.unary_unary_rpc_method_handler(self._allocate),
+                "GetPreferredAllocation": grpc.unary_unary_rpc_method_handler(_prefer),
             },
         )
 
@@ -103,6 +115,17 @@ class Plugin:
         return api.AllocateResponse(container_responses=answers).SerializeToString()
 
 
+async def _prefer(request: bytes, _context: object) -> bytes:
+    """Take the first ids that come."""
+    answers = [
+        api.ContainerPreferredAllocationResponse(
+            deviceIDs=one.available_deviceIDs[: one.allocation_size]
+        )
+        for one in api.PreferredAllocationRequest.FromString(request).container_requests
+    ]
+    return api.PreferredAllocationResponse(container_responses=answers).SerializeToString()
+
+
 def _encode(name: str) -> bytes:
     device = api.Device(ID=name, health="Healthy")
     return api.ListAndWatchResponse(devices=[device]).SerializeToString()
@@ -114,25 +137,38 @@ def _poll(plugins: list[Plugin]) -> None:
     asyncio.get_running_loop().call_later(_POLL_SECONDS, _poll, plugins)
 
 
-def _watch(
-    kubelet_folder: str, plugins: list[Plugin], new_kubelet: asyncio.Event, *, polling: bool
-) -> None:
-    inotify = INotify(nonblocking=True)
-    mask = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO
-    kubelet = inotify.add_watch(kubelet_folder, mask)
-    for folder in () if polling else {plugin.folder for plugin in plugins}:
-        inotify.add_watch(folder, mask)
+class Watch:
+    """Listens to the kubelet's folder and, unless they poll, to those of the plugins."""
 
-    def drain() -> None:
-        events = inotify.read(timeout=0)
-        ours = [event for event in events if event.wd == kubelet]
-        if any(one.name == "kubelet.sock" and one.mask & flags.CREATE for one in ours):
-            new_kubelet.set()
-        if len(ours) < len(events):
-            for plugin in plugins:
+    def __init__(
+        self, kubelet_folder: str, plugins: list[Plugin], new_kubelet: asyncio.Event
+    ) -> None:
+        self._plugins = plugins
+        self._new_kubelet = new_kubelet
+        self._inotify = INotify(nonblocking=True)
+        self._kubelet = self._inotify.add_watch(kubelet_folder, _APPEARS | _VANISHES)
+        self._watched: dict[int, list[Plugin]] = {}
+        asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._drain)
+
+    def listen(self) -> None:
+        """Have the plugins told of their nodes."""
+        for plugin in self._plugins:
+            watch = self._inotify.add_watch(plugin.folder, _APPEARS | _VANISHES)
+            self._watched.setdefault(watch, []).append(plugin)
+
+    def _drain(self) -> None:
+        for event in self._inotify.read(timeout=0):
+            if event.wd != self._kubelet:
+                self._take_in(event)
+            elif event.name == "kubelet.sock" and event.mask & flags.CREATE:
+                self._new_kubelet.set()
+
+    def _take_in(self, event: Event) -> None:
+        if event.mask & flags.Q_OVERFLOW:
+            for plugin in self._plugins:
                 plugin.look()
-
-    asyncio.get_running_loop().add_reader(inotify.fileno(), drain)
+        for plugin in self._watched.get(event.wd, ()):
+            plugin.tell(event.name, there=bool(event.mask & _APPEARS))
 
 
 async def _main(*arguments: str) -> None:
@@ -140,9 +176,11 @@ async def _main(*arguments: str) -> None:
     kubelet_folder, *wanted = arguments[1:] if polling else arguments
     plugins = [Plugin(kubelet_folder, *one.split("=")) for one in wanted]
     new_kubelet = asyncio.Event()
-    _watch(kubelet_folder, plugins, new_kubelet, polling=polling)
+    watch = Watch(kubelet_folder, plugins, new_kubelet)
     if polling:
         _poll(plugins)
+    else:
+        watch.listen()
     new_kubelet.set()
     while True:
         await new_kubelet.wait()

@@ -57,3 +57,25 @@ def test_a_missed_goal_stands_out_in_the_table() -> None:
     assert good.endswith("met")
     assert bad.endswith("MISSED")
     assert note == "bad: because"
+
+
+def test_a_tail_has_no_ratio_but_may_have_a_goal_for_it() -> None:
+    line = Line(
+        what="x",
+        unit="ms",
+        daemon=(4.0,),
+        baseline=(2.0,),
+        goal=1.5,
+        relative=True,
+        comparable=False,
+    )
+    assert line.ratio is None
+    assert line.met is False
+    assert line.as_json()["comparedWithGoal"] == "ratio"
+    assert table([line]).splitlines()[1].split()[-4:] == ["2.00", "-", "1.50x", "MISSED"]
+
+
+def test_the_baseline_is_named() -> None:
+    line = Line(what="x", unit="ms", daemon=(4.0,), baseline=(2.0,), beside="at rest")
+    assert "at rest 2.00" in table([line])
+    assert line.as_json()["beside"] == "at rest"
