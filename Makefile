@@ -76,8 +76,9 @@ soak: $(VENV)/development.stamp
 day: $(VENV)/development.stamp
 	@$(BIN)/python -m tests.day $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED)) $(if $(RESTARTS),--restarts)
 
+# In ten minutes at most. SAVE: a file for the figures as JSON, for python -m bench.compare.
 bench: $(VENV)/development.stamp
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench $(if $(SAVE),--save $(SAVE))
 
 # 100,000 devices in one process; as root below /dev.
 bench-crowd: $(VENV)/development.stamp
