@@ -10,22 +10,31 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_FEW = 4
+"""So many things of one folder may be copied whenever another one comes."""
+
 
 class FolderMap(Generic[T]):
     """Lists of things by an absolute path."""
 
     def __init__(self) -> None:
-        self._things: dict[str, list[T]] = {}
+        self._things: dict[str, tuple[T, ...] | list[T]] = {}
+        """Mostly one or two of each folder, as a tuple: a list takes twice as much."""
         self._folders: list[str] = []
         self._in_order = True
 
     def add(self, folder: str, thing: T) -> None:
         """Add one thing to those of a folder."""
-        if folder not in self._things:
-            self._things[folder] = []
+        things = self._things.get(folder)
+        if things is None:
+            self._things[folder] = (thing,)
             self._folders.append(folder)
             self._in_order = False
-        self._things[folder].append(thing)
+        elif isinstance(things, list):
+            things.append(thing)
+        else:
+            few = (*things, thing)
+            self._things[folder] = few if len(few) <= _FEW else list(few)
 
     def of(self, folder: str) -> Sequence[T]:
         """Give the things of a folder itself."""

@@ -53,3 +53,13 @@ def test_it_takes_what_a_look_at_each_would_take(paths: list[str], folder: str) 
         things.add(path, path)
     wanted = [one for one in paths if f"{one}/".startswith(f"{folder}/")]
     assert sorted(things.take(folder)) == sorted(wanted)
+
+
+@given(st.lists(st.integers(), max_size=12))
+def test_very_many_things_of_one_folder_keep_their_order(numbers: list[int]) -> None:
+    """Bites if what comes after the few that are a tuple is lost."""
+    things: FolderMap[int] = FolderMap()
+    for number in numbers:
+        things.add("/a", number)
+    assert list(things.of("/a")) == numbers
+    assert list(things.take("/a")) == numbers

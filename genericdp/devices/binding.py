@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import (
+    NO_HOOKS,
     BoundHook,
     BoundHooks,
     BoundProbe,
@@ -35,6 +36,8 @@ def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
 def bound_hooks(resource: Resource, lookup: Lookup) -> BoundHooks:
     """Give the hooks for one device; raises UnusableValueError for a text that it lacks."""
     hooks = resource.hooks
+    if hooks.allocate is None and hooks.pre_start is None:
+        return NO_HOOKS
     return BoundHooks(
         allocate=_hook(hooks.allocate, lookup), pre_start=_hook(hooks.pre_start, lookup)
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Never
 
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.binding import bound_hooks, bound_probes
@@ -37,7 +38,7 @@ from genericdp.model import TopologyMode
 from genericdp.template import Template, UnusableValueError, bind, expand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from genericdp.devices.candidates import Candidate
     from genericdp.devices.checks import BoundHooks, BoundProbe
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
     from genericdp.template import Lookup
 
+_NONE: Mapping[str, Never] = MappingProxyType({})
+"""One for all devices: empty dicts of their own took 128 bytes of each."""
 _CDI_NAME = re.compile(
     r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
     r"=[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?"
@@ -251,8 +254,10 @@ def _device(
                 suffix=it.suffix,
             )
             for name, it in inject.env.items()
-        },
-        annotations={key: _bound(text, lookups) for key, text in inject.annotations.items()},
+        }
+        or _NONE,
+        annotations={key: _bound(text, lookups) for key, text in inject.annotations.items()}
+        or _NONE,
         cdi=tuple(dict.fromkeys(name for part in draft.parts for name in part.cdi)),
         missing=missing,
         identity=first.file.identity,

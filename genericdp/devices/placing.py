@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from genericdp.devices.closeness import Spot
+from genericdp.devices.closeness import NOWHERE, Spot
 from genericdp.devices.hardware import lineage, numa_node_of
 from genericdp.devices.vfio import functions_of, group_number
 from genericdp.glob import escape
@@ -30,6 +30,8 @@ def spot_of(members: Sequence[SysDevice], facts: Facts, closeness: str | None = 
 
     ``closeness`` is the text of the value that tells of links which sysfs does not show.
     """
+    if not members and not closeness:
+        return NOWHERE
     hardware = {
         one.syspath: one for member in members for one in hardware_below(member, facts)
     }.values()

@@ -138,7 +138,9 @@ class Looker:
             if not links:
                 self._resolved[folder] = "" if resolved == "/" else resolved
         if folder in self._resolved:
-            plain = f"{self._resolved[folder]}/{name}"
+            # Nearly always the path itself: one text then, of which there may be 100,000.
+            known = self._resolved[folder]
+            plain = path if known == folder else f"{known}/{name}"
             status = self._root.lstat(plain)
             if not stat.S_ISLNK(status.st_mode):
                 return plain, (), status
