@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
 
 Lineage = tuple[str, ...]
 """What a device sits on, from the root complex down to its PCI function or USB device."""
@@ -39,7 +38,7 @@ class Distance(IntEnum):
     OTHER = 16
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: the lineages are kept once they are known
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Spot:
     """Where a device sits."""
 
@@ -49,11 +48,19 @@ class Spot:
     """Real ones only: -1 is none (LAW-8)."""
     closeness: str | None = None
     """Devices with an equal text are as close as one device: a link that sysfs does not show."""
+    _lineages: tuple[Lineage, ...] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
-    @cached_property
+    @property
     def lineages(self) -> tuple[Lineage, ...]:
-        """Those of all members, each once."""
-        return tuple(sorted({lineage(syspath) for syspath in self.syspaths}))
+        """Those of all members, each once; kept once they are known."""
+        known = self._lineages
+        if known is None:
+            known = tuple(sorted({lineage(syspath) for syspath in self.syspaths}))
+            # No cached_property: it needs a dict, which takes 130 bytes of each device.
+            object.__setattr__(self, "_lineages", known)
+        return known
 
 
 NOWHERE = Spot()

@@ -32,12 +32,10 @@ def spot_of(members: Sequence[SysDevice], facts: Facts, closeness: str | None = 
     """
     if not members and not closeness:
         return NOWHERE
-    hardware = {
-        one.syspath: one for member in members for one in hardware_below(member, facts)
-    }.values()
-    nodes = {numa_node_of(one, facts) for one in hardware}
+    hardware = {one.syspath: one for member in members for one in hardware_below(member, facts)}
+    nodes = {numa_node_of(one, facts) for one in hardware.values()}
     return Spot(
-        syspaths=tuple(one.syspath for one in hardware),
+        syspaths=tuple(hardware),
         numa_nodes=tuple(sorted(node for node in nodes if node is not None)),
         closeness=closeness or None,
     )

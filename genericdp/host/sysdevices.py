@@ -10,6 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from sys import intern
 from typing import TYPE_CHECKING
 
 from genericdp.devices.sysdevice import SysDevice
@@ -166,10 +167,10 @@ class SysDevices:
                 return None
             text = ""  # a few are write-only: the device is there all the same
             self._troubles[f"{syspath}/uevent"] = error.strerror or str(error)
-        uevent = dict(
-            line.split("=", 1) for line in udevdb.lines(text) if "=" in line and line[0] != "="
-        )
-        subsystem = self._last_part(f"{syspath}/subsystem")
+        pairs = (line.partition("=") for line in udevdb.lines(text))
+        # The names are the same for thousands of devices: one text for each.
+        uevent = {intern(key): value for key, equals, value in pairs if key and equals}
+        subsystem = intern(self._last_part(f"{syspath}/subsystem"))
         record = self._record(syspath, subsystem, uevent)
         return SysDevice(
             syspath=syspath,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from sys import intern
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def parse(text: str) -> Record:
         if colon and rest:
             fields.setdefault(kind, []).append(rest)
     pairs = (pair.partition("=") for pair in fields.get("E", ()))
-    properties = {key: value for key, equals, value in pairs if key and equals}
+    # The names are the same in thousands of records: one text for each.
+    properties = {intern(key): value for key, equals, value in pairs if key and equals}
     current_tags = _tags(fields.get("Q", ()))
     tags = current_tags | _tags(fields.get("G", ()))
     links = tuple(f"/dev/{link}" for link in fields.get("S", ()))
