@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import platform
 import sys
 import time
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +31,7 @@ from bench import (
     surges,
 )
 from bench.lines import table
+from bench.processes import machine
 from bench.sides import Bench, Progress, scratch_folder
 
 if TYPE_CHECKING:
@@ -71,13 +69,13 @@ def main() -> int:
     given = _arguments()
     bench = partial(Bench, quick=given.quick, idle_seconds=given.idle_seconds)
     lines, failed = asyncio.run(_measure(given.only or list(GROUPS), bench))
-    kept = json.dumps({"machine": _machine(), "lines": [line.as_json() for line in lines]})
+    kept = json.dumps({"machine": machine(), "lines": [line.as_json() for line in lines]})
     if given.save is not None:
         given.save.write_text(kept + "\n", encoding="utf-8")
     if given.output == "json":
         print(kept)
     else:
-        print(", ".join(f"{key} {text}" for key, text in _machine().items()))
+        print(", ".join(f"{key} {text}" for key, text in machine().items()))
         print(table(lines))
     return 1 if failed else 0
 
@@ -121,17 +119,6 @@ async def _measure(
             bench.progress.say(f"{name}: {time.monotonic() - begun:.0f} s")
         bench.progress.say(f"done, all in {bench.progress.seconds:.0f} s")
     return lines, failed
-
-
-def _machine() -> dict[str, str]:
-    return {
-        "cores": str(len(os.sched_getaffinity(0))),
-        "load": f"{os.getloadavg()[0]:.1f}",
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "grpc": version("grpcio"),
-        "user": "root" if os.geteuid() == 0 else "not root",
-    }
 
 
 if __name__ == "__main__":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 
@@ -70,3 +73,15 @@ def _waits(status: str) -> int:
     name = "voluntary_ctxt_switches:"
     (count,) = (line.split()[1] for line in status.splitlines() if line.startswith(name))
     return int(count)
+
+
+def machine() -> dict[str, str]:
+    """Give what a figure depends on, in words."""
+    return {
+        "cores": str(len(os.sched_getaffinity(0))),
+        "load": f"{os.getloadavg()[0]:.1f}",
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "grpc": version("grpcio"),
+        "user": "root" if os.geteuid() == 0 else "not root",
+    }
