@@ -56,7 +56,7 @@ async def measure(bench: Bench) -> AsyncIterator[Line]:
         None,
     )
     bench.progress.say(f"{_STORM} nodes appear at once")
-    async for line in _storms(bench, 2 if bench.quick else 5, 1 if bench.quick else 2):
+    async for line in _storms(bench, 2 if bench.quick else 4, 1 if bench.quick else 2):
         yield line
 
 
