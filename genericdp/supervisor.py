@@ -47,10 +47,27 @@ class Pace:
 
     full_look: float = 30.0
     """A net for what no event tells of."""
+    share: float = 0.05
+    """Of the time that full looks may take: where there is very much to look at, they are rarer."""
+    rarest_look: float = 300.0
     poll: float = 2.0
     """Where inotify cannot be had."""
     burst: float = 0.1
     """What changes within this time goes out together: a list costs the kubelet a write (LAW-7)."""
+    longest_pause: float = 1.0
+    """An event may have to wait for a pass and this, however long the pass before took."""
+
+    def between_full_looks(self, looked_seconds: float) -> float:
+        """Give the time to the next one, by how long the last one took."""
+        return max(self.full_look, min(looked_seconds / self.share, self.rarest_look))
+
+    def pause(self, took: float, *, lists_changed: bool) -> float:
+        """Give how long to wait after a pass that took so long before another one may begin.
+
+        Only lists cost the kubelet something. The kernel tells of a disk's queue first: that must
+        not hold up the news of the disk.
+        """
+        return max(0.0, self.burst - took) if lists_changed else min(took, self.longest_pause)
 
 
 class Supervisor:
@@ -84,6 +101,8 @@ class Supervisor:
         """Whether events tell of every change, so that not all must be looked at each time."""
         self._lists_changed = False
         """Whether the last pass gave the kubelet a new list."""
+        self._looked_seconds = 0.0
+        """How long the last full look took."""
         self._holding: Holding | None = None
         if pod_resources is not None:
             self._holding = Holding(
@@ -199,7 +218,8 @@ class Supervisor:
                 if watch.set_folders(self._to_watch(discovery)):
                     # Something may have come before the watch did: look once more.
                     self.look_again_at_files()
-                await asyncio.sleep(self._pause(begun))
+                pause = self._pace.pause(self._now() - begun, lists_changed=self._lists_changed)
+                await asyncio.sleep(pause)
 
                 def news(asked: int = asked, resources: object = resources) -> bool:
                     return self._look_again.value != asked or self.resources.value is not resources
@@ -228,17 +248,13 @@ class Supervisor:
             uevents.close()
             records.close()
 
-    def _pause(self, begun: float) -> float:
-        """Give how long to wait before another pass may begin.
-
-        Only lists cost the kubelet something. The kernel tells of a disk's queue first: that must
-        not hold up the news of the disk.
-        """
-        took = self._now() - begun
-        return max(0.0, self._pace.burst - took) if self._lists_changed else took
-
     def _rest(self, discovery: Discovery, *, polling: bool) -> float:
-        longest = self._pace.poll if polling else self._pace.full_look
+        if polling:
+            longest = self._pace.poll
+        elif self._events_tell():
+            longest = self._pace.between_full_looks(self._looked_seconds)
+        else:
+            longest = self._pace.full_look  # it is no net then, but how changes are found
         if discovery.due is None:
             return longest
         return min(longest, max(0.0, discovery.due - self._now()))
@@ -249,7 +265,10 @@ class Supervisor:
         discovery = await self._discoverer.discover(
             tuple(wanted.values()), self._plugins.found, full=full
         )
-        self._tally.discovery.add(self._now() - begun)
+        took = self._now() - begun
+        self._tally.discovery.add(took)
+        if full:
+            self._looked_seconds = took
         self._lists_changed = await self._plugins.apply(tasks, wanted, discovery.offers)
         return discovery
 
