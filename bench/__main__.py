@@ -82,7 +82,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds: about three minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds: about five minutes")
     parser.add_argument(
         "--only",
         metavar="GROUP",
