@@ -112,6 +112,7 @@ async def _storms(bench: Bench, rounds: int, turns: int) -> AsyncIterator[Line]:
         unit="ms",
         daemon=tuple(took[DAEMON]),
         baseline=tuple(took[BASELINE]),
+        comparable=False,
         note="from before the first node is made; lists are put together for up to 0.1 s, which "
         "the floor does not do",
     )
