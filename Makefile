@@ -9,7 +9,7 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak day bench bench-crowd fuzz wheel mutants lock generate docs image clean
+.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak day bench bench-crowd bench-growth fuzz wheel mutants lock generate docs image clean
 .DEFAULT_GOAL := help
 
 help:
@@ -79,6 +79,11 @@ day: $(VENV)/development.stamp
 # In ten minutes at most. SAVE: a file for the figures as JSON, for python -m bench.compare.
 bench: $(VENV)/development.stamp
 	@$(BIN)/python -m bench $(if $(SAVE),--save $(SAVE))
+
+# How each cost grows with resources, devices and sysfs: tables, and the plots of docs/growth.md.
+bench-growth: $(VENV)/development.stamp
+	@mkdir -p build
+	@$(BIN)/python -m bench.scaling --svg docs/growth --save build/growth.json
 
 # 100,000 devices in one process; as root below /dev.
 bench-crowd: $(VENV)/development.stamp
