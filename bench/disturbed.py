@@ -36,9 +36,9 @@ _LOOK_ENDS_SECONDS = 1.2
 
 async def measure(bench: Bench) -> AsyncIterator[Line]:
     """Reload, then look at everything, again and again."""
-    async for line in _during_reloads(bench, 4 if bench.quick else 9):
+    async for line in _during_reloads(bench, 4 if bench.quick else 8):
         yield line
-    async for line in _during_passes(bench, 4 if bench.quick else 9):
+    async for line in _during_passes(bench, 4 if bench.quick else 8):
         yield line
 
 

@@ -50,7 +50,7 @@ _STATES = "states"
 
 async def measure(bench: Bench) -> AsyncIterator[Line]:
     """Let the state of one device after the other change; everything is real but the clock."""
-    flips = 30 if bench.quick else 120
+    flips = 30 if bench.quick else 100
     logging.getLogger("genericdp").addHandler(logging.NullHandler())  # not each flip on stderr
     bench.progress.say(f"one of {_MANY} devices falls or recovers by its probe, {flips} times")
     with nodes(_MANY, bench.scratch) as host:

@@ -37,7 +37,7 @@ _STILL_SECONDS = 0.5
 
 async def measure(bench: Bench) -> AsyncIterator[Line]:
     """Swap ``..data`` as the kubelet does; the floor has no config, so only the daemon has one."""
-    rounds = 3 if bench.quick else 8
+    rounds = 3 if bench.quick else 7
     with nodes(max(_GOALS), bench.scratch) as host:
         for number, goal in _GOALS.items():
             bench.progress.say(f"another config, {number} resources, {rounds} times")

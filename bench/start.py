@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench.sides import Bench, Program
 
 _GOALS = {1: 250.0, 10: None, 100: 350.0, 500: None}
-_WARM = {1: 15, 10: 11, 100: 11, 500: 5}
+_WARM = {1: 15, 10: 11, 100: 9, 500: 5}
 _COLD = {1: 5, 10: 4, 100: 4, 500: 3}
 """How often each side is started, by the number of resources."""
 _QUICK_ROUNDS = 3
