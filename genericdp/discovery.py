@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from genericdp.devices.amending import amend
 from genericdp.devices.assembling import Offers, assemble
 from genericdp.devices.inventory import Inventory, Look
 from genericdp.devices.making import make
@@ -55,7 +56,9 @@ class Discovery:
     due: float | None = None
     """When a vanished device has to leave a list, on the monotonic clock."""
     empty_globs: tuple[tuple[str, str], ...] = ()
-    """Resource and glob of each selector that found nothing."""
+    """Resource and glob of each selector that found nothing, of a pass over all."""
+    changed: Mapping[str, frozenset[str]] | None = None
+    """By resource, the ids of all that is not as in the last pass; None: anything may differ."""
 
 
 def discover(
@@ -179,7 +182,7 @@ class Discoverer:
                 continue
             if result.done():
                 found = result.result()
-                known.looks.settle()
+                known.settle()
                 self._tell_unreadable(run.unreadable)
                 due = [*waiting.values(), *([] if found.due is None else [found.due])]
                 due += [self._now() + AGAIN_SECONDS] if run.unreadable else []
@@ -197,17 +200,27 @@ class Discoverer:
         previous: Mapping[str, Offer],
     ) -> Discovery:
         with without_collections():
-            known.forget(stale, run)
-            found = discover(
-                resources,
-                run.look,
-                facts=known.facts,
-                node_name=self._node_name,
-                previous=previous,
-                now=self._now(),
-                memory=known.memory,
-                holders=self._holders(),
-            )
+            concerned, now, holders = known.forget(stale, run), self._now(), self._holders()
+            standing, known.standing = known.standing, None
+            amended = None
+            if standing is not None and standing.offers is previous and not run.hanging:
+                inventory = Inventory(run.look, known.facts, known.memory)
+                given, node = (standing, concerned, resources, inventory), self._node_name
+                amended = amend(*given, node, now=now, holders=holders)
+            if amended is not None:
+                found = Discovery(offers=amended.offers, due=amended.due, changed=amended.changed)
+            else:
+                found = discover(
+                    resources,
+                    run.look,
+                    facts=known.facts,
+                    node_name=self._node_name,
+                    previous=previous,
+                    now=now,
+                    memory=known.memory,
+                    holders=holders,
+                )
+            known.stand(found.offers, found.due, holders, previous, standing)
         return replace(found, folders=frozenset(known.looks.folders))
 
     def _waiting(self, resources: Sequence[Resource]) -> dict[str, float]:

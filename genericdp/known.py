@@ -7,14 +7,18 @@ from functools import partial
 from operator import is_not
 from typing import TYPE_CHECKING, TypeVar
 
+from genericdp.devices.amending import Concerned, Standing
 from genericdp.devices.remembering import Memory
 from genericdp.host.facts import HostFacts
 from genericdp.host.looks import Looks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from genericdp.devices.assembling import Offers
+    from genericdp.devices.holders import Holders
     from genericdp.devices.inventory import Look
+    from genericdp.devices.offers import Offer
     from genericdp.host.devicefiles import Looker
     from genericdp.host.root import Root
     from genericdp.model import Resource
@@ -108,14 +112,22 @@ class Known:
     def __init__(self, root: Root, before: Known | None = None) -> None:
         self.facts = HostFacts(root)
         self.looks: Looks = Looks(None if before is None else before.looks)
-        self.memory = Memory()
+        self.memory: Memory = Memory(None if before is None else before.memory)
         self.resources: tuple[Resource, ...] = ()
         """Those that the memory is about."""
+        self.standing: Standing | None = None
+        """What the last pass has decided; None: everything has to be decided about."""
 
-    def forget(self, stale: Stale, run: Run) -> None:
-        """Forget what is stale, and all that was decided by it."""
+    def settle(self) -> None:
+        """Forget what was known before a look at everything, which has come to its end."""
+        self.looks.settle()
+        self.memory.settle()
+
+    def forget(self, stale: Stale, run: Run) -> Concerned:
+        """Forget what is stale, and all that was decided by it; gives what that concerns."""
         if stale.all_files:
-            self.looks, self.memory = Looks(self.looks), Memory()
+            self.looks, self.memory = Looks(self.looks), Memory(self.memory)
+            self.standing = None
             run.looks = self.looks
         told = set(stale.syspaths)
         for name in stale.records:
@@ -131,7 +143,31 @@ class Known:
         for syspath in told:
             concerned.update(self.facts.forget(syspath))
             paths |= self._paths_of(syspath)
-        self.memory.forget(concerned, run.renew(paths), self.facts)
+        globs = run.renew(paths)
+        if any(self.looks.get(glob) is None for glob in globs):
+            self.standing = None  # they have to be looked at anew, and may find anything
+        return Concerned(
+            paths=frozenset(paths),
+            syspaths=frozenset(concerned),
+            globs=frozenset(globs),
+            decisions=self.memory.forget(concerned, globs, self.facts),
+        )
+
+    def stand(
+        self,
+        offers: Offers,
+        due: float | None,
+        holders: Holders | None,
+        previous: Mapping[str, Offer],
+        before: Standing | None,
+    ) -> None:
+        """Take note of what a pass has decided; ``before`` is what stood until then."""
+        if self.facts.awaiting:
+            return  # a device has been left out, and nothing will tell of it
+        indexes = {} if before is None else before.indexes
+        self.standing = Standing(offers, due, holders, indexes)
+        if all(offer is previous.get(name) for name, offer in offers.items()):
+            self.standing.index()  # while nobody waits for it
 
     def _paths_of(self, syspath: str) -> set[str]:
         """Give the paths that an event of a device is about."""
@@ -144,5 +180,5 @@ class Known:
     def serve(self, resources: Sequence[Resource]) -> None:
         """Forget what was decided about other resources."""
         if len(resources) != len(self.resources) or any(map(is_not, resources, self.resources)):
-            self.memory = Memory()
+            self.memory, self.standing = Memory(), None
             self.resources = tuple(resources)

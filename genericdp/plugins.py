@@ -6,23 +6,26 @@ import asyncio
 import logging
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.counting import labels
 from genericdp.devices.judging import judged, rejudged
 from genericdp.devices.offers import NOTHING
+from genericdp.farewells import Farewells, end
 from genericdp.health.hooks import HookRunner
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.sockets import SocketNames
-from genericdp.listing import NO_LISTING, Listing, listing, relisted
+from genericdp.listing import NO_LISTING, Listing, relisted
 from genericdp.observed import Observed, until
 from genericdp.planning import Plan, plan
 from genericdp.plugin import Plugin
 from genericdp.preferences import Preferences
 from genericdp.service import Service
 from genericdp.since import Since
+from genericdp.taking import told
 from genericdp.tally import Tally
-from genericdp.telling import tell_changes, tell_health, tell_shared_ids
+from genericdp.telling import tell_health
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -38,8 +41,6 @@ if TYPE_CHECKING:
     from genericdp.timing import Timing
 
 log = logging.getLogger(__name__)
-
-_FAREWELL_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -82,8 +83,7 @@ class Plugins:
         self._timing = timing
         self._now = now
         self._running: dict[str, _Running] = {}
-        self._leaving: dict[str, asyncio.Task[None]] = {}
-        """The ends of those that are wanted no more."""
+        self._farewells = Farewells()
         self.found: Offers = {}
         """What the last pass found, whatever the probes say."""
         self._warned_ids: frozenset[str] = frozenset()
@@ -108,9 +108,16 @@ class Plugins:
         await health.run()
 
     async def apply(
-        self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], offers: Offers
+        self,
+        tasks: asyncio.TaskGroup,
+        wanted: Mapping[str, Resource],
+        offers: Offers,
+        changed: Mapping[str, frozenset[str]] | None = None,
     ) -> bool:
-        """Stop, update and start plugins, in this order; says whether any list is another one."""
+        """Stop, update and start plugins, in this order; says whether any list is another one.
+
+        ``changed``: by resource, the only devices that are not as in the last ``offers``.
+        """
         self._applying = True
         try:
             # What lives counts, not what was asked for last: a task that died is started again.
@@ -121,9 +128,10 @@ class Plugins:
                 self._running[name].update(wanted[name])
             if todo != Plan():
                 self._tally.keep({name: labels(one) for name, one in wanted.items()})
-            merged = self._merged(offers)
-            listings = await self._encoded(merged)
-            changed = [
+            merged = self._merged(offers, wanted)
+            bare = {n: ids for n, ids in (changed or {}).items() if not self._is_probed(wanted[n])}
+            listings = await self._encoded(merged, bare)
+            sent = [
                 running.service.set_listing(listings[name])
                 for name, running in self._running.items()
                 if name in listings
@@ -138,14 +146,17 @@ class Plugins:
         flipped, self._flipped = self._flipped, {}
         for name, ids in flipped.items():
             self._judge_again_of(name, ids)
-        return any(changed) or bool(todo.start)
+        return any(sent) or bool(todo.start)
 
-    def _merged(self, offers: Offers) -> Offers:
+    def _merged(self, offers: Offers, wanted: Mapping[str, Resource]) -> Offers:
         """Have the health of what was found watched, and give the offers with all reasons."""
         shown, merged = self.offers.value, {}
         for name, offer in offers.items():
             if offer is self.found.get(name) and name in self._running:
                 merged[name] = shown[name]  # what probes change comes by itself
+                continue
+            if not self._is_probed(wanted[name]):
+                merged[name] = offer
                 continue
             here = {
                 device_id: one.device
@@ -203,24 +214,26 @@ class Plugins:
         if (health := self._health.value) is not None:
             self._judge_again(name, {one: health.reason(name, one) for one in ids})
 
-    async def _encoded(self, offers: Offers) -> dict[str, Listing]:
+    def _is_probed(self, resource: Resource) -> bool:
+        """Say whether probes, or what is left of them, have a say in a resource's offer."""
+        health = self._health.value
+        return bool(resource.health) or (health is not None and health.watches(resource.name))
+
+    async def _encoded(
+        self, offers: Offers, changed: Mapping[str, frozenset[str]]
+    ) -> dict[str, Listing]:
         """Give the lists of the resources whose offer is another one, and log what has changed.
 
         Off the loop: ten thousand devices take their time.
         """
-        before, warned = self.offers.value, self._warned_ids
         running = {name: one.service.listing for name, one in self._running.items()}
         known = {name: running.get(name, NO_LISTING) for name in offers}
-        changed = {name: offer for name, offer in offers.items() if offer is not known[name].offer}
-        if not changed and before.keys() == offers.keys():
+        before, warned = self.offers.value, self._warned_ids
+        if before.keys() == offers.keys() and all(
+            offer is known[name].offer for name, offer in offers.items()
+        ):
             return {}
-
-        def work() -> tuple[dict[str, Listing], frozenset[str]]:
-            self.since.note(before, offers)
-            tell_changes(before, offers)
-            shared = tell_shared_ids(offers, warned)
-            return {name: listing(one, known[name]) for name, one in changed.items()}, shared
-
+        work = partial(told, before, offers, known, warned, self.since, changed)
         listings, self._warned_ids = await in_worker(work)
         return listings
 
@@ -250,9 +263,7 @@ class Plugins:
         return _Running(resource=resource, service=service, plugin=plugin, task=task)
 
     async def _live(self, plugin: Plugin) -> None:
-        if leaving := self._leaving.get(plugin.resource):
-            plugin.standing.lacks("it was removed a moment ago, and its farewell is not over")
-            await asyncio.wait([leaving])  # never two servers of one resource
+        await self._farewells.over(plugin)
         if (health := self._health.value) is not None:
             plugin.standing.lacks("its devices are being probed for the first time")
             # So that a restart of the daemon makes nothing Unhealthy that is well.
@@ -270,30 +281,9 @@ class Plugins:
         for name in todo.stop:
             leaving = self._running.pop(name)
             if name in todo.anew:  # its devices stay, so the node need not show 0 meanwhile
-                await _end(leaving)
+                await end(leaving.task)
                 continue
             if self._health.value is not None:
                 self._health.value.forget(name)
             leaving.service.set_offer(NOTHING)
-            farewell = self._farewell(leaving, self._leaving.get(name))
-            self._leaving[name] = tasks.create_task(farewell, name=f"end {name}")
-
-    async def _farewell(self, leaving: _Running, earlier: asyncio.Task[None] | None) -> None:
-        """Let the empty list arrive, so that the node shows 0 at once (KST-11), then end.
-
-        It may have returned and be gone again within that second: ``earlier`` is still at it then.
-        """
-        if leaving.plugin.active.value:
-            await asyncio.sleep(_FAREWELL_SECONDS)
-        await _end(leaving)
-        if earlier is not None:
-            await asyncio.wait([earlier])
-        name = leaving.resource.name
-        if self._leaving[name] is asyncio.current_task():
-            del self._leaving[name]
-        log.info("stopped", extra={"resource": name})
-
-
-async def _end(leaving: _Running) -> None:
-    leaving.task.cancel()
-    await asyncio.wait([leaving.task])
+            self._farewells.begin(leaving.plugin, leaving.task, tasks)

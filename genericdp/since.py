@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from genericdp.devices.assembling import Offers
     from genericdp.devices.offers import Offer
@@ -34,8 +34,13 @@ class Since:
         times = self._times.get(resource)
         return None if times is None else times.others.get(device_id, times.first)
 
-    def note(self, before: Offers, offers: Offers) -> None:
-        """Take note of all that has changed; for ten thousand devices not on the loop."""
+    def note(
+        self, before: Offers, offers: Offers, changed: Mapping[str, Iterable[str]] | None = None
+    ) -> None:
+        """Take note of all that has changed; for ten thousand devices not on the loop.
+
+        ``changed``: by resource, the ids of all that has, where that is known.
+        """
         for name in self._times.keys() - offers.keys():
             del self._times[name]
         for name, offer in offers.items():
@@ -44,7 +49,7 @@ class Since:
             if was is None or times is None:
                 self._times[name] = _Times(self._clock())
             elif was is not offer:
-                self._note(times, was, offer, offer.offered)
+                self._note(times, was, offer, (changed or {}).get(name, offer.offered))
                 for device_id in times.others.keys() - offer.offered.keys():
                     del times.others[device_id]
 

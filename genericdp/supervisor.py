@@ -269,7 +269,9 @@ class Supervisor:
         self._tally.discovery.add(took)
         if full:
             self._looked_seconds = took
-        self._lists_changed = await self._plugins.apply(tasks, wanted, discovery.offers)
+        self._lists_changed = await self._plugins.apply(
+            tasks, wanted, discovery.offers, discovery.changed
+        )
         return discovery
 
     async def _remove_leftovers(self) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from genericdp.devices.assembling import shared_ids
 from genericdp.devices.offers import Offer
 from genericdp.health.thresholds import NOT_PROBED
+from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from genericdp.devices.assembling import Offers
 
@@ -36,11 +37,21 @@ class _Change(Enum):
     OTHER_REASON = auto()
 
 
-def tell_changes(before: Offers, offers: Offers) -> None:
-    """Log what each resource offers now and did not before."""
+def tell_changes(
+    before: Offers, offers: Offers, changed: Mapping[str, Iterable[str]] | None = None
+) -> None:
+    """Log what each resource offers now and did not before.
+
+    ``changed``: by resource, the ids of all that is another than before, where that is known and
+    no id came or left.
+    """
     for name, offer in offers.items():
         was = before.get(name, _NEVER)
-        if was is not offer:
+        if was is offer:
+            continue
+        if changed and name in changed:
+            _tell_few(name, was, offer, changed[name])
+        else:
             _tell_offer(name, was, offer)
 
 
@@ -73,20 +84,13 @@ def _tell_offer(name: str, before: Offer, offer: Offer) -> None:
     if before is _NEVER and any(NOT_PROBED in one.unhealthy for one in offer.offered.values()):
         log.info("devices that are probed for the first time: %d", len(offer.offered), extra=about)
     elif before.offered is not offer.offered:
-        _tell_counts(name, before, offer)
+        left = [one for one in before.offered if one not in offer.offered]
+        _tell_counts(name, before, offer, offer.offered, left=left)
     spoiler = offer.without_numa_node
     if spoiler and spoiler != before.without_numa_node:
         why = "no device carries its NUMA node, since %s has none"
         log.info(why, spoiler, extra=_about(name, spoiler))
-    unhealthy = [
-        (device_id, one.unhealthy)
-        for device_id, one in offer.offered.items()
-        if one.unhealthy
-        and one.unhealthy != _reason(before, device_id)
-        # It has just appeared: its first results are to come.
-        and NOT_PROBED not in one.unhealthy
-    ]
-    _tell_unhealthy(unhealthy, name)
+    _tell_unhealthy(_fallen(before, offer, offer.offered), name)
     left_out = _left_out(offer)
     if left_out and left_out != _left_out(before):
         log.warning("list full: left out are %d of the devices", left_out, extra=about)
@@ -98,16 +102,39 @@ def _tell_offer(name: str, before: Offer, offer: Offer) -> None:
         log.info("%d more are not offered", len(rest), extra=about)
 
 
-def _tell_counts(name: str, before: Offer, offer: Offer) -> None:
-    """Say how many are healthy; where one device makes the difference, only what it did."""
+def _tell_few(name: str, before: Offer, offer: Offer, changed: Iterable[str]) -> None:
+    """Log what has become of these devices; nothing else is another than before."""
+    ids = sorted(changed, key=natural_key)
+    _tell_counts(name, before, offer, ids, left=())
+    _tell_unhealthy(_fallen(before, offer, ids), name)
+
+
+def _fallen(before: Offer, offer: Offer, ids: Iterable[str]) -> list[tuple[str, str]]:
+    """Give those of the devices that are Unhealthy for another reason than before, and why."""
+    return [
+        (device_id, reason)
+        for device_id in ids
+        if (reason := offer.offered[device_id].unhealthy)
+        and reason != _reason(before, device_id)
+        # It has just appeared: its first results are to come.
+        and NOT_PROBED not in reason
+    ]
+
+
+def _tell_counts(
+    name: str, before: Offer, offer: Offer, ids: Iterable[str], *, left: Sequence[str]
+) -> None:
+    """Say how many are healthy; where one device makes the difference, only what it did.
+
+    ``ids`` are among those of the offer; ``left`` those that it had.
+    """
     came, flipped = [], []
-    for device_id, now in offer.offered.items():
-        was = before.offered.get(device_id)
+    for device_id in ids:
+        was, now = before.offered.get(device_id), offer.offered[device_id]
         if was is None:
             came.append(device_id)
         elif was is not now and bool(was.unhealthy) != bool(now.unhealthy):
             flipped.append(device_id)
-    left = [one for one in before.offered if one not in offer.offered]
     changed = len(came) + len(left) + len(flipped)
     if not changed and before is not _NEVER:
         return

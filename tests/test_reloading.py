@@ -170,7 +170,7 @@ async def test_one_that_is_removed_holds_up_none_of_the_others(world: World) -> 
 async def test_one_that_returns_during_its_farewell_is_served_again(world: World) -> None:
     """Its old server is stopped first: never two of one resource (REG-9b).
 
-    Comes back if ``Plugins._live`` does not wait for what is in ``_leaving``.
+    Comes back if ``Plugins._live`` does not wait for ``Farewells.over``.
     """
     world.host.plug("ttyUSB0")
     async with world.serving(serial()) as supervisor:

@@ -72,10 +72,13 @@ def taken(
     ]
     candidates = {one.file.key: one for one in found}
     if len(candidates) < len(found):
+        inventory.memory.named_twice.add(resource.name)
         names: dict[str, list[Candidate]] = {}
         for one in found:
             names.setdefault(one.key, []).append(one)
         candidates = {key: _under_one_name(several) for key, several in names.items()}
+    if inventory.scope is not None:
+        return sorted(candidates.values(), key=lambda one: natural_key(one.path))
     orders, name = inventory.memory.orders, f"{resource.name} {id(selectors)}"
     orders[name] = in_natural_order(
         candidates.values(), lambda one: one.path, before=orders.get(name, ())
@@ -113,14 +116,16 @@ def _things(
     selector: Selector, inventory: Inventory
 ) -> Iterator[tuple[str, FoundFile | SysDevice]]:
     """Give what a selector looks at, by path or syspath."""
-    candidates = selector.candidates
+    candidates, scope, facts = selector.candidates, inventory.scope, inventory.facts
     if isinstance(candidates, PathSelector):
         for pattern in candidates.globs:
-            for file in inventory.found(pattern):
+            found = inventory.found(pattern)
+            for file in found if scope is None else scope.among(found):
                 yield file.path, file
     else:
         for subsystem in _subsystems(subsystem_globs(candidates), inventory):
-            for device in inventory.facts.members(subsystem):
+            members = facts.members(subsystem) if scope is None else scope.members(subsystem, facts)
+            for device in members:
                 yield device.syspath, device
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from genericdp.devices.remembering import Memory, NotedFacts, Notes
 from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
 from genericdp.glob import escape
 from genericdp.model import FileType
+from genericdp.natural import natural_key
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+    from genericdp.devices.remembering import Part
+    from genericdp.devices.sysdevice import SysDevice
 
 T = TypeVar("T")
 
@@ -93,6 +98,27 @@ class Look:
     """Of one path whose links lead to nothing: where they would lead."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scope:
+    """The few things that a pass is to decide about, under all the names that it may meet."""
+
+    paths: frozenset[str]
+    syspaths: frozenset[str]
+
+    def among(self, files: tuple[FoundFile, ...]) -> Iterator[FoundFile]:
+        """Give those of them that are among these files, which are in natural order of paths."""
+        for path in self.paths:
+            at = bisect_left(files, natural_key(path), key=lambda one: natural_key(one.path))
+            yield from (one for one in files[at : at + 1] if one.path == path)
+
+    def members(self, subsystem: str, facts: Facts) -> Iterator[SysDevice]:
+        """Give those of them that are devices of a subsystem."""
+        for syspath in self.syspaths:
+            device = facts.device(syspath)
+            if device is not None and device.subsystem == subsystem:
+                yield device
+
+
 class Inventory:
     """The host in one pass: each glob is looked at when it is first asked for, and once."""
 
@@ -106,6 +132,8 @@ class Inventory:
         """What sysfs and udev know."""
         self.memory = memory or Memory()
         """What earlier passes have decided and what still holds."""
+        self.scope: Scope | None = None
+        """What selectors are to look at; None: everything."""
         self._look = look
         self._looks: dict[str, Look | None] = {}
 
@@ -134,7 +162,7 @@ class Inventory:
 
     def decide(
         self,
-        part: dict[str, Any],
+        part: Part,
         key: str,
         about: str,
         decide: Callable[[], T],

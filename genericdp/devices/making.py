@@ -52,7 +52,8 @@ def make(
     for one in groups:
         known = part.get(one.key)
         if known is None or not known.is_of(one.members, excluded):
-            made = partial(_made, resource, one, excluded, inventory, node_name)
+            before = known or inventory.memory.last(part, one.key)
+            made = partial(_made, resource, one, excluded, inventory, node_name, before)
             first, *others = (m.file.identity.syspath or m.file.path for m in one.members)
             known = inventory.decide(part, one.key, first, made, others=others)
         results.append(known.result)
@@ -65,6 +66,7 @@ def _made(
     excluded: Excluded,
     inventory: Inventory,
     node_name: str,
+    before: _Made | None,
 ) -> _Made:
     result: Device | NotOffered
     drafted = draft(resource, group, inventory, node_name)
@@ -72,4 +74,7 @@ def _made(
         result = drafted
     else:
         result = complete(drafted, inventory, excluded=excluded)
+    # The very same object where it is equal: who compares it with the last one is soon done.
+    if before is not None and before.result == result:
+        result = before.result
     return _Made(group.members, excluded, result)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from genericdp.foldermap import FolderMap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
     from genericdp.devices.sysdevice import Facts, SysDevice
 
@@ -29,10 +29,24 @@ class Question(NamedTuple):
     about: str
 
 
+class Part(dict[str, Any]):
+    """The decisions of one kind, by what they are about; a look into it costs nothing more."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: tuple[Any, ...]) -> None:
+        self.name = name
+        """Its kind, the resource, and what else tells it from others."""
+
+
+Dropped = tuple[tuple[Any, ...], str]
+"""A decision that no longer holds: the name of its part, and what it was about."""
+
+
 class _Unit(NamedTuple):
     """One decision: where it is kept."""
 
-    part: dict[str, Any]
+    part: Part
     key: str
 
 
@@ -69,10 +83,16 @@ class Notes:
 
 
 class Memory:
-    """Decisions in named parts. A part is a plain dict, so that a look into it costs nothing."""
+    """Decisions in named parts.
 
-    def __init__(self) -> None:
-        self._parts: dict[Hashable, dict[str, Any]] = {}
+    After a look at everything all is decided anew; ``before`` is what was known until then.
+    """
+
+    def __init__(self, before: Memory | None = None) -> None:
+        self._parts: dict[Hashable, Part] = {}
+        self._before: Mapping[Hashable, Part] = {}
+        if before is not None:
+            self._before = before._parts or before._before  # noqa: SLF001  # one of its own kind
         self._about: FolderMap[_Unit] = FolderMap()
         self._within: dict[str, list[_Unit]] = {}
         self._globs: dict[str, list[_Unit]] = {}
@@ -81,12 +101,26 @@ class Memory:
         """Lists as they were sorted last."""
         self.excluded: dict[str, Any] = {}
         """What each resource excluded in the last pass."""
+        self.named_twice: set[str] = set()
+        """The resources whose selectors have found one thing under several names."""
 
-    def part(self, *name: Hashable) -> dict[str, Any]:
+    def part(self, *name: Hashable) -> Part:
         """Give the decisions of one kind, to be read only."""
-        return self._parts.setdefault(name, {})
+        part = self._parts.get(name)
+        if part is None:
+            part = self._parts[name] = Part(name)
+        return part
 
-    def keep(self, part: dict[str, Any], key: str, decision: object, notes: Notes) -> None:
+    def last(self, part: Part, key: str) -> Any:  # noqa: ANN401  # as it was kept
+        """Give what was decided before the look at everything; None if nothing was."""
+        before = self._before.get(part.name)
+        return None if before is None else before.get(key)
+
+    def settle(self) -> None:
+        """Forget what was decided before: by now all is decided anew."""
+        self._before = {}
+
+    def keep(self, part: Part, key: str, decision: object, notes: Notes) -> None:
         """Keep a decision until something changes that was asked for it."""
         part[key] = decision
         unit = _Unit(part, key)
@@ -104,18 +138,26 @@ class Memory:
             units.append(unit)
             self._answers[question] = (answer, units)
 
-    def forget(self, syspaths: Iterable[str], globs: Iterable[str], facts: Facts) -> None:
-        """Forget what was decided by these devices, by what these globs found, by other answers."""
+    def forget(
+        self, syspaths: Iterable[str], globs: Iterable[str], facts: Facts
+    ) -> tuple[Dropped, ...]:
+        """Forget what was decided by these devices, by what these globs found, by other answers.
+
+        Gives the decisions.
+        """
+        dropped: list[_Unit] = []
         for syspath in syspaths:
-            _drop(self._about.take(syspath))
+            dropped += self._about.take(syspath)
             for folder in _upwards(syspath):
-                _drop(self._within.pop(folder, ()))
+                dropped += self._within.pop(folder, ())
         for glob in globs:
-            _drop(self._globs.pop(glob, ()))
+            dropped += self._globs.pop(glob, ())
         for question, (answer, units) in list(self._answers.items()):
             if getattr(facts, question.method)(question.about) != answer:
-                _drop(units)
+                dropped += units
                 del self._answers[question]
+        _drop(dropped)
+        return tuple(dict.fromkeys((part.name, key) for part, key in dropped))
 
 
 def _drop(units: Iterable[_Unit]) -> None:

@@ -73,6 +73,10 @@ class Health:
         self._log.watch(resource, by_log.values(), appeared=self._appeared(by_log, before))
         self._take_log(resource)
 
+    def watches(self, resource: str) -> bool:
+        """Say whether devices of a resource are watched, or were when it had probes."""
+        return resource in self._here
+
     def forget(self, resource: str) -> None:
         """Watch nothing of a resource any more."""
         self._prober.forget(resource)
