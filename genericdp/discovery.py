@@ -98,6 +98,42 @@ def discover(
     )
 
 
+def discover_again(
+    known: Known,
+    run: Run,
+    stale: Stale,
+    resources: Sequence[Resource],
+    *,
+    node_name: str,
+    previous: Mapping[str, Offer],
+    now: float,
+    holders: Holders | None = None,
+) -> Discovery:
+    """As ``discover``, where what is ``known`` has not changed but for what is ``stale``."""
+    concerned = known.forget(stale, run)
+    standing, known.standing = known.standing, None
+    amended = None
+    if standing is not None and standing.offers is previous and not run.hanging:
+        inventory = Inventory(run.look, known.facts, known.memory)
+        given = (standing, concerned, resources, inventory, node_name)
+        amended = amend(*given, now=now, holders=holders)
+    if amended is not None:
+        found = Discovery(offers=amended.offers, due=amended.due, changed=amended.changed)
+    else:
+        found = discover(
+            resources,
+            run.look,
+            facts=known.facts,
+            node_name=node_name,
+            previous=previous,
+            now=now,
+            memory=known.memory,
+            holders=holders,
+        )
+    known.stand(found.offers, found.due, holders, previous, standing)
+    return found
+
+
 class Discoverer:
     """Runs passes off the loop; a folder that hangs concerns what lies in it, nothing else.
 
@@ -200,27 +236,16 @@ class Discoverer:
         previous: Mapping[str, Offer],
     ) -> Discovery:
         with without_collections():
-            concerned, now, holders = known.forget(stale, run), self._now(), self._holders()
-            standing, known.standing = known.standing, None
-            amended = None
-            if standing is not None and standing.offers is previous and not run.hanging:
-                inventory = Inventory(run.look, known.facts, known.memory)
-                given, node = (standing, concerned, resources, inventory), self._node_name
-                amended = amend(*given, node, now=now, holders=holders)
-            if amended is not None:
-                found = Discovery(offers=amended.offers, due=amended.due, changed=amended.changed)
-            else:
-                found = discover(
-                    resources,
-                    run.look,
-                    facts=known.facts,
-                    node_name=self._node_name,
-                    previous=previous,
-                    now=now,
-                    memory=known.memory,
-                    holders=holders,
-                )
-            known.stand(found.offers, found.due, holders, previous, standing)
+            found = discover_again(
+                known,
+                run,
+                stale,
+                resources,
+                node_name=self._node_name,
+                previous=previous,
+                now=self._now(),
+                holders=self._holders(),
+            )
         return replace(found, folders=frozenset(known.looks.folders))
 
     def _waiting(self, resources: Sequence[Resource]) -> dict[str, float]:

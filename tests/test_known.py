@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from genericdp.discovery import discover
+from genericdp.discovery import discover, discover_again
 from genericdp.host.devicefiles import Looker
 from genericdp.host.facts import HostFacts
 from genericdp.known import Known, Run, Stale
@@ -30,6 +30,7 @@ from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 if TYPE_CHECKING:
     from genericdp.devices.offers import Offer
     from genericdp.discovery import Discovery
+    from genericdp.model import Resource
 
 INFORMATION = ValueSource(
     kind=ValueKind.FILE, source=parse("/proc/driver/$(usb.port)"), regex="([0-9]+)"
@@ -41,7 +42,7 @@ def of_tty(**keys: tuple[str, ...]) -> UdevSelector:
     return UdevSelector(subsystem=("tty",), **keys)  # type: ignore[arg-type]
 
 
-RESOURCES = (
+TIED = (
     resource(
         "links",
         "/dev/serial/by-id/*",
@@ -85,34 +86,56 @@ RESOURCES = (
 )
 
 
+LOOSE = (
+    resource(
+        "ttys",
+        Selector(candidates=of_tty()),
+        values={"information": INFORMATION},
+        given=inject(
+            nodes("$(device.path)"),
+            DeviceNodes(subsystem="video4linux", optional=True),
+            env={"S": "$(usb.serial)", "I": "$(value.information:-none)"},
+        ),
+    ),
+    resource("files", "/dev/aux/*", "/dev/out/*", id="$(device.name)", forget_after_seconds=3),
+    resource("control", "/dev/control"),
+)
+"""Hardly anything of one device concerns another one."""
+
+
 class Pass:
     """One way to run passes: what it knows, and what it has offered."""
 
-    def __init__(self, changing: Changing) -> None:
+    def __init__(self, changing: Changing, resources: tuple[Resource, ...] = TIED) -> None:
         self._root = changing.tree.root
+        self._resources = resources
         self._known = Known(self._root)
 
     def run(self, told: Told, previous: dict[str, Offer], now: float) -> Discovery:
         """As ``Discoverer`` does it, without threads."""
         stale = Stale(syspaths=told.syspaths, records=told.records, paths=told.paths)
-        self._known.serve(RESOURCES)
+        self._known.serve(self._resources)
         run = Run(Looker(self._root), self._known.looks, frozenset(), lambda: now)
-        self._known.forget(stale, run)
-        return discover(
-            RESOURCES,
-            run.look,
-            facts=self._known.facts,
-            node_name="n",
-            previous=previous,
-            now=now,
-            memory=self._known.memory,
+        found = discover_again(
+            self._known, run, stale, self._resources, node_name="n", previous=previous, now=now
         )
+        self._known.settle()
+        return found
+
+    def look_at_everything(self) -> None:
+        """Have the next pass ask everything again."""
+        self._known = Known(self._root, self._known)
 
 
-def knowing_nothing(host: Changing, previous: dict[str, Offer], now: float) -> Discovery:
+def knowing_nothing(
+    host: Changing,
+    previous: dict[str, Offer],
+    now: float,
+    resources: tuple[Resource, ...] = TIED,
+) -> Discovery:
     root = host.tree.root
     return discover(
-        RESOURCES,
+        resources,
         Looker(root).look,
         facts=HostFacts(root),
         node_name="n",
@@ -145,6 +168,19 @@ def test_a_file_that_is_told_of_before_its_device_is_not_taken_for_an_unknown_on
     assert one.run(late, back.offers, 3.0).offers == back.offers
 
 
+def changes(before: dict[str, Offer], offers: dict[str, Offer]) -> dict[str, frozenset[str]]:
+    """The ids of what is another object than before."""
+    found = {
+        name: frozenset(
+            one
+            for one in offer.offered.keys() | before[name].offered.keys()
+            if offer.offered.get(one) is not before[name].offered.get(one)
+        )
+        for name, offer in offers.items()
+    }
+    return {name: ids for name, ids in found.items() if ids}
+
+
 place = st.sampled_from(PLACES)
 minor = st.integers(0, 5)
 
@@ -152,11 +188,13 @@ minor = st.integers(0, 5)
 class Passes(RuleBasedStateMachine):
     """What changes between two passes is drawn at random; several things at once too."""
 
+    resources = TIED
+
     def __init__(self) -> None:
         super().__init__()
         self._folder = tempfile.TemporaryDirectory()
         self.host = Changing(Path(self._folder.name))
-        self.incremental = Pass(self.host)
+        self.incremental = Pass(self.host, self.resources)
         self.offers: dict[str, Offer] = {}
         self.now = 0.0
 
@@ -222,13 +260,31 @@ class Passes(RuleBasedStateMachine):
         self.now += seconds
         found = self.incremental.run(self.host.told, self.offers, self.now)
         self.host.told = Told()
-        fresh = knowing_nothing(self.host, self.offers, self.now)
+        fresh = knowing_nothing(self.host, self.offers, self.now, self.resources)
         assert found.offers == fresh.offers
         for name, offer in fresh.offers.items():
             assert list(found.offers[name].offered) == list(offer.offered)
-        assert (found.due, found.empty_globs) == (fresh.due, fresh.empty_globs)
+        if found.changed is None:
+            assert (found.due, found.empty_globs) == (fresh.due, fresh.empty_globs)
+        else:
+            assert fresh.due is None or (found.due is not None and found.due <= fresh.due)
+            assert changes(self.offers, found.offers) == {
+                name: ids for name, ids in found.changed.items() if ids
+            }
         self.offers = found.offers
 
+    @rule()
+    def look_at_everything(self) -> None:
+        self.incremental.look_at_everything()
 
+
+class LoosePasses(Passes):
+    """The same, where most passes are about a few things only."""
+
+    resources = LOOSE
+
+
+TestLoosePasses = LoosePasses.TestCase
+TestLoosePasses.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestPasses = Passes.TestCase
 TestPasses.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
