@@ -14,7 +14,7 @@ from genericdp.devices.assembling import Offers, assemble
 from genericdp.devices.inventory import Inventory, Look
 from genericdp.devices.making import make
 from genericdp.devices.matching import match, path_globs, reads_properties
-from genericdp.devices.offers import next_change
+from genericdp.devices.offers import NOTHING, next_change
 from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
 from genericdp.garbage import without_collections
 from genericdp.host.devicefiles import Looker
@@ -22,9 +22,10 @@ from genericdp.host.root import BlindError
 from genericdp.host.udevrecords import udevd_runs
 from genericdp.host.workers import start
 from genericdp.known import CHANGED_FILES, Known, Run, Stale
+from genericdp.unreadable import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from genericdp.devices.holders import Holders
     from genericdp.devices.offers import Offer
@@ -80,7 +81,14 @@ def discover(
     inventory = Inventory(look, facts, memory)
     matches = match(resources, inventory, node_name)
     made = {
-        name: make(resource, matches.members[name], matches.excluded[name], inventory, node_name)
+        name: make(
+            resource,
+            matches.members[name],
+            matches.excluded[name],
+            inventory,
+            node_name,
+            before=previous.get(name, NOTHING),
+        )
         for name, resource in ((resource.name, resource) for resource in resources)
     }
     offers = assemble(resources, matches, made, inventory, previous, now=now, holders=holders)
@@ -161,9 +169,7 @@ class Discoverer:
         self._hanging: set[str] = set()
         self._known = Known(self._root)
         self._stale = Stale()
-        self._blind = False
-        self._unreadable: set[str] = set()
-        """What could not be read in the last pass, and why."""
+        self._unreadable = Unreadable()
         self._arrived: dict[str, float] = {}
 
     def tell_of_event(self, event: Uevent | None) -> None:
@@ -218,8 +224,8 @@ class Discoverer:
                 continue
             if result.done():
                 found = result.result()
-                known.settle()
-                self._tell_unreadable(run.unreadable)
+                known.looks.settle()
+                self._unreadable.tell(run.unreadable)
                 due = [*waiting.values(), *([] if found.due is None else [found.due])]
                 due += [self._now() + AGAIN_SECONDS] if run.unreadable else []
                 return replace(found, due=min(due, default=None))
@@ -269,21 +275,8 @@ class Discoverer:
         """Wait a moment where nothing can be concluded; raises any other error."""
         if not isinstance(error, BlindError):
             raise error
-        if not self._blind:
-            log.warning("the host cannot be looked at (%s): what is known of it stays", error)
-        self._blind = True
+        self._unreadable.tell_blind(error)
         await asyncio.sleep(AGAIN_SECONDS)
-
-    def _tell_unreadable(self, unreadable: set[str]) -> None:
-        if self._blind:
-            self._blind = False
-            log.info("the host can be looked at again")
-        unreadable = {one for one in unreadable if not _is_below(one, unreadable)}
-        for trouble in sorted(unreadable - self._unreadable):
-            log.warning("%s: what is known of it stays", trouble)
-        for trouble in sorted(self._unreadable - unreadable):
-            log.info("%s can be read again", trouble.partition(" cannot be read")[0])
-        self._unreadable = unreadable
 
     def _give_up(self, pattern: str, result: asyncio.Future[Discovery]) -> None:
         """Leave the thread alone until its look ends, if ever; then look again."""
@@ -299,9 +292,3 @@ class Discoverer:
             self._look_again()
 
         result.add_done_callback(ended)
-
-
-def _is_below(trouble: str, others: Collection[str]) -> bool:
-    """Say whether the folder of a path that cannot be read is another such path."""
-    folder = trouble.partition(" cannot be read")[0].rpartition("/")[0]
-    return any(one.startswith(f"{folder} cannot be read") for one in others)

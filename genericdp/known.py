@@ -112,21 +112,16 @@ class Known:
     def __init__(self, root: Root, before: Known | None = None) -> None:
         self.facts = HostFacts(root)
         self.looks: Looks = Looks(None if before is None else before.looks)
-        self.memory: Memory = Memory(None if before is None else before.memory)
+        self.memory = Memory()
         self.resources: tuple[Resource, ...] = ()
         """Those that the memory is about."""
         self.standing: Standing | None = None
         """What the last pass has decided; None: everything has to be decided about."""
 
-    def settle(self) -> None:
-        """Forget what was known before a look at everything, which has come to its end."""
-        self.looks.settle()
-        self.memory.settle()
-
     def forget(self, stale: Stale, run: Run) -> Concerned:
         """Forget what is stale, and all that was decided by it; gives what that concerns."""
         if stale.all_files:
-            self.looks, self.memory = Looks(self.looks), Memory(self.memory)
+            self.looks, self.memory = Looks(self.looks), Memory()
             self.standing = None
             run.looks = self.looks
         told = set(stale.syspaths)

@@ -119,7 +119,7 @@ class Pass:
         found = discover_again(
             self._known, run, stale, self._resources, node_name="n", previous=previous, now=now
         )
-        self._known.settle()
+        self._known.looks.settle()
         return found
 
     def look_at_everything(self) -> None:
@@ -188,7 +188,7 @@ minor = st.integers(0, 5)
 class Passes(RuleBasedStateMachine):
     """What changes between two passes is drawn at random; several things at once too."""
 
-    resources = TIED
+    resources: tuple[Resource, ...] = TIED
 
     def __init__(self) -> None:
         super().__init__()

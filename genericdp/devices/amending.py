@@ -137,7 +137,14 @@ def amend(
     inventory.scope = scope
     matches = match(affected, inventory, node_name)
     made = {
-        name: make(one, matches.members[name], matches.excluded[name], inventory, node_name)
+        name: make(
+            one,
+            matches.members[name],
+            matches.excluded[name],
+            inventory,
+            node_name,
+            before=before[name],
+        )
         for name, one in ((one.name, one) for one in affected)
     }
     offers = assemble(affected, matches, made, inventory, before, now=now, holders=holders)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from genericdp.devices.device import Device, NotOffered
 from genericdp.devices.grouping import group
 from genericdp.devices.injecting import complete, draft
+from genericdp.devices.offers import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from genericdp.devices.grouping import Group
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.matching import Excluded
+    from genericdp.devices.offers import Offer
     from genericdp.model import Resource
 
 
@@ -44,15 +46,18 @@ def make(
     excluded: Excluded,
     inventory: Inventory,
     node_name: str,
+    before: Offer = NOTHING,
 ) -> list[Device | NotOffered]:
-    """Give a device for each candidate or group of them, or why it is not offered."""
+    """Give a device for each candidate or group of them, or why it is not offered.
+
+    ``before``: what is on offer.
+    """
     part = inventory.memory.part("made", resource.name)
     groups, refused = group(resource, candidates, inventory, node_name)
     results: list[Device | NotOffered] = []
     for one in groups:
         known = part.get(one.key)
         if known is None or not known.is_of(one.members, excluded):
-            before = known or inventory.memory.last(part, one.key)
             made = partial(_made, resource, one, excluded, inventory, node_name, before)
             first, *others = (m.file.identity.syspath or m.file.path for m in one.members)
             known = inventory.decide(part, one.key, first, made, others=others)
@@ -66,15 +71,14 @@ def _made(
     excluded: Excluded,
     inventory: Inventory,
     node_name: str,
-    before: _Made | None,
+    before: Offer,
 ) -> _Made:
     result: Device | NotOffered
     drafted = draft(resource, group, inventory, node_name)
     if isinstance(drafted, NotOffered):
-        result = drafted
-    else:
-        result = complete(drafted, inventory, excluded=excluded)
-    # The very same object where it is equal: who compares it with the last one is soon done.
-    if before is not None and before.result == result:
-        result = before.result
+        return _Made(group.members, excluded, drafted)
+    result = complete(drafted, inventory, excluded=excluded)
+    if isinstance(result, Device) and (on_offer := before.offered.get(result.id)) is not None:
+        # The very same object where it is equal: who compares it with the last one is soon done.
+        result = on_offer.device if on_offer.device == result else result
     return _Made(group.members, excluded, result)

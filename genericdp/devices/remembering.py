@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from genericdp.foldermap import FolderMap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator
 
     from genericdp.devices.sysdevice import Facts, SysDevice
 
@@ -83,16 +83,10 @@ class Notes:
 
 
 class Memory:
-    """Decisions in named parts.
+    """Decisions in named parts."""
 
-    After a look at everything all is decided anew; ``before`` is what was known until then.
-    """
-
-    def __init__(self, before: Memory | None = None) -> None:
+    def __init__(self) -> None:
         self._parts: dict[Hashable, Part] = {}
-        self._before: Mapping[Hashable, Part] = {}
-        if before is not None:
-            self._before = before._parts or before._before  # noqa: SLF001  # one of its own kind
         self._about: FolderMap[_Unit] = FolderMap()
         self._within: dict[str, list[_Unit]] = {}
         self._globs: dict[str, list[_Unit]] = {}
@@ -110,15 +104,6 @@ class Memory:
         if part is None:
             part = self._parts[name] = Part(name)
         return part
-
-    def last(self, part: Part, key: str) -> Any:  # noqa: ANN401  # as it was kept
-        """Give what was decided before the look at everything; None if nothing was."""
-        before = self._before.get(part.name)
-        return None if before is None else before.get(key)
-
-    def settle(self) -> None:
-        """Forget what was decided before: by now all is decided anew."""
-        self._before = {}
 
     def keep(self, part: Part, key: str, decision: object, notes: Notes) -> None:
         """Keep a decision until something changes that was asked for it."""

@@ -38,8 +38,8 @@ class Looks:
         """The folders in which the globs lead somewhere, whether they exist or not."""
         self._devices: FolderMap[str] = FolderMap()
         """The paths of the files of devices."""
-        self._unknown: dict[str, dict[str, None]] = {}
-        """The paths of nodes that sysfs does not know, by type and number."""
+        self._unknown: dict[str, tuple[str, ...]] = {}
+        """The paths of nodes that sysfs does not know, by type and number; mostly one."""
 
     def get(self, pattern: str) -> Look | None:
         """Give what a glob has found, if that is known."""
@@ -79,7 +79,9 @@ class Looks:
             if file.path not in self._devices.of(syspath):
                 self._devices.add(syspath, file.path)
         elif file.identity.device_number is not None:
-            self._unknown.setdefault(file.key, {})[file.path] = None
+            known = self._unknown.get(file.key, ())
+            if file.path not in known:
+                self._unknown[file.key] = (*known, file.path)
 
     def paths_of(self, syspath: str, key: str) -> list[str]:
         """Give the paths whose files an event of a device is about; ``key`` is its node's."""

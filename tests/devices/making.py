@@ -130,7 +130,7 @@ def decide(
     def look(pattern: str) -> Look | None:
         if pattern in stuck:
             return None
-        return Look(files=tuple(one for one in present if _finds(pattern, one.path)))
+        return Look(files=tuple(one for one in present if finds(pattern, one.path)))
 
     return discover(
         tuple(resources),
@@ -143,7 +143,8 @@ def decide(
     ).offers
 
 
-def _finds(pattern: str, path: str) -> bool:
+def finds(pattern: str, path: str) -> bool:
+    """Whether a glob finds a path."""
     segments, parts = pattern.split("/"), path.split("/")
     return len(segments) == len(parts) and all(map(glob.matches, segments, parts))
 

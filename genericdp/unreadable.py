@@ -1,0 +1,44 @@
+"""Tells, once, what of the host cannot be read, and when it can be again."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+log = logging.getLogger(__name__)
+
+
+class Unreadable:
+    """Remembers what was told."""
+
+    def __init__(self) -> None:
+        self._blind = False
+        self._troubles: set[str] = set()
+        """What could not be read in the last pass, and why."""
+
+    def tell_blind(self, error: BaseException) -> None:
+        """Tell that nothing can be concluded from the host just now."""
+        if not self._blind:
+            log.warning("the host cannot be looked at (%s): what is known of it stays", error)
+        self._blind = True
+
+    def tell(self, troubles: set[str]) -> None:
+        """Tell what a pass could not read and the one before could, and the other way round."""
+        if self._blind:
+            self._blind = False
+            log.info("the host can be looked at again")
+        troubles = {one for one in troubles if not _is_below(one, troubles)}
+        for trouble in sorted(troubles - self._troubles):
+            log.warning("%s: what is known of it stays", trouble)
+        for trouble in sorted(self._troubles - troubles):
+            log.info("%s can be read again", trouble.partition(" cannot be read")[0])
+        self._troubles = troubles
+
+
+def _is_below(trouble: str, others: Collection[str]) -> bool:
+    """Say whether the folder of a path that cannot be read is another such path."""
+    folder = trouble.partition(" cannot be read")[0].rpartition("/")[0]
+    return any(one.startswith(f"{folder} cannot be read") for one in others)
