@@ -14,7 +14,7 @@ from genericdp.natural import natural_key
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Set
 
     from genericdp.devices.remembering import Part
     from genericdp.devices.sysdevice import SysDevice
@@ -136,6 +136,7 @@ class Inventory:
         """What selectors are to look at; None: everything."""
         self._look = look
         self._looks: dict[str, Look | None] = {}
+        self._hanging: set[str] = set()
 
     def found(self, glob: str) -> tuple[FoundFile, ...]:
         """Give what the glob finds, in natural order of the paths; nothing if it hangs."""
@@ -146,7 +147,9 @@ class Inventory:
         if self.facts.notes is not None:
             self.facts.notes.globs.add(glob)
         if glob not in self._looks:
-            self._looks[glob] = self._look(glob)
+            look = self._looks[glob] = self._look(glob)
+            if look is None:
+                self._hanging.add(glob)
         return self._looks[glob]
 
     def file(self, path: str) -> FoundFile | None:
@@ -179,9 +182,9 @@ class Inventory:
         return decision
 
     @property
-    def hanging(self) -> frozenset[str]:
+    def hanging(self) -> Set[str]:
         """The globs that were asked for and whose folders do not answer."""
-        return frozenset(glob for glob, look in self._looks.items() if look is None)
+        return self._hanging
 
     @property
     def folders(self) -> frozenset[str]:
