@@ -7,18 +7,16 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from jsonschema import Draft202012Validator
-from jsonschema.validators import extend
-
 from genericdp.config.across import across
 from genericdp.config.bounds import bounds_findings
+from genericdp.config.conforming import TYPES, conforms
 from genericdp.config.finding import Finding, problem_of
 from genericdp.config.messages import findings_of
 from genericdp.config.rules import resource_findings
 from genericdp.config.schema import CONFIG, KINDS, schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
@@ -55,21 +53,28 @@ def check(
 
 @cache
 def _validator(kind: str) -> Validator:
-    strict = Draft202012Validator.TYPE_CHECKER.redefine_many(
-        {
-            # jsonschema takes 1.0 as an integer.
-            "integer": lambda _, value: type(value) is int,
-            "number": lambda _, value: type(value) in {int, float},
-        }
-    )
+    from jsonschema import Draft202012Validator  # takes longer than all else, and is for mistakes
+    from jsonschema.validators import extend
+
+    def has(kind: str) -> Callable[[object, object], bool]:
+        return lambda _, value: TYPES[kind](value)
+
+    numbers = {kind: has(kind) for kind in ("integer", "number")}
+    strict = Draft202012Validator.TYPE_CHECKER.redefine_many(numbers)
     validator: Validator = extend(Draft202012Validator, type_checker=strict)(schema(kind))  # type: ignore[no-untyped-call]
     return validator
+
+
+def _errors(data: Plain, kind: str) -> list[ValidationError]:
+    if conforms(data, schema(kind)):
+        return []
+    return list(islice(_validator(kind).iter_errors(data), MAX_ERRORS + 1))
 
 
 def by_schema(document: Document, kind: str) -> tuple[list[Finding], Document]:
     """Give the findings of a kind's schema, and the document without the values that are wrong."""
     faulty = set(_faulty(document.root, ()))
-    found = list(islice(_validator(kind).iter_errors(document.data), MAX_ERRORS + 1))
+    found = _errors(document.data, kind)
     if len(found) > MAX_ERRORS:
         # What is wrong is not known in full, so no rule can look at the rest.
         message = f"the document has more than {MAX_ERRORS} problems"
