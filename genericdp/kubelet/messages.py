@@ -4,73 +4,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from google.protobuf.message import DecodeError
-
 from genericdp.errors import InvalidCallError
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.kubelet import wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from genericdp.devices.device import ContainerEdits
 
 VERSION = "v1beta1"
 HEALTHY = "Healthy"
 UNHEALTHY = "Unhealthy"
+_HEALTH = {True: wire.text(2, HEALTHY), False: wire.text(2, UNHEALTHY)}
 
-_DEVICES_TAG = b"\x0a"  # field 1 of ListAndWatchResponse, length-delimited
+# Field numbers are those of v1beta1/deviceplugin.proto; tests compare with what is made of that.
 
 
 def listed_device(share: str, *, healthy: bool, numa_nodes: Iterable[int] = ()) -> bytes:
     """Give one device as it stands in a list; a list is nothing but these, joined."""
-    nodes = [api.NUMANode(ID=node) for node in numa_nodes]
-    topology = api.TopologyInfo(nodes=nodes) if nodes else None
-    health = HEALTHY if healthy else UNHEALTHY
-    body = api.Device(ID=share, health=health, topology=topology).SerializeToString()
-    return _DEVICES_TAG + _varint(len(body)) + body
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+    body = wire.text(1, share) + _HEALTH[healthy]
+    if nodes := [wire.message(1, wire.number(1, node)) for node in numa_nodes]:
+        body += wire.message(3, b"".join(nodes))
+    return wire.message(1, body)
 
 
 def options(*, pre_start_required: bool = False, preferred_allocation: bool = False) -> bytes:
     """Give the answer to GetDevicePluginOptions."""
-    return api.DevicePluginOptions(
-        pre_start_required=pre_start_required,
-        get_preferred_allocation_available=preferred_allocation,
-    ).SerializeToString()
+    return wire.number(1, pre_start_required) + wire.number(2, preferred_allocation)
 
 
 def registration(*, endpoint: str, resource: str, options: bytes) -> bytes:
     """Give the request that registers a socket; the options in it are for old kubelets (REG-7)."""
-    return api.RegisterRequest(
-        version=VERSION,
-        endpoint=endpoint,
-        resource_name=resource,
-        options=api.DevicePluginOptions.FromString(options),
-    ).SerializeToString()
+    names = enumerate((VERSION, endpoint, resource), 1)
+    return b"".join(wire.text(*one) for one in names) + wire.message(4, options)
 
 
 def requested_ids(request: bytes) -> tuple[tuple[str, ...], ...]:
     """Take an AllocateRequest apart: the ids for each container; raises InvalidCallError."""
     try:
-        parsed = api.AllocateRequest.FromString(request)
-    except DecodeError as error:
+        containers = wire.messages_of(wire.fields(request), 1)
+        return tuple(wire.texts_of(wire.fields(one), 1) for one in containers)
+    except wire.WireError as error:
         raise InvalidCallError(f"the request is no AllocateRequest: {error}") from error
-    return tuple(tuple(container.devices_ids) for container in parsed.container_requests)
 
 
 def started_ids(request: bytes) -> tuple[str, ...]:
     """Take a PreStartContainerRequest apart: the container's ids; raises InvalidCallError."""
     try:
-        return tuple(api.PreStartContainerRequest.FromString(request).devices_ids)
-    except DecodeError as error:
+        return wire.texts_of(wire.fields(request), 1)
+    except wire.WireError as error:
         raise InvalidCallError(f"the request is no PreStartContainerRequest: {error}") from error
 
 
@@ -86,50 +68,50 @@ class Wish(NamedTuple):
 def wishes(request: bytes) -> tuple[Wish, ...]:
     """Take a PreferredAllocationRequest apart; raises InvalidCallError."""
     try:
-        parsed = api.PreferredAllocationRequest.FromString(request)
-    except DecodeError as error:
+        containers = map(wire.fields, wire.messages_of(wire.fields(request), 1))
+        return tuple(
+            Wish(wire.texts_of(one, 1), wire.texts_of(one, 2), wire.number_of(one, 3))
+            for one in containers
+        )
+    except wire.WireError as error:
         raise InvalidCallError(f"the request is no PreferredAllocationRequest: {error}") from error
-    return tuple(
-        Wish(one.available_deviceIDs, one.must_include_deviceIDs, one.allocation_size)
-        for one in parsed.container_requests
-    )
 
 
 def allocation(containers: Iterable[ContainerEdits]) -> bytes:
     """Give the answer to Allocate: one entry for each container, in their order (ALL-2)."""
-    return api.AllocateResponse(
-        container_responses=[_container(edits) for edits in containers]
-    ).SerializeToString(deterministic=True)
+    return b"".join(wire.message(1, _container(edits)) for edits in containers)
 
 
-def _container(edits: ContainerEdits) -> api.ContainerAllocateResponse:
-    return api.ContainerAllocateResponse(
-        envs=edits.env,
-        mounts=[
-            api.Mount(
-                container_path=mount.container_path,
-                host_path=mount.host_path,
-                read_only=mount.read_only,
-            )
-            for mount in edits.mounts
-        ],
-        devices=[
-            api.DeviceSpec(
-                container_path=node.container_path,
-                host_path=node.host_path,
-                permissions=node.permissions,
-            )
-            for node in edits.devices
-        ],
-        annotations=edits.annotations,
-        cdi_devices=[api.CDIDevice(name=name) for name in edits.cdi],
+def _container(edits: ContainerEdits) -> bytes:
+    mounts = (
+        wire.text(1, one.container_path)
+        + wire.text(2, one.host_path)
+        + wire.number(3, one.read_only)
+        for one in edits.mounts
     )
+    nodes = (
+        wire.text(1, one.container_path)
+        + wire.text(2, one.host_path)
+        + wire.text(3, one.permissions)
+        for one in edits.devices
+    )
+    return b"".join(
+        (
+            _mapping(1, edits.env),
+            *(wire.message(2, one) for one in mounts),
+            *(wire.message(3, one) for one in nodes),
+            _mapping(4, edits.annotations),
+            *(wire.message(5, wire.text(1, name)) for name in edits.cdi),
+        )
+    )
+
+
+def _mapping(field: int, texts: Mapping[str, str]) -> bytes:
+    """Encode a map, in an order that is always the same; each entry has both, also if empty."""
+    entries = (wire.texts(1, (key,)) + wire.texts(2, (texts[key],)) for key in sorted(texts))
+    return b"".join(wire.message(field, one) for one in entries)
 
 
 def preferred_allocation(containers: Iterable[Iterable[str]]) -> bytes:
     """Give the answer to GetPreferredAllocation: the preferred ids for each container."""
-    return api.PreferredAllocationResponse(
-        container_responses=[
-            api.ContainerPreferredAllocationResponse(deviceIDs=ids) for ids in containers
-        ]
-    ).SerializeToString()
+    return b"".join(wire.message(1, wire.texts(1, ids)) for ids in containers)
