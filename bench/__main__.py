@@ -91,7 +91,7 @@ def _arguments() -> argparse.Namespace:
         help=f"{', '.join(GROUPS)}; on request alone: {', '.join(ON_REQUEST)}",
     )
     parser.add_argument(
-        "--idle-seconds", type=float, default=60.0, help="how long to look at idle processes: 600"
+        "--idle-seconds", type=float, default=120.0, help="how long to look at idle processes: 600"
     )
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     parser.add_argument(

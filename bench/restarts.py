@@ -22,7 +22,7 @@ _DOWN_SECONDS = 0.3
 _UP_SECONDS = 0.2
 _CASES = {1: (True, False), 100: (True, False), 500: (True,)}
 """By the number of resources: whether the kubelet is killed, or ends in good order."""
-_ROUNDS = {1: 7, 100: 5, 500: 5}
+_ROUNDS = {1: 13, 100: 5, 500: 5}
 _QUICK_ROUNDS = 2
 
 

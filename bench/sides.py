@@ -113,7 +113,7 @@ class Bench:
     scratch: Path
     quick: bool
     progress: Progress
-    idle_seconds: float = 60.0
+    idle_seconds: float = 120.0
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
