@@ -15,7 +15,7 @@ from genericdp.devices.assembling import assemble
 from genericdp.devices.inventory import Scope
 from genericdp.devices.making import make
 from genericdp.devices.matching import match, path_globs
-from genericdp.devices.offers import LIST_LIMIT_BYTES, next_change
+from genericdp.devices.offers import LIST_LIMIT_BYTES, most_bytes, next_change
 from genericdp.model import PathSelector
 from genericdp.natural import in_natural_order
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _MOST_THINGS = 64
 """With more, a pass over all is not much dearer."""
-_AMPLE_BYTES = 200
-"""More than any entry of a list takes, unless it sits on dozens of NUMA nodes."""
+_ROOM_BYTES = 64 * 1024
+"""Enough for all that can come at once."""
 _SEVERAL = ""
 """Stands for an id where several devices have something in common."""
 
@@ -56,6 +56,8 @@ class _Index:
 
     offer: Offer
     ids: dict[str, str] = field(default_factory=dict)
+    share_bytes: int = 0
+    """What a share of any of them takes of a list at most."""
 
     @classmethod
     def of(cls, offer: Offer) -> _Index:
@@ -65,6 +67,7 @@ class _Index:
         return index
 
     def enter(self, device_id: str, one: Offered) -> None:
+        self.share_bytes = max(self.share_bytes, most_bytes(one.device))
         for text in _texts(one.device):
             self.ids[text] = device_id if self.ids.get(text, device_id) == device_id else _SEVERAL
 
@@ -196,9 +199,10 @@ def _ids(
             return None
         if offer.not_offered or offer.arriving:
             return None
-        if len(offer.offered) * resource.replicas * _AMPLE_BYTES > LIST_LIMIT_BYTES:
-            return None
-        known = standing.index()[resource.name].ids
+        index = standing.index()[resource.name]
+        known, shares = index.ids, len(offer.offered) * resource.replicas
+        if shares * index.share_bytes > LIST_LIMIT_BYTES - _ROOM_BYTES:
+            return None  # some may have to be left out
         found = frozenset(known[one] for one in scope.paths | scope.syspaths if one in known)
         if _SEVERAL in found:
             return None

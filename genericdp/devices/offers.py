@@ -139,6 +139,11 @@ def listed_bytes(device: Device) -> int:
     return entry * device.replicas + len("::") * more + digits
 
 
+def most_bytes(device: Device) -> int:
+    """Give what a share of a device takes of a list at most, whatever its id is."""
+    return _MOST_ENTRY_BYTES + _more_bytes(device)
+
+
 def _more_bytes(device: Device) -> int:
     """Give what the NUMA nodes of a share beyond the first take."""
     nodes = len(device.numa_nodes)
@@ -152,8 +157,7 @@ def within_limit(
     limit: int = LIST_LIMIT_BYTES,
 ) -> tuple[dict[str, Offered], tuple[NotOffered, ...]]:
     """Keep the list below what a kubelet takes (K11): devices on offer stay."""
-    most = max((_more_bytes(one.device) for one in offered.values()), default=0)
-    most += _MOST_ENTRY_BYTES
+    most = max((most_bytes(one.device) for one in offered.values()), default=0)
     if sum(one.device.replicas for one in offered.values()) * most <= limit:
         return dict(offered), ()
     total = sum(listed_bytes(one.device) for one in offered.values())

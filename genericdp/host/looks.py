@@ -11,10 +11,13 @@ from genericdp.foldermap import FolderMap
 from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from genericdp.devices.inventory import FoundFile, Look
     from genericdp.host.devicefiles import Looker
+
+_FEW = 100
+"""So many files are put into their places one by one."""
 
 
 class Looks:
@@ -87,29 +90,32 @@ class Looks:
         """Give the paths whose files an event of a device is about; ``key`` is its node's."""
         return [*self._devices.take(syspath), *self._unknown.pop(key, ())]
 
-    def renew(self, paths: Iterable[str], looker: Looker) -> set[str]:
+    def renew(self, paths: Collection[str], looker: Looker) -> set[str]:
         """Look again at entries that may have changed; give the globs that find something else."""
         changed = set(self._untold)
         self._before |= self._untold
         self._untold = {}
+        if any(map(self._leads_through, paths)):
+            changed |= self._looks.keys()
+            self._forget_all()
+            return changed
+        concerned: dict[str, list[str]] = {}
         for path in paths:
-            if self._leads_through(path):
-                changed |= self._looks.keys()
-                self._forget_all()
-                break
             for pattern in self._concerned(path):
-                before = self._looks[pattern]
-                now = _amended(pattern, before, path, looker)
-                if now is before:
-                    continue
-                changed.add(pattern)
-                if now is None:
-                    self._before[pattern] = self._looks.pop(pattern)
-                else:
-                    self._looks[pattern] = now
+                concerned.setdefault(pattern, []).append(path)
             file = looker.examine(path)
             if file is not None:
                 self._index(file)
+        for pattern, those in concerned.items():
+            before = self._looks[pattern]
+            now = _amended(pattern, before, those, looker)
+            if now is before:
+                continue
+            changed.add(pattern)
+            if now is None:
+                self._before[pattern] = self._looks.pop(pattern)
+            else:
+                self._looks[pattern] = now
         return changed
 
     def _leads_through(self, path: str) -> bool:
@@ -136,27 +142,47 @@ def _is_told(pattern: str, look: Look) -> bool:
     return not any(f"{folder}/".startswith(("/sys/", "/proc/")) for folder in look.folders)
 
 
-def _amended(pattern: str, look: Look, path: str, looker: Looker) -> Look | None:
-    """Give the look with the path as it is now, the same if nothing changed; None: look anew."""
+def _amended(pattern: str, look: Look, paths: Iterable[str], looker: Looker) -> Look | None:
+    """Give the look with these paths as they are now, the same if nothing changed; None: anew."""
     folder, _, segment = pattern.rpartition("/")
-    here, _, name = path.rpartition("/")
-    if not look.plain or glob.has_wildcard(folder) or glob.unescape(folder) != here:
+    if not look.plain or glob.has_wildcard(folder):
         return None
-    hidden = name.startswith(".") and not segment.startswith(".")
-    if hidden or not glob.matches(segment, name):
-        return look
-    file = looker.examine(path)
-    if file is None:
-        if looker.is_entry(path):
-            return None  # a link that leads nowhere
-    elif file.is_link:
-        return None
-    at = bisect_left(look.files, natural_key(path), key=lambda one: natural_key(one.path))
-    there = [one for one in look.files[at : at + 1] if one.path == path]
-    now = [] if file is None else [file]
-    if now == there:
-        return look
-    return replace(look, files=(*look.files[:at], *now, *look.files[at + len(there) :]))
+    here, now = glob.unescape(folder), {}
+    for path in paths:
+        above, _, name = path.rpartition("/")
+        if above != here:
+            return None
+        hidden = name.startswith(".") and not segment.startswith(".")
+        if hidden or not glob.matches(segment, name):
+            continue
+        now[path] = looker.examine(path)
+        if _is_link(now[path], path, looker):
+            return None
+    files = _with(look.files, now)
+    return look if files == look.files else replace(look, files=files)
+
+
+def _is_link(file: FoundFile | None, path: str, looker: Looker) -> bool:
+    """Say whether there is a link, which may lead nowhere."""
+    return looker.is_entry(path) if file is None else file.is_link
+
+
+def _with(
+    files: tuple[FoundFile, ...], now: Mapping[str, FoundFile | None]
+) -> tuple[FoundFile, ...]:
+    """Give the files, in natural order of their paths, with some of them as they are now."""
+    if len(now) > _FEW:  # to copy all for each of very many would take far longer
+        known = {**{one.path: one for one in files}, **now}
+        return tuple(
+            file for path in sorted(known, key=natural_key) if (file := known[path]) is not None
+        )
+    for path, file in now.items():
+        at = bisect_left(files, natural_key(path), key=lambda one: natural_key(one.path))
+        there = [one for one in files[at : at + 1] if one.path == path]
+        here = [] if file is None else [file]
+        if here != there:
+            files = (*files[:at], *here, *files[at + len(there) :])
+    return files
 
 
 def _folder_of(pattern: str) -> str:
