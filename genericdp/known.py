@@ -7,7 +7,8 @@ from functools import partial
 from operator import is_not
 from typing import TYPE_CHECKING, TypeVar
 
-from genericdp.devices.amending import Concerned, Standing
+from genericdp.devices.amending import Concerned
+from genericdp.devices.indexing import Standing
 from genericdp.devices.remembering import Memory
 from genericdp.host.facts import HostFacts
 from genericdp.host.looks import Looks

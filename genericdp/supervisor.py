@@ -101,8 +101,8 @@ class Supervisor:
         """Whether events tell of every change, so that not all must be looked at each time."""
         self._lists_changed = False
         """Whether the last pass gave the kubelet a new list."""
-        self._looked_seconds = 0.0
-        """How long the last full look took."""
+        self._full_look_due = 0.0
+        """When the next look at everything is to begin at the latest."""
         self._holding: Holding | None = None
         if pod_resources is not None:
             self._holding = Holding(
@@ -214,7 +214,8 @@ class Supervisor:
                 begun = self._now()
                 if not watch.complete:
                     self._discoverer.tell_of_file(None)
-                discovery = await self._pass(tasks, full=full or not self._events_tell())
+                full = full or not self._events_tell() or begun >= self._full_look_due
+                discovery = await self._pass(tasks, full=full)
                 if watch.set_folders(self._to_watch(discovery)):
                     # Something may have come before the watch did: look once more.
                     self.look_again_at_files()
@@ -252,7 +253,8 @@ class Supervisor:
         if polling:
             longest = self._pace.poll
         elif self._events_tell():
-            longest = self._pace.between_full_looks(self._looked_seconds)
+            # However often there is other news meanwhile.
+            longest = max(0.0, self._full_look_due - self._now())
         else:
             longest = self._pace.full_look  # it is no net then, but how changes are found
         if discovery.due is None:
@@ -268,7 +270,7 @@ class Supervisor:
         took = self._now() - begun
         self._tally.discovery.add(took)
         if full:
-            self._looked_seconds = took
+            self._full_look_due = self._now() + self._pace.between_full_looks(took)
         self._lists_changed = await self._plugins.apply(
             tasks, wanted, discovery.offers, discovery.changed
         )

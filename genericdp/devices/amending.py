@@ -8,23 +8,25 @@ gives None, and all have to be decided about.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from genericdp.devices.assembling import assemble
+from genericdp.devices.indexing import SEVERAL, claims
 from genericdp.devices.inventory import Scope
 from genericdp.devices.making import make
 from genericdp.devices.matching import match, path_globs
-from genericdp.devices.offers import LIST_LIMIT_BYTES, most_bytes, next_change
+from genericdp.devices.offers import LIST_LIMIT_BYTES, next_change
 from genericdp.model import PathSelector
 from genericdp.natural import in_natural_order
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from genericdp.devices.assembling import Offers
-    from genericdp.devices.device import Device
+    from genericdp.devices.device import NotOffered
     from genericdp.devices.holders import Holders
+    from genericdp.devices.indexing import Standing
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.offers import Offer, Offered
     from genericdp.devices.remembering import Dropped
@@ -32,10 +34,6 @@ if TYPE_CHECKING:
 
 _MOST_THINGS = 64
 """With more, a pass over all is not much dearer."""
-_ROOM_BYTES = 64 * 1024
-"""Enough for all that can come at once."""
-_SEVERAL = ""
-"""Stands for an id where several devices have something in common."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,53 +46,6 @@ class Concerned:
     """Those that find something else."""
     decisions: tuple[Dropped, ...] = ()
     """Those that no longer hold."""
-
-
-@dataclass(slots=True)
-class _Index:
-    """Which device of an offer has a path, a syspath, a candidate's key or an exclusive node."""
-
-    offer: Offer
-    ids: dict[str, str] = field(default_factory=dict)
-    share_bytes: int = 0
-    """What a share of any of them takes of a list at most."""
-
-    @classmethod
-    def of(cls, offer: Offer) -> _Index:
-        index = cls(offer)
-        for device_id, one in offer.offered.items():
-            index.enter(device_id, one)
-        return index
-
-    def enter(self, device_id: str, one: Offered) -> None:
-        self.share_bytes = max(self.share_bytes, most_bytes(one.device))
-        for text in _texts(one.device):
-            self.ids[text] = device_id if self.ids.get(text, device_id) == device_id else _SEVERAL
-
-    def leave(self, device_id: str, one: Offered) -> None:
-        for text in _texts(one.device):
-            if self.ids.get(text) == device_id:
-                del self.ids[text]
-
-
-@dataclass(slots=True)
-class Standing:
-    """What the last pass has decided."""
-
-    offers: Offers
-    due: float | None
-    """When time alone changes a list, on the monotonic clock."""
-    holders: Holders | None
-    indexes: dict[str, _Index] = field(default_factory=dict)
-    """By resource; of what has been another offer meanwhile none counts."""
-
-    def index(self) -> Mapping[str, _Index]:
-        """Give the index of each resource; what is missing is made."""
-        for name, offer in self.offers.items():
-            known = self.indexes.get(name)
-            if known is None or known.offer is not offer:
-                self.indexes[name] = _Index.of(offer)
-        return self.indexes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,12 +150,9 @@ def _ids(
             return None
         if offer.not_offered or offer.arriving:
             return None
-        index = standing.index()[resource.name]
-        known, shares = index.ids, len(offer.offered) * resource.replicas
-        if shares * index.share_bytes > LIST_LIMIT_BYTES - _ROOM_BYTES:
-            return None  # some may have to be left out
+        known = standing.index()[resource.name].ids
         found = frozenset(known[one] for one in scope.paths | scope.syspaths if one in known)
-        if _SEVERAL in found:
+        if SEVERAL in found:
             return None
         ids[resource.name] = found
     return ids
@@ -212,27 +160,43 @@ def _ids(
 
 def _are_apart(standing: Standing, ids: Mapping[str, Collection[str]], offers: Offers) -> bool:
     """Say whether nothing that was decided ties these devices to any other one."""
+    refused = [one for offer in standing.offers.values() for one in offer.not_offered]
     for name, offer in offers.items():
         known, before = ids[name], standing.offers[name].offered
         if offer.not_offered or offer.arriving:
             return False
         if any(device_id in before for device_id in offer.offered.keys() - known):
             return False
-        claimed = {text for one in offer.offered.values() for text in _claims(one.device)}
-        for other, index in standing.index().items():
-            owners = {index.ids[text] for text in claimed if text in index.ids}
-            if owners - (set(known) if other == name else set()):
-                return False
-        given_up = {text for one in known for text in _claims(before[one].device)} - {
-            text
-            for one in offer.offered.values()
-            if one.gone_since is None
-            for text in _claims(one.device)
-        }
-        # What one has given up another one may have been refused for.
-        if given_up and any(one.not_offered for one in standing.offers.values()):
+        if standing.index()[name].most_bytes_with(offer.offered) > LIST_LIMIT_BYTES:
+            return False  # some may have to be left out
+        here = [one for one in offer.offered.values() if one.gone_since is None]
+        given_up = _all_claims(before[one] for one in known) - _all_claims(here)
+        if given_up and refused:
+            return False  # perhaps for the sake of that
+        if not _is_free(standing, name, known, _all_claims(offer.offered.values()), refused):
             return False
     return True
+
+
+def _is_free(
+    standing: Standing,
+    name: str,
+    known: Collection[str],
+    claimed: Collection[str],
+    refused: Iterable[NotOffered],
+) -> bool:
+    """Say whether what these devices of a resource claim is theirs, or nobody's."""
+    if any(one.is_about(text) for one in refused for text in claimed):
+        return False
+    for other, index in standing.index().items():
+        owners = {index.ids[text] for text in claimed if text in index.ids}
+        if owners - (set(known) if other == name else set()):
+            return False
+    return True
+
+
+def _all_claims(offered: Iterable[Offered]) -> set[str]:
+    return {text for one in offered for text in claims(one.device)}
 
 
 def _merged(
@@ -274,18 +238,3 @@ def _with(before: Offer, offer: Offer, changed: frozenset[str]) -> dict[str, Off
         return offered
     ordered = in_natural_order(offered, str, before=list(before.offered))
     return {one: offered[one] for one in ordered}
-
-
-def _texts(device: Device) -> Iterator[str]:
-    yield device.path
-    if device.identity.syspath is not None:
-        yield device.identity.syspath
-    yield from _claims(device)
-
-
-def _claims(device: Device) -> Iterator[str]:
-    """Give what only one device may have."""
-    yield from device.keys
-    for node in device.nodes:
-        if node.exclusive:
-            yield node.key

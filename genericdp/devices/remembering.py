@@ -91,6 +91,8 @@ class Memory:
         self._within: dict[str, list[_Unit]] = {}
         self._globs: dict[str, list[_Unit]] = {}
         self._answers: dict[Question, tuple[object, list[_Unit]]] = {}
+        self._late: list[_Unit] = []
+        """Dropped while others were decided: the next pass has yet to be told of them."""
         self.orders: dict[str, list[Any]] = {}
         """Lists as they were sorted last."""
         self.excluded: dict[str, Any] = {}
@@ -119,6 +121,7 @@ class Memory:
             known, units = self._answers.get(question, (answer, []))
             if known != answer:  # it has changed since it was asked in this very pass
                 _drop(units)
+                self._late += units
                 units = []
             units.append(unit)
             self._answers[question] = (answer, units)
@@ -130,7 +133,7 @@ class Memory:
 
         Gives the decisions.
         """
-        dropped: list[_Unit] = []
+        dropped, self._late = self._late, []
         for syspath in syspaths:
             dropped += self._about.take(syspath)
             for folder in _upwards(syspath):

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.amending import Amended, Concerned, Standing, amend
+from genericdp.devices.amending import Amended, Concerned, amend
 from genericdp.devices.holders import Holders
+from genericdp.devices.indexing import Standing
 from genericdp.devices.inventory import FoundFile, Inventory, Look
-from genericdp.devices.remembering import Memory
+from genericdp.devices.remembering import Memory, Notes, Question
 from genericdp.devices.sysdevice import NOTHING_KNOWN
 from genericdp.discovery import Discovery, discover
 from genericdp.natural import natural_key
@@ -138,6 +139,16 @@ TIED = {
     ),
     "it cannot be handed out": ([THINGS], [A], [A, replace(B, trouble="not to be trusted")]),
     "it was not handed out": ([THINGS], [A, replace(B, trouble="not to be trusted")], [A, B]),
+    "an earlier resource has it and cannot offer it": (
+        [resource("first", "/dev/first*", id="$(property.NONE)"), THINGS],
+        [node("/dev/first", (240, 1))],
+        [node("/dev/first", (240, 1)), B],
+    ),
+    "the list may be too long with it": (
+        [resource("r", "/dev/thing*", replicas=10_000)],
+        [A, B, C, *MANY[:2]],
+        [A, B, C, *MANY[:3]],
+    ),
     "very many come": (
         [THINGS],
         [A],
@@ -211,3 +222,29 @@ def test_nothing_concerned_leaves_the_very_same_offers() -> None:
     assert amended is not None
     assert amended.changed == {}
     assert all(amended.offers[one] is offer for one, offer in host.last.offers.items())
+
+
+def test_what_was_dropped_while_others_were_decided_is_told_the_next_time() -> None:
+    """A link that turns within a pass: who was decided by the first answer is decided about again.
+
+    Comes back without ``_late`` in ``Memory``.
+    """
+    memory = Memory()
+    part = memory.part("made", "r")
+    question = Question("target", "/link")
+    memory.keep(part, "one", "by a", Notes("/dev/one", questions={question: "a"}))
+    memory.keep(part, "two", "by b", Notes("/dev/two", questions={question: "b"}))
+    assert dict(part) == {"two": "by b"}
+    turned = Turned("b")
+    assert memory.forget([], [], turned) == ((part.name, "one"),)  # type: ignore[arg-type]
+    assert memory.forget([], [], turned) == ()  # type: ignore[arg-type]
+
+
+class Turned:
+    """Facts of one link."""
+
+    def __init__(self, to: str) -> None:
+        self._to = to
+
+    def target(self, _path: str) -> str:
+        return self._to
