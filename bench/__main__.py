@@ -30,6 +30,7 @@ from bench import (
     start,
     surges,
 )
+from bench.flags import between, end_as_by_hand, writable_file
 from bench.lines import table
 from bench.processes import machine
 from bench.sides import Bench, Progress, scratch_folder
@@ -68,7 +69,12 @@ def main() -> int:
     """Measure what the command line asks for."""
     given = _arguments()
     bench = partial(Bench, quick=given.quick, idle_seconds=given.idle_seconds)
-    lines, failed = asyncio.run(_measure(given.only or list(GROUPS), bench))
+    end_as_by_hand()
+    try:
+        lines, failed = asyncio.run(_measure(list(dict.fromkeys(given.only or GROUPS)), bench))
+    except KeyboardInterrupt:
+        print("interrupted: what was made is removed", file=sys.stderr)
+        return 130
     kept = json.dumps({"machine": machine(), "lines": [line.as_json() for line in lines]})
     if given.save is not None:
         given.save.write_text(kept + "\n", encoding="utf-8")
@@ -91,11 +97,17 @@ def _arguments() -> argparse.Namespace:
         help=f"{', '.join(GROUPS)}; on request alone: {', '.join(ON_REQUEST)}",
     )
     parser.add_argument(
-        "--idle-seconds", type=float, default=120.0, help="how long to look at idle processes: 600"
+        "--idle-seconds",
+        type=between(60, 86_400),
+        default=120.0,
+        help="how long to look at idle processes: 60 or more",
     )
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     parser.add_argument(
-        "--save", metavar="FILE", type=Path, help="write JSON there, for python -m bench.compare"
+        "--save",
+        metavar="FILE",
+        type=writable_file,
+        help="write JSON there, for python -m bench.compare",
     )
     return parser.parse_args()
 

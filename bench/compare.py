@@ -1,6 +1,7 @@
 """``python -m bench.compare A.json B.json``: do two runs of the benchmark agree?
 
-Exits with 1 if the ratio of the medians of any line differs by more than ``--within``.
+Exits with 1 if the ratio of the medians of any line differs by more than ``--within``, or if they
+have no line in common; with 2 if a file cannot be read.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.flags import between
 from bench.lines import columns, figure
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def report(first: Run, second: Run, within: float) -> tuple[str, bool]:
     compared = [pair for pair in both if pair.ratios_apart is not None]
     agreeing = [pair for pair in compared if pair.agrees(within)]
     text.append(f"{len(agreeing)} of {len(compared)} ratios agree within {within:.0%}")
-    return "\n".join(text), len(agreeing) == len(compared)
+    return "\n".join(text), bool(both) and len(agreeing) == len(compared)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,15 +87,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.compare", description=__doc__)
     parser.add_argument("first", metavar="A.json", type=Path)
     parser.add_argument("second", metavar="B.json", type=Path)
-    parser.add_argument("--within", type=float, default=_WITHIN, help="as a share: 0.15")
+    parser.add_argument("--within", type=between(0, 100), default=_WITHIN, help="as a share: 0.15")
     given = parser.parse_args(arguments)
-    text, agree = report(_read(given.first), _read(given.second), given.within)
+    try:
+        first, second = _read(given.first), _read(given.second)
+    except ValueError as error:
+        print(f"bench.compare: {error}", file=sys.stderr)
+        return 2
+    text, agree = report(first, second, given.within)
     print(text)
     return 0 if agree else 1
 
 
 def _read(path: Path) -> Run:
-    return run_of(path.read_text(encoding="utf-8"))
+    """Read a run; raises ValueError that says which file is none."""
+    try:
+        return run_of(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = f"what `make bench SAVE={path}` writes ({type(error).__name__}: {error})"
+        raise ValueError(f"{path} is not {why}") from error
 
 
 def _apart(first: float, second: float) -> float | None:

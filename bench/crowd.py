@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.crowdhost import crowd, wrong
+from bench.flags import between
 from bench.lines import Line, percentile, table
 from bench.nodes import may_make_nodes
 from bench.processes import cpu_seconds, descriptors, memory, peak_memory, threads
@@ -239,8 +240,10 @@ def main() -> int:
     """Make the nodes, measure, remove them."""
     parser = argparse.ArgumentParser(prog="python -m bench.crowd", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds: about four minutes")
-    parser.add_argument("--resources", type=int, default=500)
-    parser.add_argument("--devices", type=int, default=200, help="of each resource")
+    parser.add_argument("--resources", type=between(1, 2000, int), default=500)
+    parser.add_argument(
+        "--devices", type=between(1, 10_000, int), default=200, help="of each resource"
+    )
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the nodes are removed

@@ -31,7 +31,7 @@ def _line(daemon: float, floor: float, *, what: str = "start", comparable: bool 
         (_line(23.1, 10.0), _line(20.0, 10.0), False),
         (_line(1.0, 10.0, comparable=False), _line(9.0, 10.0, comparable=False), True),
         (_line(20.0, 10.0), _line(99.0, 0.0), True),  # no ratio without a floor
-        (_line(20.0, 10.0), _line(99.0, 10.0, what="another"), True),
+        (_line(20.0, 10.0), _line(99.0, 10.0, what="another"), False),
     ],
 )
 def test_runs_agree_by_the_ratios_of_the_lines_that_both_have(

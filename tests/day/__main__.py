@@ -18,6 +18,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+from bench.flags import between
 from genericdp import arenas
 from tests.day.clock import Clock, StuckError, VirtualLoop
 from tests.day.day import HEAD, Day
@@ -30,7 +31,9 @@ from tests.soak.invariants import Violation
 def main() -> int:
     """Live it; 0: all invariants held, and nothing has grown."""
     parser = argparse.ArgumentParser(prog="python -m tests.day", description=__doc__)
-    parser.add_argument("--hours", type=float, default=24.0, help="of the day (default: 24)")
+    parser.add_argument(
+        "--hours", type=between(0.1, 24 * 365), default=24.0, help="of the day (default: 24)"
+    )
     parser.add_argument("--seed", type=int, help="the same steps again (default: a new one)")
     parser.add_argument(
         "--pause", type=float, default=60.0, help="seconds between steps, on average (default: 60)"
