@@ -47,6 +47,9 @@ UNUSED = (
     "h11/tests",
     "google/protobuf/compiler",
     "google/protobuf/testdata",
+    # Messages about messages, and messages as JSON: nothing here imports them.
+    "google/protobuf/descriptor_pb2.py",
+    "google/protobuf/json_format.py",
     # For other programs, or what is only kept for old ones.
     "google/protobuf/internal/*benchmark*",
     "google/protobuf/internal/testing_*",
