@@ -10,11 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.amending import amend
-from genericdp.devices.assembling import Offers, assemble
+from genericdp.devices.assembling import Offers, offers_of
 from genericdp.devices.inventory import Inventory, Look
-from genericdp.devices.making import make
-from genericdp.devices.matching import match, path_globs, reads_properties
-from genericdp.devices.offers import NOTHING, next_change
+from genericdp.devices.matching import path_globs, reads_properties
+from genericdp.devices.offers import next_change
 from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
 from genericdp.garbage import without_collections
 from genericdp.host.devicefiles import Looker
@@ -79,19 +78,7 @@ def discover(
     says what pods hold; None: nobody asks.
     """
     inventory = Inventory(look, facts, memory)
-    matches = match(resources, inventory, node_name)
-    made = {
-        name: make(
-            resource,
-            matches.members[name],
-            matches.excluded[name],
-            inventory,
-            node_name,
-            before=previous.get(name, NOTHING),
-        )
-        for name, resource in ((resource.name, resource) for resource in resources)
-    }
-    offers = assemble(resources, matches, made, inventory, previous, now=now, holders=holders)
+    offers = offers_of(resources, inventory, node_name, previous, now=now, holders=holders)
     due = (next_change(offers[one.name], one.forget_after_seconds, now=now) for one in resources)
     return Discovery(
         offers=offers,

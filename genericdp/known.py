@@ -163,7 +163,7 @@ class Known:
         indexes = {} if before is None else before.indexes
         self.standing = Standing(offers, due, holders, indexes)
         if all(offer is previous.get(name) for name, offer in offers.items()):
-            self.standing.index()  # while nobody waits for it
+            self.standing.bring_up_to_date()  # while nobody waits for it
 
     def _paths_of(self, syspath: str) -> set[str]:
         """Give the paths that an event of a device is about."""

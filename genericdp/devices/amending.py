@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from genericdp.devices.assembling import assemble
+from genericdp.devices.assembling import offers_of
 from genericdp.devices.indexing import SEVERAL, claims
 from genericdp.devices.inventory import Scope
-from genericdp.devices.making import make
-from genericdp.devices.matching import match, path_globs
+from genericdp.devices.matching import path_globs
 from genericdp.devices.offers import LIST_LIMIT_BYTES, next_change
 from genericdp.model import PathSelector
 from genericdp.natural import in_natural_order
@@ -74,6 +73,7 @@ def amend(
     """
     if holders is not standing.holders or (standing.due is not None and now >= standing.due):
         return None
+    standing.bring_up_to_date()
     scope = _scope(standing, concerned)
     if scope is None:
         return None
@@ -89,19 +89,7 @@ def amend(
         for one in affected
     }
     inventory.scope = scope
-    matches = match(affected, inventory, node_name)
-    made = {
-        name: make(
-            one,
-            matches.members[name],
-            matches.excluded[name],
-            inventory,
-            node_name,
-            before=before[name],
-        )
-        for name, one in ((one.name, one) for one in affected)
-    }
-    offers = assemble(affected, matches, made, inventory, before, now=now, holders=holders)
+    offers = offers_of(affected, inventory, node_name, before, now=now, holders=holders)
     if not inventory.memory.named_twice.isdisjoint(ids) or not _are_apart(standing, ids, offers):
         return None
     return _merged(standing, affected, ids, offers, now=now)
@@ -115,7 +103,7 @@ def _scope(standing: Standing, concerned: Concerned) -> Scope | None:
             paths.add(key)
             syspaths.add(key)
             continue
-        device_id = standing.index()[name].ids.get(key) if kind == "made" else None
+        device_id = standing.indexes[name].ids.get(key) if kind == "made" else None
         if not device_id:
             return None
         device = standing.offers[name].offered[device_id].device
@@ -150,7 +138,7 @@ def _ids(
             return None
         if offer.not_offered or offer.arriving:
             return None
-        known = standing.index()[resource.name].ids
+        known = standing.indexes[resource.name].ids
         found = frozenset(known[one] for one in scope.paths | scope.syspaths if one in known)
         if SEVERAL in found:
             return None
@@ -167,7 +155,7 @@ def _are_apart(standing: Standing, ids: Mapping[str, Collection[str]], offers: O
             return False
         if any(device_id in before for device_id in offer.offered.keys() - known):
             return False
-        if standing.index()[name].most_bytes_with(offer.offered) > LIST_LIMIT_BYTES:
+        if standing.indexes[name].most_bytes_with(offer.offered) > LIST_LIMIT_BYTES:
             return False  # some may have to be left out
         here = [one for one in offer.offered.values() if one.gone_since is None]
         given_up = _all_claims(before[one] for one in known) - _all_claims(here)
@@ -186,9 +174,11 @@ def _is_free(
     refused: Iterable[NotOffered],
 ) -> bool:
     """Say whether what these devices of a resource claim is theirs, or nobody's."""
+    if not claimed:
+        return True
     if any(one.is_about(text) for one in refused for text in claimed):
         return False
-    for other, index in standing.index().items():
+    for other, index in standing.indexes.items():
         owners = {index.ids[text] for text in claimed if text in index.ids}
         if owners - (set(known) if other == name else set()):
             return False
@@ -210,7 +200,7 @@ def _merged(
     merged, changes, dues = dict(standing.offers), {}, [standing.due]
     for resource in affected:
         name, offer = resource.name, offers[resource.name]
-        before, index = standing.offers[name], standing.index()[name]
+        before, index = standing.offers[name], standing.indexes[name]
         changed = frozenset(
             one
             for one in offer.offered.keys() | ids[name]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.device import Device, NotOffered
-from genericdp.devices.matching import path_globs
+from genericdp.devices.making import make
+from genericdp.devices.matching import match, path_globs
 from genericdp.devices.membership import settled
 from genericdp.devices.offers import NOTHING, Offer, advance, within_limit
 from genericdp.devices.settling import settle
@@ -27,6 +28,34 @@ Offers = dict[str, Offer]
 
 Made = dict[str, list[Device | NotOffered]]
 """What was made of the candidates of each resource, by its name."""
+
+
+def offers_of(
+    resources: Sequence[Resource],
+    inventory: Inventory,
+    node_name: str,
+    previous: Mapping[str, Offer],
+    *,
+    now: float,
+    holders: Holders | None,
+) -> Offers:
+    """Give what each resource offers now, from what the host has and what was offered before.
+
+    ``holders``: what pods hold stays; None: nobody asks.
+    """
+    matches = match(resources, inventory, node_name)
+    made = {
+        name: make(
+            resource,
+            matches.members[name],
+            matches.excluded[name],
+            inventory,
+            node_name,
+            before=previous.get(name, NOTHING),
+        )
+        for name, resource in ((resource.name, resource) for resource in resources)
+    }
+    return assemble(resources, matches, made, inventory, previous, now=now, holders=holders)
 
 
 def assemble(

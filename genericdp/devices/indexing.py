@@ -69,15 +69,14 @@ class Standing:
     """When time alone changes a list, on the monotonic clock."""
     holders: Holders | None
     indexes: dict[str, Index] = field(default_factory=dict)
-    """By resource; of what has been another offer meanwhile none counts."""
+    """By resource, as they were brought up to date last."""
 
-    def index(self) -> Mapping[str, Index]:
-        """Give the index of each resource; what is missing is made."""
+    def bring_up_to_date(self) -> None:
+        """Make the indexes that are missing, or are of what was offered earlier."""
         for name, offer in self.offers.items():
             known = self.indexes.get(name)
             if known is None or known.offer is not offer:
                 self.indexes[name] = Index.of(offer)
-        return self.indexes
 
 
 def _texts(device: Device) -> Iterator[str]:
