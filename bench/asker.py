@@ -11,24 +11,23 @@ import os
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 os.environ["GRPC_VERBOSITY"] = "NONE"
 
-import asyncio
 import json
 import random
 import sys
 import time
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
 
+from bench.beside import ask, beside
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
 
-_REPOSITORY = Path(__file__).parent.parent
 _MOST_BYTES = 16 * 1024 * 1024
 
 
@@ -40,32 +39,16 @@ class Asker:
 
     async def ask(self, ids: Sequence[str], size: int, rounds: int) -> list[float]:
         """Give how long each call took, in milliseconds."""
-        process = self._process
-        if process.stdin is None or process.stdout is None:
-            raise AssertionError
         wish = {"ids": list(ids), "size": size, "rounds": rounds}
-        process.stdin.write(json.dumps(wish).encode() + b"\n")
-        await process.stdin.drain()
-        async with asyncio.timeout(60):
-            took: list[float] = json.loads(await process.stdout.readline())
+        took: list[float] = json.loads(await ask(self._process, json.dumps(wish)))
         return took
 
 
 @asynccontextmanager
 async def asking(socket: Path) -> AsyncIterator[Asker]:
     """Run one that calls a plugin's socket."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bench.asker", os.fspath(socket)),
-        cwd=_REPOSITORY,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
+    async with beside("bench.asker", socket) as process:
         yield Asker(process)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 def _ask(socket: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.nodes import describe
 from genericdp.devices.ids import as_id
 
 if TYPE_CHECKING:
@@ -94,14 +95,8 @@ class Crowd:
 
     def _describe(self, resource: int, device: int) -> None:
         number = self._number(resource, device)
-        thing = self.root / "sys" / "devices" / "virtual" / "bench" / f"crowd-{number}"
-        thing.mkdir(parents=True)
-        where = self.path(resource, device).removeprefix("/dev/")
-        text = f"MAJOR={_MAJOR}\nMINOR={number}\nDEVNAME={where}\n"
-        (thing / "uevent").write_text(text, encoding="ascii")
-        numbers = self.root / "sys" / "dev" / "char"
-        numbers.mkdir(parents=True, exist_ok=True)
-        (numbers / f"{_MAJOR}:{number}").symlink_to(f"../../devices/virtual/bench/{thing.name}")
+        node = self.path(resource, device).removeprefix("/dev/")
+        describe(self.root, (_MAJOR, number), f"crowd-{number}", node)
 
 
 @contextmanager

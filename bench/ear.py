@@ -15,18 +15,18 @@ import sys
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
 
+from bench.beside import beside, output
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
+    from pathlib import Path
     from typing import Any
 
-_REPOSITORY = Path(__file__).parent.parent
 _LIST_SECONDS = 30.0
 
 
@@ -74,21 +74,9 @@ class Ear:
 @asynccontextmanager
 async def ear(folder: Path) -> AsyncIterator[Ear]:
     """Run one in a kubelet's folder; it is ready when this is."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bench.ear", os.fspath(folder)),
-        cwd=_REPOSITORY,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    if process.stdout is None:
-        raise AssertionError
-    try:
-        await process.stdout.readline()
-        yield Ear(process.stdout)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+    async with beside("bench.ear", folder) as process:
+        await output(process).readline()
+        yield Ear(output(process))
 
 
 async def _hear(path: str, resource: str) -> None:

@@ -63,13 +63,20 @@ class Nodes:
         if self.real:
             return
         for number in numbered:
-            thing = self.root / "sys" / "devices" / "virtual" / "bench" / f"thing-{number}"
-            thing.mkdir(parents=True)
-            name = f"MAJOR={_MAJOR}\nMINOR={number}\nDEVNAME={FOLDER}/thing-{number}\n"
-            (thing / "uevent").write_text(name, encoding="ascii")
-            numbers = self.root / "sys" / "dev" / "char"
-            numbers.mkdir(parents=True, exist_ok=True)
-            (numbers / f"{_MAJOR}:{number}").symlink_to(f"../../devices/virtual/bench/{thing.name}")
+            name = f"thing-{number}"
+            describe(self.root, (_MAJOR, number), name, f"{FOLDER}/{name}")
+
+
+def describe(root: Path, number: tuple[int, int], name: str, node: str) -> None:
+    """Let the sysfs of a copied tree know a device; ``node``: its file below /dev."""
+    major, minor = number
+    thing = root / "sys" / "devices" / "virtual" / "bench" / name
+    thing.mkdir(parents=True)
+    uevent = f"MAJOR={major}\nMINOR={minor}\nDEVNAME={node}\n"
+    (thing / "uevent").write_text(uevent, encoding="ascii")
+    numbers = root / "sys" / "dev" / "char"
+    numbers.mkdir(parents=True, exist_ok=True)
+    (numbers / f"{major}:{minor}").symlink_to(f"../../devices/virtual/bench/{name}")
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import os
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 os.environ["GRPC_VERBOSITY"] = "NONE"
 
-import asyncio
 import select
 import sys
 import time
@@ -21,11 +20,12 @@ from typing import TYPE_CHECKING
 
 import grpc
 
+from bench.beside import ask, beside
+
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import AsyncIterator
 
-_REPOSITORY = Path(__file__).parent.parent
 _APART_SECONDS = 0.004
 
 
@@ -37,37 +37,18 @@ class Pulse:
 
     async def begin(self) -> None:
         """Begin to call."""
-        await self._say("begin")
+        await ask(self._process, "begin")
 
     async def end(self) -> float:
         """Give how long the slowest call took, in ms; 0 if there was nobody to call."""
-        return float(await self._say("end"))
-
-    async def _say(self, text: str) -> bytes:
-        process = self._process
-        if process.stdin is None or process.stdout is None:
-            raise AssertionError
-        process.stdin.write(f"{text}\n".encode())
-        await process.stdin.drain()
-        async with asyncio.timeout(60):
-            return await process.stdout.readline()
+        return float(await ask(self._process, "end"))
 
 
 @asynccontextmanager
 async def pulse(folder: Path) -> AsyncIterator[Pulse]:
     """Run one beside a kubelet's folder."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bench.pulse", os.fspath(folder)),
-        cwd=_REPOSITORY,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
+    async with beside("bench.pulse", folder) as process:
         yield Pulse(process)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 class _Caller:
