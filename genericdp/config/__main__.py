@@ -21,7 +21,8 @@ MIN_MEMORY = 32 * MIB
 """Twice what any config takes."""
 SPARED_MEMORY = 8 * MIB
 """What the others in our cgroup may take meanwhile: where it is used up, all may be killed."""
-_NEARLY_ALL = 0.8
+_SCARCE = 0.5
+"""The share of it that is taken before what is missing can be memory: what grows is doubled."""
 MAX_ADDRESSES = 1024 * MIB
 MAX_CPU_SECONDS = 30
 MAX_FILES = 1024
@@ -32,7 +33,7 @@ def main() -> None:
     left = memory_left()
     most = MAX_MEMORY if left is None else min(MAX_MEMORY, left - SPARED_MEMORY)
     most = max(MIN_MEMORY, most)
-    _limit(resource.RLIMIT_DATA, most)
+    most = _limit(resource.RLIMIT_DATA, most)
     _limit(resource.RLIMIT_AS, MAX_ADDRESSES)
     _limit(resource.RLIMIT_NOFILE, MAX_FILES)
     _limit(resource.RLIMIT_CPU, MAX_CPU_SECONDS)
@@ -45,7 +46,7 @@ def main() -> None:
     except MemoryError:
         pass
     except SystemError:  # C code that forgot to say that there was no memory
-        if _taken() < most * _NEARLY_ALL:
+        if not _is_scarce(most):
             raise
     if not answer:
         sys.exit(f"it takes more than the {most // MIB} MiB of memory that it may have")
@@ -68,16 +69,21 @@ def _answer(arguments: Sequence[str]) -> bytes:
     return encode(loaded, listed)
 
 
-def _taken() -> int:
-    """Give the bytes that count against RLIMIT_DATA."""
-    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[5]
-    return int(pages) * resource.getpagesize()
+def _is_scarce(most: int) -> bool:
+    """Tell whether so much of what RLIMIT_DATA counts is taken that it may have been too little."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[5]
+    except MemoryError:
+        return True
+    return int(pages) * resource.getpagesize() >= most * _SCARCE
 
 
-def _limit(what: int, most: int) -> None:
+def _limit(what: int, most: int) -> int:
+    """Set a limit, and give what it is: whoever started us may have set a lower one."""
     _, hard = resource.getrlimit(what)
     limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(what, (limit, limit))
+    return limit
 
 
 main()

@@ -87,8 +87,10 @@ def _loaded(paths: Sequence[Path], child: Process, output: bytes, complaint: byt
             return _failed(paths, "the config could not be loaded: it is too much")
     code = child.returncode or 0
     how = f"ended by {_signal(-code)}" if code < 0 else f"failed with code {code}"
-    lines = complaint.decode("utf-8", "replace").strip().splitlines()
-    why = f": {lines[-1]}" if lines else ""
+    text = complaint.decode("utf-8", "replace").strip()
+    why = f": {text.splitlines()[-1]}" if text else ""
+    if "MemoryError" in text:  # Python itself could not go on, and says where it was, not why
+        why = ": it takes more memory than it may have"
     return _failed(paths, f"the config could not be loaded: its process {how}{why}")
 
 

@@ -89,7 +89,12 @@ async def test_a_cancelled_load_leaves_no_child() -> None:
     [
         ("kill -SEGV $$", "its process ended by SIGSEGV"),
         ("kill -40 $$", "its process ended by signal 40"),
-        ("echo Traceback >&2; echo MemoryError >&2; exit 1", "failed with code 1: MemoryError"),
+        ("echo Traceback >&2; echo KeyError >&2; exit 1", "failed with code 1: KeyError"),
+        (
+            "echo 'Fatal Python error: Cannot recover from MemoryErrors' >&2; echo where >&2; "
+            "kill -ABRT $$",
+            "ended by SIGABRT: it takes more memory than it may have",
+        ),
         ("echo '{'", "it is too much"),
         ("echo '{}'", "it is too much"),
         ("exit 0", "it is too much"),

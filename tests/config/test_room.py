@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import re
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.config.child import load_in_child
 from genericdp.config.room import memory_left
 from tests.health.cgroups import cgroup
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 MIB = 1024 * 1024
+RAN_OUT = "it takes more (than the .* MiB of )?memory"
 
 
 def made_up(folder: Path, own: str, *cgroups: tuple[str, dict[str, object]]) -> Path:
@@ -57,27 +62,30 @@ def test_what_is_left(
     assert memory_left(made_up(tmp_path, own, *cgroups)) == left
 
 
-def test_a_greedy_config_does_not_use_up_the_memory_of_the_pod(tmp_path: Path) -> None:
-    """Else a kubelet from 1.28 on ends all processes of the container (``memory.oom.group``).
-
-    Comes back without the limit by ``memory_left`` in ``config.__main__``.
-    """
+def greedy(folder: Path) -> None:
+    """Configs that take more than 60 MiB to read."""
     head = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
     for number in range(3):
         rest = f"match: [{{path: [{', '.join(['/dev/x'] * 9)}]}}]"
         entries = (f"  - {{name: example.com/r{number}-{i}, {rest}}}\n" for i in range(7000))
-        (tmp_path / f"{number}.yaml").write_text(head + "".join(entries))
+        (folder / f"{number}.yaml").write_text(head + "".join(entries))
+
+
+async def test_a_greedy_config_does_not_use_up_the_memory_of_the_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a kubelet from 1.28 on ends all processes of the container (``memory.oom.group``).
+
+    Comes back without the limit by ``memory_left`` in ``config.__main__``.
+    """
+    greedy(tmp_path)
     with cgroup(memory=64 * MIB) as groups:
-
-        def join() -> None:
-            for group in groups:
-                group.write_text(str(os.getpid()))
-
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "genericdp.config", tmp_path],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-            preexec_fn=join, capture_output=True, text=True, timeout=100,
-        )  # fmt: skip
+        joining = "".join(f"echo $$ > {group}\n" for group in groups)
+        joined = tmp_path / "python"
+        joined.write_text(f'#!/bin/sh\nset -e\n{joining}exec "{sys.executable}" "$@"\n')
+        joined.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", os.fspath(joined))
+        (problem,) = (await load_in_child([tmp_path], timeout_seconds=100)).problems
         events = [
             group.with_name(name)
             for group in groups
@@ -85,6 +93,18 @@ def test_a_greedy_config_does_not_use_up_the_memory_of_the_pod(tmp_path: Path) -
         ]
         killed = [line for one in events if one.exists() for line in one.read_text().splitlines()
                   if line.startswith("oom_kill ")]  # fmt: skip
-    assert (done.returncode, done.stdout) == (1, ""), done.stderr
-    assert "MiB of memory that it may have" in done.stderr
+    assert re.search(RAN_OUT, problem.message), problem
     assert killed == ["oom_kill 0"]
+
+
+@pytest.mark.parametrize("kibibytes", range(36_000, 60_000, 2_113))
+async def test_wherever_its_memory_ends_that_is_what_it_says(
+    kibibytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greedy(tmp_path)
+    limited = tmp_path / "python"
+    limited.write_text(f'#!/bin/sh\nulimit -d {kibibytes}\nexec "{sys.executable}" "$@"\n')
+    limited.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", os.fspath(limited))
+    (problem,) = (await load_in_child([tmp_path], timeout_seconds=100)).problems
+    assert re.search(RAN_OUT, problem.message), problem
