@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.simulator.kubelet import Kubelet
+from tests.status.test_daemon import get, port_of
 from tests.test_daemon import GOOD, Place
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ OTHERS = {"grpc", "inotify_simple", "typing_extensions"}
 TRIED = {"grpc_health", "grpc_reflection", "grpc_tools", "org"}
 """By gRPC and by Python's library, whether they are there or not."""
 OF_THE_MACHINE = {"_distutils_hack", "sitecustomize", "usercustomize"}
+OPENSSL = {"_hashlib", "_ssl", "hashlib", "secrets"}
+"""5 of 46 MB."""
 DEAR = {
-    *("_hashlib", "_ssl", "hashlib", "secrets"),  # OpenSSL: 5 of 46 MB
+    *OPENSSL,
     *("difflib", "email", "html", "http", "multiprocessing", "unittest", "uuid", "xml"),
 }
 """Of Python's library, what was there before or would come by one careless line."""
@@ -86,3 +89,20 @@ def test_of_pythons_library_it_imports_no_more(start: tuple[bool, set[str]]) -> 
     _, found = start
     library = {one for one in found if one.split(".")[0] in sys.stdlib_module_names}
     assert len(library) <= MOST_OF_LIBRARY, sorted(library)
+
+
+async def test_no_endpoint_brings_openssl(short_folder: Path) -> None:
+    """Bites if the page takes its hashes from hashlib, or all of Prometheus' client comes."""
+    place = Place(short_folder)
+    place.config.write_text(GOOD)
+    launch = (sys.executable, "-X", "importtime")
+    async with place.daemon("--listen=127.0.0.1:0", launch=launch) as daemon:
+        port = await port_of(daemon)
+        for path in ("/", "/livez", "/metrics", "/readyz", "/status"):
+            _, body = await get(port, path)
+            assert body
+        daemon.process.terminate()
+        assert await daemon.ends() == 0
+    found = imported(daemon.lines)
+    assert "prometheus_client" in found
+    assert found & OPENSSL == set()
