@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
 _DYING_SECONDS = 1.0
+_FIRST_DYING_SECONDS = 0.01
 _WATCHED_TIMES = 5
 """So much longer are the pauses while inotify tells of nearly everything (KST-3): waking up each
 second cost as much as all else that is done when nothing happens."""
@@ -59,6 +60,7 @@ class KubeletFolder:
         path: Path,
         *,
         poll_seconds: float = _POLL_SECONDS,
+        dying_seconds: float = _DYING_SECONDS,
         open_inotify: Callable[[], INotify] = open_inotify,
     ) -> None:
         check_length(path)
@@ -76,7 +78,7 @@ class KubeletFolder:
         self._trouble = ""
         self._waits_for = ""
         """What has been told of why there is no kubelet."""
-        self._poll_seconds = poll_seconds
+        self._poll_seconds, self._dying_seconds = poll_seconds, dying_seconds
         self._open_inotify = open_inotify
 
     async def watch(self) -> None:
@@ -112,13 +114,18 @@ class KubeletFolder:
         """Look; believe that the folder is gone for good only if it still is a moment later.
 
         Whoever deletes a folder takes away its links first and its name afterwards, and may lose
-        the processor in between.
+        the processor in between. Mostly it is over at once, and the next kubelet comes soon.
         """
-        try:
-            self.look()
-        except KubeletError:
-            await asyncio.sleep(_DYING_SECONDS)
-            self.look()
+        pause, left = _FIRST_DYING_SECONDS, self._dying_seconds
+        while left > 0:
+            try:
+                self.look()
+            except KubeletError:
+                await asyncio.sleep(pause)
+            else:
+                return
+            pause, left = 2 * pause, left - pause
+        self.look()
 
     def tell(self) -> None:
         """Have everybody know that something may have happened in the folder."""
