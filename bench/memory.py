@@ -70,7 +70,7 @@ async def _memory(
 
 async def _listening(bench: Bench, host: Nodes) -> Line:
     """Look at the daemon with and without its endpoints, in turns."""
-    rounds = 1 if bench.quick else 3
+    rounds = 1 if bench.quick else 2
     bench.progress.say(f"memory with --listen, {rounds} rounds")
     more = []
     for _ in range(rounds):

@@ -27,7 +27,7 @@ _CATCH_UP_SECONDS = 1.5
 
 async def measure(bench: Bench) -> AsyncIterator[Line]:
     """Call both in turns; while the one without probes is called, the other one is stopped."""
-    rounds, rate = 3 if bench.quick else 5, DEVICES // PERIOD_SECONDS
+    rounds, rate = 3 if bench.quick else 4, DEVICES // PERIOD_SECONDS
     bench.progress.say(f"Allocate beside {rate} commands a second, {rounds} rounds")
     beside: list[list[float]] = []
     without: list[list[float]] = []

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from bench.sides import Bench, Program
 
 _GOALS = {1: 250.0, 10: None, 100: 350.0, 500: None}
-_WARM = {1: 15, 10: 11, 100: 9, 500: 5}
-_COLD = {1: 5, 10: 4, 100: 4, 500: 3}
+_WARM = {1: 15, 10: 9, 100: 9, 500: 5}
+_COLD = {1: 4, 10: 3, 100: 3, 500: 2}
 """How often each side is started, by the number of resources."""
 _QUICK_ROUNDS = 3
 _NOTE = (

@@ -88,29 +88,40 @@ def _is_contested(devices: Devices) -> bool:
 
 
 def _by_right(devices: Devices, previous: Mapping[str, Offer]) -> Iterator[tuple[str, Device]]:
-    """Sort: what is on offer under its id, what is under another id, newcomers by syspath."""
+    """Sort: what is on offer and takes nothing more than it had, what takes another node, what is
+    under another id, newcomers by syspath.
+
+    A container may have what is on offer: no node of it goes to another device that comes to want
+    it.
+    """
     on_offer = {
         name: {
-            one.device.key: device_id
-            for device_id, one in offer.offered.items()
-            if one.gone_since is None
+            one.device.key: one.device for one in offer.offered.values() if one.gone_since is None
         }
         for name, offer in previous.items()
     }
-
-    def standing(resource: str, device: Device) -> int:
-        before = on_offer.get(resource, {}).get(device.key)
-        return 2 if before is None else int(before != device.id)
 
     def place(owned: tuple[str, Device]) -> tuple[object, ...]:
         device = owned[1]
         return natural_key(device.identity.syspath or device.path)
 
-    ranks: tuple[list[tuple[str, Device]], ...] = ([], [], [])
+    ranks: tuple[list[tuple[str, Device]], ...] = ([], [], [], [])
     for resource, several in devices.items():
+        before = on_offer.get(resource, {})
         for device in several:
-            ranks[standing(resource, device)].append((resource, device))
-    same_id, other_id, newcomers = ranks
-    yield from same_id
+            ranks[_rank(device, before.get(device.key))].append((resource, device))
+    as_before, more_nodes, other_id, newcomers = ranks
+    yield from as_before
+    yield from more_nodes
     yield from other_id
     yield from sorted(newcomers, key=place)
+
+
+def _rank(device: Device, before: Device | None) -> int:
+    """Say which comes first; ``before``: as what it is on offer."""
+    if before is None:
+        return 3
+    if before.id != device.id:
+        return 2
+    had = {node.key for node in before.nodes}
+    return int(any(node.exclusive and node.key not in had for node in device.nodes))

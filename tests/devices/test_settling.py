@@ -82,6 +82,22 @@ def test_a_node_belongs_to_one_device_however_it_was_named() -> None:
     }
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_who_has_a_node_keeps_it_when_another_on_offer_comes_to_want_it(order: int) -> None:
+    """A container may have it; comes back without a rank of its own for ``more_nodes``."""
+    link = node("/dev/by/b", (1, 2), target="/dev/b")
+    wanted = nodes("/dev/by/[b]$(property.P:-)", optional=True)
+    wanting = resource("wanting", "/dev/a", given=inject(nodes(BOTH), wanted))
+    resources = [wanting, resource("having", "/dev/b")][::order]
+    before = decide(resources, [A, B])
+    assert (healthy(before, "wanting"), healthy(before, "having")) == (["a"], ["b"])
+    offers = decide(resources, [A, B, link], before, now=1.0)
+    assert healthy(offers, "having") == ["b"]
+    assert list(refusals(offers, "wanting")) == ["/dev/a"]
+    later = decide(resources, [A, B, link], offers, now=400.0)
+    assert (healthy(later, "wanting"), healthy(later, "having")) == ([], ["b"])
+
+
 @pytest.mark.parametrize(
     "entry",
     [nodes("/dev/control"), nodes("/dev/cont*"), nodes("/dev/$(property.P:-control)", shared=True)],
