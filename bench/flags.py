@@ -38,4 +38,6 @@ def writable_file(text: str) -> Path:
 
 def end_as_by_hand() -> None:
     """Have SIGTERM do what Ctrl-C does, so that processes and nodes are removed."""
+    # A shell without a terminal has what it starts with ``&`` ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))

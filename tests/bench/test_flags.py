@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from bench import compare
 from bench.flags import between, writable_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("text", ["0.5", "nan", "-1", "101", "a", ""])
@@ -45,3 +45,30 @@ def test_nothing_to_compare_is_no_agreement(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"lines": []}')
     assert compare.main([str(file), str(file)]) == 1
+
+
+@pytest.mark.parametrize("ignored", [signal.SIG_IGN, signal.SIG_DFL])
+def test_sigterm_ends_it_as_by_hand_also_where_a_script_runs_it_with_an_ampersand(
+    ignored: signal.Handlers,
+) -> None:
+    """Such a shell has it ignore SIGINT, and so did it ignore SIGTERM."""
+    program = (
+        "import signal, sys\n"
+        "from bench.flags import end_as_by_hand\n"
+        "end_as_by_hand()\n"
+        "try:\n"
+        "    print('begins', flush=True)\n"
+        "    signal.pause()\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(130)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, ignored),
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        assert process.wait(60) == 130
