@@ -18,7 +18,7 @@ from bench.nodes import (
     remove_loops,
 )
 from bench.quantiles import quantiles
-from bench.sides import BASELINE, DAEMON, POLLING
+from bench.sides import BASELINE, DAEMON, POLLING, SIDES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from bench.ear import Ear
     from bench.lines import Line
+    from bench.nodes import Nodes
     from bench.sides import Bench, Globs
 
 _APART_SECONDS = 0.15
@@ -44,41 +45,61 @@ Changes = tuple["Callable[[int], None]", "Callable[[int], None]", "Sequence[int]
 
 
 async def measure(bench: Bench) -> AsyncIterator[Line]:
-    """Plug and unplug with each side in turn."""
-    turns = 1 if bench.quick else 3
+    """Plug and unplug with each side in turn; the turns are spread, as the machine's moods are."""
+    turns = 1 if bench.quick else 4
+    loops, made, kind = _nobody(), _nobody(), ""
+    for turn in range(turns):
+        how = f"appear and vanish, {_PLUGS} times each, turn {turn + 1} of {turns}"
+        if has_loops():
+            bench.progress.say(f"loop devices {how}")
+            _add(loops, await _loops(bench))
+        bench.progress.say(f"nodes {how}")
+        with nodes(4, bench.scratch) as host:
+            _add(made, await _nodes(bench, host))
+            kind = host.kind
     if has_loops():
-        bench.progress.say(f"loop devices appear and vanish, {turns * _PLUGS} times each")
-        async for line in _loops(bench, turns):
+        note = "from before the kernel is asked to the list; part of it is the kernel's own work"
+        # It lets nobody know of a removal for 15 to 40 ms, by chance.
+        for line in _quantiles(
+            "a loop device {} to list", loops, note=note, comparable={"appears"}
+        ):
             yield line
     if has_zram():
         bench.progress.say(f"zram devices appear and vanish, {_PLUGS} times each")
         async for line in _zram(bench):
             yield line
-    bench.progress.say(f"nodes appear and vanish, {turns * _PLUGS} times each")
-    globs = {"bench.example.com/thing": f"/dev/{FOLDER}/thing-*"}
-    with nodes(4, bench.scratch) as host:
-        host.describe(range(4, 4 + _PLUGS))
-        changes = (host.make, host.remove, range(4, 4 + _PLUGS))
-        sides = {DAEMON: (globs, changes), BASELINE: (globs, changes)}
-        took = await in_turns(bench, host.root, sides, turns)
-    for line in _quantiles("a node {} to list", took, note=host.kind):
+    for line in _quantiles("a node {} to list", made, note=kind):
         yield line
 
 
-async def _loops(bench: Bench, turns: int) -> AsyncIterator[Line]:
+def _nobody() -> Took:
+    return {side: {one: [] for one in _HAPPENINGS} for side in SIDES}
+
+
+def _add(all_of_it: Took, took: Took) -> None:
+    for side, happenings in took.items():
+        for happening, samples in happenings.items():
+            all_of_it[side][happening] += samples
+
+
+async def _loops(bench: Bench) -> Took:
     globs = {"bench.example.com/loop": "/dev/loop[89][0-9]"}
     remove_loops()
     with nodes(0, bench.scratch) as host:
         changes = (add_loop, remove_loop, LOOPS[:_PLUGS])
         sides = {DAEMON: (globs, changes), BASELINE: (globs, changes)}
         try:
-            took = await in_turns(bench, host.root, sides, turns)
+            return await in_turns(bench, host.root, sides, 1)
         finally:
             remove_loops()
-    note = "from before the kernel is asked to the list; part of it is the kernel's own work"
-    # It lets nobody know of a removal for 15 to 40 ms, by chance.
-    for line in _quantiles("a loop device {} to list", took, note=note, comparable={"appears"}):
-        yield line
+
+
+async def _nodes(bench: Bench, host: Nodes) -> Took:
+    globs = {"bench.example.com/thing": f"/dev/{FOLDER}/thing-*"}
+    host.describe(range(4, 4 + _PLUGS))
+    changes = (host.make, host.remove, range(4, 4 + _PLUGS))
+    sides = {DAEMON: (globs, changes), BASELINE: (globs, changes)}
+    return await in_turns(bench, host.root, sides, 1)
 
 
 async def _zram(bench: Bench) -> AsyncIterator[Line]:
