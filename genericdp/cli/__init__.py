@@ -35,9 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = asked_for(sys.argv[1:])
     _answer_signals(command)
     if command == "run":
-        from genericdp import no_tls
+        from genericdp import lean
 
-        no_tls.import_asyncio()
+        lean.import_asyncio()
     from genericdp.cli.boundary import run_process
 
     code = run_process(sys.argv[1:])

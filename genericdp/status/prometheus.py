@@ -8,8 +8,9 @@ OpenSSL, ``http.server``, ``urllib.request`` and what these import, seven of its
 
 from __future__ import annotations
 
-import sys
 from types import ModuleType
+
+from genericdp.lean import standing_in
 
 _UNUSED = ("http.server", "ssl", "urllib.request", "wsgiref.simple_server")
 
@@ -24,15 +25,11 @@ class _Unused(ModuleType):
 
 
 def _import_client() -> None:
-    stood_in = [name for name in _UNUSED if name not in sys.modules]
-    sys.modules.update({name: _Unused(name) for name in stood_in})
     try:
-        import prometheus_client  # noqa: F401
+        with standing_in({name: _Unused(name) for name in _UNUSED}):
+            import prometheus_client  # noqa: F401
     except (AttributeError, ImportError, TypeError):
         pass  # a version that does more with them: below it is imported with all of it
-    finally:
-        for name in stood_in:
-            del sys.modules[name]
 
 
 _import_client()

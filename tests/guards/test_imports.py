@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 OWN = Path(__file__).parent / "imports.txt"
 """Of the project itself, without and (marked with ``listen``) only with ``--listen``."""
-OTHERS = {"grpc", "inotify_simple", "typing_extensions"}
-"""Of the dependencies; gRPC imports the last. protobuf is not among them: it takes 2.5 MB."""
+OTHERS = {"grpc", "inotify_simple"}
+"""Of the dependencies. protobuf is not among them, 2.5 MB, nor is ``typing_extensions``, 0.6."""
 TRIED = {"grpc_health", "grpc_reflection", "grpc_tools", "org"}
 """By gRPC and by Python's library, whether they are there or not."""
 OF_THE_MACHINE = {"_distutils_hack", "sitecustomize", "usercustomize"}
@@ -79,7 +79,7 @@ def test_of_others_it_imports_grpc_and_what_that_needs(start: tuple[bool, set[st
 
 
 def test_of_pythons_library_it_imports_nothing_dear(start: tuple[bool, set[str]]) -> None:
-    """Bites if ``cli`` leaves out ``no_tls.import_asyncio()``, or ``sockets`` imports hashlib."""
+    """Bites if ``cli`` leaves out ``lean.import_asyncio()``, or ``sockets`` imports hashlib."""
     _, found = start
     assert {one for one in found if one.split(".")[0] in DEAR} == set()
 
