@@ -51,7 +51,7 @@ async def measure(bench: Bench) -> AsyncIterator[Line]:
                 unit="ms",
                 daemon=tuple(took.reloads),
                 baseline=tuple(took.reads),
-                beside="wait, bare read",
+                beside="pause, bare read",
                 goal=goal,
                 note=f"beside it the {_WAIT_MS:g} ms for which it waits on purpose, and a process"
                 " that imports PyYAML and jsonschema and parses the file",
