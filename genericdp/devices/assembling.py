@@ -9,7 +9,7 @@ from genericdp import glob
 from genericdp.devices.device import Device, NotOffered
 from genericdp.devices.making import make
 from genericdp.devices.matching import match, path_globs
-from genericdp.devices.membership import settled
+from genericdp.devices.membership import complete, settled
 from genericdp.devices.offers import NOTHING, Offer, advance, within_limit
 from genericdp.devices.settling import settle
 
@@ -117,7 +117,10 @@ def _arriving(
     arriving = {}
     for resource in resources:
         name, before = resource.name, previous.get(resource.name)
-        if resource.group_by is None or before is None:
+        if resource.group_by is None:
+            continue
+        if before is None:
+            arriving[name] = {one.key: complete(one, now=now) for one in devices[name]}
             continue
         on_offer = frozenset(
             one.device.key for one in before.offered.values() if one.gone_since is None
@@ -182,6 +185,9 @@ def _offer(
         whole_groups=resource.group_needs is None,
     )
     kept, left_out = within_limit(resource.name, offered, before.offered)
+    if arriving:
+        won = {one.key for one in devices}
+        arriving = {key: one for key, one in arriving.items() if key not in won}
     offer = Offer(offered=kept, not_offered=(*refused, *left_out), arriving=arriving)
     # The very same object where it is equal: who compares it with the last one is soon done.
     return before if offer == before and list(kept) == list(before.offered) else offer

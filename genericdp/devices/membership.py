@@ -26,7 +26,7 @@ class Lost:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arriving:
-    """A new group whose members have yet to stay the same for a while."""
+    """A group that is not on offer, whose members have to stay the same for a while."""
 
     members: tuple[str, ...]
     """Their keys."""
@@ -80,27 +80,32 @@ def settled(
     *,
     now: float,
 ) -> tuple[list[Device], list[NotOffered], dict[str, Arriving]]:
-    """Give the devices that can be offered, those that must wait, and since when those are so.
+    """Give the devices that can be offered, those that must wait, and since when all are so.
 
     The kernel tells of the members of a group one after the other: a container that asks in
     between must not be given half of it. ``on_offer`` are the keys of what is on offer already.
+    What can be offered and then loses to another device need not wait once more.
     """
     ready: list[Device] = []
     waiting: list[NotOffered] = []
     arriving: dict[str, Arriving] = {}
     for device in devices:
-        if device.key in on_offer:
-            ready.append(device)
-            continue
         known = before.get(device.key)
-        if known is None or known.members != device.keys:
+        if device.key in on_offer:
+            known = complete(device, now=now)
+        elif known is None or known.members != device.keys:
             known = Arriving(members=device.keys, since=now)
-        if now >= known.due:
+        arriving[device.key] = known
+        if known.due <= now:
             ready.append(device)
         else:
-            arriving[device.key] = known
             waiting.append(_waiting(resource, device))
     return ready, waiting, arriving
+
+
+def complete(device: Device, *, now: float) -> Arriving:
+    """Give what needs to wait no longer."""
+    return Arriving(members=device.keys, since=now - 2 * GROUP_SECONDS)
 
 
 def _waiting(resource: str, device: Device) -> NotOffered:

@@ -43,7 +43,7 @@ class Offer:
     offered: Mapping[str, Offered]
     not_offered: tuple[NotOffered, ...] = ()
     arriving: Mapping[str, Arriving] = field(default_factory=dict)
-    """New groups that other members may join in a moment, by key."""
+    """Groups that are not on offer, by key: other members may join in a moment, or they lost."""
 
     @property
     def without_numa_node(self) -> str:
@@ -122,7 +122,7 @@ def next_change(offer: Offer, forget_after_seconds: float, *, now: float) -> flo
     A vanished device has to leave it, a lost member is waited for no longer, a new group is
     complete. One that was to leave by ``now`` and has not is held: time alone changes nothing.
     """
-    due = [one.due for one in offer.arriving.values()]
+    due = [one.due for one in offer.arriving.values() if one.due > now]
     for one in offer.offered.values():
         if one.gone_since is not None and (leaves := one.gone_since + forget_after_seconds) > now:
             due.append(leaves)

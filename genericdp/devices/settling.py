@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from genericdp.devices.device import Device
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.offers import Offer, Offered
 
 Devices = Mapping[str, Sequence["Device"]]
 """By the name of their resource."""
@@ -88,40 +88,37 @@ def _is_contested(devices: Devices) -> bool:
 
 
 def _by_right(devices: Devices, previous: Mapping[str, Offer]) -> Iterator[tuple[str, Device]]:
-    """Sort: what is on offer and takes nothing more than it had, what takes another node, what is
-    under another id, newcomers by syspath.
+    """Sort: what is on offer and takes nothing more than it had, what comes back as it was, what
+    takes another node, what is under another id, newcomers by syspath.
 
-    A container may have what is on offer: no node of it goes to another device that comes to want
+    A container may have what is listed: no node of it goes to another device that comes to want
     it.
     """
-    on_offer = {
-        name: {
-            one.device.key: one.device for one in offer.offered.values() if one.gone_since is None
-        }
-        for name, offer in previous.items()
-    }
 
     def place(owned: tuple[str, Device]) -> tuple[object, ...]:
         device = owned[1]
         return natural_key(device.identity.syspath or device.path)
 
-    ranks: tuple[list[tuple[str, Device]], ...] = ([], [], [], [])
+    ranks: tuple[list[tuple[str, Device]], ...] = ([], [], [], [], [])
     for resource, several in devices.items():
-        before = on_offer.get(resource, {})
+        offer = previous.get(resource)
+        listed = {} if offer is None else {one.device.key: one for one in offer.offered.values()}
         for device in several:
-            ranks[_rank(device, before.get(device.key))].append((resource, device))
-    as_before, more_nodes, other_id, newcomers = ranks
-    yield from as_before
-    yield from more_nodes
-    yield from other_id
+            ranks[_rank(device, listed.get(device.key))].append((resource, device))
+    *listed_before, newcomers = ranks
+    for several_of_one in listed_before:
+        yield from several_of_one
     yield from sorted(newcomers, key=place)
 
 
-def _rank(device: Device, before: Device | None) -> int:
-    """Say which comes first; ``before``: as what it is on offer."""
+def _rank(device: Device, before: Offered | None) -> int:
+    """Say which comes first; ``before``: as what it is in the list."""
     if before is None:
+        return 4
+    had = {node.key for node in before.device.nodes} | {lost.member.key for lost in before.lost}
+    more = any(node.exclusive and node.key not in had for node in device.nodes)
+    if before.gone_since is not None:
+        return 4 if more or before.device.id != device.id else 1
+    if before.device.id != device.id:
         return 3
-    if before.id != device.id:
-        return 2
-    had = {node.key for node in before.nodes}
-    return int(any(node.exclusive and node.key not in had for node in device.nodes))
+    return 2 if more else 0

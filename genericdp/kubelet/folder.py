@@ -60,6 +60,7 @@ class KubeletFolder:
         path: Path,
         *,
         poll_seconds: float = _POLL_SECONDS,
+        watched_times: int = _WATCHED_TIMES,
         dying_seconds: float = _DYING_SECONDS,
         open_inotify: Callable[[], INotify] = open_inotify,
     ) -> None:
@@ -79,6 +80,7 @@ class KubeletFolder:
         self._waits_for = ""
         """What has been told of why there is no kubelet."""
         self._poll_seconds, self._dying_seconds = poll_seconds, dying_seconds
+        self._watched_times = watched_times
         self._open_inotify = open_inotify
 
     async def watch(self) -> None:
@@ -99,7 +101,9 @@ class KubeletFolder:
                 # Watch before looking, so that nothing that comes in between is missed.
                 watch.set_folders({str(_deepest_folder(self.path))})
                 await self._look_surely()
-                times = _WATCHED_TIMES if watch.complete else 1
+                # A folder that somebody holds open tells nothing of its own end, nor of the next.
+                is_quiet = watch.complete and self.socket.value is not None
+                times = self._watched_times if is_quiet else 1
                 try:
                     async with asyncio.timeout(self._poll_seconds * times):
                         await changed.wait()

@@ -234,3 +234,30 @@ async def test_a_folder_that_is_just_being_deleted_is_not_gone_for_good(short_fo
         watching.cancel()
         await asyncio.wait([watching])
         os.close(descriptor)
+
+
+async def test_a_folder_that_somebody_holds_open_while_it_is_deleted_is_found_again(
+    short_folder: Path,
+) -> None:
+    """inotify tells of its end when nobody holds it any more: a new kubelet was found 5 s later.
+
+    Brought back by ``is_quiet = watch.complete`` in ``KubeletFolder.watch``.
+    """
+    path = short_folder / "kubelet"
+    path.mkdir()
+    make_socket(path)
+    folder = KubeletFolder(path, poll_seconds=0.05, watched_times=1_000_000)
+    watching = asyncio.get_running_loop().create_task(folder.watch())
+    held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        assert await appears(folder)
+        (path / "kubelet.sock").unlink()
+        assert await disappears(folder)
+        path.rmdir()
+        path.mkdir()
+        make_socket(path)
+        assert await appears(folder)
+    finally:
+        os.close(held)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
