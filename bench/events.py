@@ -21,7 +21,7 @@ from bench.quantiles import quantiles
 from bench.sides import BASELINE, DAEMON, POLLING, SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from bench.ear import Ear
@@ -47,7 +47,7 @@ Changes = tuple["Callable[[int], None]", "Callable[[int], None]", "Sequence[int]
 async def measure(bench: Bench) -> AsyncIterator[Line]:
     """Plug and unplug with each side in turn; the turns are spread, as the machine's moods are."""
     turns = 1 if bench.quick else 4
-    loops, made, kind = _nobody(), _nobody(), ""
+    loops, made, kind = _nothing(SIDES), _nothing(SIDES), ""
     for turn in range(turns):
         how = f"appear and vanish, {_PLUGS} times each, turn {turn + 1} of {turns}"
         if has_loops():
@@ -72,8 +72,8 @@ async def measure(bench: Bench) -> AsyncIterator[Line]:
         yield line
 
 
-def _nobody() -> Took:
-    return {side: {one: [] for one in _HAPPENINGS} for side in SIDES}
+def _nothing(sides: Iterable[str]) -> Took:
+    return {side: {one: [] for one in _HAPPENINGS} for side in sides}
 
 
 def _add(all_of_it: Took, took: Took) -> None:
@@ -134,7 +134,7 @@ async def in_turns(
 
     ``settle``: how long it has after its first lists, in seconds.
     """
-    took: Took = {side: {one: [] for one in _HAPPENINGS} for side in sides}
+    took = _nothing(sides)
     for _ in range(turns):
         for side, (globs, (first, second, numbers)) in sides.items():
             async with bench.heard(side, globs, root=root) as ear:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bench.lines import Line
 from bench.nodes import nodes
 from bench.processes import Memory, memory
-from bench.sides import BASELINE, DAEMON, HERE, SIDES, Program, things
+from bench.sides import BASELINE, DAEMON, SIDES, Program, things
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -57,7 +57,7 @@ async def _memory(
     bench: Bench, side: str, count: int, host: Nodes, port: int | None = None
 ) -> Memory:
     told = {} if port is None else {"GENERICDP_LISTEN": f"127.0.0.1:{port}"}
-    program = Program(environment=told) if told else HERE
+    program = Program(environment=told)
     async with (
         bench.kubelet() as kubelet,
         bench.registered(side, kubelet, things(count), root=host.root, program=program) as plugin,

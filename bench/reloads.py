@@ -97,7 +97,7 @@ def _has(kubelet: Kubelet, resource: str, replicas: int) -> bool:
 
 
 async def _bare_read(config: Path) -> float:
-    """Wait, and parse it in a process of its own, as the daemon does; it is not looked at."""
+    """Parse it in a process of its own, as the daemon does; its wait is added, not waited."""
     since = time.monotonic()
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _BARE_READ, os.fspath(config)

@@ -1,33 +1,29 @@
-"""In processes of their own: here asyncio is imported already."""
+"""In processes of their own: here asyncio and gRPC are imported already."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-BEGIN = "import sys\nfrom genericdp import lean\n"
-AFTER = "lean.import_asyncio()\nimport asyncio\n"
+from tests.programs import last_line
 
-
-def last_line(program: str) -> str:
-    """What a program says last."""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip().splitlines()[-1]
+ASYNCIO = "import sys\nfrom genericdp import lean\nlean.import_asyncio()\nimport asyncio\n"
+GRPC = "import sys\nimport asyncio, genericdp.kubelet\n"
 
 
 @pytest.mark.parametrize(
-    ("program", "said"),
+    ("library", "program", "said"),
     [
         pytest.param(
-            "print('_ssl' in sys.modules, 'ssl' in sys.modules)", "False False", id="none"
+            ASYNCIO,
+            "print('_ssl' in sys.modules, 'ssl' in sys.modules)",
+            "False False",
+            id="no-openssl",
         ),
-        pytest.param("import ssl; print(ssl.OPENSSL_VERSION[:7])", "OpenSSL", id="later"),
         pytest.param(
+            ASYNCIO, "import ssl; print(ssl.OPENSSL_VERSION[:7])", "OpenSSL", id="openssl-later"
+        ),
+        pytest.param(
+            ASYNCIO,
             "async def go():\n"
             "    process = await asyncio.create_subprocess_exec('true')\n"
             "    server = await asyncio.start_server(print, '127.0.0.1', 0)\n"
@@ -37,27 +33,23 @@ def last_line(program: str) -> str:
             "    print(await process.wait())\n"
             "asyncio.run(go())",
             "0",
-            id="all-else-works",
-        ),
-    ],
-)
-def test_asyncio_copes_without_and_others_get_it(program: str, said: str) -> None:
-    assert last_line(BEGIN + AFTER + program) == said
-
-
-@pytest.mark.parametrize(
-    ("program", "said"),
-    [
-        pytest.param(
-            "print([one for one in sys.modules if one == 'typing_extensions'])", "[]", id="none"
+            id="asyncio-works",
         ),
         pytest.param(
+            GRPC,
+            "print([one for one in sys.modules if one == 'typing_extensions'])",
+            "[]",
+            id="no-typing-extensions",
+        ),
+        pytest.param(
+            GRPC,
             "import typing_extensions as real; print(real.__file__.rpartition('/')[2])",
             "typing_extensions.py",
-            id="later",
+            id="typing-extensions-later",
         ),
         pytest.param(
-            "import asyncio, grpc.aio\n"
+            GRPC,
+            "import grpc.aio\n"
             "async def go():\n"
             "    server = grpc.aio.server()\n"
             "    await server.start(); await server.stop(None)\n"
@@ -68,8 +60,8 @@ def test_asyncio_copes_without_and_others_get_it(program: str, said: str) -> Non
         ),
     ],
 )
-def test_grpc_copes_without_the_names_and_others_get_them(program: str, said: str) -> None:
-    assert last_line(f"import sys\nimport genericdp.kubelet\n{program}") == said
+def test_it_copes_without_and_others_get_it(library: str, program: str, said: str) -> None:
+    assert last_line(library + program) == said
 
 
 def test_a_grpc_that_wants_other_names_gets_the_real_ones() -> None:

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
-
-
-def said(program: str) -> str:
-    """The last line that a program prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": os.fspath(REPOSITORY)},
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip().splitlines()[-1]
+from tests.programs import last_line
 
 
 def test_the_client_brings_neither_openssl_nor_servers() -> None:
@@ -30,7 +14,7 @@ def test_the_client_brings_neither_openssl_nor_servers() -> None:
         "unused = {'_ssl', '_hashlib', 'ssl', 'http.server', 'urllib.request', 'wsgiref'}\n"
         "print(sorted(unused & set(sys.modules)))\n"
     )
-    assert said(program) == "[]"
+    assert last_line(program) == "[]"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +26,7 @@ def test_the_client_brings_neither_openssl_nor_servers() -> None:
     ],
 )
 def test_who_imports_them_later_gets_them(use: str, line: str) -> None:
-    assert said(f"import genericdp.status.prometheus\n{use}") == line
+    assert last_line(f"import genericdp.status.prometheus\n{use}") == line
 
 
 def test_what_is_there_already_stays() -> None:
@@ -52,7 +36,7 @@ def test_what_is_there_already_stays() -> None:
         "print(made.ssl is ssl and issubclass(made.MetricsHandler, "
         "http.server.BaseHTTPRequestHandler))\n"
     )
-    assert said(program) == "True"
+    assert last_line(program) == "True"
 
 
 def test_a_version_that_does_more_with_them_is_imported_with_all_of_it() -> None:
@@ -68,4 +52,4 @@ def test_a_version_that_does_more_with_them_is_imported_with_all_of_it() -> None
         "import genericdp.status.prometheus\n"
         "print('_ssl' in sys.modules)\n"
     )
-    assert said(program) == "True"
+    assert last_line(program) == "True"
