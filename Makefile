@@ -9,7 +9,7 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak day bench bench-crowd bench-growth fuzz wheel mutants lock generate docs image clean
+.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak bench bench-crowd bench-growth fuzz wheel mutants lock generate docs image clean
 .DEFAULT_GOAL := help
 
 help:
@@ -71,10 +71,6 @@ kubelets: $(VENV)/development.stamp
 # Ten minutes unless told; the same SEED is the same steps. KUBELETS: all, simulated or real.
 soak: $(VENV)/development.stamp
 	@$(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(KUBELETS),--kubelets $(KUBELETS))
-
-# A day by a clock that is not real, in minutes. HOURS: of it; RESTARTS=1: of the daemon, too.
-day: $(VENV)/development.stamp
-	@$(BIN)/python -m tests.day $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED)) $(if $(RESTARTS),--restarts)
 
 # In ten minutes at most. SAVE: a file for the figures as JSON, for python -m bench.compare.
 bench: $(VENV)/development.stamp

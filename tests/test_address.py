@@ -56,7 +56,6 @@ def test_what_is_taken_is_written_as_it_was_meant(text: str) -> None:
 
 @given(st.text(alphabet="0123456789.:[]%abclo", max_size=24))
 def test_where_one_can_listen_one_can_ask(text: str) -> None:
-    """Comes back with a pattern for each: one took what the other did not."""
     try:
         address = listening_address_of(text)
     except ValueError:

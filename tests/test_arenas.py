@@ -32,10 +32,7 @@ def _starts(pid: int) -> Iterator[int]:
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="no glibc, no arenas")
 async def test_its_threads_share_one_arena(short_folder: Path) -> None:
-    """Else it grows by 4 MB in 13,000 registrations, and by a new one now and then.
-
-    Comes back if ``run`` leaves out ``arenas.keep_to_one``, or if a thread starts before it.
-    """
+    """Else it grows by 4 MB in 13,000 registrations, and by a new one now and then."""
     place = Place(short_folder)
     place.config.write_text(GOOD)
     async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:

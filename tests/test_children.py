@@ -270,10 +270,7 @@ async def test_without_descriptors_no_child_is_spawned_and_none_is_left() -> Non
 @pytest.mark.skipif(not processes.have_pidfds(), reason="the kernel has no pidfds")
 @pytest.mark.usefixtures("contained")
 async def test_a_child_that_cannot_be_waited_for_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last descriptor may be somebody else's by then: the child runs already.
-
-    Comes back without ``is_shortage`` in ``spawn``: a second child is there until it ends.
-    """
+    """The last descriptor may be somebody else's by then: the child runs already."""
 
     def scarce(pid: int) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

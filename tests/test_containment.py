@@ -17,7 +17,7 @@ PATTERNS = st.lists(st.sampled_from(PIECES), max_size=4).map("".join)
 
 @given(PATTERNS, PATTERNS)
 def test_what_is_covered_is_matched_by_both(wide: str, narrow: str) -> None:
-    """Never allows what is outside: brought back by a ``*`` of ``narrow`` that is never nothing."""
+    """Never allows what is outside."""
     if covers(wide, narrow):
         outside = [
             text for text in TEXTS if glob.matches(narrow, text) and not glob.matches(wide, text)
@@ -104,7 +104,6 @@ NAMES = [name for name in NAMES if name not in {".", ".."}]
 
 @given(DOTTED, DOTTED)
 def test_a_dot_at_the_start_is_as_hidden_to_a_policy_as_to_a_config(wide: str, narrow: str) -> None:
-    """Brought back by ``_may_name`` returning True."""
     if lies_within([narrow], [wide]):
         found = [name for name in NAMES if is_within(name, [narrow])]
         assert [name for name in found if not is_within(name, [wide])] == []

@@ -116,9 +116,7 @@ async def test_a_signal_ends_it_with_exit_code_0_and_no_socket(
 async def test_the_call_back_of_the_kubelet_is_answered_during_register(place: Place) -> None:
     """K12: the kubelet calls us within Register: the loop that waits for it must answer.
 
-    Brought back by a call that blocks the loop in ``register``: ``grpc.insecure_channel(target)
-    .unary_unary(method)(request, timeout=timeout_seconds)``. The kubelet runs in another process
-    here, so only the daemon would stand still.
+    The kubelet runs in another process here, so only the daemon would stand still.
     """
     place.config.write_text(GOOD)
     async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
@@ -136,10 +134,7 @@ async def test_the_call_back_of_the_kubelet_is_answered_during_register(place: P
 async def test_a_config_it_cannot_use_keeps_it_waiting_for_the_first_good_one(
     place: Place, config: str | None, why: str
 ) -> None:
-    """C10: it stays up, says why, serves nothing, and takes the first good one by itself.
-
-    Brought back by ``raise ConfigError(self.state.value.problems)`` in ``Reloader._tell_refused``.
-    """
+    """C10: it stays up, says why, serves nothing, and takes the first good one by itself."""
     if config is not None:
         place.config.write_text(config)
     async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:

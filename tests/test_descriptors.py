@@ -120,8 +120,6 @@ FEW = ("prlimit", "--nofile=32:64", sys.executable)
 async def test_more_resources_than_descriptors_are_words_and_no_end(short_folder: Path) -> None:
     """Those that fit are served, in the config's order, the loop does not spin, and the end is as
     ever.
-
-    Brought back by ``return True`` in ``Places._has_room``: sockets come and go for ever.
     """
     place = Place(short_folder)
     written(place, 60)
@@ -151,10 +149,7 @@ async def test_more_resources_than_descriptors_are_words_and_no_end(short_folder
 
 @needs_prlimit
 async def test_a_smaller_config_is_taken_where_one_was_too_much(short_folder: Path) -> None:
-    """Found by a new user: no descriptor was left to read the config by which it was mended.
-
-    Brought back by ``KEPT = 0``.
-    """
+    """Found by a new user: no descriptor was left to read the config by which it was mended."""
     place = Place(short_folder)
     written(place, 5)
     async with Kubelet(place.kubelet_folder), place.daemon(launch=FEW) as daemon:

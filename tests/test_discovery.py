@@ -202,10 +202,7 @@ async def test_a_mistake_of_ours_in_a_pass_is_raised(tree: Tree) -> None:
 
 
 def test_a_device_is_given_once_whichever_way_it_is_reached(tree: Tree) -> None:
-    """D7, D8, on files.
-
-    Brought back by a key made of ``self.path``, or without ``owners[candidate.key] = ...``.
-    """
+    """D7, D8, on files."""
     tree.link("dev/all", "input")
     resources = [resource("a", "/dev/all/event0"), resource("b", "/dev/input/*", "/dev/all/*")]
     found = look(tree, *resources)

@@ -106,7 +106,6 @@ def test_the_first_config_of_the_readme_is_the_example() -> None:
 
 
 def test_a_command_of_a_hardware_page_can_be_pasted() -> None:
-    """Comes back without ``with_config`` of the generator: ``--config`` is required."""
     pages = (ROOT / "docs/hardware").glob("*.md")
     shown = {
         (page.stem, line)
@@ -116,13 +115,3 @@ def test_a_command_of_a_hardware_page_can_be_pasted() -> None:
     }
     assert shown
     assert not {one for one in shown if f" --config {one[0]}.yaml" not in one[1]}
-
-
-def test_modules_stay_small() -> None:
-    """Two rooms in one otherwise."""
-    long = {
-        str(path.relative_to(ROOT)): lines
-        for path in [*ROOT.glob("genericdp/**/*.py"), *ROOT.glob("bench/**/*.py")]
-        if not {"v1", "v1beta1"} & {*path.parts} and (lines := path.read_text().count("\n")) > 300
-    }
-    assert long == {}

@@ -101,10 +101,7 @@ async def test_a_full_disk_for_the_state_is_a_warning_and_no_more(place: Place) 
 
 @pytest.mark.skipif(not CAN_MOUNT, reason="no filesystem can be mounted here")
 async def test_a_kubelets_folder_that_is_read_only_for_a_while_is_told_once(place: Place) -> None:
-    """It was no good at the start: exit code 2. Later everything goes on that can.
-
-    Comes back without the ``except`` in ``KubeletFolder.look``.
-    """
+    """It was no good at the start: exit code 2. Later everything goes on that can."""
     folder = str(place.kubelet_folder)
     launch = (*MOUNT_NAMESPACE, 'mount --bind "$1" "$1"; shift; exec "$0" "$@"', sys.executable)
     async with (
@@ -153,8 +150,7 @@ async def test_a_full_kubelets_folder_is_tried_again(place: Place) -> None:
 async def test_no_more_processes_and_threads_end_nothing(place: Place) -> None:
     """The pod's limit is reached: probes fail, pods are refused, and a new kubelet is served.
 
-    gRPC would abort the daemon: comes back without ``_keep_grpc`` in ``kubelet.server``.
-    """
+    gRPC would abort the daemon."""
     place.config.write_text(GOOD + RUNNING)
     with cgroup(pids=1000) as (group,):
         launch = ("sh", "-c", f'echo $$ > {group}; exec "$0" "$@"', sys.executable)

@@ -55,11 +55,7 @@ class Follower:
 
 
 async def test_folders_that_come_and_go_are_followed_by_events_alone(tree: Tree) -> None:
-    """D3: a plugged device is never seen.
-
-    Brought back by ``path`` instead of ``deepest`` in ``Looker._folders_on_the_way``: what does
-    not exist cannot be watched.
-    """
+    """D3: a plugged device is never seen."""
     follower = Follower(tree, resource("x", "/dev/new/by-id/*"))
     dev = tree.folder / "dev"
     try:
@@ -82,10 +78,7 @@ async def test_folders_that_come_and_go_are_followed_by_events_alone(tree: Tree)
 
 
 async def test_what_a_dangling_link_leads_to_is_seen_when_it_comes(tree: Tree) -> None:
-    """D3: udev may leave a link alone while its target goes and returns.
-
-    Brought back by leaving ``found is None`` out of ``Looker.look``.
-    """
+    """D3: udev may leave a link alone while its target goes and returns."""
     tree.link("dev/mine/modem", "../slot/ttyUSB9")
     follower = Follower(tree, resource("x", "/dev/mine/*"))
     try:

@@ -40,7 +40,6 @@ def test_nothing_is_collected_meanwhile_and_very_much_is_never_walked_through(
 
 
 def test_what_a_pass_remembers_holds_no_cycle() -> None:
-    """Comes back if facts hand themselves to their devices: a full look would double the memory."""
     gc.disable()
     try:
         known = Known(Root(Path("/nowhere")))

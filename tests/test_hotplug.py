@@ -86,10 +86,7 @@ async def test_devices_that_come_change_and_go_are_listed_at_once(world: World) 
 async def test_a_device_that_returns_is_healthy_at_once_and_nothing_else_is_logged(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """D3: inotify tells of the node before the kernel tells of the device.
-
-    Comes back without ``syspaths_of`` in ``Known.forget``: "zram1 is no longer matched".
-    """
+    """D3: inotify tells of the node before the kernel tells of the device."""
     caplog.set_level(logging.INFO)
     with plugged() as name:
         pass

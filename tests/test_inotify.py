@@ -267,7 +267,7 @@ async def test_the_path_of_each_entry_is_told_before_the_change(tmp_path: Path) 
 async def test_what_all_lack_is_said_once_and_when_it_is_there_again_too(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each tries again by itself: comes back without ``_open`` in ``set_folders``."""
+    """Each tries again by itself."""
     caplog.set_level("INFO")
     left = [3]  # attempts that fail
 

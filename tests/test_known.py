@@ -147,10 +147,7 @@ def knowing_nothing(
 def test_a_file_that_is_told_of_before_its_device_is_not_taken_for_an_unknown_one(
     tmp_path: Path,
 ) -> None:
-    """D3: inotify tells of a node some milliseconds before the kernel tells of its device.
-
-    Comes back without ``syspaths_of`` in ``Known.forget``: what returns is "no longer matched".
-    """
+    """D3: inotify tells of a node some milliseconds before the kernel tells of its device."""
     host = Changing(tmp_path)
     host.plug(0)
     one = Pass(host)

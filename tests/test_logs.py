@@ -118,7 +118,6 @@ def handler_to(writer: int, most_bytes: int = 100_000) -> logging.Handler:
 def test_a_reader_that_stops_holds_nothing_up_and_gets_all_when_it_goes_on(
     pipe: tuple[int, int],
 ) -> None:
-    """Comes back with ``wait=True`` in ``emit``, or with a StreamHandler: it waits for ever."""
     reader, writer = pipe
     handler = handler_to(writer)
     lines = [f"{i} {'x' * 100}" for i in range(800)]  # more than a pipe holds

@@ -59,8 +59,7 @@ async def logged(caplog: pytest.LogCaptureFixture, text: str, *, times: int) -> 
 async def test_the_end_of_a_later_instance_does_not_take_the_devices_along(world: World) -> None:
     """K10: an update that is rolled back: up to 1.36 nobody tells the older instance (REG-9b).
 
-    Its stream lives on while the kubelet has no endpoint left. Brought back by ``return False`` at
-    the end of ``Later.has_left``.
+    Its stream lives on while the kubelet has no endpoint left.
     """
     world.host.plug("ttyUSB0")
     async with world.kubelet, world.serving(serial()) as older, AsyncExitStack() as later:
@@ -80,7 +79,7 @@ async def test_what_an_instance_that_has_left_told_last_does_not_stay(world: Wor
     """K10: in an update the older instance changes its list after the newer one has registered.
 
     The last list counts. From 1.37 on the end of the older one changes nothing, so its devices
-    stayed until the next change of ours. Brought back by ``Company.look`` that is never true.
+    stayed until the next change of ours.
     """
     by_age = replace(FAST, same_age=0.0)
     world.host.plug("ttyUSB0")
@@ -99,7 +98,7 @@ async def test_what_an_instance_that_has_left_told_last_does_not_stay(world: Wor
 async def test_a_kubelet_that_restarts_says_nothing_of_other_instances(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It removes all sockets. Brought back by ``self._told.clear()`` left out in ``PeerWatch``."""
+    """It removes all sockets."""
     caplog.set_level(logging.INFO)
     async with world.serving(serial()) as older, world.serving(serial()) as newer:
         async with world.kubelet:
@@ -115,7 +114,6 @@ async def test_a_kubelet_that_restarts_says_nothing_of_other_instances(
 async def test_a_folder_that_is_emptied_says_nothing_of_other_instances(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Brought back by ``later.has_left`` in place of ``has_left`` in ``Plugin._until_over``."""
     caplog.set_level(logging.INFO)
     folder = world.kubelet.folder
     async with world.kubelet, world.serving(serial()) as older, world.serving(serial()) as newer:
@@ -153,8 +151,7 @@ async def test_an_instance_that_leaves_amid_a_registration_costs_no_long_wait(
 ) -> None:
     """K10, REG-9b: an old instance ends between the kubelet's answer and the stream.
 
-    Up to 1.36 the kubelet closes the new connection, and no stream ever comes. Brought back by
-    ``return False`` in ``Company.left_since``: then the wait for it is 60 s here.
+    Up to 1.36 the kubelet closes the new connection, and no stream ever comes.
     """
     world.host.plug("ttyUSB0")
     timing = replace(FAST, stream=60.0)

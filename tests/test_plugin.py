@@ -44,10 +44,7 @@ async def test_devices_are_listed_and_allocated(world: World) -> None:
 
 
 async def test_a_change_after_a_restart_reaches_the_current_stream(world: World) -> None:
-    """K1: the first change after a restart is not swallowed by the old stream.
-
-    Brought back by ``@functools.cache`` on ``Service.lists``: one iterator for all streams.
-    """
+    """K1: the first change after a restart is not swallowed by the old stream."""
     world.host.plug("ttyUSB0")
     async with world.kubelet, world.serving(serial()):
         await world.listed(SERIAL, "ttyUSB0")
@@ -61,10 +58,7 @@ async def test_a_change_after_a_restart_reaches_the_current_stream(world: World)
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
 async def test_a_new_kubelet_gets_the_list_at_once(world: World, how: str) -> None:
-    """K2: no wait goes on when a new kubelet.sock is there, and pods that start then are served.
-
-    Brought back by ``asyncio.sleep(seconds)`` in ``Plugin._wait``: its wait is 60 s here.
-    """
+    """K2: no wait goes on when a new kubelet.sock is there, and pods that start then are served."""
     world.host.plug("ttyUSB0")
     async with world.kubelet, world.serving(serial(), timing=PATIENT):
         await world.listed(SERIAL, "ttyUSB0")
@@ -78,10 +72,7 @@ async def test_a_new_kubelet_gets_the_list_at_once(world: World, how: str) -> No
 
 
 async def test_a_broken_stream_is_answered_by_a_new_socket(world: World) -> None:
-    """K3: the stream breaks while the kubelet lives: register again, with another socket.
-
-    Brought back by leaving ``streams.value.ended`` out of ``Plugin._until_over``.
-    """
+    """K3: the stream breaks while the kubelet lives: register again, with another socket."""
     world.host.plug("ttyUSB0")
     async with world.kubelet, world.serving(serial()):
         await world.listed(SERIAL, "ttyUSB0")
@@ -94,11 +85,7 @@ async def test_a_broken_stream_is_answered_by_a_new_socket(world: World) -> None
 
 
 async def test_events_that_change_nothing_do_not_restart(world: World) -> None:
-    """K5: an event of the socket that we registered with, and the checkpoint's noise.
-
-    Brought back by ``ctime_ns=time.time_ns()`` in ``KubeletFolder._socket_identity``: each event
-    a new kubelet.
-    """
+    """K5: an event of the socket that we registered with, and the checkpoint's noise."""
     world.host.plug("ttyUSB0")
     async with world.kubelet, world.serving(serial()) as supervisor:
         await world.listed(SERIAL, "ttyUSB0")
@@ -113,10 +100,7 @@ async def test_events_that_change_nothing_do_not_restart(world: World) -> None:
 
 
 async def test_a_resource_that_is_refused_does_not_touch_the_others(world: World) -> None:
-    """K6: one resource fails to register, for good: the others are served, and it is retried.
-
-    Brought back by letting RegistrationError rise from ``Plugin.run``.
-    """
+    """K6: one resource fails to register, for good: the others are served, and it is retried."""
     world.host.plug("ttyUSB0")
     world.host.plug("ttyACM0", major=166)
     # No config with such a name is accepted; here the kubelet is the one to refuse it.
@@ -133,11 +117,7 @@ async def test_a_resource_that_is_refused_does_not_touch_the_others(world: World
 async def test_a_kubelet_that_comes_late_is_waited_for(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """K7: absent at start: no exit, no loop; registered as soon as it is there.
-
-    Brought back by ``raise KubeletError``, ``return`` or ``await asyncio.sleep(0)`` for the body
-    of the loop in ``Plugin._present_kubelet``.
-    """
+    """K7: absent at start: no exit, no loop; registered as soon as it is there."""
     world.host.plug("ttyUSB0")
     async with world.serving(serial(), timing=PATIENT) as supervisor:
         assert await until(lambda: SERIAL in supervisor.plugins, supervisor.offers)
@@ -152,10 +132,7 @@ async def test_a_kubelet_that_comes_late_is_waited_for(
 
 
 async def test_a_long_resource_name_has_a_short_socket(world: World) -> None:
-    """K8: names of 40 characters and more; the longest that a kubelet takes.
-
-    Brought back by using the resource's name in ``SocketNames.next_name``.
-    """
+    """K8: names of 40 characters and more; the longest that a kubelet takes."""
     name = f"{'d' * 60}.{'e' * 60}.{'f' * 60}.{'g' * 61}/{'n' * 63}"
     world.host.plug("ttyUSB0")
     async with world.kubelet, world.serving(resource(name, "/dev/ttyUSB*")):
@@ -181,11 +158,7 @@ async def test_the_end_of_an_old_instance_does_not_take_the_devices_along(world:
 
 
 async def test_the_end_of_another_plugin_does_not_take_the_devices_along(world: World) -> None:
-    """K10: up to 1.36 a kubelet drops us when an older plugin of the same resource ends.
-
-    Brought back by leaving ``streams.value.ended`` out of ``Plugin._until_over``: of what is not
-    genericdp no socket tells.
-    """
+    """K10: up to 1.36 a kubelet drops us when an older plugin of the same resource ends."""
     world.host.plug("ttyUSB0")
     async with world.kubelet, AsyncExitStack() as new:
         old = BarePlugin(world.kubelet.folder, resource=SERIAL)

@@ -80,10 +80,7 @@ async def test_no_moment_of_an_attempt_swallows_a_cancellation(
 
 
 async def test_a_cancellation_that_grpc_loses_is_heard_after_all(short_folder: Path) -> None:
-    """A call that ends in the moment of the cancellation returns as if nothing had been.
-
-    Brought back by ``if False:`` for the question for ``task.cancelling()`` in ``Plugin.run``.
-    """
+    """A call that ends in the moment of the cancellation returns as if nothing had been."""
     asked = asyncio.Event()
 
     async def lose(folder: Path, **_: object) -> None:
@@ -104,10 +101,7 @@ async def test_a_cancellation_that_grpc_loses_is_heard_after_all(short_folder: P
 
 @pytest.mark.parametrize("turns", range(10))
 async def test_a_server_whose_start_is_cancelled_is_stopped(short_folder: Path, turns: int) -> None:
-    """gRPC's own start, cancelled half-way, makes its stop fail, and SIGTERM was never heard.
-
-    Brought back by ``await server.start()`` in ``kubelet.server.listening``.
-    """
+    """gRPC's own start, cancelled half-way, makes its stop fail, and SIGTERM was never heard."""
 
     async def serve() -> None:
         async with listening(short_folder / "s", service()):
@@ -128,10 +122,7 @@ async def test_a_server_whose_start_is_cancelled_is_stopped(short_folder: Path, 
 async def test_a_second_kubelet_may_come_while_the_call_to_the_first_is_given_up(
     short_folder: Path, turns: int
 ) -> None:
-    """KST-3: two restarts in a moment ended the daemon: nothing may fail where a socket is told.
-
-    Brought back by leaving ``limit.expired()`` out of ``Plugin._register``.
-    """
+    """KST-3: two restarts in a moment ended the daemon: nothing may fail where a socket is told."""
     asked, calls = asyncio.Event(), 0
 
     async def hang(folder: Path, **_: object) -> None:

@@ -27,10 +27,7 @@ ATTEMPTS = 9
 async def test_a_new_socket_is_tried_again_at_once_however_long_the_last_one_was_dead(
     short_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """K2: one that was killed leaves its socket; the next one binds before it listens.
-
-    Brought back by leaving out ``self._failures = 0`` in ``Plugin.run``: seconds without devices.
-    """
+    """K2: one that was killed leaves its socket; the next one binds before it listens."""
     caplog.set_level(logging.DEBUG)  # what is the same again is told there
     kubelet = KubeletFolder(short_folder)
     calls = Observed(0)

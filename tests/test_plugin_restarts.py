@@ -24,8 +24,7 @@ async def test_kubelets_that_came_and_went_make_no_later_wait_longer(
 ) -> None:
     """K3: after some restarts of the kubelet a broken stream is answered as soon as before them.
 
-    Found by the soak. Brought back by ``pass`` instead of ``self._contest = Contest()`` in
-    ``Plugin.run``: each wait doubles then, and is 10 s at least after a dozen.
+    Found by the soak.
     """
     folder = short_folder / "k"
     folder.mkdir()
@@ -53,8 +52,7 @@ async def test_kubelets_that_are_away_for_long_are_no_work_of_another_plugin(
 ) -> None:
     """K3: three restarts within seconds said so, and each broken stream cost seconds from then on.
 
-    Found by the soak. Brought back by a ``self._contest = Contest()`` in ``Plugin._wait``, after
-    it, instead of in ``Plugin.run``: its pause is over before there is another kubelet.
+    Found by the soak.
     """
     folder = short_folder / "k"
     folder.mkdir()

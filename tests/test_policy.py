@@ -85,7 +85,6 @@ def _identity(host: Host) -> Identity:
 def test_a_mount_that_leads_elsewhere_by_now_is_refused_at_an_allocation(
     tmp_path: Path, host: Host
 ) -> None:
-    """Brought back by asking the policy in ``complete`` alone."""
     policy = policy_of(tmp_path, "devices: {}\nmounts: [{hostPath: /opt}]\n")
     mount = Mount(host_path=parse("/opt/lib"), container_path=parse("/lib"))
     device = _device(_offer(host, policy, inject=Inject(mounts=(mount,))))
@@ -111,10 +110,7 @@ def test_a_mount_that_leads_elsewhere_by_now_is_refused_at_an_allocation(
 def test_a_link_to_what_does_not_exist_yet_counts_by_where_it_would_lead(
     tmp_path: Path, host: Host, text: str, expected: str
 ) -> None:
-    """Brought back by ``way`` giving the path itself where nothing is found.
-
-    In a pass, and at an allocation to a link that was turned since.
-    """
+    """In a pass, and at an allocation to a link that was turned since."""
     policy = policy_of(tmp_path, "devices: {}\nmounts: [{hostPath: /opt}]\n")
     given = Inject(mounts=(Mount(host_path=parse("/opt/later"), container_path=parse("/x")),))
     device = _device(_offer(host, policy, inject=given))
@@ -143,10 +139,7 @@ def test_a_link_to_a_node_that_a_policy_forbids_by_now_is_refused_at_an_allocati
 
 
 def test_a_node_with_another_number_is_refused_at_an_allocation(tmp_path: Path, host: Host) -> None:
-    """D5: the same file, and so the same inode, by ``st_rdev`` alone another device.
-
-    Brought back by leaving ``device_number`` out of the comparison of Identity.
-    """
+    """D5: the same file, and so the same inode, by ``st_rdev`` alone another device."""
     device = _device(_offer(host, policy_of(tmp_path, "devices: {}\n")))
     before = _identity(host)
     (host.folder / "sys/dev/char/188:0").unlink()

@@ -92,10 +92,7 @@ async def test_a_policy_that_is_spoilt_ends_a_daemon_only_at_its_start(short_fol
 async def test_another_policy_leaves_what_it_allows_healthy_and_takes_back_the_rest(
     world: World, tmp_path: Path
 ) -> None:
-    """No list goes out for the first, and no probe begins anew.
-
-    Brought back by ``return one == other`` in ``watched.is_same_device``.
-    """
+    """No list goes out for the first, and no probe begins anew."""
     world.host.plug("ttyUSB0")
     check = Command(argv=(parse("/bin/true"),))
     one = replace(serial(), health=(Probe(check=check, period_seconds=3600),))

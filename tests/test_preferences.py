@@ -64,10 +64,7 @@ async def test_the_gpus_that_a_container_gets_sit_as_close_as_can_be(size: int) 
 
 
 async def test_each_container_has_an_answer_of_its_own() -> None:
-    """D15: all have that of the last one.
-
-    Brought back by ``wishes[-1]`` instead of ``wish`` in ``Preferences._decided``.
-    """
+    """D15: all have that of the last one."""
     first, *_, last = GPUS
     both = [
         api.ContainerPreferredAllocationRequest(available_deviceIDs=[one], allocation_size=1)
@@ -119,10 +116,7 @@ async def test_the_latest_offer_and_config_count() -> None:
 
 
 async def test_a_failure_is_an_empty_answer_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    """PRF-4: an error rejects the pod.
-
-    Brought back by ``except InvalidCallError`` in ``Preferences.answer``.
-    """
+    """PRF-4: an error rejects the pod."""
 
     def fail(*_: object, **__: object) -> list[str]:
         raise RecursionError("a mistake of ours")

@@ -110,7 +110,6 @@ def test_a_command_yields_to_the_daemon_and_what_reads_a_config_does_not(
 
 
 async def test_what_a_command_left_is_killed_as_soon_as_it_can_be_looked_for() -> None:
-    """Comes back without ``except OSError`` in ``exterminate``: it raises."""
     with sleeper() as child:
 
         def more() -> bool:

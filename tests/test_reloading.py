@@ -41,11 +41,7 @@ async def world(short_folder: Path) -> AsyncIterator[World]:
 async def test_a_swapped_config_map_is_served_and_what_is_equal_is_left_alone(
     place: Place,
 ) -> None:
-    """C7: a config change needs a restart of everything, or is never read.
-
-    Brought back by ``changed = both`` in ``plugins.plan``, or a ``Reloader.run`` that returns after
-    the first reading.
-    """
+    """C7: a config change needs a restart of everything, or is never read."""
     place.config = place.config.with_name("volume")
     volume = ConfigMap(place.config, {"a.yaml": config("ttyUSB0", replicas=2)})
     async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
@@ -84,10 +80,7 @@ async def test_a_reload_of_the_policy_alone_says_so(place: Place) -> None:
 
 
 async def test_a_hangup_reloads_and_a_bad_config_changes_nothing(place: Place) -> None:
-    """C8: SIGHUP kills the process, or restarts without reading the config.
-
-    Brought back by ``reload`` not being given to the reloader in ``daemon.serve``.
-    """
+    """C8: SIGHUP kills the process, or restarts without reading the config."""
     place.config.write_text(config("ttyUSB0"))
     async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
         await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1, 10)
@@ -149,10 +142,7 @@ async def test_a_reload_of_a_hundred_resources_sends_the_one_list_that_changed(
 
 
 async def test_one_that_is_removed_holds_up_none_of_the_others(world: World) -> None:
-    """The empty list has a second to arrive: a plug must not wait for that.
-
-    Comes back if ``Plugins._stop`` awaits the farewell.
-    """
+    """The empty list has a second to arrive: a plug must not wait for that."""
     world.host.plug("ttyUSB0")
     world.host.plug("ttyACM0", major=166)
     leaving = resource("example.com/modem", "/dev/ttyACM0")
@@ -168,10 +158,7 @@ async def test_one_that_is_removed_holds_up_none_of_the_others(world: World) -> 
 
 
 async def test_one_that_returns_during_its_farewell_is_served_again(world: World) -> None:
-    """Its old server is stopped first: never two of one resource (REG-9b).
-
-    Comes back if ``Plugins._live`` does not wait for ``Farewells.over``.
-    """
+    """Its old server is stopped first: never two of one resource (REG-9b)."""
     world.host.plug("ttyUSB0")
     async with world.serving(serial()) as supervisor:
         await world.active(supervisor, "example.com/serial")
@@ -187,11 +174,7 @@ async def test_one_that_returns_during_its_farewell_is_served_again(world: World
 async def test_one_that_is_removed_again_during_its_farewell_ends_nothing_else(
     world: World,
 ) -> None:
-    """It ended the daemon: the second farewell was over before the first, and forgot both.
-
-    Comes back if ``Plugins._farewell`` leaves out ``is asyncio.current_task()``, or, as two
-    servers of one resource, if it does not await the ``earlier`` one.
-    """
+    """It ended the daemon: the second farewell was over before the first, and forgot both."""
     name = "example.com/serial"
     world.host.plug("ttyUSB0")
     async with world.serving(serial()) as supervisor:

@@ -87,10 +87,7 @@ async def refusal(
 
 
 async def test_a_node_that_vanished_just_now_is_not_handed_out(host: Host) -> None:
-    """D4: nobody has looked since; Allocate does, refuses, and asks for a look.
-
-    Brought back by leaving the check out of ``Service._edits``.
-    """
+    """D4: nobody has looked since; Allocate does, refuses, and asks for a look."""
     asked: list[int] = []
     async with calling(host, look_again=lambda: asked.append(1)) as (_, client):
         await client.Allocate(asking("ttyUSB0"))
@@ -103,10 +100,7 @@ async def test_a_node_that_vanished_just_now_is_not_handed_out(host: Host) -> No
 
 
 async def test_another_device_on_the_same_path_is_refused(host: Host) -> None:
-    """D5: the same path and number, but not the device that was on offer.
-
-    Brought back by comparing the device number alone in ``is_same``.
-    """
+    """D5: the same path and number, but not the device that was on offer."""
     async with calling(host) as (service, client):
         node = host.folder / "dev" / "ttyUSB0"
         node.rename(node.with_name("kept"))  # so that its inode number is not used again
@@ -121,10 +115,7 @@ async def test_another_device_on_the_same_path_is_refused(host: Host) -> None:
 
 
 async def test_a_device_that_vanishes_is_unhealthy_at_once_and_comes_back(world: World) -> None:
-    """D3: seen at once, both ways; K1 has it after restarts.
-
-    Brought back by leaving ``watch.set_folders`` out of ``Supervisor._passes``.
-    """
+    """D3: seen at once, both ways; K1 has it after restarts."""
     world.host.plug("ttyUSB0")
     async with world.serving(serial()):
         await world.listed(NAME, "ttyUSB0")
@@ -152,10 +143,7 @@ async def test_an_unhealthy_device_is_refused_with_its_reason(host: Host) -> Non
 
 
 async def test_devices_that_would_collide_are_refused_with_the_remedy(world: World) -> None:
-    """D9: two devices, one fixed container path: an error instead of a silent loss.
-
-    Brought back by letting ``_Answer._add_node`` overwrite what is there.
-    """
+    """D9: two devices, one fixed container path: an error instead of a silent loss."""
     fixed = DeviceNodes(path=parse("$(device.path)"), container_path=parse("/dev/serial"))
     world.host.plug("ttyUSB0")
     world.host.plug("ttyUSB1")
@@ -223,10 +211,7 @@ async def test_the_same_ids_give_the_same_answer(host: Host) -> None:
 
 
 async def test_each_container_of_a_request_gets_its_own_devices(host: Host) -> None:
-    """D15: all container responses hold the last device.
-
-    Brought back by ``[containers[-1]] * len(containers)`` at the end of ``Service.allocate``.
-    """
+    """D15: all container responses hold the last device."""
     names = [f"ttyUSB{i}" for i in range(3)]
     for name in names:
         host.plug(name)
@@ -272,10 +257,7 @@ async def test_a_slow_peer_gets_only_the_latest_list(host: Host) -> None:
 
 
 async def test_a_stream_that_lives_on_takes_no_change_from_another(host: Host) -> None:
-    """K1: an old stream swallows the change, and the current one never hears of it.
-
-    Brought back by ``list(self._waiters)[:1]`` in ``Observed.value``, which wakes but one.
-    """
+    """K1: an old stream swallows the change, and the current one never hears of it."""
     service = Service(NAME, root=host.root, look_again=lambda: None)
     service.set_offer(offer_of(host))
     old, new = service.lists(), service.lists()

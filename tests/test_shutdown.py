@@ -202,7 +202,6 @@ asyncio.run(until_signalled(work, Inbox(), insisted=_leave_at_once))
 
 
 def test_one_more_signal_ends_at_once_what_does_not_end() -> None:
-    """Comes back without ``insisted(number)`` in ``until_signalled``."""
     with subprocess.Popen(
         [sys.executable, "-c", INSISTENT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -254,7 +253,7 @@ async def test_after_a_crash_the_next_one_starts_as_ever(place: Place) -> None:
 
 
 async def test_a_log_that_nobody_reads_holds_nothing_up(place: Place) -> None:
-    """stderr is a pipe that is full: comes back with a StreamHandler in ``logs.set_up``."""
+    """stderr is a pipe that is full."""
     place.config.write_text(GOOD)
     async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
         await daemon.says("registered")

@@ -48,7 +48,6 @@ def test_what_comes_is_kept_until_it_is_taken(usr1: signal.Signals) -> None:
 
 
 async def test_what_came_before_the_loop_ends_the_work(usr1: signal.Signals) -> None:
-    """Comes back without ``loop.call_soon(look)`` in ``daemon._answering``."""
     inbox = Inbox([usr1])
     signal.raise_signal(usr1)
     async with asyncio.timeout(5):
@@ -117,7 +116,6 @@ class Started:
 def test_an_early_signal_is_a_good_end(
     command: str, numbers: tuple[signal.Signals, ...], short_folder: Path
 ) -> None:
-    """Comes back if ``Inbox`` is made after the folder, or ``leave_at`` not called by ``main``."""
     for i, delay in enumerate(DELAYS):
         started = Started(command, short_folder)
         time.sleep(delay)

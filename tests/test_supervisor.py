@@ -83,10 +83,7 @@ async def test_a_device_is_forgotten_when_its_time_is_over(world: World) -> None
 async def test_a_list_that_no_kubelet_takes_is_cut_before_it_is_sent(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """K11: what would pass 4 MiB is not offered, with a message; the rest is served.
-
-    Brought back by returning ``dict(offered), ()`` from ``within_limit`` always.
-    """
+    """K11: what would pass 4 MiB is not offered, with a message; the rest is served."""
     for i in range(12):
         world.host.plug(f"ttyUSB{i}-{'x' * 40}", minor=i)
     many = resource(NAME, "/dev/ttyUSB*", replicas=10_000)
@@ -178,10 +175,7 @@ async def test_two_resources_with_one_id_are_warned_of(
 async def test_sockets_of_crashed_runs_are_removed_at_the_start(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """K9: sockets of crashed runs pile up.
-
-    Brought back by leaving ``_remove_leftovers`` out of ``Supervisor.run``.
-    """
+    """K9: sockets of crashed runs pile up."""
     dead = world.kubelet.folder / "genericdp-0-other-1.sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(dead))

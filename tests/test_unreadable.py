@@ -75,7 +75,6 @@ def forbidden(folder: Path, mode: int = 0) -> Iterator[None]:
 async def test_devices_whose_folder_cannot_be_read_stay_as_they_are(
     looking: Looking, short_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Comes back with ``[]`` for every error in ``Looker._names``, or without ``_as_before``."""
     caplog.set_level("INFO")
     assert await looking.states() == {"s0": "", "s1": "", "s2": "", "null": ""}
     (short_folder / "dev/serial/s2").unlink()
@@ -101,7 +100,7 @@ async def test_devices_whose_folder_cannot_be_read_stay_as_they_are(
 async def test_a_folder_whose_entries_cannot_be_looked_at_is_no_empty_one(
     glob: str, folder: str, short_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As of a mount whose server is gone: comes back without ``_note_trouble`` in ``Looker``."""
+    """As of a mount whose server is gone."""
     tree = Tree(short_folder)
     for place, number in (("serial", 0), ("bus/1", 1)):
         tree.node(f"{place}/s", f"188:{number}")
@@ -116,7 +115,7 @@ async def test_a_folder_whose_entries_cannot_be_looked_at_is_no_empty_one(
 async def test_without_a_descriptor_nothing_is_concluded_until_there_is_one(
     looking: Looking, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """500 resources with 1,024 descriptors: comes back without ``heed`` in ``Root.entries``."""
+    """500 resources with 1,024 descriptors."""
     caplog.set_level("INFO")
     before = await looking.states()
     with spare_descriptors(0):

@@ -124,7 +124,6 @@ def test_a_config_beside_all_is_refused_but_one_of_the_environment_is_not(
 def test_what_the_asking_process_has_open_is_no_fact_of_the_machine(
     can: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Comes back without ``_OF_WHO_ASKS``: with stdin from a device, a snapshot said otherwise."""
     tree = Tree(can)
     for name in ("stdin", "stdout", "stderr"):
         tree.link(f"dev/{name}", "loop1")

@@ -51,7 +51,7 @@ def configs() -> st.SearchStrategy[list[Resource]]:
 
 
 def test_only_what_is_different_is_a_change() -> None:
-    """C7: what did not change is begun anew. Brought back by ``changed = both`` in ``plan``."""
+    """C7: what did not change is begun anew."""
     one = resource("example.com/a", "/dev/null")
     moved = replace(one, place=replace(one.place, line=77))
     assert compare([one], [moved], "n").unchanged == ("example.com/a",)

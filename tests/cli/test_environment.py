@@ -12,7 +12,6 @@ from genericdp.errors import UsageError
 
 
 def test_the_option_says_whether_its_variable_may_be_empty() -> None:
-    """Comes back with a list of names in place of the action: a new option is not in it."""
     parser = ArgumentParser()
     parser.add_argument("--trace", action=StoredUnlessEmpty, type=path_of, default=None)
     take_variables(parser, {"GENERICDP_TRACE": ""})

@@ -210,10 +210,7 @@ QUESTIONS = {
 def test_the_first_line_names_the_cause(
     question: str, capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
 ) -> None:
-    """D1, D3, D5, D7, D8, D11, D12, D14: what users of others had to guess.
-
-    Comes back if ``_RANK`` is reversed, ``held`` is always 0, or ``_related`` gives ``verdict``.
-    """
+    """D1, D3, D5, D7, D8, D11, D12, D14: what users of others had to guess."""
     name, resources, device, expected = QUESTIONS[question]
     assert first_line(capsys, tmp_path, testbed(name), resources, device) == expected
 
@@ -221,7 +218,7 @@ def test_the_first_line_names_the_cause(
 def test_a_link_that_anybody_could_have_made_is_told_as_such(
     capsys: Capture, tmp_path: Path
 ) -> None:
-    """D13: comes back if ``trouble`` of a file is not a reason."""
+    """D13: its file is named with the reason."""
     tree = serial_node(tmp_path / "host")
     tree.link("dev/serial/by-id/a\x1b[31mb", "../../ttyUSB0")
     said = first_line(capsys, tmp_path, tree.folder, LINKS, "/dev/serial/by-id/a\x1b[31mb")

@@ -47,7 +47,6 @@ def test_a_device_has_many_names(
 def test_the_id_of_a_device_on_offer_is_a_name_of_it_too(
     device: str, capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
 ) -> None:
-    """Comes back without ``_by_id``: what discover prints could not be asked about."""
     resources = f"{FTDI}    replicas: 2\n"
     said = first_line(capsys, tmp_path, testbed("serial-adapters"), resources, device)
     assert said == f"{device} is offered: it is 1-1.1:1.0-tty of example.com/serial"
@@ -201,7 +200,6 @@ def hanging(testbed: Callable[[str], Path]) -> Iterator[HangingRoot]:
 def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
     hanging: HangingRoot, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Comes back if ``patiently`` calls ``work`` itself, without a thread."""
     config = tmp_path / "config.yaml"
     config.write_text(HEAD + FTDI)
     resources = load([config]).resources
@@ -241,7 +239,6 @@ def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
 def test_a_link_that_another_device_of_the_same_serial_number_has_is_told_of(
     capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
 ) -> None:
-    """Comes back if ``_link_elsewhere`` gives nothing: "which does not name it" helps nobody."""
     resources = "  - name: example.com/serial\n    match: [{path: /dev/serial/by-id/*}]\n"
     said = first_line(capsys, tmp_path, testbed("serial-adapters"), resources, "/dev/ttyUSB0")
     link = "/dev/serial/by-id/usb-FTDI_FT232R_USB_UART_A10K5UHJ-if00-port0"

@@ -38,7 +38,6 @@ def let_it_mean(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
 
 
 def test_many_addresses_have_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Comes back with ``connection.connect()``: it takes 200 times 0.5 s."""
     with unanswered() as port:
         let_it_mean(monkeypatch, *[port] * 200)
         begun = time.monotonic()
@@ -50,7 +49,6 @@ def test_many_addresses_have_the_time_of_one(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_address_where_nobody_answers_leaves_time_for_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Comes back if each may take all that is left."""
 
     def answer(server: socket.socket) -> None:
         one, _ = server.accept()
@@ -69,7 +67,6 @@ def test_an_address_where_nobody_answers_leaves_time_for_the_next(
 def test_a_name_server_that_never_answers_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Comes back if the name is asked for in this thread."""
     over = threading.Event()
 
     def ask(*_: object, **__: object) -> list[object]:

@@ -134,7 +134,6 @@ def test_no_file_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_names_that_cannot_be_printed_stay_comments(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Comes back without ``printable``: a stick's name could end its comment and add a resource."""
     tree = Tree(tmp_path / "machine")
     usb = "devices/pci0000:00/0000:00:14.0/usb1/1-7"
     tree.write(f"sys/{usb}/uevent", "DEVTYPE=usb_device\n")
@@ -155,7 +154,6 @@ def test_names_that_cannot_be_printed_stay_comments(
 def test_a_virtual_function_goes_to_one_pod_with_all_that_it_has(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Comes back without the ``exclude`` of the row for RDMA: its verbs could go to another pod."""
     root = tmp_path / "machine"
     loading.build(FOLDER / "sriov-vf/machine.umockdev", root)
     found = plain(json_of(capsys, "init", "--root", str(root)))
@@ -165,7 +163,6 @@ def test_a_virtual_function_goes_to_one_pod_with_all_that_it_has(
 
 
 def test_no_row_speaks_of_another_one_by_where_it_stands() -> None:
-    """Comes back with "above" in the row for RDMA: on most machines nothing stood there."""
     told = {row.name: row.about for row in RECOGNISERS}
     assert not [name for name, about in told.items() if re.search(r"\b(above|below)\b", about)]
 
@@ -173,7 +170,6 @@ def test_no_row_speaks_of_another_one_by_where_it_stands() -> None:
 def test_its_commands_are_about_the_same_machine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Comes back without ``root_words``: followed for a snapshot, they showed this machine."""
     root = Tree(tmp_path / "a machine").folder
     assert main(["init", "--root", str(root)]) == 0
     told = capsys.readouterr().out

@@ -156,7 +156,6 @@ def test_messages_do_not_go_to_stdout_where_stderr_is_closed() -> None:
     ids=["utf-8", "ascii", "ascii-paths"],
 )
 def test_no_locale_is_in_the_way_of_any_character(setting: str, tmp_path: Path) -> None:
-    """Comes back without ``errors`` of ``_make_streams_safe``, or ``_insist_on_utf8``."""
     (tmp_path / "root/dev").mkdir(parents=True)
     (tmp_path / "root/sys/devices").mkdir(parents=True)
     (tmp_path / "root/dev/é").touch()

@@ -58,7 +58,6 @@ def run(
 def test_a_selector_that_takes_nothing_is_listed_in_words(
     run: Callable[..., tuple[int, str, str]], match: str, text: str
 ) -> None:
-    """Comes back if ``unmatched`` is left out of ``nothing_found_by``."""
     resources = f"  - name: example.com/x\n    match: [{{{match}}}]\n"
     resources += "    inject: {env: {A: b}}\n"
     code, out, _ = run(resources, "discover")
@@ -84,7 +83,6 @@ def test_a_subsystem_to_inject_that_nobody_knows_is_listed(
 def test_allocate_says_why_there_are_not_enough(
     run: Callable[..., tuple[int, str, str]],
 ) -> None:
-    """Comes back if ``_check_enough`` gives the counts alone."""
     code, _, err = run(CAM, "allocate", "example.com/cam=1")
     assert (code, err) == (
         1,
@@ -103,7 +101,6 @@ def test_allocate_says_why_there_are_not_enough(
 def test_an_attribute_that_cannot_be_read_is_told(
     run: Callable[..., tuple[int, str, str]], webcam: Path
 ) -> None:
-    """Comes back without ``_troubles``: a lacking permission looks like lacking hardware."""
     (vendor,) = webcam.glob("sys/devices/pci*/*/usb1/1-8/idVendor")
     vendor.unlink()
     vendor.mkdir()  # as good as a lacking permission, for root too
@@ -116,7 +113,6 @@ def test_an_attribute_that_cannot_be_read_is_told(
 def test_a_folder_that_cannot_be_read_is_not_an_empty_machine(
     run: Callable[..., tuple[int, str, str]], webcam: Path, folder: str
 ) -> None:
-    """Comes back if ``_is_readable`` takes every OSError for a missing folder."""
     (webcam / folder).rename(webcam / "elsewhere")
     (webcam / folder).symlink_to(webcam / folder)  # as good as a lacking permission, for root too
     code, out, err = run(CAM, "discover")

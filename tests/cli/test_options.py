@@ -83,7 +83,7 @@ def test_an_empty_variable_of_an_address_is_none(
 def test_an_empty_variable_of_a_path_is_as_wrong_as_the_empty_flag(
     option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Else ``run`` is without the bounds that were asked for: brought back by ``if text:``."""
+    """Else ``run`` is without the bounds that were asked for."""
     monkeypatch.setenv(variable(option), "")
     assert main(["run", "--config=none.yaml"]) == 2
     assert capsys.readouterr().err.startswith(f"genericdp: {variable(option)} is ''")
@@ -149,7 +149,6 @@ def test_an_amount_that_is_none_is_bad_usage(text: str) -> None:
 
 
 def test_every_option_of_every_command_is_a_variable() -> None:
-    """Comes back if an option is declared and not put into OPTIONS, or taken out and left there."""
     found = set()
     for command in COMMANDS:
         (commands,) = (
@@ -245,10 +244,7 @@ HOSTILE = {
 
 
 def test_variables_without_the_prefix_change_nothing() -> None:
-    """C6: ``VERSION=1`` ends the process.
-
-    Brought back by ``PREFIX = ""`` in ``environment``.
-    """
+    """C6: ``VERSION=1`` ends the process."""
     commands = [
         ["version"],
         [

@@ -62,7 +62,7 @@ def place(short_folder: Path) -> Place:
 def test_no_command_goes_on_without_the_bounds_that_were_asked_for(
     place: Place, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
-    """Not even ``run``, which waits for a config that is bad: brought back by letting it wait."""
+    """Not even ``run``, which waits for a config that is bad."""
     assert place.call(*command, policy="device: {}\n") == 2
     captured = capsys.readouterr()
     assert f"{place.policy}:3:1: .device: unknown key 'device' (did you mean" in captured.err

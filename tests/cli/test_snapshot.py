@@ -62,7 +62,6 @@ def answers(root: Path, *, as_nobody: bool, at: Path) -> list[str]:
 def test_on_a_snapshot_of_this_machine_somebody_else_sees_what_is_seen_on_it(
     short_folder: Path,
 ) -> None:
-    """Comes back with each attribute, link or number that matching reads and ``copied`` skips."""
     if why := why_nobody_cannot_run_it():
         pytest.skip(why)
     short_folder.chmod(0o755)
@@ -254,7 +253,6 @@ MACHINES = [*map(loading.path_of, loading.NAMES), *sorted(FOLDER.glob("*/machine
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda one: f"{one.parent.name}-{one.stem}")
 def test_no_serial_is_left_anywhere_in_an_anonymous_one(machine: Path, tmp_path: Path) -> None:
-    """Comes back with each place that ``Disguise.entry`` does not look at: a path, a link."""
     loading.build(machine, tmp_path / "machine")
     file = tmp_path / "it.tar.gz"
     argv = ["snapshot", str(file), "--root", str(tmp_path / "machine"), "--anonymize"]
@@ -274,7 +272,6 @@ def test_no_serial_is_left_anywhere_in_an_anonymous_one(machine: Path, tmp_path:
 def test_a_snapshot_without_sysfs_is_named_as_it_was_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Comes back with the temporary folder's name instead, which is gone when one reads it."""
     file = tmp_path / "node.tar.gz"
     with file.open("wb") as out:
         write(out, {}, [Entry("dev", Kind.FOLDER)])

@@ -76,7 +76,6 @@ def test_what_is_no_snapshot_is_bad_usage(
 
 
 def test_who_may_read_a_file_does_not_hang_on_the_umask(snapshot: Path, temporary: Path) -> None:
-    """Comes back without the umask: a snapshot of a snapshot would lack all of its attributes."""
     before = os.umask(0o077)
     try:
         folder = unpacked(snapshot)
@@ -96,7 +95,6 @@ def test_what_cannot_be_read_is_bad_usage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_nothing(number: signal.Signals, snapshot: Path, temporary: Path) -> None:
-    """Comes back without ``_answer_signals``: most commands leave at once at Ctrl-C."""
     argv = [sys.executable, "-c", WAITING, str(snapshot)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None

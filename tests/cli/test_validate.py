@@ -160,7 +160,6 @@ def test_the_daemon_wants_a_config_that_it_can_read_again() -> None:
 
 
 def test_a_filesystem_that_does_not_answer_is_a_problem() -> None:
-    """Comes back if ``load_in_time`` calls ``load`` itself."""
     answered = threading.Event()
 
     def load(*_: object, **__: object) -> Loaded:

@@ -123,7 +123,6 @@ def test_it_wants_two_configs(asking: Asking, capsys: Output) -> None:
 
 
 def test_both_configs_are_held_against_the_policy(asking: Asking, capsys: Output) -> None:
-    """Brought back by ``execute`` loading one of them without."""
     policy = asking.old.with_name("p.yaml")
     policy.write_text(POLICY + "devices: {}\ncommands: [{path: /bin/true}]\n")
     assert asking.ask(f"--policy={policy}") == 0

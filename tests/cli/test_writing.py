@@ -19,7 +19,6 @@ def test_a_new_file_is_written(tmp_path: Path) -> None:
 
 
 def test_what_is_there_is_refused_even_if_it_came_just_now(tmp_path: Path) -> None:
-    """Comes back with the mode ``wb``: a link that leads nowhere would make its target."""
     (tmp_path / "a").write_bytes(b"mine")
     (tmp_path / "b").symlink_to(tmp_path / "c")
     for name in ("a", "b"):

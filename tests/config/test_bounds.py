@@ -210,7 +210,6 @@ def test_all_that_another_problem_leaves_is_held_against_the_policy(tmp_path: Pa
 def test_a_name_is_held_against_the_policy_also_if_its_value_is_wrong(
     tmp_path: Path, key: str
 ) -> None:
-    """Brought back by asking for the names among what the schema leaves."""
     path = tmp_path / "c.yaml"
     check = "health: [{exec: {command: [/usr/bin/check], env: {LD_PRELOAD: 5}}}]"
     text = CONFIG.replace("MATCH", "path: /dev/fuse").replace("REST", check)

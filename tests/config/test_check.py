@@ -106,7 +106,7 @@ def test_an_unquoted_id_is_shown_as_it_should_be_written() -> None:
     [("rwm", True), ("mr", True), ("w", True), ("xyz", False), ("rr", False), ("rwx", False)],
 )
 def test_permissions_are_r_w_and_m_each_at_most_once(permissions: str, good: bool) -> None:
-    """C3: ``xyz`` breaks the container. Brought back by ``True`` from ``_are_permissions``."""
+    """C3: ``xyz`` breaks the container."""
     entry = f"{{path: /dev/a, permissions: {permissions}}}"
     assert (_problems(FUSE + f"    inject: {{devices: [{entry}]}}\n") == []) is good
 

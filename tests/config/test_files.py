@@ -70,7 +70,6 @@ def test_a_config_map_is_read_as_of_one_version(tmp_path: Path) -> None:
 
 
 def test_files_that_are_named_one_by_one_are_of_one_version_too(tmp_path: Path) -> None:
-    """Comes back if ``_Versions.file`` follows ``..data`` for each file: ``if True:``."""
     volume = ConfigMap(tmp_path / "v", {"a.yaml": "1", "b.yaml": "1"})
     versions = files._Versions()
     first = versions.file(volume.folder / "a.yaml")

@@ -28,8 +28,7 @@ OWN = ["/a/b", "/a/ab", "/a"]
 def test_what_may_not_lead_outside_never_does(start: str, rest: str, pattern: bool) -> None:
     """Against all that expansion gives, but for a dot that an inserted text begins a part with.
 
-    Of that ``is_within`` tells on the host. Brought back by ``_close`` taking in a part that may
-    be empty, or by ``_add_unknown`` that does not see the open bracket.
+    Of that ``is_within`` tells on the host.
     """
     try:
         template = parse(start + rest)

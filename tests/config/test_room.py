@@ -74,10 +74,7 @@ def greedy(folder: Path) -> None:
 async def test_a_greedy_config_does_not_use_up_the_memory_of_the_pod(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a kubelet from 1.28 on ends all processes of the container (``memory.oom.group``).
-
-    Comes back without the limit by ``memory_left`` in ``config.__main__``.
-    """
+    """Else a kubelet from 1.28 on ends all processes of the container (``memory.oom.group``)."""
     greedy(tmp_path)
     with cgroup(memory=64 * MIB) as groups:
         joining = "".join(f"echo $$ > {group}\n" for group in groups)

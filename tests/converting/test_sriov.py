@@ -148,7 +148,6 @@ def test_mistakes_have_a_place(config: str, said: str) -> None:
     ],
 )
 def test_a_name_for_one_node_and_for_all_is_told_as_that(keys: list[str], said: str) -> None:
-    """Comes back if ``_conflict`` speaks of the name that ``name_for`` made: 'intel.com/a-2'."""
     text = pool({"vendors": ["8086"]}, resourceName="a")
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": dict.fromkeys(keys, text)}
     problems = converted("sriov", json.dumps(manifest)).problems

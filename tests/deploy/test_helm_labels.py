@@ -21,10 +21,7 @@ def helm() -> Path:
 
 
 def test_what_a_value_says_again_stands_there_once(helm: Path) -> None:
-    """Comes back with ``toYaml`` below a key of ours: strict readers refuse what is there twice.
-
-    ``render_helm`` is such a reader.
-    """
+    """Strict readers refuse a key that is there twice; ``render_helm`` is one of them."""
     made = render_helm(helm, VALUES["overlapping"])
     daemonset = only(made, "DaemonSet")
     assert pod_spec(daemonset)["nodeSelector"] == {"kubernetes.io/os": "linux"}
@@ -38,7 +35,6 @@ def test_what_a_value_says_again_stands_there_once(helm: Path) -> None:
 
 
 def test_names_that_look_like_numbers_stay_texts(helm: Path) -> None:
-    """Comes back without ``quote``: the API server refuses a label that is a number."""
     config = VALUES["groups"]["nodeGroups"]["others"]
     values = {"nameOverride": "7", "nodeGroups": {"42": config}}
     daemonset = only(render_helm(helm, values), "DaemonSet")

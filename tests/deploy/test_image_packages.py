@@ -19,10 +19,6 @@ base = script("make_base")
 
 @pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="there is no dpkg-deb on this machine")
 def test_files_come_as_they_are_but_without_setuid(tmp_path: Path) -> None:
-    """Comes back without ``extraction_filter``: each Python has a default of its own then.
-
-    "data", that of 3.14, refuses the absolute link.
-    """
     package, root = tmp_path / "package", tmp_path / "root"
     (package / "DEBIAN").mkdir(parents=True, mode=0o755)
     about = "Package: sample\nVersion: 1\nArchitecture: all\nMaintainer: m\nDescription: d\n"

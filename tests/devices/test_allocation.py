@@ -27,10 +27,7 @@ def devices(*entries: object, **keys: object) -> list[Device]:
 
 
 def test_one_fixed_container_path_for_two_devices_is_refused_with_a_remedy() -> None:
-    """D9: the pod silently gets one of two devices.
-
-    Brought back by ``self._nodes.setdefault`` in ``_add_node`` instead of the conflict.
-    """
+    """D9: the pod silently gets one of two devices."""
     first, second, *_ = devices(nodes("$(device.path)", "/dev/serial"))
     assert [one.container_path for one in edits([first]).devices] == ["/dev/serial"]
     with pytest.raises(AllocationConflictError) as caught:
@@ -42,7 +39,7 @@ def test_one_fixed_container_path_for_two_devices_is_refused_with_a_remedy() -> 
 
 
 def test_the_index_within_the_container_tells_them_apart() -> None:
-    """D9: the remedy. Brought back by a lookup that gives "0" for every device."""
+    """D9: the remedy, a container path with ``$(allocation.index)``."""
     all_of_them = devices(
         nodes("$(device.path)", "/dev/serial$(allocation.index)"),
         env={"PORTS": "/dev/serial$(allocation.index)"},
@@ -58,10 +55,7 @@ def test_the_index_within_the_container_tells_them_apart() -> None:
 
 
 def test_each_container_gets_its_own_device() -> None:
-    """D15: all responses hold the last device.
-
-    Brought back by one ``_Answer`` that all calls share.
-    """
+    """D15: all responses hold the last device."""
     answers = [edits([one]) for one in devices()]
     assert [[one.host_path for one in answer.devices] for answer in answers] == [
         [f"/dev/ttyUSB{i}"] for i in range(12)

@@ -155,7 +155,6 @@ TIED = {
         [A, *MANY],
     ),
 }
-"""Each brought back by the line of ``amending.py`` that gives None for it."""
 
 
 @pytest.mark.parametrize("name", APART)
@@ -225,10 +224,7 @@ def test_nothing_concerned_leaves_the_very_same_offers() -> None:
 
 
 def test_what_was_dropped_while_others_were_decided_is_told_the_next_time() -> None:
-    """A link that turns within a pass: who was decided by the first answer is decided about again.
-
-    Comes back without ``_late`` in ``Memory``.
-    """
+    """When a link turns within a pass, what its first answer decided is decided again."""
     memory = Memory()
     part = memory.part("made", "r")
     question = Question("target", "/link")

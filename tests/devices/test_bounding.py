@@ -127,7 +127,6 @@ def test_what_a_template_gives_counts_once_it_is_known(tmp_path: Path) -> None:
 def test_an_annotation_that_runtimes_take_for_cdi_names_is_held_against_cdi(
     tmp_path: Path, text: str, is_allowed: bool
 ) -> None:
-    """Brought back by asking ``why_refused`` for ``device.cdi`` alone."""
     bounds = policy_of(tmp_path, 'devices: {}\nannotations: ["*"]\ncdi: [v.com/tty]\n')
     given = inject(nodes("$(device.path)"), annotations={"cdi.k8s.io/x": text, "a": "n.com/gpu=1"})
     said = _refused(resource("r", TTY.path, given=given, policy=bounds), TTY)

@@ -106,11 +106,7 @@ FTDI = UsbSelector(vendor=("0403",))
 def test_the_node_of_what_sits_on_a_usb_device(
     root_of: Callable[[str], Root], machine: str, wanted: Selector, expected: list[str]
 ) -> None:
-    """D14: "I matched the USB device, the app needs /dev/ttyUSB0 / video0 / input/event3".
-
-    Brought back by ``usb = is_usb_device(device) and device`` for ``nearest`` in
-    ``hardware_failure``: then only the USB device itself is what it is.
-    """
+    """D14: "I matched the USB device, the app needs /dev/ttyUSB0 / video0 / input/event3"."""
     assert paths(root_of(machine), wanted) == expected
 
 
@@ -215,10 +211,7 @@ def excluding(*exclude: Selector) -> Resource:
 def test_what_is_excluded_is_not_offered(
     root_of: Callable[[str], Root], exclude: Selector, left: list[int]
 ) -> None:
-    """D12: an exclusion that is read as another kind of pattern excludes nothing.
-
-    Brought back by ``if reason := candidate.file.trouble`` in ``matching._refusal``.
-    """
+    """D12: an exclusion that is read as another kind of pattern excludes nothing."""
     found = offers(root_of(ADAPTERS), excluding(exclude))
     assert healthy(found, "serial") == [f"1-1.{i}:1.0-tty" for i in left]
     assert len(refusals(found, "serial")) == 4 - len(left)

@@ -60,11 +60,7 @@ def test_conditions_of_udev(known: Known, selector: UdevSelector, expected: str 
 def test_all_properties_must_hold(
     known: Known, vendor: str, product: str, expected: str | None
 ) -> None:
-    """D11: libudev's own filter takes vendor *or* product.
-
-    Brought back by ``return None if any(one.holds for one in asked) else ...`` in
-    ``first_failure``.
-    """
+    """D11: libudev's own filter takes vendor *or* product."""
     wanted = {"ID_VENDOR_ID": (vendor,), "ID_MODEL_ID": (product,)}
     assert failed(known, PORT, UdevSelector(properties=wanted)) == expected
 
@@ -85,10 +81,7 @@ def test_all_properties_must_hold(
     ],
 )
 def test_one_glob_dialect_everywhere(pattern: str, name: str, *, expected: bool) -> None:
-    """D12: a glob in one place, a regular expression in another.
-
-    Brought back by ``re.match(pattern, found)`` in ``Condition.holds``.
-    """
+    """D12: a glob in one place, a regular expression in another."""
     known = Known()
     device = known.add(
         f"usb1/{name}", "usb", "usb_device", driver=name, properties={"P": name},

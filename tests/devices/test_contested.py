@@ -28,10 +28,7 @@ IN_BOTH_ORDERS = pytest.mark.parametrize("order", [1, -1])
 
 
 def test_groups_that_have_lost_to_others_do_not_wait_again_and_again() -> None:
-    """Two that were out of phase had each other's pass begin anew, every 0.3 s for ever.
-
-    Comes back if ``settled`` keeps only those that wait, or ``next_change`` counts the others.
-    """
+    """Two that were out of phase had each other's pass begin anew, every 0.3 s for ever."""
     resources = [WANTING, GROUPS]
     said = {"/dev/b0": BELONGS.format(0), "/dev/b1": BELONGS.format(1)}
     offers = decide(resources, EVERYTHING)
@@ -46,7 +43,6 @@ def test_groups_that_have_lost_to_others_do_not_wait_again_and_again() -> None:
 
 @IN_BOTH_ORDERS
 def test_a_group_gets_back_the_member_that_it_has_lost(order: int) -> None:
-    """Comes back if ``_rank`` leaves out what the device has lost."""
     resources = [WANTING, GROUPS][::order]
     offers = decide(resources, [B0, B1, C0, C1])
     offers = decide(resources, EVERYTHING, offers, now=1.0)
@@ -60,7 +56,7 @@ def test_a_group_gets_back_the_member_that_it_has_lost(order: int) -> None:
 
 @IN_BOTH_ORDERS
 def test_what_comes_back_has_its_node_while_it_is_listed(order: int) -> None:
-    """As at a replug, which takes a few seconds; comes back if what is gone has no rank."""
+    """As at a replug, which takes a few seconds."""
     resources = [WANTING, SINGLES][::order]
     offers = decide(resources, [B0])
     offers = decide(resources, [A0], offers, now=1.0)

@@ -80,7 +80,6 @@ def testbed(request: pytest.FixtureRequest, tmp_path: Path) -> Root:
 
 
 def test_it_never_contradicts_what_is_offered(testbed: Root) -> None:
-    """Comes back if ``Pass._try`` leaves out ``failure``, or ``_verdict`` the exclusion."""
     looker, facts = Looker(testbed), HostFacts(testbed)
     inventory = Inventory(looker.look, facts)
     fitting = [one for one in RESOURCES if not one.node_names]

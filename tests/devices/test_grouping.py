@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 
 
 def test_nodes_are_paired_by_a_text_of_theirs_never_by_their_index() -> None:
-    """D2: ``controlC1`` is given with ``pcmC10D0c``, and a plug shifts all later pairs.
-
-    Brought back by grouping by ``text = str(len(members))`` in ``group``.
-    """
+    """D2: ``controlC1`` is given with ``pcmC10D0c``, and a plug shifts all later pairs."""
     offers = decide([sound(needs="each")], CONTROLS + CAPTURES)
     offered = offers["example.com/sound"].offered
     assert list(offered) == ["card0", "card2", "card10"]
@@ -125,10 +122,7 @@ def test_what_inject_names_is_expanded_for_every_member_and_repeats_count_once()
 
 
 def test_each_container_gets_the_nodes_of_its_own_device() -> None:
-    """D15: every answer holds the last device, by a variable of a loop that all share.
-
-    Brought back by giving ``_part`` the lookup of ``names[-1]`` for every member in ``_draft``.
-    """
+    """D15: every answer holds the last device, by a variable of a loop that all share."""
     offered = decide(
         [sound(given=inject(nodes("$(device.path)"), env={"A": "$(device.name)"}))],
         CONTROLS + CAPTURES,

@@ -72,10 +72,7 @@ def test_the_driver_is_that_of_the_nearest_that_has_one() -> None:
 def test_the_numa_node_is_the_nearest_that_is_one_and_online(
     nodes: tuple[str | None, str | None], online: str | None, expected: int | None
 ) -> None:
-    """D10: -1 is sent as if it were a node.
-
-    Brought back by ``int(node)`` instead of ``decimal(node)`` in ``numa_node_of``.
-    """
+    """D10: -1 is sent as if it were a node."""
     known = Known(texts={} if online is None else {ONLINE: f"{online}"})
     own, above = ({} if one is None else {"numa_node": one} for one in nodes)
     known.add("0000:01:00.0", "pci", attributes=above)
@@ -173,10 +170,7 @@ def test_link_types_have_names(number: str, expected: str) -> None:
 
 
 def test_ids_of_three_equal_dongles_differ() -> None:
-    """D1: three equal dongles become one device.
-
-    Brought back by ``name = device.subsystem`` in ``place_name``.
-    """
+    """D1: three equal dongles become one device."""
     known = Known()
     ports = [serial_port(known, f"1-1.{i}", f"ttyUSB{9 - i}") for i in (1, 2, 3)]
     names = [place_name(known.devices[port], known) for port in ports]

@@ -185,7 +185,6 @@ LACKING = {
 def test_a_value_that_is_lacking_for_whatever_reason_gives_its_default(
     known: Known, name: str
 ) -> None:
-    """Comes back if ``_inserted`` lets a LackingValueError pass."""
     names = port_of(known, LACKING)
     assert expand(parse(f"$(value.{name}:-none)"), names.get_text) == "none"
     with pytest.raises(UnusableValueError):

@@ -62,7 +62,6 @@ def test_another_file_makes_another_device() -> None:
 
 
 def test_what_is_excluded_now_counts() -> None:
-    """Comes back if only the candidate is compared: a node would stay injected."""
     host = Host()
     host.make()
     without = host.make(Excluded(keys=frozenset({host.file.key})))

@@ -80,10 +80,7 @@ def test_folders_and_files_are_taken_only_where_the_type_says_so(
     ],
 )
 def test_a_link_and_its_target_are_one_device_named_by_the_link(match: list[str]) -> None:
-    """D7: a link and its target are one.
-
-    Brought back by grouping names by ``found.path`` instead of ``found.key``.
-    """
+    """D7: a link and its target are one."""
     offers = decide([resource("x", *match)], HOST)
     assert (healthy(offers, "x"), refusals(offers, "x")) == (["serial_by-id_usb-A"], {})
     device = offers["example.com/x"].offered["serial_by-id_usb-A"].device
@@ -106,10 +103,7 @@ def test_a_name_that_may_be_handed_out_counts_before_one_that_may_not() -> None:
 
 
 def test_the_first_resource_that_takes_a_candidate_owns_it() -> None:
-    """D8: one device for two resources goes to the first.
-
-    Brought back by leaving out ``owners[candidate.key] = resource.name``.
-    """
+    """D8: one device for two resources goes to the first."""
     first, second = resource("first", "/dev/serial/by-id/*"), resource("second", "/dev/ttyUSB*")
     offers = decide([first, second], HOST)
     assert healthy(offers, "first") == ["serial_by-id_usb-A"]

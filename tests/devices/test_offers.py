@@ -34,10 +34,7 @@ SERIAL = resource("x", "/dev/ttyUSB*", forget_after_seconds=300)
 
 
 def test_a_device_that_vanishes_is_unhealthy_at_once_and_one_that_comes_is_seen() -> None:
-    """D3: an unplugged device stays Healthy for ever, or a plugged one is never seen.
-
-    Brought back by keeping ``before`` as it was in ``advance``, or by looking only once.
-    """
+    """D3: an unplugged device stays Healthy for ever, or a plugged one is never seen."""
     before = decide([SERIAL], [TTY0])
     offers = decide([SERIAL], [TTY1], before, now=1.0)
     assert unhealthy(offers, "x") == {"ttyUSB0": "/dev/ttyUSB0 does not exist"}
@@ -68,10 +65,7 @@ def test_with_zero_seconds_it_is_forgotten_at_once() -> None:
 
 
 def test_another_device_at_its_place_takes_its_id_at_once() -> None:
-    """D5: another stick on the same path; the offer has the new one's identity.
-
-    Brought back by preferring ``before`` over what is found in ``advance``.
-    """
+    """D5: another stick on the same path; the offer has the new one's identity."""
     other = node("/dev/ttyUSB0", (188, 0), inode=7, plugged="usb 1:9")
     offers = decide([SERIAL], [other], decide([SERIAL], [TTY0]), now=1.0)
     assert healthy(offers, "x") == ["ttyUSB0"]
@@ -173,10 +167,7 @@ def real_bytes(one: Device, *numa: int) -> int:
 
 @given(st.text("ab:.", min_size=1, max_size=57), st.integers(1, 2000))
 def test_the_size_of_a_list_is_what_protobuf_says(device_id: str, replicas: int) -> None:
-    """LAW-6, K11: all Unhealthy, and each with a NUMA node of two digits or three.
-
-    Brought back by ``digits = 0`` in ``listed_bytes``.
-    """
+    """LAW-6, K11: all Unhealthy, and each with a NUMA node of two digits or three."""
     one = device(device_id, replicas)
     size = listed_bytes(one)
     assert size == real_bytes(one) + 8 * replicas
@@ -186,10 +177,7 @@ def test_the_size_of_a_list_is_what_protobuf_says(device_id: str, replicas: int)
 
 @given(st.text("ab:.", min_size=1, max_size=63), st.integers(2, 40))
 def test_each_numa_node_of_a_device_counts(device_id: str, nodes: int) -> None:
-    """LAW-6: a disk over several sockets, or a group of functions of several.
-
-    Brought back by leaving ``_more_bytes`` out of ``listed_bytes``.
-    """
+    """LAW-6: a disk over several sockets, or a group of functions of several."""
     numa = tuple(range(200, 200 + nodes))
     one = replace(device(device_id, 1), numa_nodes=numa)
     assert listed_bytes(one) - 3 <= real_bytes(one, *numa) <= listed_bytes(one)
@@ -203,10 +191,7 @@ def test_each_numa_node_of_a_device_counts(device_id: str, nodes: int) -> None:
 def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
     replicas: dict[str, int], limit: int, data: st.DataObject
 ) -> None:
-    """K11: a list that a kubelet does not take makes it reconnect for ever.
-
-    Brought back by giving back ``offered`` as it is in ``within_limit``.
-    """
+    """K11: a list that a kubelet does not take makes it reconnect for ever."""
     offered = {one: Offered(device=device(one, count)) for one, count in replicas.items()}
     listed = data.draw(st.sets(st.sampled_from(sorted(offered)))) if offered else set()
     previous, _ = within_limit("x", {name: offered[name] for name in sorted(listed)}, {}, limit)
@@ -221,10 +206,7 @@ def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
 
 
 def test_the_limit_is_met_to_the_byte_with_real_messages() -> None:
-    """K11: LAW-6 allows 4 MiB and not a byte more.
-
-    Brought back by ``size <= room + 1_000_000`` in ``within_limit``.
-    """
+    """K11: LAW-6 allows 4 MiB and not a byte more."""
     one = resource("x", "/dev/d*", replicas=10_000)
     files = [node(f"/dev/d{i}", (240, i)) for i in range(20)]
     offer = decide([one], files)["example.com/x"]

@@ -62,10 +62,7 @@ BOTH = "$(device.path)"
 
 
 def test_a_node_belongs_to_one_device_however_it_was_named() -> None:
-    """D8, for nodes that ``inject`` brings along under another name.
-
-    Brought back by entering ``node.host_path`` instead of ``node.key`` among the claims.
-    """
+    """D8, for nodes that ``inject`` brings along under another name."""
     link = node("/dev/by/b", (1, 2), target="/dev/b", syspath="/sys/devices/port2/b")
     bringing = resource(
         "bringing", "/dev/a", given=inject(nodes(BOTH), nodes("/dev/$(device.name:-b)/../by/b"))
@@ -84,7 +81,7 @@ def test_a_node_belongs_to_one_device_however_it_was_named() -> None:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_who_has_a_node_keeps_it_when_another_on_offer_comes_to_want_it(order: int) -> None:
-    """A container may have it; comes back without a rank of its own for ``more_nodes``."""
+    """A container may have it."""
     link = node("/dev/by/b", (1, 2), target="/dev/b")
     wanted = nodes("/dev/by/[b]$(property.P:-)", optional=True)
     wanting = resource("wanting", "/dev/a", given=inject(nodes(BOTH), wanted))

@@ -113,10 +113,7 @@ def config(tmp_path: Path, how: str) -> Resource:
 def test_a_group_is_offered_only_if_all_its_functions_are_bound(
     how: str, driver: str, told: str, machine: Machine, tmp_path: Path
 ) -> None:
-    """However its node came in. The root port in the group keeps its driver, as it has to.
-
-    Brought back by leaving ``why_not_bound`` out of ``injecting.complete``.
-    """
+    """However its node came in. The root port in the group keeps its driver, as it has to."""
     one = config(tmp_path, how)
     assert len(machine.offer(one).offered) == 2
     machine.bind(f"{CARD}.1", driver)
@@ -129,10 +126,7 @@ def test_a_group_is_offered_only_if_all_its_functions_are_bound(
 def test_what_is_not_bound_is_told_where_there_is_no_node_for_that_reason(
     machine: Machine, tmp_path: Path
 ) -> None:
-    """A card on its own driver has no node of VFIO yet.
-
-    Comes back if ``wanted`` is left out of the call in ``injecting.complete``.
-    """
+    """A card on its own driver has no node of VFIO yet."""
     machine.bind(f"{CARD}.0", "nvidia")
     machine.tree.remove("dev/vfio/11")
     offer = machine.offer(config(tmp_path, "pci"))

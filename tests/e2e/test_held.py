@@ -23,10 +23,7 @@ PACE_SECONDS = 10
 
 
 def test_a_vanished_device_stays_unhealthy_until_its_pod_has_ended(bench: Bench) -> None:
-    """LAW-10, PRS-1: a kubelet calls a device healthy that is missing from the list.
-
-    Brought back by ``let_go=None`` in ``assembling._offer``.
-    """
+    """LAW-10, PRS-1: a kubelet calls a device healthy that is missing from the list."""
 
     def total_and_healthy() -> tuple[int, int]:
         return lists(bench.node.log("kubelet"), LOOP)[-1]

@@ -135,10 +135,7 @@ def break_until_told(bench: Bench, disks: Disks, number: int) -> str:
 def test_an_error_of_the_kernel_takes_exactly_its_device_until_it_recovers(
     bench: Bench, disks: Disks
 ) -> None:
-    """D6: Unhealthy for ever after one error.
-
-    Brought back by ``until = math.inf`` in ``_stands``.
-    """
+    """D6: Unhealthy for ever after one error."""
     line = break_until_told(bench, disks, 76)
     told_at = time.monotonic()
     print(f"\n--- the daemon on loop76\n[{line}", flush=True)
@@ -179,7 +176,6 @@ def test_a_device_stays_off_the_list_over_a_restart_of_the_daemon(
 
 
 def test_lines_that_user_space_wrote_are_ignored(bench: Bench, disks: Disks) -> None:
-    """Brought back by leaving ``by_kernel`` out of ``KernelRecords._take``."""
     for level in ("", "<0>", "<3>"):
         line = f"{level}I/O error, dev loop75, sector {disks.sector} (a test of genericdp)\n"
         with Path("/dev/kmsg").open("wb", buffering=0) as log:

@@ -95,11 +95,7 @@ EVENTS: dict[str, Callable[[Bench], float]] = {
 
 
 def test_a_pod_keeps_its_device_and_its_container_and_others_are_admitted(bench: Bench) -> None:
-    """K2, K10, C7; KST-6: the kubelet has a full list within a second, and takes new pods.
-
-    Brought back by ``await asyncio.sleep(15)`` before the registration in ``Plugin._serve``, and
-    K10 on kubelets of generation A by waiting for a new kubelet alone in ``Plugin._until_over``.
-    """
+    """K2, K10, C7; KST-6: the kubelet has a full list within a second, and takes new pods."""
     for number in LOOPS:
         loop.add(number)
     wanted: Ids = {FUSE: frozenset(ALL_FUSE), LOOP: frozenset(f"loop{n}" for n in LOOPS)}

@@ -37,10 +37,7 @@ def without(config: str, resource: str) -> str:
 
 
 def test_a_reload_leaves_alone_what_is_unchanged_and_updates_what_changed(bench: Bench) -> None:
-    """C7, KST-11, LAW-7: no Register and no list of an untouched resource; a removed one goes to 0.
-
-    Brought back by ``start=frozenset(wanted)`` in ``plan``: all register again.
-    """
+    """C7, KST-11, LAW-7: no Register or list for an untouched resource; a removed one goes to 0."""
     loop.add(60)
     loop.add(79)
     bench.await_listed(LOOP, "loop60")

@@ -87,10 +87,7 @@ def test_kubelet_restarts_in_a_row_lose_nothing(bench: Bench) -> None:
 def test_a_new_instance_takes_over_from_an_old_one(
     bench: Bench, program: Path, tmp_path: Path
 ) -> None:
-    """K10: in a rolling update the end of the old instance takes nothing away for long.
-
-    Brought back on 1.36 by ``await until(new_kubelet, streams, socket)`` in Plugin._until_over.
-    """
+    """K10: in a rolling update the end of the old instance takes nothing away for long."""
     folder = tmp_path / "second"
     folder.mkdir()
     with Daemon(program, folder, bench.daemon.config, DEVICE_PLUGINS) as second:

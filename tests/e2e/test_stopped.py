@@ -45,10 +45,7 @@ def unexplained(bench: Bench) -> dict[str, int]:
 def test_a_stopped_kubelet_goes_on_with_one_registration_of_each_and_a_true_list(
     bench: Bench,
 ) -> None:
-    """REG-2, REG-9c: a call that is given up is completed later, as a ghost.
-
-    Brought back by ``register: float = 15.0`` in ``plugin.Timing``: then each is registered twice.
-    """
+    """REG-2, REG-9c: a call that is given up is completed later, as a ghost."""
     already = len(bench.node.log("kubelet"))
 
     def listed() -> list[str]:

@@ -39,11 +39,7 @@ def config(tmp_path: Path) -> str:
 
 
 def test_an_update_with_surge_takes_devices_away_for_a_second_at_most(bench: Bench) -> None:
-    """K10, REG-13: also where probes take 100 ms, since the new instance has run them before.
-
-    Brought back on kubelets of generation A by waiting for a new kubelet alone in
-    ``Plugin._until_over``: the devices are gone until the next change.
-    """
+    """K10, REG-13: also where probes take 100 ms, since the new instance has run them before."""
     loops = frozenset(f"loop{number}" for number in range(70, 74))
     for number in range(70, 74):
         loop.add(number)
@@ -76,8 +72,7 @@ def test_a_second_daemon_gets_the_pods_and_leaves_all_to_the_first_one_when_it_e
     """REG-9, REG-10: on both generations the last list counts, and the newest one allocates.
 
     On generation A the end of the newer one leaves the resource without an endpoint, and tells
-    the older one nothing. Brought back by ``return False`` in ``has_left`` of
-    ``Plugin._until_over``: its devices are listed with its next change, and all pods refused.
+    the older one nothing.
     """
     loop.add(60)
     loop.add(78)

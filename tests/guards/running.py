@@ -42,12 +42,6 @@ class Process:
         (kib,) = (line.split()[1] for line in lines if line.startswith("Anonymous:"))
         return int(kib) * 1024 / 1e6
 
-    def switches(self) -> int:
-        """How often its threads have begun to wait for something so far."""
-        statuses = [(one / "status").read_text() for one in (self._folder / "task").iterdir()]
-        lines = [line for text in statuses for line in text.splitlines()]
-        return sum(int(one.split()[1]) for one in lines if one.startswith("voluntary_ctxt"))
-
 
 @asynccontextmanager
 async def at_rest(folder: Path, resources: int) -> AsyncIterator[Process]:

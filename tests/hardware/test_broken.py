@@ -158,7 +158,6 @@ STICK = f"/sys{PORTS[2]}"
 async def test_a_file_that_does_not_answer_concerns_its_device_alone(
     file: str, left: str, tmp_path: Path
 ) -> None:
-    """Comes back if ``SysDevices`` reads without ``guard``: then the pass does not end."""
     machine, again = Machine("serial-adapters", tmp_path), asyncio.Event()
     root = HangingRoot(machine.folder)
     named = resource("serial", PORT, id="$(usb.port)-$(usb.serial:-none)")

@@ -38,10 +38,7 @@ def shown(offers: Offers) -> dict[str, dict[str, list[str]]]:
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=4)
 def test_any_order_of_folders_gives_the_same_devices_and_ids(name: str, seed: int) -> None:
-    """D1: three equal dongles stay three devices, in any order of discovery.
-
-    Brought back by ``name = device.subsystem`` in ``hardware.place_name``.
-    """
+    """D1: three equal dongles stay three devices, in any order of discovery."""
     wanted = load((CONFIGS / f"{name}.yaml",)).resources
     with TemporaryDirectory() as folder:
         machine = Machine(name, Path(folder))

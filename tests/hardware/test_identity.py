@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 async def test_another_stick_on_the_same_node_is_another_device(tmp_path: Path) -> None:
-    """D5: a replug puts another stick on the same ``ttyUSB0``.
-
-    Brought back by ``found.identity.device_number == identity.device_number`` in
-    ``devicefiles.is_same``, or by an id from ``device.name`` in ``injecting._default_id``.
-    """
+    """D5: a replug puts another stick on the same ``ttyUSB0``."""
     machine = Machine("serial-adapters", tmp_path)
     before = machine.offers(SERIAL)
     service = Service("example.com/serial", root=machine.root, look_again=lambda: None)
@@ -76,11 +72,7 @@ async def test_the_same_port_keeps_its_id_and_the_node_is_that_of_the_new_stick(
 async def test_numa_nodes_are_sent_of_all_devices_or_of_none(
     tmp_path: Path, nodes: tuple[str, str], sent: list[int]
 ) -> None:
-    """D10: NUMA node -1 is sent, and pods are refused under topology policies.
-
-    Brought back by ``int(node)`` in place of ``decimal(node)`` in ``hardware.numa_node_of``; a list
-    that is half with nodes by ``carried = True`` in ``Service.set_offer``.
-    """
+    """D10: NUMA node -1 is sent, and pods are refused under topology policies."""
     machine = Machine("serial-adapters", tmp_path)
     (machine.folder / "sys/devices/system/node").mkdir(parents=True, exist_ok=True)
     (machine.folder / "sys/devices/system/node/online").write_text("0-1\n")

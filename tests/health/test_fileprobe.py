@@ -158,7 +158,6 @@ async def test_bytes_that_are_no_text_are_shown_escaped(tmp_path: Path) -> None:
 
 
 async def test_a_read_that_hangs_ends_at_its_timeout(tmp_path: Path) -> None:
-    """Brought back by reading on the loop, where nothing would end it."""
     go = threading.Event()
 
     class Hanging(Root):

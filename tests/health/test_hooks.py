@@ -127,7 +127,6 @@ async def test_a_failure_names_device_and_hook_and_quotes_the_last_line_of_outpu
 
 
 async def test_a_hook_that_is_given_up_with_its_call_is_told_as_failed() -> None:
-    """Brought back by telling only what ``_run`` returns: a call that takes too long cancels it."""
     told: list[bool] = []
     runs = Runs()
     hooks = HookRunner(run=runs, told=lambda _resource, _hook, outcome: told.append(outcome.ok))

@@ -116,7 +116,7 @@ async def test_lines_before_the_start_of_the_daemon_count() -> None:
 
 
 async def test_it_recovers_so_long_after_the_last_line() -> None:
-    """D6: brought back by leaving ``recover_after_seconds`` out of ``_stands``."""
+    """D6: Unhealthy for ever after one error."""
     script = Script([error("sda", sequence=1, seconds=800), error("sda", sequence=2, seconds=900)])
     async with following(script) as log:
         await log.watch(watched("sda", recover_after_seconds=150))
@@ -146,7 +146,7 @@ async def test_a_device_that_vanishes_and_returns_is_well() -> None:
 
 
 async def test_a_device_that_took_the_place_of_another_is_well() -> None:
-    """D6: brought back by comparing keys alone, since the node's number is the same."""
+    """D6: the number of its node may be the same."""
     async with following(Script([error("sda", sequence=1)])) as log:
         await log.watch(watched("sda"), watched("sdb"))
         assert log.struck == ["sda"]

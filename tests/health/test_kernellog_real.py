@@ -180,7 +180,6 @@ async def test_an_error_of_the_kernel_strikes_exactly_its_device(loops: Loops) -
 
 @pytest.mark.parametrize("loops", [range(82, 84)], indirect=True)
 async def test_a_line_that_user_space_wrote_is_ignored(loops: Loops) -> None:
-    """Brought back by leaving ``by_kernel`` out of ``_take``."""
     first, second = loops.numbers
     async with following(loops) as log:
         for prefix in ("", "<0>", "<3>"):

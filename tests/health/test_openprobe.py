@@ -73,7 +73,7 @@ async def test_a_device_without_nodes_cannot_be_opened() -> None:
 
 
 async def test_a_node_that_is_gone_or_another_one_is_not_opened() -> None:
-    """D5: brought back by leaving ``is_same`` out."""
+    """D5: another device on the same path."""
     null = node("/dev/null")
     gone = replace(null, host_path="/dev/no-such-node")
     other = replace(null, identity=replace(null.identity, plugged="diskseq 7"))

@@ -45,7 +45,6 @@ def _pinned(script: Path) -> Policy:
 
 
 async def test_a_probe_whose_program_has_changed_is_not_run_and_says_the_line(script: Path) -> None:
-    """Brought back by asking once, when the config is loaded."""
     one = replace(device("a"), policy=_pinned(script))
     run = CommandRun(argv=(str(script),))
 

@@ -101,7 +101,6 @@ def test_what_is_no_snapshot_is_refused_with_a_reason(
 
 
 def test_a_header_cannot_make_us_read_a_long_name() -> None:
-    """Comes back with ``tarfile.open``: it reads as much as the header says."""
     name = info("././@LongLink", tarfile.GNUTYPE_LONGNAME, size=1 << 33).tobuf(tarfile.GNU_FORMAT)
     start = gzip.decompress(packed())[:1024]
     with pytest.raises(ArchiveError, match="4096 are the most"):
@@ -121,7 +120,6 @@ def test_too_much_is_neither_read_nor_written(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_long_names_are_inflated_within_the_same_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Comes back if only contents count: a million entries of two long names are 10 GB of zeros."""
     text = b"dev".ljust(4096, b"\0")
     names = [
         info("././@LongLink", kind, size=4096).tobuf(tarfile.GNU_FORMAT) + text
@@ -181,7 +179,6 @@ def tree_below(folder: Path) -> list[str]:
 def test_nothing_is_written_outside_the_folder(
     infos: list[tarfile.TarInfo], cut: int, noise: bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Comes back if ``_make_folders`` takes a folder that is there for one that it has made."""
     around = tmp_path_factory.mktemp("around")
     folder = around / "tree"
     folder.mkdir()

@@ -50,7 +50,6 @@ def test_devices_are_copied_with_their_texts_and_links(tree: Tree) -> None:
 
 
 def test_what_a_link_leads_to_is_there_though_empty(tree: Tree) -> None:
-    """Comes back if ``folders_that_links_lead_to`` is not called: the link has no last part."""
     tree.link(f"{USB}/module", "../../../../../module/usbcore")
     tree.write("sys/module/usbcore/parameters/key", "")
     found = copy_of(tree).entries

@@ -37,7 +37,6 @@ def read_it(path: str, read: Callable[[], str]) -> str:
 @example([("/sys", "gone")])
 @settings(max_examples=40)
 def test_whatever_is_damaged_the_rest_is_copied(damages: list[tuple[str, str]]) -> None:
-    """Comes back without ``_is_plain``: a link for a folder shows the machine of who looks."""
     with TemporaryDirectory() as folder:
         loading.build(loading.path_of("can"), Path(folder))
         for path, kind in damages:

@@ -88,7 +88,7 @@ def test_in_a_copy_a_plain_file_is_a_node_if_sysfs_names_it(tree: Tree) -> None:
 
 
 def test_a_link_and_its_target_have_one_key_and_one_identity(tree: Tree) -> None:
-    """D7, on files: brought back by a key made of ``self.path``."""
+    """D7, on files."""
     looker = Looker(tree.root)
     names = [
         *looker.look("/dev/ttyUSB0").files,
@@ -102,7 +102,7 @@ def test_a_link_and_its_target_have_one_key_and_one_identity(tree: Tree) -> None
 
 
 def test_a_wildcard_does_not_lead_through_a_link_to_a_folder(tree: Tree) -> None:
-    """D13: recursion follows /dev/fd and /dev/shm. Brought back by ``os.path.isdir``."""
+    """D13: recursion follows /dev/fd and /dev/shm."""
     tree.link("dev/all", "input")
     tree.link("dev/here", ".")
     assert found(tree, "/dev/*/event0") == ["/dev/input/event0"]
@@ -111,7 +111,7 @@ def test_a_wildcard_does_not_lead_through_a_link_to_a_folder(tree: Tree) -> None
 
 
 def test_on_this_machine_wildcards_stay_out_of_fd() -> None:
-    """D13, on the real /dev. Brought back by ``os.path.isdir``."""
+    """D13, on the real /dev."""
     assert [file.path for file in Looker(MACHINE).look("/dev/f*/*").files] == []
 
 
@@ -126,10 +126,7 @@ def elsewhere() -> Iterator[Path]:
 
 
 def test_a_link_from_another_filesystem_smuggles_no_node_in(elsewhere: Path) -> None:
-    """D13: anybody can write to /dev/shm.
-
-    Brought back by looking at the ``st_dev`` of the target alone in ``_node_trouble``.
-    """
+    """D13: anybody can write to /dev/shm."""
     (elsewhere / "innocent").symlink_to("/dev/null")
     (elsewhere / "folder").symlink_to("/dev")
     for name in ("innocent", "folder/null"):
@@ -144,10 +141,7 @@ def test_a_link_from_another_filesystem_smuggles_no_node_in(elsewhere: Path) -> 
 
 
 def test_a_node_on_another_filesystem_is_not_handed_out(elsewhere: Path) -> None:
-    """D13: whoever may make nodes in /dev/shm does not choose what is offered.
-
-    Brought back by leaving ``status.st_dev`` unread in ``_node_trouble``.
-    """
+    """D13: whoever may make nodes in /dev/shm does not choose what is offered."""
     node = elsewhere / "null"
     try:
         os.mknod(node, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
@@ -232,10 +226,7 @@ def test_the_folders_to_watch_are_those_where_a_change_could_count(
 
 
 def test_identity_tells_every_way_in_which_a_device_can_be_another_one() -> None:
-    """D5, as a pure function: a number alone does not tell a replug.
-
-    Brought back by leaving one of these fields out of Identity, or out of its comparison.
-    """
+    """D5, as a pure function: a number alone does not tell a replug."""
     one = Identity(inode=1, device_number=(188, 0), syspath="/sys/devices/a", plugged="usb 1:5")
     assert one == replace(one)
     for other in (
@@ -251,8 +242,7 @@ def test_identity_tells_every_way_in_which_a_device_can_be_another_one() -> None
 def test_a_node_that_was_removed_or_made_again_is_told(base: str | None) -> None:
     """D4, D5, on tmpfs (never reuses an inode) and where the temporary folder lies.
 
-    ext4 reuses an inode at once; there the USB number tells. Brought back by comparing the
-    device number alone in ``is_same``.
+    ext4 reuses an inode at once; there the USB number tells.
     """
     if base is not None and not os.path.isdir(base):
         pytest.skip(f"no {base}")

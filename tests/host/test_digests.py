@@ -40,7 +40,7 @@ def test_a_file_that_stays_is_read_once(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
-    """Its times would be the same after another write: brought back by ``_TICK_NS`` of 0."""
+    """Its times would be the same after another write."""
     path = tmp_path / "x"
     path.write_bytes(b"one")
     written = path.stat().st_ctime_ns

@@ -94,7 +94,6 @@ def test_a_read_that_is_known_to_hang_is_lacking_too(tree: Tree) -> None:
 
 
 def test_a_uevent_that_hangs_leaves_its_device_without_properties(tree: Tree) -> None:
-    """Comes back if ``SysDevices`` reads without ``guard``: the pass would not end."""
     facts = HostFacts(tree.root)
 
     def guard(path: str, read: Callable[[], str]) -> str:
@@ -122,7 +121,6 @@ def test_a_uevent_that_hangs_leaves_its_device_without_properties(tree: Tree) ->
 def test_an_attribute_behind_a_link_is_read_again_when_its_own_device_changes(
     tree: Tree, name: str
 ) -> None:
-    """Comes back if ``_led_to`` gives nothing: then only a full look would see it."""
     tree.link(f"{CARD[1:]}/device", "../../../0000:0a:00.0")
     tree.link(f"{CARD[1:]}/parent", GPU)
     tree.link(f"{CARD[1:]}/to", f"{GPU}/parts")

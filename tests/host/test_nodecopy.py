@@ -66,7 +66,6 @@ def written(entries: Mapping[str, Entry], folder: Path) -> Root:
 
 
 def test_a_node_that_sysfs_does_not_know_is_a_node_in_the_copy(tree: Tree, tmp_path: Path) -> None:
-    """Comes back without ``_name``: NVIDIA's driver has no class, and its nodes would be files."""
     tree.write("dev/nvidia0", "")
     tree.write("dev/also", "")
     found, notes = copy_of(tree, {"/dev/nvidia0": (195, 0), "/dev/also": (195, 0)})

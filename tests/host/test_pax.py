@@ -80,7 +80,6 @@ def test_a_snapshot_that_was_packed_again_as_pax_is_the_same() -> None:
     ],
 )
 def test_a_pax_header_is_bounded_and_checked_as_any_other(content: bytes, said: str) -> None:
-    """Comes back if what pax names goes around ``_checked_path``, or its length is believed."""
     with pytest.raises(ArchiveError, match=said):
         list(read(io.BytesIO(content)))
 

@@ -93,7 +93,7 @@ def look(loops: Loops, previous: Discovery | None = None) -> Discovery:
 
 
 def test_real_devices_come_and_go(loops: Loops) -> None:
-    """D3, on real nodes: brought back by keeping what ``advance`` was given before."""
+    """D3, on real nodes."""
     path, other = loops.add(loops.first), f"loop{loops.third}"
     name = path.removeprefix("/dev/")
     first = look(loops)
@@ -107,10 +107,7 @@ def test_real_devices_come_and_go(loops: Loops) -> None:
 
 
 def test_a_device_that_was_removed_and_added_again_is_another_one(loops: Loops) -> None:
-    """D4, D5, on devtmpfs: the number is the same.
-
-    Brought back by comparing ``device_number`` alone in ``is_same``.
-    """
+    """D4, D5, on devtmpfs: the number is the same."""
     path = loops.add(loops.first)
     before = Looker(MACHINE).examine(path)
     assert before is not None

@@ -167,11 +167,7 @@ def test_the_machine_resolves_as_the_kernel_does() -> None:
 
 
 def test_what_is_not_there_leaves_nothing_for_the_collector(tmp_path: Path) -> None:
-    """Ten thousand devices without a driver were 130 MB more after each full look.
-
-    Brought back by ``raise walk.error`` in ``Root.resolve``: a cycle through its own traceback,
-    which a big pass keeps from being collected.
-    """
+    """Ten thousand devices without a driver were 130 MB more after each full look."""
     root = Root(tmp_path)
     gc.collect()
     gc.disable()

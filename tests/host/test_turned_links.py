@@ -49,7 +49,7 @@ def test_a_link_counts_by_who_can_turn_it(
 ) -> None:
     """D13: /dev may be one filesystem with a /dev/shm in it, as in some clusters.
 
-    Brought back by ``turnable_trouble`` returning "". For nodes as for folders.
+    For nodes as for folders.
     """
     if os.getuid():
         pytest.skip("needs root to give files away")

@@ -241,7 +241,6 @@ async def test_no_inotify_is_said_once_and_leaves_polling_to_the_owner(
 
 
 async def test_inotify_that_can_be_had_later_is_used_then(root: Path) -> None:
-    """Comes back without ``_try_again``: then each pass is a full look for ever."""
     attempts: list[OSError | None] = [OSError(errno.EMFILE, "no more"), None]
     told: list[str | None] = []
     anything = asyncio.Event()

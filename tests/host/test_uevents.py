@@ -262,7 +262,7 @@ async def test_no_monitor_is_said_once_and_leaves_polling_to_the_owner(
 
 
 async def test_a_monitor_is_used_when_it_can_be_had(caplog: pytest.LogCaptureFixture) -> None:
-    """No descriptor, say: comes back with ``self._closed = True`` in ``_stop``."""
+    """It may have failed for lack of a descriptor."""
     caplog.set_level("INFO")
     scripts: list[Script | None] = [None, Script(for_ever=OSError("gone")), None, Script()]
 

@@ -116,7 +116,7 @@ asyncio.run(main())
 
 
 def test_without_a_thread_it_waits_for_better_times() -> None:
-    """A limit of the pod must not end the daemon: comes back without the ``except`` around."""
+    """A limit of the pod must not end the daemon."""
     done = subprocess.run(
         [sys.executable, "-c", SCARCE], capture_output=True, text=True, timeout=20
     )

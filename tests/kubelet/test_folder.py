@@ -72,10 +72,7 @@ async def test_what_is_no_socket_is_told_as_what_it_is(
 
 
 async def test_a_socket_with_the_same_inode_number_is_another_one(short_folder: Path) -> None:
-    """K4: the number is used again at once on many filesystems; the time of change tells.
-
-    Brought back by leaving ``ctime_ns`` out of SocketIdentity.
-    """
+    """K4: the number is used again at once on many filesystems; the time of change tells."""
     make_socket(short_folder)
     folder = KubeletFolder(short_folder)
     folder.look()
@@ -91,10 +88,7 @@ async def test_a_socket_with_the_same_inode_number_is_another_one(short_folder: 
 
 
 async def test_an_unchanged_socket_is_no_news(short_folder: Path) -> None:
-    """K5: looking again at the socket that is known changes nothing.
-
-    Brought back by leaving the comparison out of ``Observed.value``.
-    """
+    """K5: looking again at the socket that is known changes nothing."""
     make_socket(short_folder)
     folder = KubeletFolder(short_folder)
     folder.look()
@@ -128,10 +122,7 @@ class Doomed(PosixPath):
 async def test_a_folder_that_is_deleted_while_it_is_looked_at_is_waited_for(
     short_folder: Path,
 ) -> None:
-    """Found by the soak: the daemon ended, for want of permissions in a folder that was not there.
-
-    Brought back by ``return self._identity()`` alone in ``KubeletFolder._look``.
-    """
+    """Found by the soak: the daemon ended over permissions in a folder that was not there."""
     path = Doomed(short_folder / "kubelet")
     path.mkdir()
     folder = KubeletFolder(path)
@@ -149,10 +140,7 @@ async def test_a_file_in_place_of_the_folder_is_bad_usage(short_folder: Path) ->
 async def test_a_file_that_takes_the_folders_place_later_is_waited_out(
     short_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Found by a new user: it ended the daemon, where a deleted folder is waited for.
-
-    Brought back by ``raise`` alone at ``except _NoFolderError`` in ``KubeletFolder.look``.
-    """
+    """Found by a new user: it ended the daemon, where a deleted folder is waited for."""
     caplog.set_level("INFO")
     path = short_folder / "kubelet"
     path.mkdir()
@@ -212,8 +200,7 @@ async def test_a_folder_that_is_just_being_deleted_is_not_gone_for_good(short_fo
     """Seen with real kubelets on a busy machine: the daemon ended, or registered twice.
 
     It looks again soon, though it doubts for long: a kubelet that came meanwhile was found a second
-    later, by when each plugin had registered with it. The first comes back by a plain
-    ``self.look()`` in ``KubeletFolder.watch``, the second if ``_look_surely`` looks only twice.
+    later, by when each plugin had registered with it.
     """
     doomed, path = short_folder / "doomed", short_folder / "kubelet"
     doomed.mkdir()
@@ -239,10 +226,7 @@ async def test_a_folder_that_is_just_being_deleted_is_not_gone_for_good(short_fo
 async def test_a_folder_that_somebody_holds_open_while_it_is_deleted_is_found_again(
     short_folder: Path,
 ) -> None:
-    """inotify tells of its end when nobody holds it any more: a new kubelet was found 5 s later.
-
-    Brought back by ``is_quiet = watch.complete`` in ``KubeletFolder.watch``.
-    """
+    """inotify tells of its end when nobody holds it any more: a new kubelet was found 5 s later."""
     path = short_folder / "kubelet"
     path.mkdir()
     make_socket(path)

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 
 def test_names_are_short_and_never_repeat() -> None:
-    """K8: whatever the resource is called.
-
-    Brought back by ``resource`` in place of ``digest`` in ``SocketNames.next_name``.
-    """
+    """K8: whatever the resource is called."""
     names, others = sockets.SocketNames(), sockets.SocketNames()
     made = [names.next_name("d" * 244 + "/" + "n" * 63) for _ in range(100)]
     made += [others.next_name("d" * 244 + "/" + "n" * 63) for _ in range(100)]
@@ -54,10 +51,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 def test_only_old_dead_sockets_of_ours_are_removed(
     short_folder: Path, later: Callable[[float], None]
 ) -> None:
-    """K9: what crashed runs left is removed; what lives, is new, or is another's stays.
-
-    Brought back by returning False from ``_is_leftover``.
-    """
+    """K9: what crashed runs left is removed; what lives, is new, or is another's stays."""
     dead, live = short_folder / "genericdp-a.sock", short_folder / "genericdp-b.sock"
     other, plain = short_folder / "nvidia.sock", short_folder / "genericdp-c.sock"
     mine = short_folder / "genericdp-d-mine-1.sock"

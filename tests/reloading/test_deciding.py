@@ -82,7 +82,7 @@ def test_what_is_in_force_already_is_not_taken_again() -> None:
 
 
 def test_one_problem_refuses_the_whole() -> None:
-    """C10: half of a bad config is served. Brought back by ``problems = ()`` in ``decide``."""
+    """C10: half of a bad config is served."""
     state = decide(NONE, A, now=5.0).state
     decision = decide(state, bad(), now=6.0)
     assert (decision.verdict, decision.is_news) == (Verdict.REFUSE, True)

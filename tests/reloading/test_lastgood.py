@@ -129,10 +129,7 @@ async def test_what_a_crash_left_is_removed(loaded: Loaded, tmp_path: Path) -> N
 async def test_a_start_with_a_bad_config_serves_the_last_good_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """C10: a node that reboots with a bad config has nothing to offer.
-
-    Brought back by ``store`` or ``recall`` not being called by ``Reloader._take``.
-    """
+    """C10: a node that reboots with a bad config has nothing to offer."""
     file, state_dir = tmp_path / "a.yaml", tmp_path / "state"
     file.write_text(config("a"))
     async with following(file, state_dir=state_dir, load=load_in_child) as followed:

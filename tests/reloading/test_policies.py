@@ -126,10 +126,7 @@ async def test_a_policy_that_cannot_be_used_any_more_changes_nothing_and_is_told
 async def test_at_the_start_a_policy_that_cannot_be_used_ends_it(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing runs without the bounds that were asked for, not even what was good before.
-
-    Brought back by taking the first reading in ``Reloader.run`` like any other.
-    """
+    """Nothing runs without the bounds that were asked for, not even what was good before."""
     place.policy.write_text("")
     with pytest.raises(ExceptionGroup) as raised:
         async with following(
@@ -157,10 +154,7 @@ async def keep(place: Place, *names: str, policy: Path | None) -> None:
 async def test_the_last_good_config_is_held_against_the_policy_of_today(
     place: Place, caplog: pytest.LogCaptureFixture, bound_before: bool
 ) -> None:
-    """What was revoked must not come back by a restart.
-
-    Brought back by ``loaded = decode(text)`` in ``lastgood.recall``.
-    """
+    """What was revoked must not come back by a restart."""
     await keep(place, "a", policy=place.policy if bound_before else None)
     place.policy.write_text(allowing("b"))
     async with following(place.config, policy=place.policy, state_dir=place.state_dir) as followed:
@@ -183,10 +177,7 @@ async def test_the_last_good_config_is_held_against_the_policy_of_today(
 async def test_what_comes_from_the_state_dir_under_another_policy_is_another_config(
     place: Place,
 ) -> None:
-    """Else the former policy, when it returns, would be taken for the one in force.
-
-    Brought back by ``rebound`` leaving the digest as it is.
-    """
+    """Else the former policy, when it returns, would be taken for the one in force."""
     await keep(place, "a", policy=place.policy)
     before = place.policy.read_text()
     place.policy.write_text(allowing("a", "b"))

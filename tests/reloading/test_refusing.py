@@ -57,10 +57,7 @@ async def test_each_problem_is_told_once_until_the_files_are_others(
 async def test_a_bad_config_at_start_waits_for_the_first_good_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """C10: a bad config ends the process, or it waits for a restart.
-
-    Brought back by ``raise ConfigError(decision.state.problems)`` in ``Reloader._tell_refused``.
-    """
+    """C10: a bad config ends the process, or it waits for a restart."""
     file = tmp_path / "a.yaml"
     file.write_text(BAD)
     async with following(file) as followed:
@@ -74,10 +71,7 @@ async def test_a_bad_config_at_start_waits_for_the_first_good_one(
 async def test_a_reading_that_fails_is_told_once_and_tried_again_by_itself(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The child may have been killed for want of memory: no event tells that there is some again.
-
-    Comes back without ``_plan_retry``.
-    """
+    """The child may have been killed for lack of memory: no event tells when there is some."""
     (tmp_path / "a.yaml").write_text(config("a"))
     problem = Problem(file="a.yaml", line=1, column=1, path="", message="ended by SIGKILL")
     tries = 0

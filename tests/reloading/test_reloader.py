@@ -32,8 +32,7 @@ async def test_every_way_to_change_a_config_is_noticed_twice(
 ) -> None:
     """C7: a changed config is never read.
 
-    Brought back by ``contents=False`` in ``Reloader._follow``, for what is written over. Twice:
-    a watch must not stay on what has been replaced.
+    Twice: a watch must not stay on what has been replaced.
     """
     file = tmp_path / "etc" / "a.yaml"
     file.parent.mkdir()
@@ -85,10 +84,7 @@ async def test_no_config_is_put_together_from_two_versions(tmp_path: Path) -> No
 
 
 async def test_what_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
-    """A mixture of two would be taken otherwise.
-
-    Comes back without the loop in ``reading.read``.
-    """
+    """A mixture of two would be taken otherwise."""
     one, other = tmp_path / "a.yaml", tmp_path / "b.yaml"
     one.write_text(config("a"))
     other.write_text(config("b"))
@@ -179,7 +175,7 @@ async def test_what_else_happens_in_the_folder_of_a_file_is_not_looked_at(
 async def test_a_hangup_reads_a_config_that_shows_no_change(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """C8: SIGHUP restarts without reading. Comes back if ``self._asked`` is not looked at."""
+    """C8: SIGHUP restarts without reading."""
     caplog.set_level(logging.INFO)
     loads = 0
 

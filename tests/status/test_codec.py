@@ -77,10 +77,7 @@ def test_what_a_newer_daemon_says_beside_it_is_left_out() -> None:
 
 
 def test_what_an_older_daemon_says_is_read() -> None:
-    """Comes back with ``text("policy")`` without a default: then status asks nodes in vain.
-
-    ``former.json`` is never changed: a key that it lacks is a new one.
-    """
+    """``former.json`` is never changed: a key that it lacks is a new one."""
     former = json.loads(Path(__file__).with_name("former.json").read_text())
     status = decode(json.dumps(former).encode())
     assert (status.config.policy, status.config.policy_digest) == ("", "")

@@ -20,7 +20,6 @@ KEPT = b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 async def test_those_who_come_anew_are_taken_one_after_the_other() -> None:
-    """Comes back with ``sleep(0)`` in ``_accept``: a flood takes most of a processor."""
     begun = time.monotonic()
     async with serving(limits=Limits(new_per_second=100, burst=10)) as it:
         await asyncio.gather(*(it.get(f"/{n}") for n in range(60)))
@@ -84,7 +83,6 @@ async def test_those_who_take_the_same_answer_hold_it_once() -> None:
 
 
 async def test_who_has_his_answer_and_stays_does_not_hold_it() -> None:
-    """Comes back without ``del answer``."""
     body = bytes(SIZE)
 
     async def same(_: Request) -> Answer:

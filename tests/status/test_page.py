@@ -123,7 +123,6 @@ def texts_of(status: Status) -> list[str]:
 
 @given(STATES)
 def test_any_text_in_any_field_is_shown_as_text(status: Status) -> None:
-    """Comes back with ``escape`` or ``visible`` taken out of ``markup.escaped``."""
     text = render(status)
     read = Reader(text)
     assert {one.tag for one in read.elements} <= TAGS
@@ -218,7 +217,6 @@ def test_a_refused_config_is_told_before_all_resources() -> None:
 
 
 def test_time_alone_changes_nothing_that_a_screen_reader_says() -> None:
-    """Comes back with a time, or how long ago it was, in the summary."""
     said = [
         Reader(render(replace(RICH, time=RICH.time + seconds))).one("p", id="summary")
         for seconds in (0, 1, 3600, 86_400)

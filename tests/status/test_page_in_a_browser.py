@@ -14,7 +14,6 @@ pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
 
 async def test_it_follows_what_changes_and_keeps_what_was_opened() -> None:
-    """Comes back with ``focused.focus``, ``kept(name)`` or ``named.get(name)`` taken out."""
     async with served(many(2, 100)) as (shown, page):
         await page.look(width=1280, dark=False)
         assert await page.ask("document.querySelectorAll('td.state .bad').length") == 4
@@ -78,7 +77,6 @@ async def test_a_daemon_that_comes_back_without_a_status_is_not_taken_for_one_th
 
 
 async def test_it_asks_again_whatever_went_wrong_while_it_asked() -> None:
-    """Comes back without ``finally``: what fails while it says that nobody answers ends it all."""
     async with served(EMPTY) as (shown, page):
         shown.fails = True
         await page.ask(

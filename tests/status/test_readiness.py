@@ -36,10 +36,7 @@ async def running(supervisor: Supervisor) -> None:
 
 
 async def test_while_nothing_is_registered_it_is_not_ready_and_says_why(world: World) -> None:
-    """C9: "/health says 200 while nothing is registered".
-
-    Brought back by ``return ()`` where a config is in force, in ``_not_ready``.
-    """
+    """C9: "/health says 200 while nothing is registered"."""
     world.host.plug("ttyUSB0")
     async with world.serving(serial(), resource(OTHER, "/dev/other*")) as supervisor:
         endpoints = endpoints_of(supervisor)

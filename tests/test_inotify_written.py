@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 
 
 async def test_what_is_written_counts_only_where_that_is_asked_for(tmp_path: Path) -> None:
-    """Else each program that closes /dev/null wakes a daemon whose config lies below /dev.
-
-    Comes back if ``FolderWatch._added`` adds all with ``self._mask``.
-    """
+    """Else each program that closes /dev/null wakes a daemon whose config lies below /dev."""
     told: asyncio.Queue[str | None] = asyncio.Queue()
     watch = FolderWatch(lambda: None, what="test folders", entry=told.put_nowait, contents=True)
     folders = [tmp_path / name for name in ("passed", "held")]
