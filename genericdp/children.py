@@ -222,12 +222,15 @@ def _reap_foreign(pid: int) -> None:
 
 @contextmanager
 def contain() -> Iterator[None]:
-    """Let no descendant escape while this lasts; once, in the main thread, in a running loop.
+    """Let no descendant escape while this lasts; in the main thread, in a running loop.
 
     Orphans become our children, the dead ones are reaped. That nobody gains privileges by exec
-    (``no_new_privs``) holds for ever.
+    (``no_new_privs``) holds for ever. Within another one it changes nothing.
     """
     global _contained, _patience, _next_sweep
+    if _contained:
+        yield
+        return
     loop = asyncio.get_running_loop()
     _control(NO_NEW_PRIVS, 1)
     _control(SUBREAPER, 1)

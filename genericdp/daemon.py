@@ -14,6 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from genericdp import __version__, arenas, children, descriptors
+from genericdp.config.child import load_in_child
 from genericdp.errors import ungrouped
 from genericdp.observed import Observed
 from genericdp.reloading.reading import Origin, read, see
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from genericdp.address import Address
     from genericdp.config.loaded import Loaded
+    from genericdp.reloading.reading import Load
     from genericdp.reloading.reloader import Reloader
     from genericdp.supervisor import Supervisor
     from genericdp.timing import Timing
@@ -149,14 +151,16 @@ async def serve(
     reload: asyncio.Event,
     watched: Callable[[Supervisor], None] = lambda _: None,
     now: Callable[[], float] = time.monotonic,
+    load: Load = load_in_child,
 ) -> None:
     """Run until cancelled; ``watched`` is given the supervisor, to look on.
 
-    ``now`` is the clock of the running loop. Raises GenericdpError for what a person must mend.
+    ``now`` is the clock of the running loop, and ``load`` reads and checks each config. Raises
+    GenericdpError for what a person must mend.
     """
     with children.contain():
         try:
-            await _serve(settings, reload, watched, now)
+            await _serve(settings, reload, watched, now, load)
         finally:
             await children.end_all()
 
@@ -166,13 +170,14 @@ async def _serve(
     reload: asyncio.Event,
     watched: Callable[[Supervisor], None],
     now: Callable[[], float],
+    load: Load,
 ) -> None:
     log.info("genericdp %s, on node %s", __version__, settings.node_name)
     async with ungrouped(), asyncio.TaskGroup() as tasks:
         origin = Origin(configs=settings.configs, policy=settings.policy)
         sight = await see(origin.paths)
         # The child starts before gRPC is imported here: both take their time.
-        first = tasks.create_task(read(origin, sight), name="first config")
+        first = tasks.create_task(read(origin, sight, load), name="first config")
         await asyncio.sleep(0)
         tally = Tally()
         supervisor = _make_supervisor(settings, tally, now)
@@ -180,7 +185,7 @@ async def _serve(
         supply: Observed[descriptors.Supply | None] = Observed(None)
         tasks.create_task(descriptors.watch(supply), name="descriptors")
         tasks.create_task(supervisor.run(), name="supervisor")
-        reloader = _make_reloader(settings, origin, supervisor, reload, tally)
+        reloader = _make_reloader(settings, origin, supervisor, reload, tally, load)
         tasks.create_task(reloader.run(first), name="config")
         if settings.listen is not None:
             serving = _endpoints(settings, settings.listen, supervisor, reloader, supply, tally)
@@ -233,6 +238,7 @@ def _make_reloader(
     supervisor: Supervisor,
     hangup: asyncio.Event,
     tally: Tally,
+    load: Load,
 ) -> Reloader:
     from genericdp.reloading.reloader import Reloader
 
@@ -241,6 +247,7 @@ def _make_reloader(
         put_in_force=partial(_put_in_force, supervisor, settings.node_name),
         hangup=hangup,
         state_dir=settings.state_dir,
+        load=load,
         tally=tally,
     )
 

@@ -14,7 +14,7 @@ from genericdp.model import (
 )
 from genericdp.tally import Labels
 from genericdp.template import parse
-from tests.world import resource
+from tests.supervising import resource
 
 COMMAND = Command(argv=(parse("/opt/secret/check"), parse("--token=x")))
 

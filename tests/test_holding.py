@@ -13,7 +13,7 @@ from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Generation
-from tests.world import PROMPT, World, serial
+from tests.supervising import PROMPT, World, serial
 
 if TYPE_CHECKING:
     from pathlib import Path

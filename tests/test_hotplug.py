@@ -16,7 +16,7 @@ from genericdp.model import Selector, UdevSelector
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.supervisor import Pace
 from tests.devices.making import resource
-from tests.world import World
+from tests.supervising import World
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -15,7 +15,7 @@ from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
 from tests.simulator.bare_plugin import BarePlugin
-from tests.world import FAST, World, resource, serial
+from tests.supervising import FAST, World, resource, serial
 
 if TYPE_CHECKING:
     from pathlib import Path

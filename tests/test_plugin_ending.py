@@ -17,7 +17,7 @@ from genericdp.kubelet.server import listening
 from genericdp.kubelet.sockets import SocketNames
 from genericdp.plugin import Plugin
 from genericdp.service import Service
-from tests.world import FAST
+from tests.supervising import FAST
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

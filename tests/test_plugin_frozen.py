@@ -11,7 +11,7 @@ import pytest
 from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
-from tests.world import World, serial
+from tests.supervising import World, serial
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from genericdp.kubelet.sockets import SocketNames
 from genericdp.observed import Observed, until
 from genericdp.plugin import Plugin
 from genericdp.service import Service
-from tests.world import FAST
+from tests.supervising import FAST
 
 if TYPE_CHECKING:
     import pytest

@@ -10,7 +10,7 @@ import pytest
 
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
-from tests.world import FAST, World, serial
+from tests.supervising import FAST, World, serial
 
 if TYPE_CHECKING:
     from pathlib import Path

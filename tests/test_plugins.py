@@ -16,7 +16,7 @@ from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from genericdp.template import parse
-from tests.world import World, resource, serial
+from tests.supervising import World, resource, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

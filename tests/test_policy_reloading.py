@@ -15,8 +15,8 @@ from genericdp.simulator.pods import Container, Pod
 from genericdp.template import parse
 from tests.config.bounded import HEAD, policy_of
 from tests.reloading.configs import config
+from tests.supervising import World, counts, serial
 from tests.test_daemon import Place
-from tests.world import World, counts, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

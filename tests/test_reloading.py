@@ -15,8 +15,8 @@ from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.template import parse
 from tests.reloading.configs import BAD, HEAD, ConfigMap, config
+from tests.supervising import World, counts, resource, serial
 from tests.test_daemon import Place
-from tests.world import World, counts, resource, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

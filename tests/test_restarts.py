@@ -28,7 +28,7 @@ async def test_every_list_arrives_and_nothing_leaks(
     world.host.plug("ttyACM0", major=166)
     modem = resource(MODEM, "/dev/ttyACM0", replicas=3)
     plugged: set[str] = set()
-    async with world.kubelet, world.serving(serial(forget=0), modem):
+    async with world.kubelet, world.serving(serial(forgetAfterSeconds=0), modem):
         for number in range(RESTARTS):
             name = f"ttyUSB{number % 5}"
             if name in plugged:

@@ -19,7 +19,7 @@ from genericdp.model import DeviceNodes, Inject
 from genericdp.service import CHECK_SECONDS, Service, why_unusable
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.template import parse
-from tests.world import Host, World, resource, serial
+from tests.supervising import Host, World, resource, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

@@ -16,7 +16,7 @@ from genericdp.model import FileType, PathSelector, Selector
 from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.supervisor import Pace
-from tests.world import World, resource, serial
+from tests.supervising import World, resource, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

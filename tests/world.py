@@ -1,71 +1,62 @@
-"""A host in a folder, a kubelet in another, and the daemon's supervisor between them."""
+"""A host in a folder, a kubelet in another, and the daemon between them.
+
+A test says what it wants as a config does, and sees what users see: the kubelet's lists and
+answers, the log, the endpoints, files and sockets.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+import json
+import logging
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
 
-from genericdp.holding import Patience
-from genericdp.host.root import Root
-from genericdp.inotify import open_inotify
-from genericdp.kubelet.folder import KubeletFolder
-from genericdp.model import DeviceNodes, EnvVar, Inject, PathSelector, Place, Resource, Selector
-from genericdp.observed import until
+from genericdp.address import Address
+from genericdp.config.load import load
+from genericdp.daemon import Settings, serve
+from genericdp.logs import add_subject
 from genericdp.simulator.pods import Container, Pod
-from genericdp.supervisor import Pace, Supervisor
-from genericdp.template import parse
 from genericdp.timing import Timing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from inotify_simple import INotify
-
+    from genericdp.config.loaded import Loaded
     from genericdp.simulator.kubelet import Kubelet
     from genericdp.simulator.pods import Given
 
-PLACE = Place(file="test.yaml", line=1, column=1)
-PROMPT = Patience(pace=0.05, settling=0.0)
 FAST = Timing(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05)
+PATIENCE_SECONDS = 30.0
+"""The machine may be busy with something else."""
+_TAKEN = ("config in force: ", "the config on disk is the one in force", "until it is corrected")
+"""What the log says when a config has been read."""
 
 
-def resource(
-    name: str, *globs: str, replicas: int = 1, forget: int = 300, inject: Inject | None = None
-) -> Resource:
-    """A resource of path selectors."""
-    return Resource(
-        name=name,
-        place=PLACE,
-        match=tuple(Selector(candidates=PathSelector(globs=(one,))) for one in globs),
-        replicas=replicas,
-        forget_after_seconds=forget,
-        inject=inject or Inject(),
-    )
+def config(*resources: Mapping[str, object]) -> str:
+    """Return a config of these resources; JSON is YAML."""
+    head = {"apiVersion": "genericdp.io/v1alpha1", "kind": "DevicePluginConfig"}
+    return json.dumps({**head, "resources": resources}, indent=1)
+
+
+def resource(name: str, *globs: str, **keys: object) -> dict[str, object]:
+    """Return a resource of paths, with more keys as a config has them."""
+    return {"name": name, "match": [{"path": one} for one in globs], **keys}
+
+
+def serial(name: str = "example.com/serial", **keys: object) -> dict[str, object]:
+    """Return a resource of serial adapters, several of which fit into one container."""
+    inject = {
+        "devices": [{"path": "$(device.path)", "containerPath": "/dev/serial$(allocation.index)"}],
+        "env": {"SERIAL": "$(device.name)"},
+    }
+    return resource(name, "/dev/ttyUSB*", inject=inject, **keys)
 
 
 def counts(kubelet: Kubelet, name: str) -> tuple[int, int, tuple[str, ...]]:
-    """How often it was registered and sent a list, and at which sockets it is."""
+    """Return how often it was registered and sent a list, and at which sockets it is."""
     return kubelet.observed.registrations[name], kubelet.observed.lists[name], kubelet.paths(name)
-
-
-def serial(name: str = "example.com/serial", **keys: int) -> Resource:
-    """Serial adapters, several of which fit into one container."""
-    return resource(
-        name,
-        "/dev/ttyUSB*",
-        inject=Inject(
-            devices=(
-                DeviceNodes(
-                    path=parse("$(device.path)"),
-                    container_path=parse("/dev/serial$(allocation.index)"),
-                ),
-            ),
-            env={"SERIAL": EnvVar(value=parse("$(device.name)"))},
-        ),
-        **keys,
-    )
 
 
 class Host:
@@ -73,7 +64,6 @@ class Host:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.root = Root(folder)
         (folder / "dev").mkdir(parents=True)
         (folder / "sys" / "dev" / "char").mkdir(parents=True)
 
@@ -96,43 +86,191 @@ class Host:
         """Remove a device file."""
         (self.folder / "dev" / name).unlink()
 
+    def write(self, path: str, text: str) -> Path:
+        """Write a file, in a folder that may have to be made."""
+        file = self.folder / path.removeprefix("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+
+class Log(logging.Handler):
+    """The lines that were logged, ``level subject: message``; those to come can be awaited."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.addFilter(add_subject)
+        self.lines: list[str] = []
+        self._more = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        subject = record.__dict__["resource"]
+        text = f"{subject}: {record.getMessage()}" if subject else record.getMessage()
+        self.lines.append(f"{record.levelname.lower()} {text}")
+        self._loop.call_soon_threadsafe(self._more.set)
+
+    def count(self, text: str) -> int:
+        """Return how many lines hold the text."""
+        return sum(text in line for line in self.lines)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until the lines are such that something holds."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not condition():
+                    self._more.clear()
+                    await self._more.wait()
+        except TimeoutError:
+            raise AssertionError("never said:\n" + "\n".join(self.lines)) from None
+
+    async def says(self, text: str, *, times: int = 1) -> str:
+        """Wait for a line that holds the text, the first or one of more, and return it."""
+        await self.until(lambda: self.count(text) >= times)
+        return [line for line in self.lines if text in line][times - 1]
+
+
+@contextmanager
+def _logged() -> Iterator[Log]:
+    """Take what is logged meanwhile, and leave the root logger as it was."""
+    root, log = logging.getLogger(), Log()
+    handlers, level = root.handlers.copy(), root.level
+    root.addHandler(log)
+    root.setLevel(min(level, logging.INFO))
+    try:
+        yield log
+    finally:
+        root.handlers, root.level = handlers, level
+
+
+class Daemon:
+    """A daemon that runs in this process."""
+
+    def __init__(self, config: Path, log: Log) -> None:
+        self.config = config
+        self.log = log
+        self.reload = asyncio.Event()
+        """As SIGHUP sets it."""
+
+    async def takes(self, *resources: Mapping[str, object] | str) -> None:
+        """Replace the config, and wait until the daemon has said what becomes of it."""
+        before = self._taken()
+        _replace(self.config, _text(resources))
+        self.reload.set()
+        await self.log.until(lambda: self._taken() > before)
+
+    def _taken(self) -> int:
+        return sum(self.log.count(text) for text in _TAKEN)
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Return the status and the body of an answer of the endpoints."""
+        line = await self.log.says("endpoints at ")
+        port = int(line.rstrip("/").rpartition(":")[2])
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            writer.close()
+            await writer.wait_closed()
+        return int(head.split()[1]), body.decode()
+
+    async def status(self) -> dict[str, Any]:
+        """Return what ``/status`` tells."""
+        code, body = await self.get("/status")
+        assert code == 200, body
+        return dict(json.loads(body))
+
+    async def resource(self, name: str) -> dict[str, Any]:
+        """Return what ``/status`` tells of a resource."""
+        found = [one for one in (await self.status())["resources"] if one["name"] == name]
+        return found[0] if found else {}
+
+    async def shows(self, name: str, condition: Callable[[dict[str, Any]], object]) -> None:
+        """Wait until what ``/status`` tells of a resource is so."""
+        found: dict[str, Any] = {}
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not (found := await self.resource(name)) or not condition(found):
+                    await asyncio.sleep(0.02)  # nobody is told when an answer would be another one
+        except TimeoutError:
+            raise AssertionError(f"/status never shows that: {found}") from None
+
+    async def offers(self, name: str, **devices: str) -> None:
+        """Wait until ``/status`` has exactly these devices, each with its reason, "" if Healthy."""
+
+        def are(found: dict[str, Any]) -> bool:
+            return {one["id"]: one["reason"] for one in found["devices"]} == devices
+
+        await self.shows(name, are)
+
+    async def registered(self, name: str) -> None:
+        """Wait until ``/status`` has the resource registered."""
+        await self.shows(name, lambda found: found["registered"])
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file at once, as a person's editor or a mounted ConfigMap does."""
+    new = file.with_name(f".{file.name}.new")
+    new.write_text(text)
+    new.rename(file)
+
+
+def _text(resources: Sequence[Mapping[str, object] | str]) -> str:
+    match resources:
+        case [str(text)]:
+            return text
+        case _:
+            return config(*(one for one in resources if not isinstance(one, str)))
+
+
+async def _load(paths: Sequence[Path], *, policy: Path | None = None) -> Loaded:
+    """Load without a child, which takes its time; its own tests show that both give the same."""
+    return load(paths, policy=policy)
+
 
 class World:
-    """What a test of the plugin needs; the kubelet is not started yet."""
+    """What a test of the daemon needs; the kubelet is not started yet."""
 
     def __init__(self, folder: Path, kubelet: Kubelet) -> None:
+        self.folder = folder
         self.host = Host(folder / "host")
         self.kubelet = kubelet
-        self.supervisors: list[Supervisor] = []
+        self._daemons = 0
 
     @asynccontextmanager
     async def serving(
         self,
-        *resources: Resource,
+        *resources: Mapping[str, object] | str,
+        policy: str | None = None,
         timing: Timing = FAST,
-        pace: Pace | None = None,
-        pod_resources: Path | None = None,
-        patience: Patience = PROMPT,
-        open_inotify: Callable[[], INotify] = open_inotify,
-    ) -> AsyncIterator[Supervisor]:
-        """Run the supervisor for these resources."""
-        kubelet = KubeletFolder(self.kubelet.folder, poll_seconds=0.2, open_inotify=open_inotify)
-        supervisor = Supervisor(
-            root=self.host.root,
-            node_name="node-1",
-            kubelet=kubelet,
-            timing=timing,
-            pace=pace,
-            pod_resources=pod_resources,
-            patience=patience,
-            open_inotify=open_inotify,
-        )
-        supervisor.resources.value = resources
-        self.supervisors.append(supervisor)
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(supervisor.run())
-            yield supervisor
-            running.cancel()
+        **settings: Any,
+    ) -> AsyncIterator[Daemon]:
+        """Run the daemon for these resources, or for the text of one config."""
+        self._daemons += 1
+        folder = self.folder / f"config-{self._daemons}"
+        folder.mkdir()
+        file, bounds = folder / "config.yaml", None
+        _replace(file, _text(resources))
+        if policy is not None:
+            bounds = folder.with_name(f"policy-{self._daemons}.yaml")
+            _replace(bounds, policy)
+        chosen: dict[str, Any] = {
+            "configs": (file,),
+            "kubelet_folder": self.kubelet.folder,
+            "root": self.host.folder,
+            "node_name": "node-1",
+            "policy": bounds,
+            "timing": timing,
+            "listen": Address(host="127.0.0.1", port=0),
+            **settings,
+        }
+        with _logged() as log:
+            daemon = Daemon(file, log)
+            work = serve(Settings(**chosen), reload=daemon.reload, load=_load)
+            async with asyncio.TaskGroup() as tasks:
+                running = tasks.create_task(work)
+                yield daemon
+                running.cancel()
 
     async def listed(self, name: str, *healthy: str) -> None:
         """Wait until the kubelet's healthy devices are exactly these."""
@@ -143,18 +281,12 @@ class World:
 
         await self.kubelet.wait_for(as_wanted)
 
-    async def active(self, supervisor: Supervisor, name: str) -> None:
-        """Wait until the plugin knows that it is registered."""
-        await self.listed_once(name)
-        plugin = supervisor.plugins[name]
-        assert await until(lambda: plugin.active.value, plugin.active, timeout_seconds=5)
-
     async def listed_once(self, name: str) -> None:
         """Wait until the kubelet has a list."""
         await self.kubelet.wait_for(lambda: self.kubelet.observed.lists[name])
 
     async def container(self, uid: str = "pod", **amounts: int) -> Given:
-        """Admit a pod for example.com/KEY=N and give what its container gets."""
+        """Admit a pod for example.com/KEY=N and return what its container gets."""
         limits = {f"example.com/{name}": count for name, count in amounts.items()}
         container = Container(name="main", limits=limits)
         pod = Pod(uid=uid, containers=(container,))
@@ -165,7 +297,7 @@ class World:
         return given
 
     async def refusal(self, uid: str = "pod", **amounts: int) -> str:
-        """Admit a pod that must be refused and give the message."""
+        """Admit a pod that must be refused and return the message."""
         limits = {f"example.com/{name}": count for name, count in amounts.items()}
         pod = Pod(uid=uid, containers=(Container(name="main", limits=limits),))
         admission = await self.kubelet.admit(pod)

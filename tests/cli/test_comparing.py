@@ -20,7 +20,7 @@ from genericdp.model import (
 )
 from genericdp.planning import plan
 from genericdp.template import parse
-from tests.world import resource
+from tests.supervising import resource
 
 TRUE = Hook(command=Command(argv=(parse("/bin/true"),)))
 

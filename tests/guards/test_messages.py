@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from genericdp.simulator.kubelet import Kubelet
-from tests.world import World, resource
+from tests.supervising import World, resource
 
 if TYPE_CHECKING:
     from pathlib import Path

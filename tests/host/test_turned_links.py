@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.host.devicefiles import Looker, is_same
-from tests.world import Host
+from tests.supervising import Host
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from genericdp.tally import Tally
 from genericdp.template import parse
 from tests.reloading.configs import BAD, config
 from tests.reloading.following import following, until_true
-from tests.world import World, resource, serial
+from tests.supervising import World, resource, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,7 +13,7 @@ from genericdp.simulator.kubelet import Kubelet
 from genericdp.status import page
 from genericdp.status.codec import decode
 from tests.status.living import asked, endpoints_of, said
-from tests.world import World, serial
+from tests.supervising import World, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

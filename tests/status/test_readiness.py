@@ -12,7 +12,7 @@ from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from tests.reloading.following import until_true
 from tests.status.living import endpoints_of, said
-from tests.world import FAST, World, resource, serial
+from tests.supervising import FAST, World, resource, serial
 
 if TYPE_CHECKING:
     from pathlib import Path
