@@ -10,3 +10,8 @@ def printable(text: str) -> str:
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
     )
+
+
+def shortened(text: str, most: int = 200) -> str:
+    """Return a text that is not longer than that, cut at its end."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -30,7 +30,11 @@ class PatternError(ValueError):
     """A text that is no expression of RE2, with what is wrong."""
 
 
-@lru_cache(maxsize=1024)  # reloads bring ever new ones
+_MOST_MEMORY = 1024 * 1024
+"""Of one expression, with what it remembers of texts, in bytes: RE2's own default is 8 MiB."""
+
+
+@lru_cache(maxsize=128)  # reloads bring ever new ones
 def compiled(pattern: str) -> Pattern:
     """Compile an expression; raises PatternError."""
     import re2  # most configs have none, and it takes a megabyte
@@ -38,11 +42,14 @@ def compiled(pattern: str) -> Pattern:
     options = re2.Options()
     # RE2 would write to stderr by itself.
     options.log_errors = False
+    options.max_mem = _MOST_MEMORY
     try:
         found: Pattern = re2.compile(pattern, options)
     except re2.error as error:
         detail = error.args[0] if error.args else "it is broken"
         text = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
+        if text.startswith("pattern too large"):
+            text = "it takes more than 1 MiB of memory"
         raise PatternError(text) from error
     return found
 

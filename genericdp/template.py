@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from genericdp.printing import shortened
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
@@ -25,6 +27,14 @@ SCOPES: dict[str, frozenset[str] | None] = {
     "allocation": frozenset({"index"}),
 }
 """The names of each scope; None where the hardware or the config decides which exist."""
+
+MOST_TEXT = 64 * 1024
+"""The longest text that a template or a value may give, in bytes of UTF-8."""
+MOST_TEXTS = 1024 * 1024
+"""Of all texts that a device gives to a container, its probes and its hooks, in bytes."""
+TOO_LONG = f"more than {MOST_TEXT >> 10} KiB of text"
+MOST_VALUES = 32
+"""How deep values may be nested, each with a reference to the next."""
 
 _MAX_LISTED = 20
 _NAME = re.compile(r"[A-Za-z0-9_.:/@+,-]+")
@@ -190,18 +200,22 @@ def bind(
     """Insert what the lookup gives; references to the scopes ``later`` stay as they are.
 
     In a ``path`` an inserted text must not bring folders of its own. ``quote`` makes inserted
-    text literal where the result is a pattern. Raises UnusableValueError with a reason.
+    text literal where the result is a pattern. Raises UnusableValueError with a reason, also as
+    soon as there is more text than ``MOST_TEXT``.
     """
     literal = ""
     parts: list[str | Reference] = []
+    size = 0
     for part in template.parts:
-        if isinstance(part, str):
-            literal += part
-        elif part.scope in later:
+        if isinstance(part, Reference) and part.scope in later:
             parts += [literal, part] if literal else [part]
             literal = ""
-        else:
-            literal += quote(_inserted(part, lookup, path=path))
+            continue
+        text = part if isinstance(part, str) else quote(_inserted(part, lookup, path=path))
+        size += byte_length(text)
+        if size > MOST_TEXT:
+            raise UnusableValueError(f"'{shortened(str(template))}' gives {TOO_LONG}")
+        literal += text
     return Template((*parts, literal) if literal else tuple(parts))
 
 
@@ -215,8 +229,13 @@ def expand(
     """Insert everything and give the text; raises UnusableValueError with a reason."""
     text = "".join(map(str, bind(template, lookup, path=path, quote=quote).parts))
     if path and ".." in text.split("/"):
-        raise UnusableValueError(f"'{template}' gives {text!r}, which holds '..'")
+        raise UnusableValueError(f"'{template}' gives {shortened(text)!r}, which holds '..'")
     return text
+
+
+def byte_length(text: str) -> int:
+    """Return how many bytes of UTF-8 a text has."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _inserted(reference: Reference, lookup: Lookup, *, path: bool) -> str:
@@ -231,11 +250,15 @@ def _inserted(reference: Reference, lookup: Lookup, *, path: bool) -> str:
     if text is None:
         raise LackingValueError(f"it has no '{reference}'")
     if "\n" in text or "\0" in text:
-        raise UnusableValueError(f"'{reference}' is {text!r}, which holds a newline or NUL")
+        raise UnusableValueError(
+            f"'{reference}' is {shortened(text)!r}, which holds a newline or NUL"
+        )
     if not is_utf8(text):
-        raise UnusableValueError(f"'{reference}' is {text!r}, which is not valid UTF-8")
+        raise UnusableValueError(f"'{reference}' is {shortened(text)!r}, which is not valid UTF-8")
     if path and "/" in text and not _may_hold_slashes(reference, text):
-        raise UnusableValueError(f"'{reference}' is {text!r}, which cannot be part of a path")
+        raise UnusableValueError(
+            f"'{reference}' is {shortened(text)!r}, which cannot be part of a path"
+        )
     return text
 
 

@@ -22,12 +22,20 @@ from genericdp.config.texts import (
     template_findings,
 )
 from genericdp.model import Preference
-from genericdp.template import Context, TemplateSyntaxError, parse
+from genericdp.template import (
+    MOST_TEXT,
+    MOST_TEXTS,
+    MOST_VALUES,
+    Context,
+    TemplateSyntaxError,
+    byte_length,
+    parse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from genericdp.config.tree import Document, Path
+    from genericdp.config.tree import Document, Path, Plain
 
 _SOURCES = ("text", "file", "link")
 
@@ -37,6 +45,7 @@ def resource_findings(at: Path, resource: dict[str, Any], document: Document) ->
     if (name := resource.get("name")) is not None and (problem := name_problem(name)) is not None:
         yield Finding(path=(*at, "name"), message=f"{shown(name)}: {problem}")
     yield from glob_findings((*at, "nodeNames"), resource.get("nodeNames"))
+    yield from _size_findings(at, resource)
     # What is declared wrongly is declared: its use is no second mistake.
     values = document.keys((*at, "values"))
     for key in ("match", "exclude"):
@@ -127,14 +136,59 @@ def _values_findings(
                 yield from path_findings((*here, key), text, context, glob=key == "link")
         if isinstance(regex := value.get("regex"), str):
             yield from regex_findings((*here, "regex"), regex)
-    yield from _circles(at, values)
+    yield from _nesting_findings(at, values)
 
 
-def _circles(at: Path, values: Mapping[str, Any]) -> Iterator[Finding]:
+def _nesting_findings(at: Path, values: Mapping[str, Any]) -> Iterator[Finding]:
     uses = {name: _used(value) & values.keys() for name, value in values.items()}
-    for circle in _circles_of(uses):
+    circles = list(_circles_of(uses))
+    for circle in circles:
         message = f"the value {circle[0]!r} needs itself: {' -> '.join((*circle, circle[0]))}"
         yield Finding(path=(*at, circle[0]), message=message, of_key=True)
+    if not circles:
+        yield from _too_deep(at, uses)
+
+
+def _too_deep(at: Path, uses: Mapping[str, set[str]]) -> Iterator[Finding]:
+    """Find the values that lie one deeper than is possible: what needs those is no other mistake.
+
+    ``uses`` has no circles.
+    """
+    known: set[str] = set()
+    for _ in range(MOST_VALUES):
+        known |= {name for name, used in uses.items() if used <= known}
+    for name, used in uses.items():
+        if name not in known and used <= known:
+            yield Finding(
+                path=(*at, name),
+                message=f"the value {name!r} lies more than {MOST_VALUES} values deep",
+                hint="write the texts that it is made of into fewer values",
+                of_key=True,
+            )
+
+
+def _size_findings(at: Path, resource: dict[str, Any]) -> Iterator[Finding]:
+    """Say which texts are too long, alone or together."""
+    for path, text in _texts(at, resource):
+        if (size := byte_length(text)) > MOST_TEXT:
+            yield Finding(
+                path=path,
+                message=f"the text has {size:,} bytes, at most {MOST_TEXT:,} are possible",
+                hint="give long texts to containers as files (see inject.mounts)",
+            )
+    given = {key: resource.get(key) for key in ("inject", "health", "hooks")}
+    size = sum(byte_length(text) for _, text in _texts(at, given))
+    if size > MOST_TEXTS:
+        message = f"the texts of a device have {size:,} bytes, at most {MOST_TEXTS:,} are possible"
+        yield Finding(path=at, message=message, hint="inject, health and hooks count together")
+
+
+def _texts(at: Path, data: Plain) -> Iterator[tuple[Path, str]]:
+    if isinstance(data, str):
+        yield at, data
+    elif isinstance(data, (dict, list)):
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from _texts((*at, key), value)
 
 
 def _used(value: object) -> set[str]:

@@ -101,6 +101,8 @@ def regex_findings(path: Path, pattern: str) -> Iterator[Finding]:
     """Say what is wrong with a regular expression."""
     if isinstance(problem := _compiled(pattern), str):
         hint = "RE2 has neither look-around nor back-references" if _is_perl(problem) else ""
+        if problem.startswith("it takes more than"):
+            hint = "use smaller counts in {…}, and narrower classes than \\pL and ."
         message = f"{shown(pattern)} is no regular expression: {problem}"
         yield Finding(path=path, message=message, hint=hint)
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from genericdp.template import Template
 
 
+MOST_REASON = 2000
+"""Of a reason, in characters: it is kept, logged and shown, and may quote texts of anybody."""
 _MOST_DIGITS = 10
 """More cannot be a number of a share; taking thousands apart would take its time."""
 

@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.candidates import entries
-from genericdp.devices.device import NotOffered
+from genericdp.devices.device import MOST_REASON, NotOffered
 from genericdp.devices.lookup import Names
 from genericdp.devices.matching import not_offered
-from genericdp.printing import printable
+from genericdp.printing import printable, shortened
 from genericdp.template import UnusableValueError, expand
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def refusal(resource: Resource, group: Group, reason: str) -> NotOffered:
         resource=resource.name,
         path=group.members[0].file.shown,
         key=group.key,
-        reason=reason,
+        reason=shortened(reason, MOST_REASON),
         members=tuple(one.file.key for one in group.members),
     )
 

@@ -23,7 +23,7 @@ from genericdp.devices.hardware import place_name
 from genericdp.devices.ids import as_id
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
-from genericdp.devices.matching import NONE_EXCLUDED
+from genericdp.devices.matching import NONE_EXCLUDED, templates_of
 from genericdp.devices.placing import agreed, closeness, spot_of
 from genericdp.devices.requesting import (
     LATER,
@@ -35,7 +35,7 @@ from genericdp.devices.requesting import (
 from genericdp.devices.vfio import why_not_bound
 from genericdp.glob import unescape
 from genericdp.model import TopologyMode
-from genericdp.template import Template, UnusableValueError, bind, expand
+from genericdp.template import MOST_TEXTS, Template, UnusableValueError, bind, byte_length, expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -56,6 +56,37 @@ _CDI_NAME = re.compile(
     r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
     r"=[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?"
 )
+
+
+@dataclass(slots=True)
+class _Room:
+    """How much text a device may still take, in bytes."""
+
+    left: int
+
+    def take(self, size: int) -> None:
+        """Take so much; raises UnusableValueError where there is not so much left."""
+        self.left -= size
+        if self.left < 0:
+            raise UnusableValueError(f"its texts take more than {MOST_TEXTS >> 20} MiB together")
+
+    def counted(self, lookup: Lookup) -> Lookup:
+        """Return a lookup whose every text takes its room."""
+
+        def look(scope: str, name: str, /) -> str | None:
+            text = lookup(scope, name)
+            if text is not None:
+                self.take(byte_length(text))
+            return text
+
+        return look
+
+
+def _take_literals(room: _Room, resource: Resource, members: int) -> None:
+    """Take the room of what templates bring themselves; in a group every member expands them."""
+    for template in templates_of((resource.inject, resource.health, resource.hooks)):
+        size = sum(byte_length(part) for part in template.parts if isinstance(part, str))
+        room.take(size * members if template.references else size)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,13 +133,15 @@ def _draft(resource: Resource, group: Group, inventory: Inventory, node_name: st
     device_id = as_id(_id_text(resource, group, names, inventory))
     for one in names:
         one.device_id = device_id
-    first = names[0].get_text
+    room = _Room(MOST_TEXTS)
+    _take_literals(room, resource, len(group.members))
+    first = room.counted(names[0].get_text)
     return Draft(
         resource=resource,
         group=group,
         id=device_id,
         parts=tuple(
-            _part(resource, member, its.get_text)
+            _part(resource, member, room.counted(its.get_text))
             for member, its in zip(group.members, names, strict=True)
         ),
         probes=bound_probes(resource, first),

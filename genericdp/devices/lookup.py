@@ -18,7 +18,7 @@ from genericdp.devices.hardware import (
 )
 from genericdp.devices.placing import spot_of
 from genericdp.devices.values import value_of
-from genericdp.template import UnusableValueError
+from genericdp.template import MOST_VALUES, UnusableValueError
 
 if TYPE_CHECKING:
     from genericdp.devices.candidates import Candidate
@@ -40,7 +40,8 @@ class Names:
         self._facts = inventory.facts
         self._refusal = partial(file_refusal, resource.policy, lead=inventory.way)
         self._node_name = node_name
-        self._values: dict[str, str | None] = {}
+        self._values: dict[str, str | UnusableValueError | None] = {}
+        """What was found out already, also that a value cannot be had."""
         self._computing: set[str] = set()
 
     def get_text(self, scope: str, name: str) -> str | None:
@@ -108,16 +109,25 @@ class Names:
                 return None if net is None else net_text(net, name, facts)
 
     def _value(self, name: str) -> str | None:
-        source = self._resource.values.get(name)
-        if name in self._values or source is None:
-            return self._values.get(name)
+        if name not in self._resource.values:
+            return None
+        if name not in self._values:
+            self._values[name] = self._computed(name)
+        found = self._values[name]
+        if isinstance(found, UnusableValueError):
+            raise found.with_traceback(None)
+        return found
+
+    def _computed(self, name: str) -> str | UnusableValueError | None:
         if name in self._computing:
             raise UnusableValueError(f"the value {name!r} needs itself")
+        if len(self._computing) == MOST_VALUES:
+            raise UnusableValueError(f"the value {name!r} lies more than {MOST_VALUES} deep")
         self._computing.add(name)
         try:
-            self._values[name] = value_of(
-                name, source, self.get_text, self._facts, refusal=self._refusal
-            )
+            source = self._resource.values[name]
+            return value_of(name, source, self.get_text, self._facts, refusal=self._refusal)
+        except UnusableValueError as error:
+            return error
         finally:
             self._computing.discard(name)
-        return self._values[name]

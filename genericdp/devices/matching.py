@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.candidates import Candidate, taken
-from genericdp.devices.device import NotOffered
+from genericdp.devices.device import MOST_REASON, NotOffered
 from genericdp.model import PathSelector
+from genericdp.printing import shortened
 from genericdp.template import Template
 
 if TYPE_CHECKING:
@@ -81,24 +82,24 @@ def reads_properties(resource: Resource) -> bool:
         return True
     return any(
         reference.scope == "property"
-        for template in _templates(resource)
+        for template in templates_of(resource)
         for reference in template.references
     )
 
 
-def _templates(value: object) -> Iterator[Template]:
+def templates_of(value: object) -> Iterator[Template]:
     """Give every template of a value of the model, however deep."""
     if isinstance(value, Template):
         yield value
     elif isinstance(value, tuple):
         for entry in value:
-            yield from _templates(entry)
+            yield from templates_of(entry)
     elif isinstance(value, Mapping):
         for entry in value.values():
-            yield from _templates(entry)
+            yield from templates_of(entry)
     elif is_dataclass(value):
         for part in fields(value):
-            yield from _templates(getattr(value, part.name))
+            yield from templates_of(getattr(value, part.name))
 
 
 def match(resources: Sequence[Resource], inventory: Inventory, node_name: str) -> Matches:
@@ -138,7 +139,9 @@ def match(resources: Sequence[Resource], inventory: Inventory, node_name: str) -
 def not_offered(resource: Resource, candidate: Candidate, reason: str) -> NotOffered:
     """Say why a candidate of the resource is not offered."""
     path = candidate.file.shown
-    return NotOffered(resource=resource.name, path=path, key=candidate.key, reason=reason)
+    return NotOffered(
+        resource=resource.name, path=path, key=candidate.key, reason=shortened(reason, MOST_REASON)
+    )
 
 
 def _excluded(resource: Resource, inventory: Inventory, node_name: str) -> Excluded:

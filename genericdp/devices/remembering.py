@@ -16,7 +16,7 @@ from genericdp.foldermap import FolderMap
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
 
-    from genericdp.devices.sysdevice import Facts, SysDevice
+    from genericdp.devices.sysdevice import Extract, Facts, SysDevice
 
 T = TypeVar("T")
 
@@ -25,8 +25,21 @@ class Question(NamedTuple):
     """What was asked of the host beyond the folders of the thing itself."""
 
     method: str
-    """Of ``Facts``, with one argument."""
+    """Of ``Facts``."""
     about: str
+    """Its first argument."""
+    more: tuple[str, ...] = ()
+
+    def asked(self, facts: Facts) -> object:
+        """Return the answer as it is kept: of a long text only a number that tells it."""
+        return _kept(getattr(facts, self.method)(self.about, *self.more))
+
+
+_LONG = 1024
+
+
+def _kept(answer: object) -> object:
+    return hash(answer) if isinstance(answer, str) and len(answer) > _LONG else answer
 
 
 class Part(dict[str, Any]):
@@ -71,10 +84,10 @@ class Notes:
         ):
             self.others.add(syspath)
 
-    def note_answer(self, method: str, path: str, answer: object) -> None:
+    def note_answer(self, question: Question, answer: object) -> None:
         """Take note of what was answered about a file or link."""
-        if not self._is_own(path.rpartition("/")[0]):
-            self.questions[Question(method, path)] = answer
+        if not self._is_own(question.about.rpartition("/")[0]):
+            self.questions[question] = _kept(answer)
 
     def _is_own(self, syspath: str) -> bool:
         if not syspath.startswith("/sys/devices/"):
@@ -141,7 +154,7 @@ class Memory:
         for glob in globs:
             dropped += self._globs.pop(glob, ())
         for question, (answer, units) in list(self._answers.items()):
-            if getattr(facts, question.method)(question.about) != answer:
+            if question.asked(facts) != answer:
                 dropped += units
                 del self._answers[question]
         _drop(dropped)
@@ -216,8 +229,12 @@ class NotedFacts:
         return self._answered("target", path, self._facts.target(path))
 
     def text(self, path: str) -> str | None:
-        """Give a file's content, stripped; at most 1 MiB."""
+        """Give a file's content, stripped; at most 64 KiB."""
         return self._answered("text", path, self._facts.text(path))
+
+    def extract(self, path: str, regex: str) -> Extract | None:
+        """Return what an expression finds in a file; None if the file is lacking."""
+        return self._answered("extract", path, self._facts.extract(path, regex), regex)
 
     def paths(self, pattern: str) -> tuple[str, ...]:
         """Give the paths that a glob finds, whatever they are."""
@@ -238,7 +255,7 @@ class NotedFacts:
         if self.notes is not None:
             self.notes.note_device(syspath)
 
-    def _answered(self, method: str, path: str, answer: T) -> T:
+    def _answered(self, method: str, path: str, answer: T, *more: str) -> T:
         if self.notes is not None:
-            self.notes.note_answer(method, path, answer)
+            self.notes.note_answer(Question(method, path, more), answer)
         return answer

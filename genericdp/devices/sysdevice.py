@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from genericdp.model import FileType
 
@@ -70,6 +70,18 @@ class SysDevice:
         return f"{self.file_type}:{self.number[0]}:{self.number[1]}"
 
 
+START = 80
+"""So much is kept of a text in which an expression found nothing, to be shown."""
+
+
+class Extract(NamedTuple):
+    """What a regular expression makes of a file."""
+
+    text: str
+    """What it found; where it found nothing, the start of the file."""
+    found: bool
+
+
 class Facts(Protocol):
     """What can be asked about the host in one pass; answers stay the same within it.
 
@@ -101,7 +113,10 @@ class Facts(Protocol):
         """Give what a path leads to when every link is followed."""
 
     def text(self, path: str) -> str | None:
-        """Give a file's content, stripped; at most 1 MiB."""
+        """Give a file's content, stripped; at most 64 KiB."""
+
+    def extract(self, path: str, regex: str) -> Extract | None:
+        """Return what an expression finds in a file; None if the file is lacking."""
 
     def paths(self, pattern: str) -> tuple[str, ...]:
         """Give the paths that a glob finds, whatever they are."""
@@ -146,6 +161,10 @@ class _Nothing:
 
     def text(self, path: str) -> str | None:
         del path
+        return None
+
+    def extract(self, path: str, regex: str) -> Extract | None:
+        del path, regex
         return None
 
     def paths(self, pattern: str) -> tuple[str, ...]:

@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.model import ValueKind
+from genericdp.printing import shortened
 from genericdp.regex import extract
-from genericdp.template import LackingValueError, UnusableValueError, expand, is_utf8
+from genericdp.template import (
+    MOST_TEXT,
+    TOO_LONG,
+    LackingValueError,
+    UnusableValueError,
+    byte_length,
+    expand,
+    is_utf8,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,16 +41,9 @@ def value_of(
     it has one.
     """
     text = _source_text(name, source, lookup, facts, refusal)
-    if text is not None and not is_utf8(text):
-        raise UnusableValueError(f"the value {name!r} is {text!r}, which is not valid UTF-8")
-    if text is None or source.regex is None:
-        return text
-    found = extract(source.regex, text)
-    if found is None:
-        raise LackingValueError(
-            f"the value {name!r}: {source.regex!r} is not found in {_start(text)!r}"
-        )
-    return found
+    if text is not None and byte_length(text) > MOST_TEXT:
+        raise UnusableValueError(f"the value {name!r} gives {TOO_LONG}")
+    return text
 
 
 def _source_text(
@@ -49,16 +51,11 @@ def _source_text(
 ) -> str | None:
     match source.kind:
         case ValueKind.TEXT:
-            return expand(source.source, lookup)
+            return _extracted(name, source.regex, expand(source.source, lookup))
         case ValueKind.FILE:
             path = expand(source.source, lookup, path=True)
             _insist(name, refusal(path))
-            text = facts.text(path)
-            if text is None:
-                if why := facts.trouble(path):
-                    raise UnusableValueError(f"the value {name!r}: {path}: {why}")
-                raise LackingValueError(f"the value {name!r}: {path}: it does not exist")
-            return text
+            return _of_file(name, source.regex, path, facts)
         case ValueKind.LINK:
             pattern = expand(source.source, lookup, path=True, quote=glob.escape)
             paths = facts.paths(pattern)
@@ -68,13 +65,43 @@ def _source_text(
                     f"the value {name!r}: {glob.unescape(pattern)} finds {count}, wanted one"
                 )
             _insist(name, refusal(paths[0]))
-            return facts.link(paths[0])
+            return _extracted(name, source.regex, facts.link(paths[0]))
+
+
+def _of_file(name: str, regex: str | None, path: str, facts: Facts) -> str:
+    if regex is None:
+        text = facts.text(path)
+    elif (hit := facts.extract(path, regex)) is not None:
+        if not hit.found:
+            raise _without_hit(name, regex, hit.text)
+        text = hit.text
+    else:
+        text = None
+    if text is not None:
+        return text
+    if why := facts.trouble(path):
+        raise UnusableValueError(f"the value {name!r}: {path}: {why}")
+    raise LackingValueError(f"the value {name!r}: {path}: it does not exist")
+
+
+def _extracted(name: str, regex: str | None, text: str | None) -> str | None:
+    if text is not None and not is_utf8(text):
+        raise UnusableValueError(
+            f"the value {name!r} is {shortened(text)!r}, which is not valid UTF-8"
+        )
+    if text is None or regex is None:
+        return text
+    found = extract(regex, text)
+    if found is None:
+        raise _without_hit(name, regex, text)
+    return found
+
+
+def _without_hit(name: str, regex: str, text: str) -> LackingValueError:
+    start = shortened(text, 61)
+    return LackingValueError(f"the value {name!r}: {regex!r} is not found in {start!r}")
 
 
 def _insist(name: str, why_not: str) -> None:
     if why_not:
         raise UnusableValueError(f"the value {name!r}: {why_not}")
-
-
-def _start(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -6,8 +6,11 @@ import errno
 import posixpath
 from typing import TYPE_CHECKING
 
+from genericdp.devices.sysdevice import START, Extract
 from genericdp.host.devicefiles import Looker
 from genericdp.host.sysdevices import SysDevices
+from genericdp.regex import extract
+from genericdp.template import MOST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -17,6 +20,11 @@ if TYPE_CHECKING:
     from genericdp.host.sysdevices import Guard
 
 MOST_BYTES = 1024 * 1024
+"""Of a file that an expression searches; only what it finds is kept."""
+_MOST_KEPT = 1024
+"""Longer texts are read again whenever they are asked for: any number may be asked for."""
+
+_HINTS = {MOST_TEXT: " (a value with file and regex can take a part of it)"}
 
 
 class HostFacts:
@@ -29,6 +37,8 @@ class HostFacts:
         self._devices = SysDevices(root)
         self._texts: dict[str, dict[str, str | None]] = {}
         """By the device whose attribute it is; empty: of no device."""
+        self._extracts: dict[tuple[str, str], Extract | None] = {}
+        """By a file and an expression that searched it."""
         self._readers: dict[str, set[str]] = {}
         """By a device, those whose attributes are read through links that lead to it."""
         self._troubles: dict[str, str] = {}
@@ -53,6 +63,9 @@ class HostFacts:
         self._devices.forget(syspath)
         for device in (before, self._devices.get(syspath)):
             self._members.pop("" if device is None else device.subsystem, None)
+        for path, _ in self._extracts:
+            self._troubles.pop(path, None)
+        self._extracts.clear()
         concerned = (syspath, *self._readers.pop(syspath, ()))
         for owner in (*concerned, ""):
             for path in self._texts.pop(owner, {}):
@@ -117,27 +130,41 @@ class HostFacts:
             yield owner
 
     def text(self, path: str) -> str | None:
-        """Give a file's content, stripped; None if it cannot be read or has more than 1 MiB."""
+        """Give a file's content, stripped; None if it cannot be read or has more than 64 KiB."""
         return self._remembered("", path)
+
+    def extract(self, path: str, regex: str) -> Extract | None:
+        """Return what an expression finds in a file; None if the file cannot be read."""
+        if (path, regex) not in self._extracts:
+            text, hit = self._read(path, MOST_BYTES), None
+            if text is not None:
+                found = extract(regex, text)
+                hit = Extract(found or text[:START], found is not None)
+            self._extracts[path, regex] = hit
+        return self._extracts[path, regex]
 
     def _remembered(self, owner: str, path: str) -> str | None:
         texts = self._texts.setdefault(owner, {})
-        if path not in texts:
-            texts[path] = self._read(path)
-        return texts[path]
+        if path in texts:
+            return texts[path]
+        text = self._read(path, MOST_TEXT)
+        if text is None or len(text) <= _MOST_KEPT:
+            texts[path] = text
+        return text
 
-    def _read(self, path: str) -> str | None:
+    def _read(self, path: str, most: int) -> str | None:
         def read() -> str:
-            return self._root.read_text(path, limit=MOST_BYTES + 1)
+            return self._root.read_text(path, limit=most + 1)
 
+        self._troubles.pop(path, None)
         try:
             text = self.guard(path, read)
         except OSError as error:
             if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
                 self._troubles[path] = error.strerror or str(error)
             return None
-        if len(text) > MOST_BYTES:
-            self._troubles[path] = "it has more than 1 MiB"
+        if len(text) > most:
+            self._troubles[path] = f"it has more than {most >> 10} KiB{_HINTS.get(most, '')}"
             return None
         return text.strip()
 

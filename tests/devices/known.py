@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.sysdevice import SysDevice
+from genericdp.devices.sysdevice import START, Extract, SysDevice
 from genericdp.natural import natural_key
+from genericdp.regex import extract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -99,6 +100,13 @@ class Known:
     def text(self, path: str) -> str | None:
         self.asked.append(path)
         return self.texts.get(path)
+
+    def extract(self, path: str, regex: str) -> Extract | None:
+        text = self.text(path)
+        if text is None:
+            return None
+        found = extract(regex, text)
+        return Extract(found or text[:START], found is not None)
 
     def paths(self, pattern: str) -> tuple[str, ...]:
         return tuple(

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.facts import MOST_BYTES, HostFacts
+from genericdp.host.facts import HostFacts
+from genericdp.template import MOST_TEXT
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:
@@ -57,11 +58,11 @@ def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree:
         pytest.param(
             lambda path: path.symlink_to(path.name), "Too many levels of symbolic links", id="loop"
         ),
-        pytest.param(lambda path: path.write_text("x" * MOST_BYTES), None, id="1-mib"),
+        pytest.param(lambda path: path.write_text("x" * MOST_TEXT), None, id="64-kib"),
         pytest.param(
-            lambda path: path.write_text("x" * MOST_BYTES + "x"),
-            "it has more than 1 MiB",
-            id="more-than-1-mib",
+            lambda path: path.write_text("x" * MOST_TEXT + "x"),
+            "it has more than 64 KiB (a value with file and regex can take a part of it)",
+            id="more-than-64-kib",
         ),
         pytest.param(lambda path: path.write_bytes(b"\xff\x00"), None, id="binary"),
     ],
