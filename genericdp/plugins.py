@@ -131,11 +131,12 @@ class Plugins:
             merged = self._merged(offers, wanted)
             bare = {n: ids for n, ids in (changed or {}).items() if not self._is_probed(wanted[n])}
             listings = await self._encoded(merged, bare)
-            sent = [
-                running.service.set_listing(listings[name])
-                for name, running in self._running.items()
-                if name in listings
-            ]
+            sent = []
+            for name, running in self._running.items():
+                if name in listings:
+                    sent.append(running.service.set_listing(listings[name]))
+                else:
+                    running.service.looked()
             for name in wanted:
                 if name in todo.start:
                     given = listings.get(name, NO_LISTING)
@@ -270,8 +271,11 @@ class Plugins:
             if not await health.first_round(plugin.resource):
                 about = {"resource": plugin.resource}
                 log.warning("registering before all devices have been probed", extra=about)
+            offer = self.offers.value.get(plugin.resource)
+            if offer is None:  # removed from the config meanwhile
+                return
             # The results may still be waiting to be told together.
-            self._judge_again_of(plugin.resource, self.offers.value[plugin.resource].offered)
+            self._judge_again_of(plugin.resource, offer.offered)
         plugin.standing.lacks("it waits for descriptors: they run short")
         async with self._kubelet.places.place(plugin.resource, plugin.active):
             await plugin.run()

@@ -46,7 +46,7 @@ _RESULTS: Mapping[type[BaseException], AllocationResult] = {
     asyncio.CancelledError: "cancelled",
 }
 """As what an Allocate that raises is counted."""
-_SETTLING_SECONDS = 2.0
+SETTLING_SECONDS = 2.0
 """How long a device that its own hook has made anew may take to be on offer again."""
 
 
@@ -69,6 +69,7 @@ class Service:
         tally: ResourceTally | None = None,
         check_seconds: float = CHECK_SECONDS,
         allocate_seconds: float = ALLOCATE_SECONDS,
+        settling_seconds: float = SETTLING_SECONDS,
         check: Callable[[Root, Sequence[Device]], str] | None = None,
     ) -> None:
         self._resource = resource
@@ -82,13 +83,14 @@ class Service:
         )
         self._check_seconds = check_seconds
         self._allocate_seconds = allocate_seconds
+        self._settling_seconds = settling_seconds
         self._check = check or why_unusable
         self._tally = tally or ResourceTally()
         self.listing = NO_LISTING
         """The latest offer."""
         self._list = Observed(b"")
-        self._taken = Observed(0)
-        """How many offers have been taken."""
+        self._looks = Observed(0)
+        """How often the host has been looked at, or the offer has changed."""
         self._again = Observed(0)
         """How often what has been sent already was to be sent again."""
 
@@ -103,8 +105,12 @@ class Service:
         """
         self.listing = listing
         before, self._list.value = self._list.value, listing.whole
-        self._taken.value += 1
+        self.looked()
         return self._list.value != before
+
+    def looked(self) -> None:
+        """Note that the host has been looked at again, even if the offer is the same."""
+        self._looks.value += 1
 
     def options(self) -> bytes:
         """Answer GetDevicePluginOptions."""
@@ -131,8 +137,10 @@ class Service:
         """Answer Allocate: all that was asked for, or an error that says what is wrong."""
         begun = time.monotonic()
         try:
-            async with self._answering("Allocate", self._allocate_seconds):
-                containers = [await self._edits(ids) for ids in messages.requested_ids(request)]
+            async with self._answering("Allocate", self._allocate_seconds) as unfinished:
+                containers = [
+                    await self._edits(ids, unfinished) for ids in messages.requested_ids(request)
+                ]
         except BaseException as error:
             result = _RESULTS.get(type(error), "error")
             self._tally.allocated(result, time.monotonic() - begun)
@@ -152,21 +160,29 @@ class Service:
         A device that is Unhealthy counts as well: the container has it (LAW-10), and its hook may
         be what makes it well.
         """
-        async with self._answering("PreStartContainer", PRE_START_SECONDS):
+        async with self._answering("PreStartContainer", PRE_START_SECONDS) as unfinished:
             devices = [self._offered(share).device for share in messages.started_ids(request)]
-            await self._hooks.pre_start(self._resource, _distinct(devices))
+            await self._hooks.pre_start(self._resource, _distinct(devices), unfinished)
         return b""
 
     @asynccontextmanager
-    async def _answering(self, call: str, seconds: float) -> AsyncIterator[None]:
-        """Log what a call raises; it may take so long and no longer."""
+    async def _answering(self, call: str, seconds: float) -> AsyncIterator[dict[str, str]]:
+        """Enforce the timeout of a call, and log its failure.
+
+        Yields a place for the hooks, by device, that had not ended when the time was over.
+        """
+        unfinished: dict[str, str] = {}
         try:
             try:
                 async with asyncio.timeout(seconds):
-                    yield
+                    yield unfinished
             except TimeoutError as error:
                 why = f"{self._resource}: {call} took longer than {seconds:g} s"
-                raise OverdueCallError(why) from error
+                hooks = "; ".join(
+                    f"device {name}: its {hook} has not ended" for name, hook in unfinished.items()
+                )
+                only = next(iter(unfinished)) if len(unfinished) == 1 else ""
+                raise OverdueCallError(f"{why}: {hooks}" if hooks else why, device=only) from error
         except (UnusableDeviceError, InvalidCallError, OverdueCallError) as error:
             about = {"resource": self._resource, "device": error.device}
             # The kubelet shows the whole text; a line of the log begins with the resource anyway.
@@ -174,13 +190,13 @@ class Service:
             log.warning("%s refused: %s", call, why, extra=about)
             raise
 
-    async def _edits(self, shares: Iterable[str]) -> ContainerEdits:
+    async def _edits(self, shares: Iterable[str], unfinished: dict[str, str]) -> ContainerEdits:
         shares = tuple(dict.fromkeys(shares))
         devices = self._devices(shares)
         if reason := await self._why_unusable(devices):
             self._refuse(reason, devices)
         if any(device.hooks.allocate for device in devices):
-            await self._hooks.allocate(self._resource, devices)
+            await self._hooks.allocate(self._resource, devices, unfinished)
             devices = await self._devices_after_hooks(shares)
         try:
             return edits(devices)
@@ -188,26 +204,32 @@ class Service:
             raise UnusableDeviceError(f"{self._resource}: {error}") from error
 
     async def _devices_after_hooks(self, shares: Sequence[str]) -> list[Device]:
-        """Look again: a hook may have made a device anew, with another node under its id."""
-        reason = ""
+        """Check the devices again: a hook may have re-created one, with another node.
+
+        What is not there yet is checked again after each look at the host, and at the deadline.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._settling_seconds
         devices: list[Device] = []
-        try:
-            async with asyncio.timeout(_SETTLING_SECONDS):
-                while True:
-                    taken = self._taken.value
-                    try:
-                        devices = self._devices(shares)
-                        reason = await self._why_unusable(devices)
-                    except UnusableDeviceError as error:
-                        reason = str(error)
-                    if not reason:
-                        return devices
-                    self._look_again()
-                    await until(lambda taken=taken: self._taken.value != taken, self._taken)  # type: ignore[misc]
-        except TimeoutError as error:
-            raise UnusableDeviceError(
-                f"{self._resource}: after its allocate hook: {reason}", device=_only(devices)
-            ) from error
+        while True:
+            looks, is_last = self._looks.value, loop.time() >= deadline
+            try:
+                devices = self._devices(shares)
+                reason = await self._why_unusable(devices)
+            except (UnusableDeviceError, InvalidCallError) as error:
+                reason = str(error).removeprefix(f"{self._resource}: ")
+            if not reason:
+                return devices
+            if is_last:
+                raise UnusableDeviceError(
+                    f"{self._resource}: after its allocate hook: {reason}", device=_only(devices)
+                )
+            self._look_again()
+            await until(
+                lambda looks=looks: self._looks.value != looks,  # type: ignore[misc]
+                self._looks,
+                timeout_seconds=max(0.0, deadline - loop.time()),
+            )
 
     def _refuse(self, reason: str, devices: Sequence[Device]) -> NoReturn:
         self._look_again()

@@ -36,16 +36,17 @@ async def probe(
     check: FileRead, device: Device, *, resource: str, root: Root, timeout_seconds: float
 ) -> Outcome:
     """Read the file and compare."""
-    del device, resource
-    return (await probe_many([check], root=root, timeout_seconds=timeout_seconds))[0]
+    del device
+    done = await probe_many([check], resource=resource, root=root, timeout_seconds=timeout_seconds)
+    return done[0]
 
 
 async def probe_many(
-    checks: Sequence[FileRead], *, root: Root, timeout_seconds: float
+    checks: Sequence[FileRead], *, resource: str, root: Root, timeout_seconds: float
 ) -> list[Outcome]:
     """Do what ``probe`` does for many, at a quarter of the cost each; none waits for another's."""
     looks = [Look(f"reading {printable(one.path)}", partial(look, one, root)) for one in checks]
-    return await look_at_all(looks, timeout_seconds=timeout_seconds)
+    return await look_at_all(looks, resource=resource, timeout_seconds=timeout_seconds)
 
 
 def look(check: FileRead, root: Root) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.errors import UnusableDeviceError
@@ -11,15 +10,13 @@ from genericdp.health.commands import run
 from genericdp.health.execprobe import command_environment
 from genericdp.health.outcome import Outcome
 from genericdp.health.permitted import why_not_permitted
+from genericdp.health.slots import Slots
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from genericdp.devices.checks import BoundHook
     from genericdp.devices.device import Device
-
-MOST_AT_ONCE = 32
-"""Slots of their own: no probe ever holds up a pod."""
 
 
 class RunCommand(Protocol):
@@ -43,20 +40,37 @@ class HookRunner:
         self._told = told
         """Called with resource, hook (``allocate``, ``preStart``) and outcome."""
         self._run = run
-        self._slots = asyncio.Semaphore(MOST_AT_ONCE)
-        self._turns: dict[tuple[str, str], tuple[asyncio.Lock, int]] = {}
-        """By resource and id: who runs for a device, and how many run or wait."""
+        self._slots = {"allocate": Slots(), "preStart": Slots()}
+        """By hook, so that an ``allocate`` hook waits for no ``preStart`` hook or probe."""
+        self._turns = Slots(pool=0)
+        """One for each device, by resource and id: its hooks never overlap."""
+        self._running: dict[tuple[str, str], str] = {}
+        """The hook whose turn it is, by resource and id."""
 
-    async def allocate(self, resource: str, devices: Iterable[Device]) -> None:
-        """Run the ``allocate`` hook of each device; raises UnusableDeviceError if one fails."""
-        await self._run_all(resource, "allocate", [(d, d.hooks.allocate) for d in devices])
+    async def allocate(
+        self, resource: str, devices: Iterable[Device], unfinished: dict[str, str] | None = None
+    ) -> None:
+        """Run the ``allocate`` hook of each device; raise UnusableDeviceError if one fails.
 
-    async def pre_start(self, resource: str, devices: Iterable[Device]) -> None:
-        """Run the ``preStart`` hook of each device; raises UnusableDeviceError if one fails."""
-        await self._run_all(resource, "preStart", [(d, d.hooks.pre_start) for d in devices])
+        If the call is cancelled, ``unfinished`` tells, by device, the hook that had not ended: its
+        own, or the one that it waited for.
+        """
+        hooks = [(device, device.hooks.allocate) for device in devices]
+        await self._run_all(resource, "allocate", hooks, unfinished)
+
+    async def pre_start(
+        self, resource: str, devices: Iterable[Device], unfinished: dict[str, str] | None = None
+    ) -> None:
+        """Run the ``preStart`` hook of each device, as ``allocate`` does its hook."""
+        hooks = [(device, device.hooks.pre_start) for device in devices]
+        await self._run_all(resource, "preStart", hooks, unfinished)
 
     async def _run_all(
-        self, resource: str, name: str, hooks: Sequence[tuple[Device, BoundHook | None]]
+        self,
+        resource: str,
+        name: str,
+        hooks: Sequence[tuple[Device, BoundHook | None]],
+        unfinished: dict[str, str] | None,
     ) -> None:
         asked = [(device, hook) for device, hook in hooks if hook is not None]
         if not asked:
@@ -64,7 +78,9 @@ class HookRunner:
         # All to their end, so that none goes on after the answer; cancelled with the call.
         async with asyncio.TaskGroup() as tasks:
             running = [
-                tasks.create_task(self._run_one(resource, name, device, hook), name=f"{name} hook")
+                tasks.create_task(
+                    self._run_one(resource, name, device, hook, unfinished), name=f"{name} hook"
+                )
                 for device, hook in asked
             ]
         failures = {
@@ -77,15 +93,32 @@ class HookRunner:
             only = next(iter(failures)) if len(failures) == 1 else ""
             raise UnusableDeviceError(f"{resource}: {why}", device=only)
 
-    async def _run_one(self, resource: str, name: str, device: Device, hook: BoundHook) -> Outcome:
+    async def _run_one(
+        self,
+        resource: str,
+        name: str,
+        device: Device,
+        hook: BoundHook,
+        unfinished: dict[str, str] | None,
+    ) -> Outcome:
+        key, label = (resource, device.id), f"{name} hook {hook.command.argv[0]}"
         outcome = Outcome(ok=False, reason="was given up")
         try:
-            async with self._turn(resource, device.id), self._slots:
-                outcome = await self._permitted(device, hook) or await self._run(
-                    hook.command.argv,
-                    command_environment(resource, device, hook.command.env),
-                    timeout_seconds=hook.timeout_seconds,
-                )
+            async with self._turns.slot(key):
+                self._running[key] = label
+                try:
+                    async with self._slots[name].slot(resource):
+                        outcome = await self._permitted(device, hook) or await self._run(
+                            hook.command.argv,
+                            command_environment(resource, device, hook.command.env),
+                            timeout_seconds=hook.timeout_seconds,
+                        )
+                finally:
+                    del self._running[key]
+        except asyncio.CancelledError:
+            if unfinished is not None:
+                unfinished[device.id] = self._running.get(key, label)
+            raise
         finally:  # also where the call that it is part of has taken too long
             self._told(resource, name, outcome)
         return outcome
@@ -95,16 +128,3 @@ class HookRunner:
         program, seconds = hook.command.argv[0], hook.timeout_seconds
         why = await why_not_permitted(device.policy, program, timeout_seconds=seconds)
         return Outcome(ok=False, reason=why) if why else None
-
-    @asynccontextmanager
-    async def _turn(self, resource: str, device_id: str) -> AsyncIterator[None]:
-        key = (resource, device_id)
-        lock, count = self._turns.get(key, (asyncio.Lock(), 0))
-        self._turns[key] = (lock, count + 1)
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, count = self._turns.pop(key)
-            if count > 1:
-                self._turns[key] = (lock, count - 1)

@@ -38,7 +38,9 @@ async def run_probes(runs: Sequence[Run], resource: str, root: Root) -> Sequence
     timeout_seconds = bound.probe.timeout_seconds
     files = [one.check for one, _ in runs if isinstance(one.check, FileRead)]
     if files:
-        return await fileprobe.probe_many(files, root=root, timeout_seconds=timeout_seconds)
+        return await fileprobe.probe_many(
+            files, resource=resource, root=root, timeout_seconds=timeout_seconds
+        )
     probe = _KINDS[type(bound.check)]
     return [
         await probe(

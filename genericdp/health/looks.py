@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 MOST_AT_ONCE = 4
 """So many threads work on one batch, not counting those that are given up."""
+MOST_HANGING = 16
+"""With so many threads of a resource that hang, no more of its looks are begun: threads are limited
+(``pids.max``), and other resources need theirs."""
 PATIENCE_SECONDS = 0.05
 """When a look takes longer, another thread goes on with the rest of the batch."""
 
@@ -49,13 +52,17 @@ class Look:
         self.outcome = Outcome(ok=False, reason=f"{self.what} does not end", seconds=seconds)
 
 
-_hanging: dict[str, Look] = {}
-"""Those given up whose threads are still at it: there is one thread for each, not one a period."""
+_hanging: dict[str, tuple[str, Look]] = {}
+"""Those given up whose threads are still at it, with their resource: there is one thread for each,
+not one a period."""
 
 
-async def look_at_all(looks: Sequence[Look], *, timeout_seconds: float) -> list[Outcome]:
+async def look_at_all(
+    looks: Sequence[Look], *, resource: str, timeout_seconds: float
+) -> list[Outcome]:
     """Do all looks off the loop; each may take so long, whatever the others do."""
-    batch = _Batch(deque(one for one in looks if not _known_to_hang(one)), timeout_seconds)
+    pending = deque(one for one in looks if not _known_to_hang(one))
+    batch = _Batch(pending, resource, timeout_seconds)
     try:
         await batch.finish()
     finally:
@@ -67,16 +74,22 @@ def _known_to_hang(look: Look) -> bool:
     hanging = _hanging.get(look.what)
     if hanging is None:
         return False
-    if hanging.ended:
+    if hanging[1].ended:
         del _hanging[look.what]
         return False
     look.give_up()
     return True
 
 
+def _has_too_many_hanging(resource: str) -> bool:
+    hanging = sum(name == resource and not look.ended for name, look in _hanging.values())
+    return hanging >= MOST_HANGING
+
+
 @dataclass(slots=True)
 class _Batch:
     pending: deque[Look]
+    resource: str
     timeout_seconds: float
     running: dict[asyncio.Future[None], list[Look]] = field(default_factory=dict)
     """What each thread is at: the last of its looks."""
@@ -98,6 +111,10 @@ class _Batch:
 
     def _add_thread(self) -> None:
         if not self.pending or len(self.running) >= MOST_AT_ONCE:
+            return
+        if _has_too_many_hanging(self.resource):
+            if not self.running:
+                self._give_up_the_rest(f"{MOST_HANGING} others of {self.resource} do not end")
             return
         taken: list[Look] = []
         thread = start(partial(self._serve, taken))
@@ -127,17 +144,17 @@ class _Batch:
                 thread.cancel()
                 del self.running[thread]
                 if not any(self.running.values()):
-                    self._give_up_the_rest()
+                    self._give_up_the_rest("no thread can be started")
             look = taken[0] if taken else None
             if look is None or look.began is None or look.ended:
                 continue
             if (seconds := now - look.began) >= self.timeout_seconds:
                 look.give_up(seconds)
-                _hanging[look.what] = look
+                _hanging[look.what] = self.resource, look
                 del self.running[thread]
 
-    def _give_up_the_rest(self) -> None:
+    def _give_up_the_rest(self, why: str) -> None:
         while self.pending:
             look = self.pending.popleft()
-            reason = f"{look.what} cannot be begun: no thread can be started"
+            reason = f"{look.what} cannot be begun: {why}"
             look.outcome = Outcome(ok=False, reason=reason)

@@ -27,10 +27,10 @@ async def probe(
     check: NodeOpening, device: Device, *, resource: str, root: Root, timeout_seconds: float
 ) -> Outcome:
     """Open the nodes one after the other, and close each at once."""
-    del resource
     paths = " and ".join(printable(node.host_path) for node in device.nodes)
     look = Look(f"opening {paths}", partial(_look, check, device, root))
-    return (await look_at_all([look], timeout_seconds=timeout_seconds))[0]
+    done = await look_at_all([look], resource=resource, timeout_seconds=timeout_seconds)
+    return done[0]
 
 
 def _look(check: NodeOpening, device: Device, root: Root) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from genericdp.devices.checks import FileRead
 from genericdp.health.kinds import run_probes
 from genericdp.health.outcome import Outcome
-from genericdp.health.schedule import Slots
+from genericdp.health.slots import Slots
 from genericdp.health.thresholds import WELL
 from genericdp.health.watched import Watched, asks_the_same, is_same_device, watched
 from genericdp.observed import Observed, until
@@ -30,6 +30,8 @@ FIRST_ROUND_SECONDS = 5.0
 """How long a resource waits for its first results before it registers."""
 _ENTERED_AT_ONCE = 500
 """Of the results of a batch; after 3 ms the loop has its turn."""
+_MOST_OF_RESOURCE = 4
+"""Commands and ``open`` probes of one resource that run at once."""
 _PAUSE = 0.005
 """Seconds in which what is news goes to the kubelet, before the rest of a batch is entered."""
 
@@ -83,7 +85,7 @@ class Prober:
         self._resources: dict[str, _Resource] = {}
         self._heap: list[tuple[float, int, Watched]] = []
         self._entered = 0
-        self._slots: Slots[Job] = Slots()
+        self._slots = Slots(most_of_owner=_MOST_OF_RESOURCE)
         self._busy: set[tuple[str, str]] = set()
         """Resource and id of each device one of whose probes waits for its turn or runs."""
         self._news = Observed(0)
@@ -149,9 +151,10 @@ class Prober:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 seen = self._news.value
-                for batch in self._queue_due():
+                batches, jobs = self._take_due()
+                for batch in batches:
                     tasks.create_task(self._probe_many(batch), name="probes of files")
-                for job in self._slots.start():
+                for job in jobs:
                     tasks.create_task(self._probe(job), name=f"probe {job[0].device.id}")
                 rest = self._heap[0][0] - self._now() if self._heap else None
                 if rest is None or rest > 0:
@@ -190,13 +193,14 @@ class Prober:
         known = self._resources.get(one.resource)
         return None if known is None else known.devices.get(one.device.id)
 
-    def _queue_due(self) -> list[list[Job]]:
-        """Let what is due wait for its turn; probes of one device never overlap.
+    def _take_due(self) -> tuple[list[list[Job]], list[Job]]:
+        """Return what is due: batches of ``file`` probes, and the jobs that need a slot each.
 
-        Gives the batches that need not wait: a look at a file is cheaper than a turn.
+        Reading a file costs less than a slot. Probes of one device never overlap.
         """
         now = self._now()
         batches: dict[tuple[str, int], list[Job]] = {}
+        jobs: list[Job] = []
         while self._heap and self._heap[0][0] <= now:
             one = heapq.heappop(self._heap)[2]
             name = (one.resource, one.device.id)
@@ -209,15 +213,15 @@ class Prober:
                 alike = (one.resource, bound.probe.timeout_seconds)
                 batches.setdefault(alike, []).append((one, index))
             else:
-                self._slots.enter(one.resource, (one, index))
-        return list(batches.values())
+                jobs.append((one, index))
+        return list(batches.values()), jobs
 
     async def _probe(self, job: Job) -> None:
         try:
-            if self._current(job[0]) is job[0]:
-                self._enter(job, (await self._outcomes([job]))[0])
+            async with self._slots.slot(job[0].resource):
+                if self._current(job[0]) is job[0]:
+                    self._enter(job, (await self._outcomes([job]))[0])
         finally:
-            self._slots.leave(job[0].resource)
             self._end([job])
 
     async def _probe_many(self, jobs: list[Job]) -> None:

@@ -169,7 +169,9 @@ async def test_a_read_that_hangs_ends_at_its_timeout(tmp_path: Path) -> None:
     (tmp_path / "well").write_text("1")
     checks = [FileRead(path=path, equals="1") for path in ("/hangs", "/well")]
     try:
-        found = await probe_many(checks, root=Hanging(tmp_path), timeout_seconds=0.2)
+        found = await probe_many(
+            checks, resource="example.com/r", root=Hanging(tmp_path), timeout_seconds=0.2
+        )
     finally:
         go.set()
     assert [one.reason for one in found] == ["reading /hangs does not end", ""]

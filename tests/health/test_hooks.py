@@ -15,8 +15,9 @@ from genericdp.devices.checks import BoundHook, BoundHooks, CommandRun
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.errors import UnusableDeviceError
-from genericdp.health.hooks import MOST_AT_ONCE, HookRunner
+from genericdp.health.hooks import HookRunner
 from genericdp.health.outcome import Outcome
+from genericdp.health.slots import POOL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,12 +95,12 @@ async def test_so_many_run_at_once_and_no_more() -> None:
     runs = Runs()
     hooks = HookRunner(run=runs)
     async with asyncio.TaskGroup() as tasks:
-        many = [device(f"d{i}", "/x") for i in range(MOST_AT_ONCE + 8)]
+        many = [device(f"d{i}", "/x") for i in range(POOL + 8)]
         tasks.create_task(hooks.allocate(R, many))
-        while runs.count < MOST_AT_ONCE:
+        while runs.count < POOL:
             await asyncio.sleep(0)
         runs.go.set()
-    assert runs.most["all"] == MOST_AT_ONCE
+    assert runs.most["all"] == POOL + 1  # one is the resource's own
 
 
 async def test_a_device_without_that_hook_costs_nothing() -> None:

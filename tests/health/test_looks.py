@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.health import looks
-from genericdp.health.looks import MOST_AT_ONCE, Look, look_at_all
+from genericdp.health.looks import MOST_AT_ONCE, MOST_HANGING, Look, look_at_all
 from genericdp.host.workers import in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+R = "example.com/r"
 
 
 class Stuck:
@@ -60,7 +62,7 @@ def noting(what: str, ended: list[str]) -> Look:
 
 async def test_the_outcomes_come_in_the_order_of_the_looks() -> None:
     batch = [Look(f"look {n}", lambda n=n: f"{n}" if n % 2 else "") for n in range(9)]  # type: ignore[misc]
-    outcomes = await look_at_all(batch, timeout_seconds=5)
+    outcomes = await look_at_all(batch, resource=R, timeout_seconds=5)
     assert [(one.ok, one.reason) for one in outcomes] == [
         (n % 2 == 0, f"{n}" if n % 2 else "") for n in range(9)
     ]
@@ -68,7 +70,7 @@ async def test_the_outcomes_come_in_the_order_of_the_looks() -> None:
 
 
 async def test_nothing_to_look_at_is_nothing() -> None:
-    assert await look_at_all([], timeout_seconds=5) == []
+    assert await look_at_all([], resource=R, timeout_seconds=5) == []
 
 
 async def test_one_that_hangs_ends_at_its_timeout_and_the_others_before() -> None:
@@ -80,7 +82,7 @@ async def test_one_that_hangs_ends_at_its_timeout_and_the_others_before() -> Non
             hanging.look("reading /hangs"),
             noting("last", ended),
         ]
-        whole = asyncio.gather(look_at_all(batch, timeout_seconds=0.5))
+        whole = asyncio.gather(look_at_all(batch, resource=R, timeout_seconds=0.5))
         async with asyncio.timeout(0.4):
             while not ended:
                 await asyncio.sleep(0.005)
@@ -92,13 +94,17 @@ async def test_one_that_hangs_ends_at_its_timeout_and_the_others_before() -> Non
 async def test_while_it_hangs_no_other_look_of_its_name_is_begun() -> None:
     with stuck() as hanging:
         for _ in range(3):
-            [outcome] = await look_at_all([hanging.look("reading /a")], timeout_seconds=0.02)
+            [outcome] = await look_at_all(
+                [hanging.look("reading /a")], resource=R, timeout_seconds=0.02
+            )
             assert outcome.reason == "reading /a does not end"
         assert hanging.begun == 1
         hanging.go.set()
         await in_worker(lambda: hanging.over.acquire(timeout=5))
         async with asyncio.timeout(5):
-            while not (await look_at_all([good("reading /a")], timeout_seconds=5))[0].ok:
+            while not (await look_at_all([good("reading /a")], resource=R, timeout_seconds=5))[
+                0
+            ].ok:
                 await asyncio.sleep(0.005)
     assert "reading /a" not in looks._hanging
 
@@ -106,7 +112,7 @@ async def test_while_it_hangs_no_other_look_of_its_name_is_begun() -> None:
 async def test_so_many_threads_and_no_more_hang_in_one_batch_at_once() -> None:
     with stuck() as hanging:
         batch = [hanging.look(f"reading /many/{n}") for n in range(10)]
-        outcomes = await look_at_all([*batch, good("last")], timeout_seconds=0.3)
+        outcomes = await look_at_all([*batch, good("last")], resource=R, timeout_seconds=0.3)
         # Given up by four and four and two.
         assert [one.ok for one in outcomes] == [False] * 10 + [True]
         began = sorted(one.began for one in batch if one.began is not None)
@@ -117,7 +123,9 @@ async def test_a_batch_that_is_cancelled_begins_no_more_looks() -> None:
     begun: list[str] = []
     with stuck() as hanging:
         later = [noting("later", begun)]
-        batch = asyncio.gather(look_at_all([hanging.look("now"), *later], timeout_seconds=5))
+        batch = asyncio.gather(
+            look_at_all([hanging.look("now"), *later], resource=R, timeout_seconds=5)
+        )
         async with asyncio.timeout(5):
             while not hanging.begun:
                 await asyncio.sleep(0)
@@ -136,7 +144,7 @@ from tests.scarcity import start_no_more_threads
 async def main():
     start_no_more_threads()
     two = [Look(f"reading /{name}", str) for name in "bc"]
-    for outcome in await look_at_all(two, timeout_seconds=0.2):
+    for outcome in await look_at_all(two, resource="r", timeout_seconds=0.2):
         print(outcome.reason)
 
 asyncio.run(main())
@@ -161,4 +169,23 @@ def test_where_no_thread_can_be_started_that_is_the_reason() -> None:
 
 async def test_a_mistake_of_ours_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        await look_at_all([Look("wrong", lambda: str(1 // 0))], timeout_seconds=5)
+        await look_at_all([Look("wrong", lambda: str(1 // 0))], resource=R, timeout_seconds=5)
+
+
+async def test_with_many_that_hang_no_more_of_that_resource_are_begun() -> None:
+    with stuck() as hanging:
+        for start in (0, 100):  # also those that were begun in an earlier batch count
+            batch = [hanging.look(f"reading /cap/{start + n}") for n in range(60)]
+            outcomes = await look_at_all(batch, resource=R, timeout_seconds=0.02)
+            assert not any(one.ok for one in outcomes)
+            assert hanging.begun == MOST_HANGING
+            assert outcomes[-1].reason == (
+                f"reading /cap/{start + 59} cannot be begun: 16 others of {R} do not end"
+            )
+        [other] = await look_at_all([good("reading /b")], resource="other", timeout_seconds=5)
+        assert other.ok
+    for _ in range(hanging.begun):
+        await in_worker(lambda: hanging.over.acquire(timeout=5))
+    async with asyncio.timeout(5):  # what has ended counts no longer
+        while not (await look_at_all([good("reading /c")], resource=R, timeout_seconds=5))[0].ok:
+            await asyncio.sleep(0)

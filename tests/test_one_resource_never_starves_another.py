@@ -1,0 +1,312 @@
+"""What one resource's probes and hooks do never delays those of another."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from genericdp.config.load import load
+from genericdp.daemon import Settings, serve
+from genericdp.discovery import discover
+from genericdp.health.hooks import HookRunner
+from genericdp.health.outcome import Outcome
+from genericdp.health.prober import Prober
+from genericdp.host.devicefiles import Looker
+from genericdp.host.root import Root
+from genericdp.kubelet.server import listening
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+from genericdp.service import Service
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.pods import Container, Pod
+from genericdp.timing import Timing
+from tests.fixtures.hanging import HangingRoot
+from tests.health.made import device, probe
+from tests.world import Host
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+R = "example.com/serial"
+LONG_SECONDS = 30.0
+"""The machine may be busy with something else."""
+
+
+def resource(name: str, glob: str, **keys: object) -> dict[str, object]:
+    return {"name": f"example.com/{name}", "match": [{"path": glob}], **keys}
+
+
+def written(folder: Path, *resources: Mapping[str, object]) -> Path:
+    """A config of these resources; JSON is YAML."""
+    head = {"apiVersion": "genericdp.io/v1alpha1", "kind": "DevicePluginConfig"}
+    config = folder / "config.yaml"
+    config.write_text(json.dumps({**head, "resources": resources}))
+    return config
+
+
+@asynccontextmanager
+async def daemon(
+    folder: Path, *resources: Mapping[str, object]
+) -> AsyncIterator[tuple[Host, Kubelet]]:
+    """A daemon with these resources, its host, and its kubelet."""
+    host, config = Host(folder / "host"), written(folder, *resources)
+    async with Kubelet(folder / "kubelet") as kubelet, asyncio.TaskGroup() as tasks:
+        settings = Settings(
+            configs=(config,),
+            kubelet_folder=kubelet.folder,
+            root=host.folder,
+            node_name="node-1",
+            timing=Timing(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05),
+        )
+        running = tasks.create_task(serve(settings, reload=asyncio.Event()))
+        yield host, kubelet
+        running.cancel()
+
+
+class Begun:
+    """A FIFO that commands write a line to when they begin."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.command = ["/bin/sh", "-c", f"echo > {path}; exec sleep 60"]
+        """Says that it has begun, and hangs."""
+        self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        self._count = 0
+        self._more = asyncio.Event()
+        asyncio.get_running_loop().add_reader(self._fifo, self._read)
+
+    def _read(self) -> None:
+        self._count += len(os.read(self._fifo, 4096))
+        self._more.set()
+
+    async def wait_for(self, count: int) -> None:
+        async with asyncio.timeout(LONG_SECONDS):
+            while self._count < count:
+                self._more.clear()
+                await self._more.wait()
+
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._fifo)
+        os.close(self._fifo)
+
+
+@contextmanager
+def begun(folder: Path) -> Iterator[Begun]:
+    made = Begun(folder / "begun")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def pod(uid: str, name: str, count: int) -> tuple[Pod, Container]:
+    container = Container(name="main", limits={f"example.com/{name}": count})
+    return Pod(uid=uid, containers=(container,)), container
+
+
+async def healthy(kubelet: Kubelet, name: str, count: int) -> None:
+    def is_so() -> bool:
+        states = list(kubelet.devices(f"example.com/{name}").values())
+        return states.count("Healthy") == count
+
+    await kubelet.wait_for(is_so, timeout_seconds=LONG_SECONDS)
+
+
+async def test_an_allocate_hook_does_not_wait_for_hanging_pre_start_hooks(
+    short_folder: Path,
+) -> None:
+    """32 of them made it miss its 9.5 s, and the pod was rejected for good."""
+    with begun(short_folder) as hanging:
+        hangs = resource(
+            "hangs",
+            "/dev/ttyACM*",
+            hooks={"preStart": {"exec": {"command": hanging.command}, "timeoutSeconds": 25}},
+        )
+        works = resource(
+            "works", "/dev/ttyUSB*", hooks={"allocate": {"exec": {"command": ["/bin/true"]}}}
+        )
+        async with daemon(short_folder, hangs, works) as (host, kubelet), asyncio.TaskGroup() as t:
+            for number in range(40):
+                host.plug(f"ttyACM{number}", major=166)
+            host.plug("ttyUSB0")
+            await healthy(kubelet, "hangs", 40)
+            await healthy(kubelet, "works", 1)
+            slow = pod("slow", "hangs", 40)
+            assert (await kubelet.admit(slow[0])).admitted
+            start = t.create_task(kubelet.start_container(*slow))
+            await hanging.wait_for(32)
+            admission = await kubelet.admit(pod("quick", "works", 1)[0])
+            start.cancel()
+            assert admission.admitted, admission.message
+
+
+async def test_hanging_probes_of_eight_resources_delay_no_probe_of_another(
+    short_folder: Path,
+) -> None:
+    """Four of each took all 32 slots, and other probes waited for their timeouts."""
+    with begun(short_folder) as hanging:
+        hung = {"exec": {"command": hanging.command}, "timeoutSeconds": 60, "periodSeconds": 60}
+        resources = [resource(f"hangs{i}", f"/dev/ttyACM{i}?", health=[hung]) for i in range(8)]
+        works = resource("works", "/dev/ttyUSB*", health=[{"exec": {"command": ["/bin/true"]}}])
+        async with daemon(short_folder, *resources, works) as (host, kubelet):
+            for number in range(8):
+                for digit in range(4):
+                    host.plug(f"ttyACM{number}{digit}", major=166)
+            await hanging.wait_for(32)
+            host.plug("ttyUSB0")
+            await healthy(kubelet, "works", 1)
+
+
+class Commands:
+    """Stands for commands: some hang until they are let go."""
+
+    def __init__(self, *hang: str) -> None:
+        self.begun = asyncio.Event()
+        self.go = asyncio.Event()
+        self._hang = hang
+
+    async def __call__(
+        self, argv: Sequence[str], env: Mapping[str, str], *, timeout_seconds: float
+    ) -> Outcome:
+        if argv[0] in self._hang:
+            self.begun.set()
+            await self.go.wait()
+        return Outcome(ok=True)
+
+
+@asynccontextmanager
+async def calling(
+    folder: Path, commands: Commands, **settings: Any
+) -> AsyncIterator[tuple[Service, rpc.DevicePluginAsyncStub]]:
+    """A service of one device with both hooks, and a client of its socket."""
+    host = Host(folder / "host")
+    host.plug("ttyUSB0")
+    hooks = {
+        "allocate": {"exec": {"command": ["/bin/prepare"]}},
+        "preStart": {"exec": {"command": ["/bin/reset"]}, "timeoutSeconds": 25},
+    }
+    config = load([written(folder, resource("serial", "/dev/ttyUSB*", hooks=hooks))])
+    root = Root(host.folder)
+    found = discover(config.resources, Looker(root).look, node_name="n", previous={}, now=0.0)
+    service = Service(
+        R, root=root, hooks=HookRunner(run=commands), **{"look_again": lambda: None, **settings}
+    )
+    service.set_offer(found.offers[R])
+    socket = folder / "own.sock"
+    async with listening(socket, service), grpc.aio.insecure_channel(f"unix:{socket}") as channel:
+        yield service, rpc.DevicePluginStub(channel)
+
+
+ONE = api.AllocateRequest(
+    container_requests=[api.ContainerAllocateRequest(devices_ids=["ttyUSB0"])]
+)
+
+
+async def refusal(client: rpc.DevicePluginAsyncStub) -> tuple[grpc.StatusCode, str | None]:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await client.Allocate(ONE)
+    return caught.value.code(), caught.value.details()
+
+
+async def test_an_allocation_that_waits_for_a_hook_of_its_device_names_it(
+    short_folder: Path,
+) -> None:
+    commands = Commands("/bin/reset")
+    async with calling(short_folder, commands, allocate_seconds=0.1) as (_, client):
+        started = client.PreStartContainer(api.PreStartContainerRequest(devices_ids=["ttyUSB0"]))
+        await commands.begun.wait()
+        assert await refusal(client) == (
+            grpc.StatusCode.DEADLINE_EXCEEDED,
+            f"{R}: Allocate took longer than 0.1 s:"
+            " device ttyUSB0: its preStart hook /bin/reset has not ended",
+        )
+        commands.go.set()
+        await started
+        await client.Allocate(ONE)
+
+
+async def test_an_allocation_whose_own_hook_does_not_end_names_it(short_folder: Path) -> None:
+    async with calling(short_folder, Commands("/bin/prepare"), allocate_seconds=0.1) as (_, client):
+        assert await refusal(client) == (
+            grpc.StatusCode.DEADLINE_EXCEEDED,
+            f"{R}: Allocate took longer than 0.1 s:"
+            " device ttyUSB0: its allocate hook /bin/prepare has not ended",
+        )
+
+
+class Absent:
+    """Stands for a look at nodes of which one is absent, so often, right after its hook."""
+
+    def __init__(self, times: int) -> None:
+        self._answers = ["", *["/dev/ttyUSB0 does not exist"] * times]
+
+    def __call__(self, root: Root, devices: object) -> str:
+        return self._answers.pop(0) if self._answers else ""
+
+
+async def test_a_node_absent_right_after_its_hook_is_looked_for_again_after_the_next_look(
+    short_folder: Path,
+) -> None:
+    """The look changes no offer; only a changed one was waited for, and the pod was rejected."""
+    service: Service
+
+    def look_again() -> None:
+        service.looked()
+
+    settings = {"check": Absent(1), "look_again": look_again, "settling_seconds": LONG_SECONDS}
+    async with calling(short_folder, Commands(), **settings) as (service, client):
+        await client.Allocate(ONE)
+
+
+async def test_a_node_absent_right_after_its_hook_is_looked_for_again_at_the_deadline(
+    short_folder: Path,
+) -> None:
+    settings = {"check": Absent(1), "settling_seconds": 0.05}
+    async with calling(short_folder, Commands(), **settings) as (_, client):
+        await client.Allocate(ONE)
+
+
+async def test_a_node_that_stays_absent_after_its_hook_is_refused_with_the_reason(
+    short_folder: Path,
+) -> None:
+    settings = {"check": Absent(9), "settling_seconds": 0.05}
+    async with calling(short_folder, Commands(), **settings) as (_, client):
+        assert await refusal(client) == (
+            grpc.StatusCode.FAILED_PRECONDITION,
+            f"{R}: after its allocate hook: /dev/ttyUSB0 does not exist",
+        )
+
+
+async def test_threads_that_hang_in_reads_of_one_resource_have_a_limit(tmp_path: Path) -> None:
+    """Each of any number of hanging files kept a thread, until there were none for anybody."""
+    names = [f"d{number}" for number in range(60)]
+    root = HangingRoot(tmp_path, *(f"/{name}/0" for name in names))
+    for name in names:
+        (tmp_path / name).mkdir()
+    (tmp_path / "well").mkdir()
+    (tmp_path / "well" / "0").write_text("1")
+    quick = probe(period_seconds=60, timeout_seconds=0.02)
+    before, prober = threading.active_count(), Prober(root, changed=lambda *_: None)
+    prober.watch("example.com/hangs", {one: device(one, quick, file=True) for one in names})
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(prober.run())
+        try:
+            assert await prober.first_round("example.com/hangs", timeout_seconds=LONG_SECONDS)
+            assert threading.active_count() - before <= 24
+            reasons = prober.reasons("example.com/hangs")
+            assert len(reasons) == 60
+            assert any("others of example.com/hangs do not end" in one for one in reasons.values())
+            prober.watch("example.com/works", {"well": device("well", probe(), file=True)})
+            assert await prober.first_round("example.com/works", timeout_seconds=LONG_SECONDS)
+            assert not prober.reasons("example.com/works")
+        finally:
+            root.answer()
+            running.cancel()
