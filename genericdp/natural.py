@@ -12,18 +12,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _DIGITS = re.compile(r"([0-9]+)")
+_PCI = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2})(?::([0-9a-f]{2})\.|(?=/|$))")
+"""The address of a function up to its number, or that of a root bus: ``pci0000:4a``."""
 _KEYS_TO_INSERT = 16
 """So many keys are made to find the place of one thing among some ten thousand."""
 
 
 def natural_key(text: str) -> tuple[tuple[str | int, ...], str]:
-    """Give a sort key that compares runs of digits as numbers.
+    """Give a sort key that compares runs of digits, and the parts of PCI addresses, as numbers.
 
     The text itself breaks ties (``a01`` and ``a1``), so that the order is total.
     """
-    parts: list[str | int] = list(_DIGITS.split(text))
+    decimal = _PCI.sub(_in_decimal, text) if ":" in text else text
+    parts: list[str | int] = list(_DIGITS.split(decimal))
     parts[1::2] = map(int, parts[1::2])
     return tuple(parts), text
+
+
+def _in_decimal(address: re.Match[str]) -> str:
+    domain, bus, device = (part and int(part, 16) for part in address.groups())
+    return f"{domain}:{bus}" if device is None else f"{domain}:{bus}:{device}."
 
 
 def in_natural_order(

@@ -134,7 +134,7 @@ def _container_path(template: Template, lookup: Lookup) -> str:
 
 
 def _append_once(values: list[str], value: str) -> None:
-    if value not in values:
+    if value and value not in values:
         values.append(value)
 
 
