@@ -59,7 +59,10 @@ def test_a_variable_has_them_in_that_order(
 ) -> None:
     machine(tmp_path / "root", bus0f="a", bus4e="b", bus07="c", bus47="d")
     answer = ran(tmp_path, capsys, "allocate", "example.com/card=4")
-    assert answer["example.com/card"]["env"]["CARDS"] == "0000:07:00.0,0000:0f:00.0,0000:47:00.0,0000:4e:00.0"
+    assert (
+        answer["example.com/card"]["env"]["CARDS"]
+        == "0000:07:00.0,0000:0f:00.0,0000:47:00.0,0000:4e:00.0"
+    )
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,9 @@ LINK_TYPES = {
 """ARPHRD numbers of <linux/if_arp.h> to the names that udev and iproute2 use."""
 LINK_NUMBERS = {name: number for number, name in LINK_TYPES.items()}
 
+SCSI_SUBSYSTEMS = frozenset({"scsi_generic", "bsg", "block", "scsi_tape", "scsi_changer"})
+"""Those whose nodes belong to one SCSI device, of the many behind a controller."""
+
 _MOST_NODES = 1024
 
 
@@ -47,6 +50,11 @@ def is_usb_interface(device: SysDevice) -> bool:
 def is_pci_function(device: SysDevice) -> bool:
     """Say whether it is a PCI function."""
     return device.subsystem == "pci"
+
+
+def is_scsi_device(device: SysDevice) -> bool:
+    """Return whether it is a SCSI device: a disk, drive or tape, not its host or target."""
+    return device.subsystem == "scsi" and device.devtype == "scsi_device"
 
 
 def is_net_interface(device: SysDevice) -> bool:
@@ -162,6 +170,21 @@ def function_of(device: SysDevice, facts: Facts) -> SysDevice | None:
         return _is_place(one) and not is_usb_interface(one)
 
     return nearest(device, facts, wanted)
+
+
+def carrier_of(device: SysDevice, facts: Facts, subsystem: str) -> SysDevice | None:
+    """Return the hardware whose nodes of a subsystem belong to a device.
+
+    It is what ``function_of`` returns; of the nodes that SCSI devices have, the SCSI device that
+    it is or sits on, if there is one.
+    """
+    if subsystem in SCSI_SUBSYSTEMS:
+        for one in lineage(device, facts):
+            if one.subsystem == "scsi" and not one.devtype:
+                return None  # its uevent could not be read: it must not pass for its controller
+            if is_scsi_device(one):
+                return one
+    return function_of(device, facts)
 
 
 def place_name(device: SysDevice, facts: Facts) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.device import Node
-from genericdp.devices.hardware import function_of
+from genericdp.devices.hardware import carrier_of, function_of
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.natural import natural_key
 from genericdp.printing import printable
@@ -87,19 +87,21 @@ def _found(request: Request, candidate: Candidate, inventory: Inventory) -> tupl
 def _nearby(
     entry: DeviceNodes, candidate: Candidate, inventory: Inventory
 ) -> tuple[FoundFile, ...]:
-    """Give the nodes of a subsystem on the same USB device, PCI function or platform device."""
+    """Return the nodes of a subsystem that belong to the same hardware."""
     facts, device = inventory.facts, candidate.device
-    function = None if device is None else function_of(device, facts)
-    if function is None or entry.subsystem is None:
+    if device is None or entry.subsystem is None:
         return ()
+    carrier = carrier_of(device, facts, entry.subsystem)
+    if carrier is None:
+        return ()
+    function = function_of(carrier, facts)
     files = []
-    for one in facts.below(function.syspath, entry.subsystem):
+    for one in facts.below(carrier.syspath, entry.subsystem):
         if one.number is None:
             continue
         if entry.name and not glob.matches_any(entry.name, one.name):
             continue
-        its = function_of(one, facts)
-        if its is not None and its.syspath == function.syspath:
+        if function_of(one, facts) == function:
             file = inventory.file(one.device_file)
             files += [] if file is None else [file]
     return tuple(sorted(files, key=lambda file: natural_key(file.path)))
