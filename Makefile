@@ -9,7 +9,7 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak bench bench-crowd bench-growth fuzz wheel mutants lock generate docs image clean
+.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak bench bench-crowd bench-growth fuzz wheel mutants compare lock generate docs image clean
 .DEFAULT_GOAL := help
 
 help:
@@ -96,6 +96,10 @@ wheel: $(VENV)/runtime.stamp
 
 mutants: $(VENV)/development.stamp
 	@$(BIN)/python -m tests.mutants $(CASES)
+
+# With another commit: BASE=REF; ARGS: of tools/compare, as ARGS="--only hosts".
+compare: $(VENV)/development.stamp
+	@$(BIN)/python -m tools.compare $(if $(BASE),--base $(BASE)) $(ARGS)
 
 lock: $(VENV)/development.stamp
 	@tools/lock $(BIN)

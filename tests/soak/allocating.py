@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from tests.soak.sides import Side
 
 EACH_SECONDS = 1 / 50
-_OPTIONS = (
+OPTIONS = (
     ("grpc.default_authority", "localhost"),
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
 )
+"""Of a connection to a plugin's socket."""
 _DEADLINE_SECONDS = 15.0
 
 
@@ -44,6 +45,18 @@ class Tally:
     """Calls for devices that were gone when they began; each was refused."""
     milliseconds: list[float] = field(default_factory=list)
     """Of those that were answered."""
+
+
+async def allocated(channel: grpc.aio.Channel, device: str) -> api.AllocateResponse:
+    """Return what a plugin answers for one device; raises AioRpcError if it refuses."""
+    request = api.AllocateRequest(
+        container_requests=[api.ContainerAllocateRequest(devices_ids=[device])]
+    )
+    call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+        "/v1beta1.DevicePlugin/Allocate"
+    )
+    answer = await call(request.SerializeToString(), timeout=_DEADLINE_SECONDS)
+    return api.AllocateResponse.FromString(answer)
 
 
 @dataclass(slots=True)
@@ -169,14 +182,8 @@ class Allocating:
         """Call; give what the answer complains of, None if it is what was asked for."""
         line = self._line(path)
         line.calls += 1
-        request = api.AllocateRequest(
-            container_requests=[api.ContainerAllocateRequest(devices_ids=[device])]
-        )
-        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = line.channel.unary_unary(
-            "/v1beta1.DevicePlugin/Allocate"
-        )
         try:
-            answer = await call(request.SerializeToString(), timeout=_DEADLINE_SECONDS)
+            answer = await allocated(line.channel, device)
         except grpc.aio.AioRpcError as error:
             return f"{error.code().name}: {error.details()}"
         except asyncio.CancelledError:
@@ -186,12 +193,12 @@ class Allocating:
             return "CANCELLED: the connection was closed"
         finally:
             line.calls -= 1
-        (given,) = api.AllocateResponse.FromString(answer).container_responses
+        (given,) = answer.container_responses
         return None if given.devices else "an answer without a device"
 
     def _line(self, path: Path) -> _Line:
         key = str(path)
         if key not in self._lines:
-            channel = grpc.aio.insecure_channel(f"unix:{key}", options=_OPTIONS)
+            channel = grpc.aio.insecure_channel(f"unix:{key}", options=OPTIONS)
             self._lines[key] = _Line(channel=channel)
         return self._lines[key]

@@ -59,17 +59,24 @@ class Daemon:
         self._rest = ""
 
     @classmethod
-    async def start(cls, log: Path, arguments: Sequence[str]) -> Daemon:
-        """Start it; its log goes to a file of its own."""
+    async def start(
+        cls, log: Path, arguments: Sequence[str], package: Path = _REPOSITORY
+    ) -> Daemon:
+        """Start it, the one of the package in this folder; its log goes to a file of its own."""
         ours, its = socket.socketpair()
         ours.setblocking(False)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("GENERICDP_")}
         with its, log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "tests.soak.daemon_main", str(its.fileno()), "run"),
+                *(sys.executable, "-P", "-m", "tests.soak.daemon_main", str(its.fileno()), "run"),
                 *arguments,
                 cwd=_REPOSITORY,
-                env={**environment, **_WITHOUT_CACHES, "PYTHONUTF8": "1"},
+                env={
+                    **environment,
+                    **_WITHOUT_CACHES,
+                    "PYTHONUTF8": "1",
+                    "PYTHONPATH": f"{package}{os.pathsep}{_REPOSITORY}",
+                },
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,

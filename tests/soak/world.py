@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.soak.daemon import Daemon
@@ -15,7 +16,6 @@ from tests.soak.steps import DAEMON, HOST, KUBELET, KUBELET_FAULTS, Do
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.soak.disk import Disk
     from tests.soak.figures import Figures
@@ -39,6 +39,7 @@ class World:
         record: Record,
         load: Load,
         figures: Figures,
+        package: Path | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
@@ -48,6 +49,8 @@ class World:
         self.record = record
         self.load = load
         self.figures = figures
+        self.package = package or Path(__file__).parents[2]
+        """The folder that the daemon is taken from."""
         self.now = now
         """The clock of all that is owed in time."""
         self.daemons: list[Daemon] = []
@@ -97,7 +100,7 @@ class World:
             f"--root={self.host.root}",
         )
         log = self.folder / f"daemon-{next(self._numbers)}.log"
-        self.daemons.append(await Daemon.start(log, arguments))
+        self.daemons.append(await Daemon.start(log, arguments, self.package))
         return mark
 
     async def end_daemon(self, daemon: Daemon, number: signal.Signals) -> None:

@@ -1,0 +1,1 @@
+"""Tools for developers: docs/development.md tells of each."""
