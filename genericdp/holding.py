@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from genericdp.devices.holders import Holders, are_news, holders_of, next_questi
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
 from genericdp.observed import Observed, until
+from genericdp.timing import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Patience:
-    """How the kubelet is asked, in seconds."""
-
-    pace: float = 10.0
-    """Between two questions: all who ask a kubelet share its limit (PRS-1)."""
-    answer: float = 5.0
-    """How long an answer may take."""
-    settling: float = 60.0
-    """A kubelet that is so new may not have heard of its pods yet, and would name none."""
-
-
 class Holding:
     """Keeps ``holders``, which a pass goes by, as true as it has to be."""
 
@@ -44,7 +32,7 @@ class Holding:
         *,
         kubelet: KubeletFolder,
         look_again: Callable[[], None],
-        patience: Patience | None = None,
+        timing: Timing | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.holders = Holders()
@@ -52,7 +40,7 @@ class Holding:
         self._socket = socket
         self._kubelet = kubelet
         self._look_again = look_again
-        self._patience = patience or Patience()
+        self._timing = timing or Timing()
         self._now = now
         self._last_asked = -inf
         self._settled_at = inf
@@ -88,11 +76,11 @@ class Holding:
 
     def _meet(self) -> None:
         """Take note that another kubelet is there, or one at all."""
-        self._settled_at = self._now() + self._patience.settling
+        self._settled_at = self._now() + self._timing.settling
 
     def _next(self, offers: Offers, forget_after_seconds: Mapping[str, float]) -> float | None:
         moment = next_question(
-            offers, forget_after_seconds, self._last_asked, pace_seconds=self._patience.pace
+            offers, forget_after_seconds, self._last_asked, pace_seconds=self._timing.holders
         )
         return None if moment is None else max(moment, self._settled_at)
 
@@ -112,7 +100,7 @@ class Holding:
         # Costs 5 ms and is rarely needed.
         from genericdp.kubelet.podresources import held_shares, pods
 
-        answer = await pods(self._socket, timeout_seconds=self._patience.answer)
+        answer = await pods(self._socket, timeout_seconds=self._timing.holders_answer)
         return await in_worker(lambda: held_shares(answer))
 
     def _tell(self, reason: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.matching import for_node
 from genericdp.discovery import Discoverer
-from genericdp.holding import Holding, Patience
+from genericdp.holding import Holding
 from genericdp.host.udevrecords import UdevRecords
 from genericdp.host.uevents import Uevents
 from genericdp.host.workers import in_worker
@@ -82,7 +82,6 @@ class Supervisor:
         timing: Timing | None = None,
         pace: Pace | None = None,
         pod_resources: Path | None = None,
-        patience: Patience | None = None,
         tally: Tally | None = None,
         open_inotify: Callable[[], INotify] = open_inotify,
         now: Callable[[], float] = time.monotonic,
@@ -109,7 +108,7 @@ class Supervisor:
                 pod_resources,
                 kubelet=kubelet,
                 look_again=self.look_again,
-                patience=patience,
+                timing=timing,
                 now=now,
             )
         self._discoverer = Discoverer(

@@ -29,6 +29,13 @@ class Timing:
     """Of two instances whose sockets are so close in age, either may have registered later."""
     last_words: float = 0.2
     """For so long a kubelet may be taking in what an instance that has gone told it last."""
+    holders: float = 10.0
+    """Between two questions which devices pods hold: all who ask share the kubelet's limit
+    (PRS-1)."""
+    holders_answer: float = 5.0
+    """How long the answer may take."""
+    settling: float = 60.0
+    """A kubelet that is so new may not have heard of its pods yet, and would name none."""
     farewell: float = 0.3
     """An instance that registers again is back within this time; after it, it has gone."""
 

@@ -6,7 +6,6 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from genericdp.holding import Patience
 from genericdp.host.root import Root
 from genericdp.inotify import open_inotify
 from genericdp.kubelet.folder import KubeletFolder
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from genericdp.simulator.pods import Given
 
 PLACE = Place(file="test.yaml", line=1, column=1)
-PROMPT = Patience(pace=0.05, settling=0.0)
 FAST = Timing(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05)
 
 
@@ -92,7 +90,6 @@ class World:
         timing: Timing = FAST,
         pace: Pace | None = None,
         pod_resources: Path | None = None,
-        patience: Patience = PROMPT,
         open_inotify: Callable[[], INotify] = open_inotify,
     ) -> AsyncIterator[Supervisor]:
         """Run the supervisor for these resources."""
@@ -104,7 +101,6 @@ class World:
             timing=timing,
             pace=pace,
             pod_resources=pod_resources,
-            patience=patience,
             open_inotify=open_inotify,
         )
         supervisor.resources.value = resources

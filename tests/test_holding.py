@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Generation
-from tests.supervising import PROMPT, World, serial
+from tests.world import FAST, World, serial
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SERIAL = "example.com/serial"
+FLEETING = serial(forgetAfterSeconds=0)
 CONTAINER = Container(name="main", limits={SERIAL: 1})
 POD = Pod(uid="pod", containers=(CONTAINER,))
 FAILING = "the kubelet does not say which devices pods hold: "
+PROMPT = replace(FAST, holders=0.05, settling=0.0)
 AGAIN = "the kubelet says again which devices pods hold"
 
 
@@ -67,7 +66,10 @@ async def asked(world: World, times: int) -> None:
 
 async def test_what_a_pod_holds_stays_until_it_ends(world: World, socket: Path) -> None:
     """LAW-10: the device that nobody holds is forgotten in time, the other one is not."""
-    async with world.kubelet, world.serving(serial(forget=0), pod_resources=socket):
+    async with (
+        world.kubelet,
+        world.serving(FLEETING, pod_resources=socket, timing=PROMPT),
+    ):
         await held(world)
         await devices_are(world, {"ttyUSB0": "Unhealthy"})
         assert world.kubelet.health_status(POD)["main"][SERIAL] == {"ttyUSB0": "Unhealthy"}
@@ -79,7 +81,10 @@ async def test_what_a_pod_holds_stays_until_it_ends(world: World, socket: Path) 
 
 
 async def test_a_held_device_that_returns_is_healthy_again(world: World, socket: Path) -> None:
-    async with world.kubelet, world.serving(serial(forget=0), pod_resources=socket):
+    async with (
+        world.kubelet,
+        world.serving(FLEETING, pod_resources=socket, timing=PROMPT),
+    ):
         await held(world)
         await devices_are(world, {"ttyUSB0": "Unhealthy"})
         world.host.plug("ttyUSB0")
@@ -89,7 +94,10 @@ async def test_a_held_device_that_returns_is_healthy_again(world: World, socket:
 async def test_nobody_is_asked_before_a_device_is_to_be_forgotten(
     world: World, socket: Path
 ) -> None:
-    async with world.kubelet, world.serving(serial(forget=300), pod_resources=socket):
+    async with (
+        world.kubelet,
+        world.serving(serial(), pod_resources=socket, timing=PROMPT),
+    ):
         await held(world)
         await devices_are(world, {"ttyUSB0": "Unhealthy", "ttyUSB1": "Unhealthy"})
         assert world.kubelet.observed.pod_resources_calls == 0
@@ -97,7 +105,7 @@ async def test_nobody_is_asked_before_a_device_is_to_be_forgotten(
 
 @pytest.mark.parametrize("trouble", ["refused", "no socket", "garbage"])
 async def test_what_cannot_be_asked_is_not_forgotten(
-    world: World, socket: Path, trouble: str, caplog: pytest.LogCaptureFixture
+    world: World, socket: Path, trouble: str
 ) -> None:
     """PRS-1: one line with the reason, however often it fails, and one when it works again."""
     reasons = {
@@ -105,9 +113,11 @@ async def test_what_cannot_be_asked_is_not_forgotten(
         "no socket": f"there is no {socket}",
         "garbage": f"{socket} is no socket",
     }
-    caplog.set_level(logging.INFO)
     hidden = socket.with_name("hidden")
-    async with world.kubelet, world.serving(serial(forget=0), pod_resources=socket):
+    async with (
+        world.kubelet,
+        world.serving(FLEETING, pod_resources=socket, timing=PROMPT) as daemon,
+    ):
         if trouble == "refused":
             world.kubelet.faults.refuse_pod_resources = True
         else:
@@ -118,17 +128,14 @@ async def test_what_cannot_be_asked_is_not_forgotten(
         await devices_are(world, {"ttyUSB0": "Unhealthy", "ttyUSB1": "Unhealthy"})
         if trouble == "refused":
             await asked(world, 5)
-        async with asyncio.timeout(30):
-            while FAILING not in caplog.text:
-                await asyncio.sleep(0.01)
-        assert reasons[trouble] in caplog.text
+        assert reasons[trouble] in await daemon.log.says(FAILING)
         if trouble == "refused":
             world.kubelet.faults.refuse_pod_resources = False
         else:
             hidden.rename(socket)
         await devices_are(world, {"ttyUSB0": "Unhealthy"})
-        assert caplog.text.count(FAILING) == 1
-        assert caplog.text.count(AGAIN) == 1
+        await daemon.log.says(AGAIN)
+        assert (daemon.log.count(FAILING), daemon.log.count(AGAIN)) == (1, 1)
 
 
 async def test_a_kubelet_that_does_not_know_its_pods_yet_is_not_believed(
@@ -138,7 +145,7 @@ async def test_a_kubelet_that_does_not_know_its_pods_yet_is_not_believed(
     patient = replace(PROMPT, settling=3600.0)
     async with (
         world.kubelet,
-        world.serving(serial(forget=0), pod_resources=socket, patience=patient) as supervisor,
+        world.serving(FLEETING, pod_resources=socket, timing=patient) as daemon,
     ):
         await held(world)
         await devices_are(world, {"ttyUSB0": "Unhealthy", "ttyUSB1": "Unhealthy"})
@@ -146,14 +153,12 @@ async def test_a_kubelet_that_does_not_know_its_pods_yet_is_not_believed(
         await world.kubelet.restart()
         await devices_are(world, {"ttyUSB0": "Unhealthy", "ttyUSB1": "Unhealthy"})
         world.host.plug("ttyUSB2")  # one more pass
-        offers = supervisor.offers
-        assert await until(lambda: "ttyUSB2" in offers.value[SERIAL].offered, offers)
-        assert len(offers.value[SERIAL].offered) == 3
+        await daemon.counts(SERIAL, 3)
         assert world.kubelet.observed.pod_resources_calls == 0
 
 
 async def test_without_the_flag_nobody_is_asked(world: World) -> None:
-    async with world.kubelet, world.serving(serial(forget=0)):
+    async with world.kubelet, world.serving(FLEETING):
         await held(world)
         await devices_are(world, {})
         assert world.kubelet.observed.pod_resources_calls == 0

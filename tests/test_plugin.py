@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
 from tests.simulator.bare_plugin import BarePlugin
-from tests.supervising import FAST, World, resource, serial
+from tests.world import FAST, World, resource, serial
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,9 +86,9 @@ async def test_a_broken_stream_is_answered_by_a_new_socket(world: World) -> None
 async def test_events_that_change_nothing_do_not_restart(world: World) -> None:
     """K5: an event of the socket that we registered with, and the checkpoint's noise."""
     world.host.plug("ttyUSB0")
-    async with world.kubelet, world.serving(serial()) as supervisor:
+    async with world.kubelet, world.serving(serial()) as daemon:
         await world.listed(SERIAL, "ttyUSB0")
-        await world.active(supervisor, SERIAL)
+        await daemon.registered(SERIAL)
         for number in range(20):
             noise = world.kubelet.folder / f".{number}"
             noise.write_text("x")
@@ -103,29 +102,29 @@ async def test_a_resource_that_is_refused_does_not_touch_the_others(world: World
     """K6: one resource fails to register, for good: the others are served, and it is retried."""
     world.host.plug("ttyUSB0")
     world.host.plug("ttyACM0", major=166)
-    # No config with such a name is accepted; here the kubelet is the one to refuse it.
-    refused = resource("no-domain", "/dev/ttyACM*")
     fast = replace(FAST, permanent_retry=0.05)
-    async with world.kubelet, world.serving(refused, serial(), timing=fast):
-        await world.listed(SERIAL, "ttyUSB0")
-        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations["no-domain"] > 2)
+    modem = resource("example.com/modem", "/dev/ttyACM*")
+    async with world.kubelet, world.serving(serial(), timing=fast) as daemon:
+        await daemon.registered(SERIAL)
+        world.kubelet.faults.refuse_register = "no such luck"
+        await daemon.takes(modem, serial())
+        tried = world.kubelet.observed.registrations
+        await world.kubelet.wait_for(lambda: tried["example.com/modem"] > 2)
         world.host.plug("ttyUSB1")
         await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
-        assert world.kubelet.observed.registrations[SERIAL] == 1
+        assert tried[SERIAL] == 1
+        world.kubelet.faults.refuse_register = None
+        await world.listed("example.com/modem", "ttyACM0")
 
 
-async def test_a_kubelet_that_comes_late_is_waited_for(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_kubelet_that_comes_late_is_waited_for(world: World) -> None:
     """K7: absent at start: no exit, no loop; registered as soon as it is there."""
     world.host.plug("ttyUSB0")
-    async with world.serving(serial(), timing=PATIENT) as supervisor:
-        assert await until(lambda: SERIAL in supervisor.plugins, supervisor.offers)
+    async with world.serving(serial(), timing=PATIENT) as daemon:
+        await daemon.log.says("waiting for a kubelet")
         world.host.plug("ttyUSB1")  # one more pass: whatever would have been tried is over by then
-        offers = supervisor.offers
-        assert await until(lambda: len(offers.value[SERIAL].offered) == 2, offers)
-        assert "registering again" not in caplog.text
-        assert supervisor.kubelet.socket._waiters, "it waits to be told"
+        await daemon.offers(SERIAL, ttyUSB0="", ttyUSB1="")
+        assert daemon.log.count("registering again") == 0
         assert list(world.kubelet.folder.iterdir()) == []
         async with world.kubelet:
             await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
@@ -150,7 +149,7 @@ async def test_the_end_of_an_old_instance_does_not_take_the_devices_along(world:
         await world.listed(SERIAL, "ttyUSB0")
         newer = await new.enter_async_context(world.serving(serial()))
         await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] == 2)
-        await world.active(newer, SERIAL)
+        await newer.registered(SERIAL)
         await old.aclose()
         world.host.plug("ttyUSB1")
         await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
@@ -169,7 +168,7 @@ async def test_the_end_of_another_plugin_does_not_take_the_devices_along(world: 
         await world.listed(SERIAL, "old")
         newer = await new.enter_async_context(world.serving(serial()))
         await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] == 2)
-        await world.active(newer, SERIAL)
+        await newer.registered(SERIAL)
         await world.listed(SERIAL, "ttyUSB0")
         await old.stop()
         world.host.plug("ttyUSB1")

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
-from tests.supervising import World, serial
+from tests.world import World, serial
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from genericdp.supervisor import Supervisor
 
 SERIAL = "example.com/serial"
 STORM = 20
@@ -32,15 +30,6 @@ def world(request: pytest.FixtureRequest, short_folder: Path) -> World:
     return World(short_folder, Kubelet(folder, generation=request.param))
 
 
-async def offered(supervisor: Supervisor, count: int) -> None:
-    offers = supervisor.offers
-
-    def are() -> bool:
-        return SERIAL in offers.value and len(offers.value[SERIAL].offered) == count
-
-    assert await until(are, offers, timeout_seconds=30)
-
-
 def own_sockets(world: World) -> list[str]:
     return [path.name for path in world.kubelet.folder.glob("genericdp-*.sock")]
 
@@ -50,17 +39,17 @@ async def test_a_kubelet_frozen_within_register_completes_it_when_it_goes_on(wor
     world.host.plug("ttyUSB0")
     async with world.kubelet:
         world.kubelet.freeze()
-        async with world.serving(serial()) as supervisor:
-            await offered(supervisor, 1)
+        async with world.serving(serial()) as daemon:
+            await daemon.counts(SERIAL, 1)
             world.host.plug("ttyUSB1")
-            await offered(supervisor, 2)
+            await daemon.counts(SERIAL, 2)
             async with asyncio.timeout(30):
                 while not (before := own_sockets(world)):
                     await asyncio.sleep(0.01)
-            assert not supervisor.plugins[SERIAL].active.value
+            assert not (await daemon.resource(SERIAL))["registered"]
             world.kubelet.thaw()
             await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
-            await world.active(supervisor, SERIAL)
+            await daemon.registered(SERIAL)
             assert own_sockets(world) == before, "the same server"
             assert world.kubelet.streams(SERIAL) == 1
             assert world.kubelet.observed.registrations[SERIAL] == 1
@@ -71,12 +60,12 @@ async def test_a_kubelet_frozen_amid_the_lists_gets_the_latest_when_it_goes_on(
 ) -> None:
     """LAW-2, KST-9: no second registration, and not every list that it has missed."""
     world.host.plug("ttyUSB0")
-    async with world.kubelet, world.serving(serial(replicas=MANY)) as supervisor:
-        await world.active(supervisor, SERIAL)
+    async with world.kubelet, world.serving(serial(replicas=MANY)) as daemon:
+        await daemon.registered(SERIAL)
         world.kubelet.freeze()
         for number in range(1, CHANGES + 1):
             world.host.plug(f"ttyUSB{number}")
-            await offered(supervisor, number + 1)
+            await daemon.counts(SERIAL, number + 1)
         lists = world.kubelet.observed.lists[SERIAL]
         world.kubelet.thaw()
         await world.kubelet.wait_for(
@@ -90,8 +79,8 @@ async def test_a_kubelet_frozen_amid_the_lists_gets_the_latest_when_it_goes_on(
 async def test_a_storm_of_restarts_leaves_one_stream_and_one_socket(world: World, how: str) -> None:
     """KST-3, REG-11: nobody waits for a list between two restarts."""
     world.host.plug("ttyUSB0")
-    async with world.kubelet, world.serving(serial()) as supervisor:
-        await world.active(supervisor, SERIAL)
+    async with world.kubelet, world.serving(serial()) as daemon:
+        await daemon.registered(SERIAL)
         for _ in range(STORM):
             if how == "crash":
                 await world.kubelet.crash()
@@ -99,7 +88,7 @@ async def test_a_storm_of_restarts_leaves_one_stream_and_one_socket(world: World
             else:
                 await world.kubelet.restart()
         await world.listed(SERIAL, "ttyUSB0")
-        await world.active(supervisor, SERIAL)
+        await daemon.registered(SERIAL)
         await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1, 30)
         assert len(own_sockets(world)) == 1
         assert (await world.container(serial=1)).env == {"SERIAL": "ttyUSB0"}
@@ -111,21 +100,21 @@ async def test_a_kubelet_killed_while_it_is_frozen_is_left_for_the_next_one(worl
     world.host.plug("ttyUSB0")
     async with world.kubelet:
         world.kubelet.freeze()
-        async with world.serving(serial()) as supervisor:
-            await offered(supervisor, 1)
+        async with world.serving(serial()) as daemon:
+            await daemon.counts(SERIAL, 1)
             await world.kubelet.crash()
             world.kubelet.thaw()
             await world.kubelet.start()
             await world.listed(SERIAL, "ttyUSB0")
-            await world.active(supervisor, SERIAL)
+            await daemon.registered(SERIAL)
             await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1, 30)
 
 
 async def test_the_folder_may_be_deleted_below_a_living_kubelet(world: World) -> None:
     """KST-1, KST-9: the open stream goes on; the next kubelet makes the folder anew."""
     world.host.plug("ttyUSB0")
-    async with world.kubelet, world.serving(serial()) as supervisor:
-        await world.active(supervisor, SERIAL)
+    async with world.kubelet, world.serving(serial()) as daemon:
+        await daemon.registered(SERIAL)
         shutil.rmtree(world.kubelet.folder)
         world.host.plug("ttyUSB1")
         await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")

@@ -10,7 +10,7 @@ import pytest
 
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
-from tests.supervising import FAST, World, serial
+from tests.world import FAST, World, serial
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ SERIAL = "example.com/serial"
 
 @pytest.mark.parametrize("generation", list(Generation))
 async def test_kubelets_that_came_and_went_make_no_later_wait_longer(
-    generation: Generation, short_folder: Path, caplog: pytest.LogCaptureFixture
+    generation: Generation, short_folder: Path
 ) -> None:
     """K3: after some restarts of the kubelet a broken stream is answered as soon as before them.
 
@@ -31,16 +31,15 @@ async def test_kubelets_that_came_and_went_make_no_later_wait_longer(
     world = World(short_folder, Kubelet(folder, generation=generation))
     world.host.plug("ttyUSB0")
     patient = replace(FAST, last_retry=60.0)
-    async with world.kubelet, world.serving(serial(), timing=patient) as supervisor:
+    async with world.kubelet, world.serving(serial(), timing=patient) as daemon:
         for number in range(1, 13):
             await world.listed(SERIAL, "ttyUSB0")
-            await world.active(supervisor, SERIAL)
+            await daemon.registered(SERIAL)
             await world.kubelet.stop()
-            while caplog.text.count("registering again in") < number:
-                await asyncio.sleep(0.005)  # until it waits for another kubelet
+            await daemon.log.says("registering again in", times=number)
             await world.kubelet.start()
         await world.listed(SERIAL, "ttyUSB0")
-        await world.active(supervisor, SERIAL)
+        await daemon.registered(SERIAL)
         paths = world.kubelet.paths(SERIAL)
         world.kubelet.break_streams(SERIAL)
         await world.kubelet.wait_for(lambda: world.kubelet.paths(SERIAL) not in {(), paths}, 10)
@@ -48,7 +47,7 @@ async def test_kubelets_that_came_and_went_make_no_later_wait_longer(
 
 
 async def test_kubelets_that_are_away_for_long_are_no_work_of_another_plugin(
-    short_folder: Path, caplog: pytest.LogCaptureFixture
+    short_folder: Path,
 ) -> None:
     """K3: three restarts within seconds said so, and each broken stream cost seconds from then on.
 
@@ -58,14 +57,13 @@ async def test_kubelets_that_are_away_for_long_are_no_work_of_another_plugin(
     folder.mkdir()
     world = World(short_folder, Kubelet(folder))
     world.host.plug("ttyUSB0")
-    async with world.kubelet, world.serving(serial()) as supervisor:
+    async with world.kubelet, world.serving(serial()) as daemon:
         for number in range(1, 5):
-            await world.active(supervisor, SERIAL)
+            await daemon.registered(SERIAL)
             await world.kubelet.stop()
-            while caplog.text.count("registering again in") < number:
-                await asyncio.sleep(0.005)
+            await daemon.log.says("registering again in", times=number)
             await asyncio.sleep(0.2)  # more than the pause, of which nothing tells the end
             await world.kubelet.start()
             await world.listed(SERIAL, "ttyUSB0")
-        await world.active(supervisor, SERIAL)
-        assert "another device plugin may serve" not in caplog.text
+        await daemon.registered(SERIAL)
+        assert daemon.log.count("another device plugin may serve") == 0

@@ -10,7 +10,7 @@ import pytest
 
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
-from tests.supervising import FAST, World, serial
+from tests.world import FAST, World, serial
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,9 +35,9 @@ async def test_a_late_answer_is_waited_for_with_the_same_socket(
     world.host.plug("ttyUSB0")
     world.kubelet.faults.honours_cancel = honours_cancel
     world.kubelet.faults.answer_delay_seconds = 0.6
-    async with world.kubelet, world.serving(serial()) as supervisor:
+    async with world.kubelet, world.serving(serial()) as daemon:
         await world.listed(SERIAL, "ttyUSB0")
-        await world.active(supervisor, SERIAL)
+        await daemon.registered(SERIAL)
         assert world.kubelet.observed.registrations[SERIAL] == 1
 
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import grpc
 import pytest
 
-from genericdp.errors import UnusableDeviceError
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from genericdp.model import Command, FileCheck, Hook, Hooks, Preference, Probe, Resource
-from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
-from genericdp.template import parse
-from tests.supervising import World, resource, serial
+from tests.world import World, resource, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
 NAME = "example.com/serial"
 
@@ -31,11 +26,14 @@ async def world(short_folder: Path) -> AsyncIterator[World]:
         yield World(short_folder, kubelet)
 
 
-def probed(**keys: int) -> Resource:
-    """Serial adapters that are well while /state/NAME holds 1."""
-    check = FileCheck(path=parse("/state/$(device.name)"), equals=parse("1"))
-    keys = {"period_seconds": 1, "failure_threshold": 1, **keys}
-    return replace(serial(), health=(Probe(check=check, **keys),))
+def probed(**keys: int) -> dict[str, object]:
+    """Return serial adapters that are well while /state/NAME holds 1."""
+    return serial(health=[state_probe(**keys)])
+
+
+def state_probe(**keys: int) -> dict[str, object]:
+    file = {"path": "/state/$(device.name)", "equals": "1"}
+    return {"file": file, "periodSeconds": 1, "failureThreshold": 1, **keys}
 
 
 def set_state(world: World, name: str, text: str) -> None:
@@ -50,22 +48,17 @@ async def test_the_devices_that_a_container_gets_are_those_that_are_preferred(
     """Spread over devices, and packed after a reload that keeps the registration."""
     for number in range(3):
         world.host.plug(f"ttyUSB{number}")
-    one = serial(replicas=3)
-    every = [f"ttyUSB{i}{share}" for i in range(3) for share in ("", "::1", "::2")]
-    async with world.serving(one) as supervisor:
-        await world.listed(NAME, *every)
+    names = [f"ttyUSB{number}" for number in range(3)]
+    shares = ["", "::1", "::2", "::3"]
+    async with world.serving(serial(replicas=3)) as daemon:
+        await world.listed(NAME, *(name + share for name in names for share in shares[:3]))
         given = await world.container("a", serial=3)
         assert given.env["SERIAL"] == "ttyUSB0,ttyUSB1,ttyUSB2"
-        supervisor.resources.value = (replace(one, prefer=Preference.PACKED),)
-        service = supervisor.plugins[NAME]._service
-        assert await until(
-            lambda: service.preferences.prefer is Preference.PACKED,
-            supervisor.offers,
-            timeout_seconds=5,
-        )
+        await daemon.takes(serial(replicas=4, prefer="packed"))
+        await world.listed(NAME, *(name + share for name in names for share in shares))
         assert (await world.container("b", serial=2)).env["SERIAL"] == "ttyUSB0"
         assert world.kubelet.observed.registrations[NAME] == 1
-        supervisor.resources.value = (replace(one, prefer=Preference.NONE),)
+        await daemon.takes(serial(replicas=4, prefer="none"))
         await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[NAME] == 2)
 
 
@@ -74,12 +67,11 @@ async def test_a_device_falls_and_returns_with_its_probe(world: World) -> None:
     for name in ("ttyUSB0", "ttyUSB1"):
         world.host.plug(name)
         set_state(world, name, "1")
-    async with world.serving(probed()) as supervisor:
+    async with world.serving(probed()) as daemon:
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
         set_state(world, "ttyUSB0", "0")
         await world.listed(NAME, "ttyUSB1")
-        reason = supervisor.offers.value[NAME].offered["ttyUSB0"].unhealthy
-        assert reason == "file: /state/ttyUSB0 is '0', not '1'"
+        await daemon.offers(NAME, ttyUSB0="file: /state/ttyUSB0 is '0', not '1'", ttyUSB1="")
         set_state(world, "ttyUSB0", "1")
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
         assert world.kubelet.observed.registrations[NAME] == 1
@@ -90,9 +82,8 @@ async def test_a_restart_makes_nothing_unhealthy_that_is_well(world: World) -> N
     for number in range(20):
         world.host.plug(f"ttyUSB{number}")
         set_state(world, f"ttyUSB{number}", "1")
-    command = Probe(check=Command(argv=(parse("/bin/sleep"), parse("0.05"))))
-    files = probed(period_seconds=60)
-    both = replace(files, health=(*files.health, command))
+    command = {"exec": {"command": ["/bin/sleep", "0.05"]}}
+    both = serial(health=[state_probe(periodSeconds=60), command])
     async with world.serving(both):
         await world.listed_once(NAME)
         assert set(world.kubelet.devices(NAME).values()) == {"Healthy"}
@@ -104,17 +95,11 @@ async def test_a_device_that_appears_later_is_unhealthy_until_its_first_result(
 ) -> None:
     world.host.plug("ttyUSB0")
     set_state(world, "ttyUSB0", "1")
-    async with world.serving(probed(initial_delay_seconds=1)) as supervisor:
+    async with world.serving(probed(initialDelaySeconds=1)) as daemon:
         await world.listed(NAME, "ttyUSB0")
         set_state(world, "ttyUSB1", "1")
         world.host.plug("ttyUSB1")
-        await until(
-            lambda: "ttyUSB1" in supervisor.offers.value[NAME].offered,
-            supervisor.offers,
-            timeout_seconds=5,
-        )
-        one = supervisor.offers.value[NAME].offered["ttyUSB1"]
-        assert one.unhealthy == "file: not probed yet"
+        await daemon.offers(NAME, ttyUSB0="", ttyUSB1="file: not probed yet")
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
 
 
@@ -122,20 +107,14 @@ async def test_a_device_that_turned_unhealthy_the_moment_before_is_refused(world
     """The kubelet may ask before it has the list."""
     world.host.plug("ttyUSB0")
     set_state(world, "ttyUSB0", "1")
-    request = api.AllocateRequest(
-        container_requests=[api.ContainerAllocateRequest(devices_ids=["ttyUSB0"])]
-    ).SerializeToString()
-    async with world.serving(probed()) as supervisor:
+    async with world.serving(probed()) as daemon:
         await world.listed(NAME, "ttyUSB0")
-        service = supervisor._plugins._running[NAME].service
-        await service.allocate(request)
+        world.kubelet.freeze()
         set_state(world, "ttyUSB0", "broken")
-        offers = supervisor.offers
-        assert await until(
-            lambda: bool(offers.value[NAME].offered["ttyUSB0"].unhealthy), offers, timeout_seconds=5
-        )
-        with pytest.raises(UnusableDeviceError, match="is Unhealthy: file: /state/ttyUSB0 is 'bro"):
-            await service.allocate(request)
+        await daemon.offers(NAME, ttyUSB0="file: /state/ttyUSB0 is 'broken', not '1'")
+        with pytest.raises(grpc.aio.AioRpcError, match="is Unhealthy: file: /state/ttyUSB0 is 'br"):
+            await world.allocated(NAME, ["ttyUSB0"])
+        world.kubelet.thaw()
 
 
 async def test_what_the_host_says_of_a_device_comes_before_what_its_probe_says(
@@ -143,12 +122,11 @@ async def test_what_the_host_says_of_a_device_comes_before_what_its_probe_says(
 ) -> None:
     world.host.plug("ttyUSB0")
     set_state(world, "ttyUSB0", "1")
-    async with world.serving(probed()) as supervisor:
+    async with world.serving(probed()) as daemon:
         await world.listed(NAME, "ttyUSB0")
         world.host.unplug("ttyUSB0")
         await world.listed(NAME)
-        reason = supervisor.offers.value[NAME].offered["ttyUSB0"].unhealthy
-        assert reason == "/dev/ttyUSB0 does not exist"
+        await daemon.offers(NAME, ttyUSB0="/dev/ttyUSB0 does not exist")
         world.host.plug("ttyUSB0")
         await world.listed(NAME, "ttyUSB0")
 
@@ -158,18 +136,17 @@ async def test_one_resource_whose_probes_hang_holds_up_no_other_one(world: World
         world.host.plug(f"ttyACM{number}", major=166)
     world.host.plug("ttyUSB0")
     set_state(world, "ttyUSB0", "1")
-    hanging = Probe(check=Command(argv=(parse("/bin/sleep"), parse("60"))), timeout_seconds=60)
-    other = replace(resource("example.com/other", "/dev/ttyACM*"), health=(hanging,))
-    async with world.serving(other, probed()) as supervisor:
+    hanging = {"exec": {"command": ["/bin/sleep", "60"]}, "periodSeconds": 60, "timeoutSeconds": 60}
+    other = resource("example.com/other", "/dev/ttyACM*", health=[hanging])
+    async with world.serving(other, probed()) as daemon:
         await world.listed(NAME, "ttyUSB0")
         # It still waits for its first results.
         assert "example.com/other" not in world.kubelet.observed.registrations
-        assert len(supervisor.offers.value["example.com/other"].offered) == 40
+        await daemon.counts("example.com/other", 40)
 
 
-def hooked(*script: str, pre_start: bool = False) -> Resource:
-    hook = Hook(command=Command(argv=tuple(map(parse, ("/bin/sh", "-c", *script)))))
-    return replace(serial(), hooks=Hooks(**{"pre_start" if pre_start else "allocate": hook}))
+def hooked(script: str, *, when: str = "allocate") -> dict[str, object]:
+    return serial(hooks={when: {"exec": {"command": ["/bin/sh", "-c", script]}}})
 
 
 async def test_an_allocate_hook_that_fails_refuses_the_pod_and_says_why(world: World) -> None:
@@ -199,7 +176,7 @@ async def test_a_pre_start_hook_that_fails_first_lets_the_container_start_later(
     script = f"test -e {flag} || {{ echo not ready; exit 1; }}"
     container = Container(name="main", limits={NAME: 1})
     pod = Pod(uid="pod", containers=(container,))
-    async with world.serving(hooked(script, pre_start=True)):
+    async with world.serving(hooked(script, when="preStart")):
         await world.listed(NAME, "ttyUSB0")
         assert (await world.kubelet.admit(pod)).admitted
         first = await world.kubelet.start_container(pod, container)
@@ -214,21 +191,12 @@ async def test_the_end_of_the_daemon_ends_a_hook_that_is_running(
 ) -> None:
     world.host.plug("ttyUSB0")
     begun = tmp_path / "begun"
+    os.mkfifo(begun)
     async with asyncio.TaskGroup() as tasks:
         async with world.serving(hooked(f"echo $$ > {begun}; exec sleep 60")):
             await world.listed(NAME, "ttyUSB0")
             asked = tasks.create_task(world.refusal(serial=1))
-            while not begun.exists() or not begun.read_text():
-                await asyncio.sleep(0.01)
+            pid = int(await asyncio.to_thread(begun.read_text))
+            assert Path(f"/proc/{pid}").exists()
         await asked
-    async with asyncio.timeout(5):
-        while _is_alive(int(begun.read_text())):
-            await asyncio.sleep(0.01)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    assert not Path(f"/proc/{pid}").exists()

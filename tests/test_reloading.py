@@ -1,28 +1,25 @@
-"""Reloads of the daemon as a process, and of its supervisor, as a kubelet sees them."""
+"""Reloads of the daemon as a process, as a kubelet sees them."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import signal
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.model import Command, Hook, Hooks
-from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
-from genericdp.template import parse
 from tests.reloading.configs import BAD, HEAD, ConfigMap, config
-from tests.supervising import World, counts, resource, serial
 from tests.test_daemon import Place
+from tests.world import World, counts, resource, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
 ONE, OTHER = "example.com/ttyUSB0", "example.com/ttyUSB1"
+ELSEWHERE = serial("example.com/elsewhere", nodeNames=["elsewhere"])
 
 
 @pytest.fixture
@@ -125,20 +122,18 @@ async def test_a_reload_of_a_hundred_resources_sends_the_one_list_that_changed(
     names = [f"ttyACM{i}" for i in range(100)]
     for name in names:
         world.host.plug(name, major=166)
-    resources = [resource(f"example.com/{name}", f"/dev/{name}") for name in names]
-    async with world.serving(*resources) as supervisor:
-        for one in resources:
-            await world.active(supervisor, one.name)
-        before = {one.name: counts(world.kubelet, one.name) for one in resources}
-        moved = [replace(one, place=replace(one.place, line=7)) for one in resources]
-        moved[42] = replace(moved[42], replicas=2)
-        supervisor.resources.value = tuple(reversed(moved))
+    resources = {name: resource(f"example.com/{name}", f"/dev/{name}") for name in names}
+    async with world.serving(*resources.values()) as daemon:
+        for name in names:
+            await daemon.registered(f"example.com/{name}")
+        before = {name: counts(world.kubelet, f"example.com/{name}") for name in names}
+        resources["ttyACM42"]["replicas"] = 2
+        await daemon.takes(*reversed(resources.values()))  # on other lines, too
         await world.listed("example.com/ttyACM42", "ttyACM42", "ttyACM42::1")
-        after = {one.name: counts(world.kubelet, one.name) for one in resources}
-        different = [name for name in before if before[name] != after[name]]
-        assert different == ["example.com/ttyACM42"]
-        registrations, lists, paths = before["example.com/ttyACM42"]
-        assert after["example.com/ttyACM42"] == (registrations, lists + 1, paths)
+        after = {name: counts(world.kubelet, f"example.com/{name}") for name in names}
+        assert [name for name in names if before[name] != after[name]] == ["ttyACM42"]
+        registrations, lists, paths = before["ttyACM42"]
+        assert after["ttyACM42"] == (registrations, lists + 1, paths)
 
 
 async def test_one_that_is_removed_holds_up_none_of_the_others(world: World) -> None:
@@ -146,25 +141,24 @@ async def test_one_that_is_removed_holds_up_none_of_the_others(world: World) -> 
     world.host.plug("ttyUSB0")
     world.host.plug("ttyACM0", major=166)
     leaving = resource("example.com/modem", "/dev/ttyACM0")
-    async with world.serving(serial(), leaving) as supervisor:
-        await world.active(supervisor, "example.com/modem")
+    async with world.serving(serial(), leaving) as daemon:
+        await daemon.registered("example.com/modem")
         await world.listed("example.com/serial", "ttyUSB0")
-        supervisor.resources.value = (serial(),)
+        await daemon.takes(serial())
         await world.listed("example.com/modem")
         world.host.plug("ttyUSB1")
-        begun = asyncio.get_running_loop().time()
         await world.listed("example.com/serial", "ttyUSB0", "ttyUSB1")
-        assert asyncio.get_running_loop().time() - begun < 0.8
+        assert daemon.log.count("example.com/modem: stopped") == 0
 
 
 async def test_one_that_returns_during_its_farewell_is_served_again(world: World) -> None:
     """Its old server is stopped first: never two of one resource (REG-9b)."""
     world.host.plug("ttyUSB0")
-    async with world.serving(serial()) as supervisor:
-        await world.active(supervisor, "example.com/serial")
-        supervisor.resources.value = ()
+    async with world.serving(serial()) as daemon:
+        await daemon.registered("example.com/serial")
+        await daemon.takes(ELSEWHERE)
         await world.listed("example.com/serial")
-        supervisor.resources.value = (serial(),)
+        await daemon.takes(serial())
         counted = world.kubelet.observed.registrations
         await world.kubelet.wait_for(lambda: counted["example.com/serial"] == 2)
         assert len(list(world.kubelet.folder.glob("genericdp-*.sock"))) == 1
@@ -177,16 +171,14 @@ async def test_one_that_is_removed_again_during_its_farewell_ends_nothing_else(
     """It ended the daemon: the second farewell was over before the first, and forgot both."""
     name = "example.com/serial"
     world.host.plug("ttyUSB0")
-    async with world.serving(serial()) as supervisor:
-        await world.active(supervisor, name)
-        supervisor.resources.value = ()
+    async with world.serving(serial()) as daemon:
+        await daemon.registered(name)
+        await daemon.takes(ELSEWHERE)
         await world.listed(name)
         for _ in range(2):
-            supervisor.resources.value = (serial(),)
-            await until(lambda: name in supervisor.plugins, supervisor.offers)
-            supervisor.resources.value = ()
-            await until(lambda: name not in supervisor.plugins, supervisor.offers)
-        supervisor.resources.value = (serial(),)
+            await daemon.takes(serial())
+            await daemon.takes(ELSEWHERE)
+        await daemon.takes(serial())
         counted = world.kubelet.observed.registrations
         await world.kubelet.wait_for(lambda: counted[name] == 2)
         assert len(list(world.kubelet.folder.glob("genericdp-*.sock"))) == 1
@@ -196,10 +188,10 @@ async def test_one_that_is_removed_again_during_its_farewell_ends_nothing_else(
 async def test_other_options_are_registered_anew_without_an_empty_list(world: World) -> None:
     """REG-7: a kubelet asks for them once for each registration."""
     world.host.plug("ttyUSB0")
-    hooks = Hooks(pre_start=Hook(command=Command(argv=(parse("/bin/true"),))))
-    async with world.serving(serial()) as supervisor:
-        await world.active(supervisor, "example.com/serial")
-        supervisor.resources.value = (replace(serial(), hooks=hooks),)
+    hooks = {"preStart": {"exec": {"command": ["/bin/true"]}}}
+    async with world.serving(serial()) as daemon:
+        await daemon.registered("example.com/serial")
+        await daemon.takes(serial(hooks=hooks))
         await world.kubelet.wait_for(
             lambda: world.kubelet.observed.registrations["example.com/serial"] == 2
         )

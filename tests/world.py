@@ -10,11 +10,16 @@ import asyncio
 import json
 import logging
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
+
+import grpc
 
 from genericdp.address import Address
 from genericdp.config.load import load
 from genericdp.daemon import Settings, serve
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.logs import add_subject
 from genericdp.simulator.pods import Container, Pod
 from genericdp.timing import Timing
@@ -94,6 +99,10 @@ class Host:
         return file
 
 
+_own: ContextVar[Log | None] = ContextVar("own", default=None)
+"""The log of the daemon that runs here: others may run beside it."""
+
+
 class Log(logging.Handler):
     """The lines that were logged, ``level subject: message``; those to come can be awaited."""
 
@@ -101,6 +110,8 @@ class Log(logging.Handler):
         super().__init__(logging.INFO)
         self.addFilter(add_subject)
         self.lines: list[str] = []
+        self.port = 0
+        """Where the endpoints of the daemon are whose log this is."""
         self._more = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
@@ -108,6 +119,8 @@ class Log(logging.Handler):
         subject = record.__dict__["resource"]
         text = f"{subject}: {record.getMessage()}" if subject else record.getMessage()
         self.lines.append(f"{record.levelname.lower()} {text}")
+        if _own.get() is self and text.startswith("endpoints at "):
+            self.port = int(text.rstrip("/").rpartition(":")[2])
         self._loop.call_soon_threadsafe(self._more.set)
 
     def count(self, text: str) -> int:
@@ -132,15 +145,16 @@ class Log(logging.Handler):
 
 @contextmanager
 def _logged() -> Iterator[Log]:
-    """Take what is logged meanwhile, and leave the root logger as it was."""
+    """Take what is logged meanwhile, of all daemons that run; the root logger stays as it was."""
     root, log = logging.getLogger(), Log()
-    handlers, level = root.handlers.copy(), root.level
+    level = root.level
     root.addHandler(log)
     root.setLevel(min(level, logging.INFO))
     try:
         yield log
     finally:
-        root.handlers, root.level = handlers, level
+        root.removeHandler(log)
+        root.setLevel(level)
 
 
 class Daemon:
@@ -164,10 +178,9 @@ class Daemon:
 
     async def get(self, path: str) -> tuple[int, str]:
         """Return the status and the body of an answer of the endpoints."""
-        line = await self.log.says("endpoints at ")
-        port = int(line.rstrip("/").rpartition(":")[2])
+        await self.log.until(lambda: self.log.port > 0)
         async with asyncio.timeout(PATIENCE_SECONDS):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.log.port)
             writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
             head, _, body = (await reader.read()).partition(b"\r\n\r\n")
             writer.close()
@@ -202,6 +215,10 @@ class Daemon:
             return {one["id"]: one["reason"] for one in found["devices"]} == devices
 
         await self.shows(name, are)
+
+    async def counts(self, name: str, count: int) -> None:
+        """Wait until ``/status`` has so many devices, Healthy or not."""
+        await self.shows(name, lambda found: len(found["devices"]) == count)
 
     async def registered(self, name: str) -> None:
         """Wait until ``/status`` has the resource registered."""
@@ -268,7 +285,9 @@ class World:
             daemon = Daemon(file, log)
             work = serve(Settings(**chosen), reload=daemon.reload, load=_load)
             async with asyncio.TaskGroup() as tasks:
-                running = tasks.create_task(work)
+                context = copy_context()
+                context.run(_own.set, log)
+                running = tasks.create_task(work, context=context)
                 yield daemon
                 running.cancel()
 
@@ -284,6 +303,19 @@ class World:
     async def listed_once(self, name: str) -> None:
         """Wait until the kubelet has a list."""
         await self.kubelet.wait_for(lambda: self.kubelet.observed.lists[name])
+
+    @asynccontextmanager
+    async def plugin(self, name: str) -> AsyncIterator[rpc.DevicePluginAsyncStub]:
+        """Call a resource as its kubelet does, whatever the kubelet itself does meanwhile."""
+        (path,) = self.kubelet.paths(name)
+        async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
+            yield rpc.DevicePluginStub(channel)
+
+    async def allocated(self, name: str, *containers: Sequence[str]) -> api.AllocateResponse:
+        """Return what Allocate gives for the IDs of each container; raises AioRpcError."""
+        async with self.plugin(name) as plugin:
+            asked = [api.ContainerAllocateRequest(devices_ids=ids) for ids in containers]
+            return await plugin.Allocate(api.AllocateRequest(container_requests=asked))
 
     async def container(self, uid: str = "pod", **amounts: int) -> Given:
         """Admit a pod for example.com/KEY=N and return what its container gets."""

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from genericdp.simulator.kubelet import Kubelet
-from tests.supervising import World, resource
+from tests.world import World, resource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,9 +27,9 @@ async def test_a_flip_is_one_list_of_one_resource_and_no_registration(short_fold
         for major, name in enumerate(NAMES, 200):
             for number in range(3):
                 world.host.plug(f"{name}{number}", major=major)
-        async with world.serving(*resources) as supervisor:
+        async with world.serving(*resources) as daemon:
             for name in NAMES:
-                await world.active(supervisor, f"example.com/{name}")
+                await daemon.registered(f"example.com/{name}")
                 await world.listed(f"example.com/{name}", *(f"{name}{n}" for n in range(3)))
             registered = dict(kubelet.observed.registrations)
             for flip in range(4):

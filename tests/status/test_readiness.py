@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.state import ConfigState
-from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
-from tests.reloading.following import until_true
-from tests.status.living import endpoints_of, said
-from tests.supervising import FAST, World, resource, serial
+from tests.world import FAST, World, resource, serial
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from genericdp.supervisor import Supervisor
+    from tests.world import Daemon
 
 SERIAL, OTHER = "example.com/serial", "example.com/other"
-READY = (200, ["ready"])
+READY = (200, "ready\n")
 
 
 @pytest.fixture
@@ -30,28 +26,32 @@ def world(short_folder: Path) -> World:
     return World(short_folder, Kubelet(folder))
 
 
-async def running(supervisor: Supervisor) -> None:
-    """Wait until there are plugins."""
-    assert await until(lambda: bool(supervisor.offers.value), supervisor.offers, timeout_seconds=60)
+async def readiness(daemon: Daemon) -> tuple[int, list[str]]:
+    """Return the status and the lines of ``/readyz``."""
+    status, body = await daemon.get("/readyz")
+    return status, body.splitlines()
+
+
+async def gives(daemon: Daemon, name: str, reason: str) -> None:
+    """Wait until a resource is not registered for a reason that holds this text."""
+    await daemon.shows(name, lambda found: reason in found["reason"] and not found["registered"])
 
 
 async def test_while_nothing_is_registered_it_is_not_ready_and_says_why(world: World) -> None:
     """C9: "/health says 200 while nothing is registered"."""
     world.host.plug("ttyUSB0")
-    async with world.serving(serial(), resource(OTHER, "/dev/other*")) as supervisor:
-        endpoints = endpoints_of(supervisor)
-        await running(supervisor)
-        plugin = supervisor.plugins[OTHER]
-        await until_true(lambda: "kubelet.sock" in plugin.standing.reason)
+    async with world.serving(serial(), resource(OTHER, "/dev/other*")) as daemon:
+        await gives(daemon, SERIAL, "kubelet.sock")
+        await gives(daemon, OTHER, "kubelet.sock")
         why = f"not registered: there is no {world.kubelet.folder}/kubelet.sock"
-        assert await said(endpoints, "/readyz") == (503, [f"{SERIAL}: {why}", f"{OTHER}: {why}"])
-        assert await said(endpoints, "/livez") == (200, ["alive"])
+        assert await readiness(daemon) == (503, [f"{SERIAL}: {why}", f"{OTHER}: {why}"])
+        assert await daemon.get("/livez") == (200, "alive\n")
         async with world.kubelet:
-            await world.active(supervisor, SERIAL)
-            await world.active(supervisor, OTHER)
-            assert await said(endpoints, "/readyz") == READY
-        assert await until(lambda: not plugin.active.value, plugin.active, timeout_seconds=60)
-        status, lines = await said(endpoints, "/readyz")
+            await daemon.registered(SERIAL)
+            await daemon.registered(OTHER)
+            assert await daemon.get("/readyz") == READY
+        await gives(daemon, OTHER, "")
+        status, lines = await readiness(daemon)
         assert status == 503
         assert any(line.startswith(f"{OTHER}: not registered: ") for line in lines)
 
@@ -59,11 +59,9 @@ async def test_while_nothing_is_registered_it_is_not_ready_and_says_why(world: W
 async def test_a_resource_that_is_refused_is_named_with_the_kubelets_reason(world: World) -> None:
     world.kubelet.faults.refuse_register = "no such luck"
     timing = replace(FAST, permanent_retry=60.0, first_retry=60.0, last_retry=60.0)
-    async with world.kubelet, world.serving(serial(), timing=timing) as supervisor:
-        await running(supervisor)
-        endpoints, standing = endpoints_of(supervisor), supervisor.plugins[SERIAL].standing
-        await until_true(lambda: "no such luck" in standing.reason)
-        status, (line,) = await said(endpoints, "/readyz")
+    async with world.kubelet, world.serving(serial(), timing=timing) as daemon:
+        await gives(daemon, SERIAL, "no such luck")
+        status, (line,) = await readiness(daemon)
         assert status == 503
         assert line.startswith(f"{SERIAL}: not registered: ")
         assert "no such luck" in line
@@ -71,9 +69,9 @@ async def test_a_resource_that_is_refused_is_named_with_the_kubelets_reason(worl
 
 async def test_a_kubelet_that_does_not_answer_is_told(world: World) -> None:
     world.kubelet.faults.register_hangs = True
-    async with world.kubelet, world.serving(serial()) as supervisor:
+    async with world.kubelet, world.serving(serial()) as daemon:
         await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] == 1)
-        assert await said(endpoints_of(supervisor), "/readyz") == (
+        assert await readiness(daemon) == (
             503,
             [f"{SERIAL}: not registered: the kubelet has not answered Register yet"],
         )
@@ -84,46 +82,34 @@ async def test_what_stands_in_the_place_of_the_socket_is_told_also_when_it_chang
 ) -> None:
     world.host.plug("ttyUSB0")
     path = world.kubelet.folder / "kubelet.sock"
-    async with world.serving(serial()) as supervisor:
-        await running(supervisor)
-        standing = supervisor.plugins[SERIAL].standing
-        await until_true(lambda: standing.reason == f"there is no {path}")
+    async with world.serving(serial()) as daemon:
+        await gives(daemon, SERIAL, f"there is no {path}")
         path.mkdir()
-        await until_true(lambda: f"{path} is a folder, not a socket" in standing.reason)
-        (line,) = (await said(endpoints_of(supervisor), "/readyz"))[1]
+        await gives(daemon, SERIAL, f"{path} is a folder, not a socket")
+        (line,) = (await readiness(daemon))[1]
         assert f"{SERIAL}: not registered: {path} is a folder" in line
         path.rmdir()
-        await until_true(lambda: standing.reason == f"there is no {path}")
-
-
-async def test_what_is_wanted_and_not_looked_for_yet_is_told(world: World) -> None:
-    async with world.serving() as supervisor:
-        supervisor.resources.value = (serial(),)
-        assert await said(endpoints_of(supervisor), "/readyz") == (
-            503,
-            [f"{SERIAL}: not registered: the first look at the host is not over"],
-        )
+        await gives(daemon, SERIAL, f"there is no {path}")
 
 
 @pytest.mark.parametrize(
-    ("problems", "line"),
+    ("bad", "why"),
     [
-        ((), "no config in force: it is being read"),
-        (("a.yaml:1:1: bad",), "no config in force: a.yaml:1:1: bad"),
         (
-            ("a.yaml:1:1: bad", "a.yaml:2:1: worse", "b.yaml:1:1: x"),
-            "no config in force: a.yaml:1:1: bad (and 2 more)",
+            [{"name": "example.com/x", "matches": [], "replica": 2}],
+            "unknown key 'matches' (did you mean 'match'?) (and 1 more)",
         ),
+        ([], "the list is empty: at least one entry is required"),
     ],
 )
 async def test_without_a_config_in_force_nothing_is_ready(
-    world: World, problems: tuple[str, ...], line: str
+    world: World, bad: list[dict[str, object]], why: str
 ) -> None:
-    async with world.serving() as supervisor:
-        endpoints = endpoints_of(supervisor, config=ConfigState(problems=problems))
-        assert await said(endpoints, "/readyz") == (503, [line])
-
-
-async def test_a_config_without_a_resource_for_this_node_is_ready(world: World) -> None:
-    async with world.serving() as supervisor:
-        assert await said(endpoints_of(supervisor), "/readyz") == READY
+    async with world.serving(*bad) as daemon:
+        await daemon.log.says("nothing is served until it is corrected")
+        status, (line,) = await readiness(daemon)
+        assert status == 503
+        assert line.startswith(f"no config in force: {daemon.config}:")
+        assert line.endswith(why)
+        await daemon.takes(serial(nodeNames=["elsewhere"]))
+        assert await daemon.get("/readyz") == READY
