@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.root import Root
-from genericdp.model import Selector, UdevSelector
 from genericdp.simulator.kubelet import Kubelet
-from genericdp.supervisor import Pace
-from tests.devices.making import resource
-from tests.supervising import World
+from tests.world import World, resource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 ZRAM = Path("/sys/class/zram-control")
+ROOT = Path("/")
 NAME = "example.com/zram"
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not ZRAM.exists(), reason="only root can plug a zram device, if at all"
@@ -38,14 +35,10 @@ def plugged() -> Iterator[str]:
         (ZRAM / "hot_remove").write_text(number)
 
 
-def zram(name: str, **attributes: str) -> Selector:
-    """A zram device by its attributes."""
-    wanted = {key.replace("__", "/"): (text,) for key, text in attributes.items()}
-    return Selector(
-        candidates=UdevSelector(
-            subsystem=("block",), devtype=("disk",), name=(name,), attributes=wanted
-        )
-    )
+def zram(**attributes: str) -> dict[str, object]:
+    """Return a resource of zram devices, by their attributes."""
+    udev = {"subsystem": "block", "devtype": "disk", "name": "zram*", "attributes": attributes}
+    return resource(NAME, match=[{"udev": udev}])
 
 
 @pytest.fixture
@@ -54,7 +47,6 @@ async def world(short_folder: Path) -> AsyncIterator[World]:
     folder.mkdir()
     async with Kubelet(folder) as kubelet:
         world = World(short_folder, kubelet)
-        world.host.root = Root(Path("/"))
         yield world
 
 
@@ -64,9 +56,9 @@ async def test_devices_that_come_change_and_go_are_listed_at_once(world: World) 
     What is written to an attribute is told by nobody; the kernel's change event is.
     """
     with plugged() as sure:
-        wanted = resource("zram", zram("zram*", initstate="0", queue__rotational="0"))
-        async with world.serving(wanted) as supervisor, asyncio.timeout(20):
-            await world.active(supervisor, NAME)
+        wanted = zram(**{"initstate": "0", "queue/rotational": "0"})
+        async with world.serving(wanted, root=ROOT) as daemon, asyncio.timeout(20):
+            await daemon.registered(NAME)
             await world.kubelet.wait_for(lambda: sure in _healthy(world))
             with plugged() as new:
                 await world.kubelet.wait_for(lambda: {sure, new} <= _healthy(world))
@@ -79,7 +71,8 @@ async def test_devices_that_come_change_and_go_are_listed_at_once(world: World) 
                 (block / "uevent").write_text("change")
                 await world.kubelet.wait_for(lambda: new in _healthy(world))
             await world.kubelet.wait_for(lambda: new not in _healthy(world))
-            reason = supervisor.offers.value[NAME].offered[new].unhealthy
+            found = (await daemon.resource(NAME))["devices"]
+            (reason,) = [one["reason"] for one in found if one["id"] == new]
             assert reason == f"/dev/{new} does not exist"
 
 
@@ -90,12 +83,8 @@ async def test_a_device_that_returns_is_healthy_at_once_and_nothing_else_is_logg
     caplog.set_level(logging.INFO)
     with plugged() as name:
         pass
-    async with (
-        # No pause after a list: the next pass begins with the first that is told.
-        world.serving(resource("zram", zram("zram*")), pace=Pace(burst=0.0)) as supervisor,
-        asyncio.timeout(20),
-    ):
-        await world.active(supervisor, NAME)
+    async with world.serving(zram(), root=ROOT) as daemon, asyncio.timeout(20):
+        await daemon.registered(NAME)
         for _ in range(5):
             # In a thread: what is told while the loop stands still would be told together.
             number = await asyncio.to_thread((ZRAM / "hot_add").read_text)

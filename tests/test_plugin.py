@@ -106,7 +106,7 @@ async def test_a_resource_that_is_refused_does_not_touch_the_others(world: World
     modem = resource("example.com/modem", "/dev/ttyACM*")
     async with world.kubelet, world.serving(serial(), timing=fast) as daemon:
         await daemon.registered(SERIAL)
-        world.kubelet.faults.refuse_register = "no such luck"
+        world.kubelet.faults.refuse_register = 'the ResourceName "example.com/x" is invalid'
         await daemon.takes(modem, serial())
         tried = world.kubelet.observed.registrations
         await world.kubelet.wait_for(lambda: tried["example.com/modem"] > 2)

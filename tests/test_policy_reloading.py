@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.model import Command, Probe
-from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
-from genericdp.template import parse
-from tests.config.bounded import HEAD, policy_of
+from tests.config.bounded import HEAD
 from tests.reloading.configs import config
-from tests.supervising import World, counts, serial
 from tests.test_daemon import Place
+from tests.world import World, counts, resource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from genericdp.policy import Policy
-    from genericdp.supervisor import Supervisor
 
 ONE, SERIAL = "example.com/ttyUSB0", "example.com/serial"
 
@@ -32,10 +26,6 @@ ONE, SERIAL = "example.com/ttyUSB0", "example.com/serial"
 async def world(short_folder: Path) -> AsyncIterator[World]:
     async with Kubelet(short_folder / "kubelet") as kubelet:
         yield World(short_folder, kubelet)
-
-
-def bound_by(supervisor: Supervisor) -> Policy | None:
-    return supervisor.offers.value[SERIAL].offered["ttyUSB0"].device.policy
 
 
 async def test_a_stricter_policy_is_told_at_once_and_holds_from_the_next_start_on(
@@ -90,31 +80,41 @@ async def test_a_policy_that_is_spoilt_ends_a_daemon_only_at_its_start(short_fol
 
 
 async def test_another_policy_leaves_what_it_allows_healthy_and_takes_back_the_rest(
-    world: World, tmp_path: Path
+    world: World,
 ) -> None:
     """No list goes out for the first, and no probe begins anew."""
     world.host.plug("ttyUSB0")
-    check = Command(argv=(parse("/bin/true"),))
-    one = replace(serial(), health=(Probe(check=check, period_seconds=3600),))
+    link = world.host.folder / "dev/by-id/one"
+    link.parent.mkdir()
+    link.symlink_to("../ttyUSB0")
+    one = resource(
+        SERIAL,
+        "/dev/by-id/*",
+        id="$(device.name)",
+        health=[{"exec": {"command": ["/bin/true"]}, "periodSeconds": 3600}],
+    )
     more = "commands: [{path: /bin/true}]\nenv: ['*']\n"
     wide, other, narrow = (
-        policy_of(tmp_path, f"{text}{more}")
-        for text in ("devices: {}\n", "\n\ndevices: {paths: [/dev/tty*]}\n", "")
+        f"{HEAD}{text}{more}"
+        for text in (
+            "devices: {}\n",
+            "\n\ndevices: {paths: [/dev/by-id, /dev/tty*]}\n",
+            "devices: {paths: [/dev/by-id]}\n",
+        )
     )
-    async with world.serving(replace(one, policy=wide)) as supervisor:
-        await world.active(supervisor, SERIAL)
+    async with world.serving(one, policy=wide) as daemon:
+        await daemon.registered(SERIAL)
         await world.listed(SERIAL, "ttyUSB0")
         before = counts(world.kubelet, SERIAL)
-        supervisor.resources.value = (replace(one, policy=other),)
-        offers = supervisor.offers
-        assert await until(lambda: bound_by(supervisor) == other, offers, timeout_seconds=10)
+        await daemon.takes(one, policy=other)
+        await daemon.log.says("nothing to change, under another policy")
         await world.container(serial=1)
         assert counts(world.kubelet, SERIAL) == before
-        supervisor.resources.value = (replace(one, policy=narrow),)
+        await daemon.takes(one, policy=narrow)
         await world.listed(SERIAL)
         assert world.kubelet.devices(SERIAL) == {"ttyUSB0": "Unhealthy"}
-        offered = supervisor.offers.value[SERIAL].offered["ttyUSB0"]
-        assert "has no 'devices', which allows none" in offered.unhealthy
-        supervisor.resources.value = (replace(one, policy=wide),)
+        (device,) = (await daemon.resource(SERIAL))["devices"]
+        assert "/dev/ttyUSB0 is not among the device nodes that are allowed" in device["reason"]
+        await daemon.takes(one, policy=wide)
         await world.listed(SERIAL, "ttyUSB0")
         assert counts(world.kubelet, SERIAL)[0] == before[0]

@@ -11,9 +11,11 @@ import json
 import logging
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
+from prometheus_client.parser import text_string_to_metric_families
 
 from genericdp.address import Address
 from genericdp.config.load import load
@@ -25,7 +27,7 @@ from genericdp.simulator.pods import Container, Pod
 from genericdp.timing import Timing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from genericdp.config.loaded import Loaded
@@ -160,15 +162,21 @@ def _logged() -> Iterator[Log]:
 class Daemon:
     """A daemon that runs in this process."""
 
-    def __init__(self, config: Path, log: Log) -> None:
+    def __init__(self, config: Path, policy: Path | None, log: Log) -> None:
         self.config = config
+        self.policy = policy
         self.log = log
         self.reload = asyncio.Event()
         """As SIGHUP sets it."""
 
-    async def takes(self, *resources: Mapping[str, object] | str) -> None:
-        """Replace the config, and wait until the daemon has said what becomes of it."""
+    async def takes(
+        self, *resources: Mapping[str, object] | str, policy: str | None = None
+    ) -> None:
+        """Replace config and policy, and wait until the daemon has said what becomes of them."""
         before = self._taken()
+        if policy is not None:
+            assert self.policy is not None
+            _replace(self.policy, policy)
         _replace(self.config, _text(resources))
         self.reload.set()
         await self.log.until(lambda: self._taken() > before)
@@ -176,16 +184,23 @@ class Daemon:
     def _taken(self) -> int:
         return sum(self.log.count(text) for text in _TAKEN)
 
-    async def get(self, path: str) -> tuple[int, str]:
+    async def get(self, path: str, **headers: str) -> tuple[int, str]:
         """Return the status and the body of an answer of the endpoints."""
+        head, body = await self.answer(path, **headers)
+        return int(head.split()[1]), body
+
+    async def answer(self, path: str, **headers: str) -> tuple[str, str]:
+        """Return the head and the body of an answer."""
+        lines = [f"GET {path} HTTP/1.1", "Host: x", "Connection: close"]
+        lines += [f"{key}: {value}" for key, value in headers.items()]
         await self.log.until(lambda: self.log.port > 0)
         async with asyncio.timeout(PATIENCE_SECONDS):
             reader, writer = await asyncio.open_connection("127.0.0.1", self.log.port)
-            writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            writer.write("\r\n".join([*lines, "", ""]).encode())
             head, _, body = (await reader.read()).partition(b"\r\n\r\n")
             writer.close()
             await writer.wait_closed()
-        return int(head.split()[1]), body.decode()
+        return head.decode(), body.decode()
 
     async def status(self) -> dict[str, Any]:
         """Return what ``/status`` tells."""
@@ -198,15 +213,22 @@ class Daemon:
         found = [one for one in (await self.status())["resources"] if one["name"] == name]
         return found[0] if found else {}
 
+    async def metrics(self) -> dict[str, float]:
+        """Return the samples of ``/metrics``: ``name{value,…}``, by the labels' names."""
+        _, body = await self.get("/metrics")
+        return {
+            f"{one.name.removeprefix('genericdp_')}{{{','.join(one.labels.values())}}}": one.value
+            for metric in text_string_to_metric_families(body)
+            for one in metric.samples
+        }
+
+    async def counts_so(self, condition: Callable[[dict[str, float]], object]) -> None:
+        """Wait until the metrics are so."""
+        await _until(self.metrics, condition)
+
     async def shows(self, name: str, condition: Callable[[dict[str, Any]], object]) -> None:
         """Wait until what ``/status`` tells of a resource is so."""
-        found: dict[str, Any] = {}
-        try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while not (found := await self.resource(name)) or not condition(found):
-                    await asyncio.sleep(0.02)  # nobody is told when an answer would be another one
-        except TimeoutError:
-            raise AssertionError(f"/status never shows that: {found}") from None
+        await _until(partial(self.resource, name), lambda found: found and condition(found))
 
     async def offers(self, name: str, **devices: str) -> None:
         """Wait until ``/status`` has exactly these devices, each with its reason, "" if Healthy."""
@@ -223,6 +245,19 @@ class Daemon:
     async def registered(self, name: str) -> None:
         """Wait until ``/status`` has the resource registered."""
         await self.shows(name, lambda found: found["registered"])
+
+
+async def _until(
+    ask: Callable[[], Awaitable[dict[str, Any]]], condition: Callable[[dict[str, Any]], object]
+) -> None:
+    """Ask until the answer is so; nobody tells when it would be another one."""
+    answer: dict[str, Any] = {}
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not condition(answer := await ask()):
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"never as wanted: {answer}") from None
 
 
 def _replace(file: Path, text: str) -> None:
@@ -282,7 +317,7 @@ class World:
             **settings,
         }
         with _logged() as log:
-            daemon = Daemon(file, log)
+            daemon = Daemon(file, bounds, log)
             work = serve(Settings(**chosen), reload=daemon.reload, load=_load)
             async with asyncio.TaskGroup() as tasks:
                 context = copy_context()
