@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.finding import Finding, shown
+from genericdp.config.limits import config_limit_findings
 from genericdp.config.tree import shown_path
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def across(documents: Sequence[Document]) -> Iterator[tuple[Document, Finding]]:
-    """Give equal names, which are problems, and what one container cannot get of two resources."""
+    """Yield equal names, limits passed, and what one container cannot get of two resources."""
     placed: list[Placed] = []
     for document in documents:
         listed = document.data.get("resources") if isinstance(document.data, dict) else None
@@ -26,6 +27,7 @@ def across(documents: Sequence[Document]) -> Iterator[tuple[Document, Finding]]:
             if isinstance(resource, dict)
         ]
     yield from _equal_names(placed)
+    yield from config_limit_findings(placed)
     yield from _lost_in_one_container(placed)
 
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from genericdp.policy import Policy
 
 MAX_ERRORS = 10_000
-_VALUE_IS_WRONG = {"type", "enum", "const", "minimum", "maximum", "minLength", "minItems"}
+_VALUE_IS_WRONG = {
+    *("type", "enum", "const", "minimum", "maximum", "minLength", "minItems", "maxItems"),
+}
 
 
 def check(

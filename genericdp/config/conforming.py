@@ -130,6 +130,7 @@ _CHECKS: dict[str, Check] = {
     "required": lambda _, value, given: not isinstance(value, dict) or value.keys() >= {*given},
     "minProperties": lambda _, value, given: not isinstance(value, dict) or len(value) >= given,
     "minItems": lambda _, value, given: not isinstance(value, list) or len(value) >= given,
+    "maxItems": lambda _, value, given: not isinstance(value, list) or len(value) <= given,
     "minLength": lambda _, value, given: not isinstance(value, str) or len(value) >= given,
     "minimum": lambda _, value, given: not _is_number(value) or value >= given,
     "maximum": lambda _, value, given: not _is_number(value) or value <= given,

@@ -160,6 +160,14 @@ def _too_little(error: Violation) -> Iterator[Finding]:
     yield Finding(path=error.path, message=what)
 
 
+def _too_many(error: Violation) -> Iterator[Finding]:
+    assert isinstance(error.value, list)  # noqa: S101
+    message = f"the list has {len(error.value)} entries: at most {error.limit} are allowed"
+    hint = "one selector takes a list of globs, and one glob covers many paths, as /dev/ttyUSB*"
+    is_of_globs = error.path[-1] not in {"devices", "health"}
+    yield Finding(path=error.path, message=message, hint=hint if is_of_globs else "")
+
+
 def _repeated(error: Violation) -> Iterator[Finding]:
     yield Finding(path=error.path, message="an entry of the list is repeated")
 
@@ -179,5 +187,6 @@ _BY_KEYWORD: dict[str, Callable[[Violation], Iterator[Finding]]] = {
     "minLength": _too_little,
     "minItems": _too_little,
     "minProperties": _too_little,
+    "maxItems": _too_many,
     "uniqueItems": _repeated,
 }

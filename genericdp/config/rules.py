@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.config.finding import Finding, exactly_one, guess, shown
 from genericdp.config.injecting import inject_findings
+from genericdp.config.limits import resource_limit_findings
 from genericdp.config.names import name_problem, value_name_problem
 from genericdp.config.probes import health_findings, hook_findings
 from genericdp.config.schema import schema
@@ -46,6 +47,7 @@ def resource_findings(at: Path, resource: dict[str, Any], document: Document) ->
         yield Finding(path=(*at, "name"), message=f"{shown(name)}: {problem}")
     yield from glob_findings((*at, "nodeNames"), resource.get("nodeNames"))
     yield from _size_findings(at, resource)
+    yield from resource_limit_findings(at, resource)
     # What is declared wrongly is declared: its use is no second mistake.
     values = document.keys((*at, "values"))
     for key in ("match", "exclude"):

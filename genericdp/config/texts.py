@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import template
 from genericdp.config.finding import Finding, shown
+from genericdp.config.limits import level_findings
 from genericdp.glob import path_problem, pattern_problem
 from genericdp.regex import PatternError, compiled
 
@@ -53,6 +54,8 @@ def path_findings(
         shape = shape.translate({ord(character): "x" for character in "*?[]"})
     if (problem := path_problem(shape)) is not None:
         yield Finding(path=path, message=problem.replace(repr(shape), shown(text)))
+    elif glob:
+        yield from level_findings(path, shape, text)
 
 
 def _leading_problem(parsed: Template) -> str | None:
@@ -87,6 +90,8 @@ def glob_findings(path: Path, globs: object, *, paths: bool = False) -> Iterator
         problem = path_problem(text) if paths else pattern_problem(text)
         if problem is not None:
             yield Finding(path=at, message=problem)
+        elif paths:
+            yield from level_findings(at, text, text)
 
 
 def each_text(path: Path, texts: object) -> Iterator[tuple[Path, str]]:
