@@ -1,0 +1,111 @@
+"""Registrations with a kubelet that is dead, refuses or hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
+
+import grpc
+
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+from genericdp.simulator.kubelet import Kubelet
+from tests.world import FAST, PATIENCE_SECONDS, World, resource, serial
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+MANY = 34
+"""More than are under way at once."""
+FAILURES = 10
+"""The wait after the last of them is 512 times the first one, at most 1,024 times."""
+_FAILED = re.compile(r'registrations_total\{.*result="failure".*\} (\d+)')
+
+
+class Refusing(rpc.RegistrationServicer):
+    """A kubelet that takes nothing."""
+
+    async def Register(self, request: api.RegisterRequest, context: _Context) -> NoReturn:
+        await context.abort(grpc.StatusCode.UNKNOWN, "not now")
+
+
+class Hanging(rpc.RegistrationServicer):
+    """A kubelet that never answers."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+        self._more = asyncio.Event()
+
+    async def Register(self, request: api.RegisterRequest, context: _Context) -> api.Empty:
+        self.asked.add(request.resource_name)
+        self._more.set()
+        await asyncio.Event().wait()
+        return api.Empty()
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while len(self.asked) < count:
+                self._more.clear()
+                await self._more.wait()
+
+
+_Context = grpc.aio.ServicerContext[api.RegisterRequest, api.Empty]
+
+
+@asynccontextmanager
+async def listening(folder: Path, servicer: rpc.RegistrationServicer) -> AsyncIterator[None]:
+    """Serve at ``kubelet.sock``, which takes the place of what is there."""
+    server = grpc.aio.server()
+    rpc.add_RegistrationServicer_to_server(servicer, server)
+    server.add_insecure_port(f"unix:{folder}/next.sock")
+    await server.start()
+    (folder / "next.sock").rename(folder / "kubelet.sock")
+    try:
+        yield
+    finally:
+        await server.stop(None)
+
+
+def world_in(folder: Path) -> World:
+    (folder / "k").mkdir()
+    return World(folder, Kubelet(folder / "k"))
+
+
+async def test_a_new_socket_is_tried_again_soon_however_long_the_last_one_was_dead(
+    short_folder: Path,
+) -> None:
+    """K2: a kubelet that was killed leaves its socket; the waits for it are not the next one's."""
+    world = world_in(short_folder)
+    folder = world.kubelet.folder
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(folder / "kubelet.sock"))
+        timing = replace(FAST, first_retry=0.001, last_retry=60.0)
+        async with world.serving(serial(), timing=timing) as daemon:
+
+            async def failures() -> int:
+                found = _FAILED.search((await daemon.get("/metrics"))[1])
+                return int(found[1]) if found else 0
+
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while await failures() < FAILURES:
+                    await asyncio.sleep(0.02)  # nobody is told of a counter
+            async with listening(folder, Refusing()):
+                line = await daemon.log.says("not now")
+    assert line.endswith(": registering again in 0.0 s")
+
+
+async def test_registrations_that_hang_keep_no_other_one_waiting(short_folder: Path) -> None:
+    """K6: a kubelet that hangs for as many as are under way at once is asked for the others."""
+    world, hanging = world_in(short_folder), Hanging()
+    resources = [resource(f"example.com/r{number}", "/dev/none") for number in range(MANY)]
+    patient = replace(FAST, register=600.0)
+    async with (
+        listening(world.kubelet.folder, hanging),
+        world.serving(*resources, timing=patient),
+    ):
+        await hanging.until(MANY)
