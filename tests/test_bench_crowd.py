@@ -13,7 +13,7 @@ from genericdp.discovery import discover
 from genericdp.host.devicefiles import Looker
 from genericdp.host.facts import HostFacts
 from genericdp.host.root import Root
-from tests.supervising import resource
+from tests.modelled import resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from genericdp.model import Command, Hook, Hooks, Preference
 from genericdp.planning import Plan, plan, without_policy
 from genericdp.template import parse
 from tests.config.bounded import policy_of
-from tests.supervising import resource
+from tests.modelled import resource
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,162 +1,65 @@
-"""A plugin that is cancelled ends, in whatever moment that comes, and leaves no socket."""
+"""The daemon ends in whatever moment it is cancelled, and leaves no socket."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.root import Root
-from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
-from genericdp.kubelet.registration import RegistrationError
-from genericdp.kubelet.server import listening
-from genericdp.kubelet.sockets import SocketNames
-from genericdp.plugin import Plugin
-from genericdp.service import Service
-from tests.supervising import FAST
+from genericdp.simulator.kubelet import Kubelet
+from tests.world import FAST, World, serial
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from genericdp.timing import Timing
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
 SERIAL = "example.com/serial"
-PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0)
+PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0, register=60.0, stream=60.0)
 
 
-def service() -> Service:
-    return Service(SERIAL, root=Root(Path("/")), look_again=lambda: None)
+@pytest.fixture
+async def world(short_folder: Path) -> AsyncIterator[World]:
+    async with Kubelet(short_folder / "kubelet") as kubelet:
+        world = World(short_folder, kubelet)
+        world.host.plug("ttyUSB0")
+        yield world
 
 
-def waiting_kubelet(path: Path) -> KubeletFolder:
-    folder = KubeletFolder(path)
-    folder.socket.value = SocketIdentity(device=1, inode=1, ctime_ns=1)
-    return folder
+async def turn(times: int) -> None:
+    """Let the loop go round so often."""
+    for _ in range(times):
+        await asyncio.sleep(0)
 
 
-def plugin_for(
-    folder: KubeletFolder, call: Callable[..., Awaitable[None]], timing: Timing = PATIENT
-) -> Plugin:
-    return Plugin(
-        SERIAL, kubelet=folder, service=service(), names=SocketNames(), timing=timing, call=call
-    )
+def left(world: World) -> list[str]:
+    return [path.name for path in world.kubelet.folder.glob("genericdp-*")]
 
 
-@pytest.mark.parametrize("turns", range(6))
-async def test_a_refusal_does_not_swallow_a_cancellation(short_folder: Path, turns: int) -> None:
-    """Up to Python 3.12 a task group does if both come in one moment: SIGTERM would hang."""
-    asked, answer = asyncio.Event(), asyncio.Event()
-
-    async def refuse(folder: Path, **_: object) -> None:
-        asked.set()
-        await answer.wait()
-        raise RegistrationError("refused")
-
-    plugin = plugin_for(waiting_kubelet(short_folder), refuse)
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(plugin.run())
-        await asked.wait()
-        answer.set()
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        running.cancel()
-        async with asyncio.timeout(5):
-            await asyncio.wait([running])
-
-
-@pytest.mark.parametrize("turns", [*range(10), *range(10, 60, 5)])
-async def test_no_moment_of_an_attempt_swallows_a_cancellation(
-    short_folder: Path, turns: int
+@pytest.mark.parametrize("turns", [*range(6), *range(6, 30, 4)])
+@pytest.mark.parametrize("how", ["hangs", "refuses", "opens no stream", "takes it"])
+async def test_no_moment_of_a_registration_keeps_the_daemon_from_ending(
+    world: World, how: str, turns: int
 ) -> None:
-    async def hang(folder: Path, **_: object) -> None:
-        await asyncio.Event().wait()
-
-    await cancelled(plugin_for(waiting_kubelet(short_folder), hang), turns)
-    assert list(short_folder.iterdir()) == []
-
-
-async def test_a_cancellation_that_grpc_loses_is_heard_after_all(short_folder: Path) -> None:
-    """A call that ends in the moment of the cancellation returns as if nothing had been."""
-    asked = asyncio.Event()
-
-    async def lose(folder: Path, **_: object) -> None:
-        asked.set()
-        with suppress(asyncio.CancelledError):
-            await asyncio.Event().wait()
-
-    timing = replace(PATIENT, stream=0.01)
-    plugin = plugin_for(waiting_kubelet(short_folder), lose, timing)
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(plugin.run())
-        await asked.wait()
-        running.cancel()
-        async with asyncio.timeout(30):
-            await asyncio.wait([running])
-    assert running.cancelled()
+    """Up to Python 3.12 a task group may swallow a cancellation that comes with a failure."""
+    world.kubelet.faults.register_hangs = how == "hangs"
+    world.kubelet.faults.refuse_register = "no such luck" if how == "refuses" else None
+    world.kubelet.faults.streams_opened = int(how == "takes it")
+    async with asyncio.timeout(60):
+        async with world.serving(serial(), timing=PATIENT):
+            tried = world.kubelet.observed.registrations
+            await world.kubelet.wait_for(lambda: tried[SERIAL] == 1, 30)
+            await turn(turns)
+    assert left(world) == []
 
 
-@pytest.mark.parametrize("turns", range(10))
-async def test_a_server_whose_start_is_cancelled_is_stopped(short_folder: Path, turns: int) -> None:
-    """gRPC's own start, cancelled half-way, makes its stop fail, and SIGTERM was never heard."""
-
-    async def serve() -> None:
-        async with listening(short_folder / "s", service()):
-            await asyncio.Event().wait()
-
-    async with asyncio.TaskGroup() as tasks:
-        serving = tasks.create_task(serve())
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        serving.cancel()
-        async with asyncio.timeout(30):
-            await asyncio.wait([serving])
-    assert serving.cancelled()
-    assert list(short_folder.iterdir()) == []
-
-
-@pytest.mark.parametrize("turns", range(1, 6))
-async def test_a_second_kubelet_may_come_while_the_call_to_the_first_is_given_up(
-    short_folder: Path, turns: int
+@pytest.mark.parametrize("turns", [*range(0, 40, 4), *range(40, 400, 40)])
+async def test_no_moment_of_the_start_keeps_the_daemon_from_ending(
+    world: World, turns: int
 ) -> None:
-    """KST-3: two restarts in a moment ended the daemon: nothing may fail where a socket is told."""
-    asked, calls = asyncio.Event(), 0
-
-    async def hang(folder: Path, **_: object) -> None:
-        nonlocal calls
-        calls += 1
-        asked.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            for _turn in range(4):  # as gRPC takes its time to close a connection
-                await asyncio.sleep(0)
-
-    folder = waiting_kubelet(short_folder)
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(plugin_for(folder, hang).run())
-        await asked.wait()
-        asked.clear()
-        folder.socket.value = SocketIdentity(device=1, inode=1, ctime_ns=2)
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        folder.socket.value = SocketIdentity(device=1, inode=1, ctime_ns=3)
-        async with asyncio.timeout(30):
-            await asked.wait()
-        running.cancel()
-    assert calls > 1
-
-
-async def cancelled(plugin: Plugin, turns: int) -> None:
-    """Cancel a plugin after so many turns of the loop, and wait for its end."""
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(plugin.run())
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        running.cancel()
-        async with asyncio.timeout(30):
-            await asyncio.wait([running])
-    assert running.cancelled()
+    """gRPC's own start, cancelled half-way, made its stop fail, and SIGTERM was never heard."""
+    async with asyncio.timeout(60):
+        async with world.serving(serial(), timing=PATIENT):
+            await turn(turns)
+    assert left(world) == []

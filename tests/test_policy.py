@@ -15,7 +15,7 @@ from genericdp.policy import Bound, Section, command_refusal, mount_refusal, nam
 from genericdp.service import why_unusable
 from genericdp.template import parse
 from tests.config.bounded import policy_of
-from tests.supervising import PLACE, Host
+from tests.modelled import PLACE, Host
 
 if TYPE_CHECKING:
     from pathlib import Path

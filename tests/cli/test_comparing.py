@@ -20,7 +20,7 @@ from genericdp.model import (
 )
 from genericdp.planning import plan
 from genericdp.template import parse
-from tests.supervising import resource
+from tests.modelled import resource
 
 TRUE = Hook(command=Command(argv=(parse("/bin/true"),)))
 

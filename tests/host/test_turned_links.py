@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.host.devicefiles import Looker, is_same
-from tests.supervising import Host
+from tests.modelled import Host
 
 if TYPE_CHECKING:
     from pathlib import Path

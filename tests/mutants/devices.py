@@ -32,21 +32,21 @@ DEVICES = (
         "supervisor.py",
         "                if watch.set_folders(self._to_watch(discovery)):",
         "                if False:",
-        "test_service.py::test_a_device_that_vanishes_is_unhealthy_at_once_and_comes_back",
+        "test_allocating.py::test_a_device_that_vanishes_is_unhealthy_at_once_and_comes_back",
     ),
     _mutant(
         "D4",
         "service.py",
         "            self._refuse(reason, devices)\n",
         "            pass\n",
-        "test_service.py::test_a_node_that_vanished_just_now_is_not_handed_out",
+        "test_allocating.py::test_a_node_that_vanished_just_now_is_not_handed_out",
     ),
     _mutant(
         "D5",
         "host/devicefiles.py",
         "found.identity == identity and not found.trouble",
         "found.identity.device_number == identity.device_number",
-        "test_service.py::test_another_device_on_the_same_path_is_refused",
+        "test_allocating.py::test_another_device_on_the_same_path_is_refused",
         "hardware/test_identity.py::test_another_stick_on_the_same_node_is_another_device",
     ),
     _mutant(
@@ -85,7 +85,7 @@ DEVICES = (
         "pass",
         "devices/test_allocation.py::"
         "test_one_fixed_container_path_for_two_devices_is_refused_with_a_remedy",
-        "test_service.py::test_devices_that_would_collide_are_refused_with_the_remedy",
+        "test_allocating.py::test_devices_that_would_collide_are_refused_with_the_remedy",
     ),
     _mutant(
         "D10",
@@ -130,6 +130,6 @@ DEVICES = (
         "service.py",
         "        return messages.allocation(containers)",
         "        return messages.allocation([containers[-1]] * len(containers))",
-        "test_service.py::test_each_container_of_a_request_gets_its_own_devices",
+        "test_allocating.py::test_each_container_of_a_request_gets_its_own_devices",
     ),
 )

@@ -13,7 +13,7 @@ from genericdp.config.state import ConfigState
 from genericdp.errors import Problem
 from genericdp.reloading.deciding import Verdict, decide
 from tests.config.bounded import policy_of
-from tests.supervising import resource
+from tests.modelled import resource
 
 NONE = ConfigState()
 RESOURCE = resource("example.com/a", "/dev/null")

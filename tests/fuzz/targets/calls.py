@@ -17,7 +17,7 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.preferences import Preferences
 from genericdp.service import Service
-from tests.supervising import Host, serial
+from tests.modelled import Host, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
