@@ -60,6 +60,10 @@ class LackingValueError(UnusableValueError):
     """A name that this device lacks: a default takes its place."""
 
 
+class AmbiguousValueError(LackingValueError):
+    """A name of several things: a default takes its place, but not in an exclude."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
     """One ``$(scope.name)``; ``offset`` is where it starts in the text."""

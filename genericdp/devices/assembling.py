@@ -6,7 +6,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.device import Device, NotOffered
+from genericdp.devices.device import Device, Member, NotOffered
 from genericdp.devices.making import make
 from genericdp.devices.matching import match, path_globs
 from genericdp.devices.membership import complete, settled
@@ -97,7 +97,7 @@ def assemble(
             previous.get(resource.name, NOTHING),
             inventory,
             arriving=arriving.get(resource.name, {}),
-            lacking=_lacking(resource, matches),
+            matches=matches,
             holders=holders,
             now=now,
         )
@@ -149,6 +149,7 @@ def _holding(
     if not gone:
         return
     matched = {candidate.key for candidate in matches.members[resource.name]}
+    matched |= matches.withheld.get(resource.name, frozenset())
     for device in gone:
         if not matched.isdisjoint(device.keys) or _hidden_by(resource, device, inventory):
             yield device
@@ -171,14 +172,17 @@ def _offer(
     inventory: Inventory,
     *,
     arriving: Mapping[str, Arriving],
-    lacking: Callable[[Device], str],
+    matches: Matches,
     holders: Holders | None,
     now: float,
 ) -> Offer:
+    why_lost = _why_lost(refused)
+    lacking = _lacking(resource, matches, why_lost)
     offered = advance(
         before.offered,
         devices,
         why_gone=_why_gone(resource, refused, inventory, lacking, devices),
+        why_lost=why_lost,
         now=now,
         forget_after_seconds=resource.forget_after_seconds,
         let_go=None if holders is None else partial(holders.have_let_go, resource.name),
@@ -212,7 +216,23 @@ def _why_not_found(device: Device, inventory: Inventory, new_id: str) -> str:
     return f"{device.path} is no longer matched"
 
 
-def _lacking(resource: Resource, matches: Matches) -> Callable[[Device], str]:
+def _why_lost(refused: tuple[NotOffered, ...]) -> Callable[[Member], str]:
+    """Return what says why a group has lost a member."""
+
+    @cache  # mostly nothing is lost, and nobody asks
+    def reasons() -> dict[str, str]:
+        return {one.key: one.reason for one in refused}
+
+    def why_lost(member: Member) -> str:
+        reason = reasons().get(member.key)
+        return f"{member.path}: {reason}" if reason else f"{member.path} is missing"
+
+    return why_lost
+
+
+def _lacking(
+    resource: Resource, matches: Matches, why_lost: Callable[[Member], str]
+) -> Callable[[Device], str]:
     """Have it said which members a group has lost, if some are still there."""
 
     @cache  # mostly nothing is gone, and nobody asks
@@ -222,8 +242,8 @@ def _lacking(resource: Resource, matches: Matches) -> Callable[[Device], str]:
     def lacking(device: Device) -> str:
         if matched().isdisjoint(device.keys):
             return ""
-        gone = [one.path for one in device.members if one.key not in matched()]
-        return "".join(f"{path} is missing; " for path in gone)
+        gone = (one for one in device.members if one.key not in matched())
+        return "".join(f"{why_lost(one)}; " for one in gone)
 
     return lacking
 
@@ -248,6 +268,9 @@ def _why_gone(
         if device.key in reasons():
             about = "" if device.members else f"{device.path}: "
             return f"{lacking(device)}{about}{reasons()[device.key]}"
+        known = [one for one in device.members if one.key in reasons()]
+        if known:
+            return "; ".join(f"{one.path}: {reasons()[one.key]}" for one in known)
         if hanging := _hidden_by(resource, device, inventory):
             return f"looking at {hanging} does not end"
         return _why_not_found(device, inventory, ids().get((device.keys, device.identity), ""))

@@ -9,23 +9,26 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.conditions import (
     Condition,
-    first_failure,
-    hardware_failure,
     is_candidate_of,
+    kind_of,
     subsystem_globs,
+    unmet,
+    unmet_hardware,
+    why_unknown,
 )
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
 from genericdp.devices.sysdevice import SysDevice
 from genericdp.model import PathSelector, UdevSelector
 from genericdp.natural import in_natural_order, natural_key
-from genericdp.template import UnusableValueError
+from genericdp.template import LackingValueError, UnusableValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from genericdp.devices.inventory import FoundFile, Inventory
-    from genericdp.model import Resource, Selector
+    from genericdp.devices.sysdevice import Facts
+    from genericdp.model import Candidates, Resource, Selector
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +43,8 @@ class Candidate:
     """What sysfs knows of it."""
     needs_node: bool = False
     """Whether it was selected as something that has a device file."""
+    doubt: str = ""
+    """Why nobody can know whether the selectors take it; empty if they surely do."""
 
     @property
     def key(self) -> str:
@@ -62,13 +67,21 @@ class _Fit:
 
 
 def taken(
-    selectors: Sequence[Selector], resource: Resource, inventory: Inventory, node_name: str
+    selectors: Sequence[Selector],
+    resource: Resource,
+    inventory: Inventory,
+    node_name: str,
+    *,
+    wary: bool = False,
 ) -> list[Candidate]:
-    """Give what any of the selectors takes, each thing once, in natural order of its path."""
+    """Give what any of the selectors takes, each thing once, in natural order of its path.
+
+    ``wary``: with a ``doubt`` also what one may take, for all that can be known.
+    """
     found = [
         candidate
         for selector in selectors
-        for candidate in _fitting(selector, resource, inventory, node_name)
+        for candidate in _fitting(selector, resource, inventory, node_name, wary=wary)
     ]
     candidates = {one.file.key: one for one in found}
     if len(candidates) < len(found):
@@ -95,8 +108,36 @@ def entries(resource: Resource, inventory: Inventory, node_name: str) -> dict[st
     return {key: frozenset(those) for key, those in found.items()}
 
 
+def unseen(selectors: Sequence[Selector], inventory: Inventory) -> str:
+    """Return why selectors may look at more than can be seen; empty if they see everything."""
+    reasons = (why for one in selectors for why in _unseen(one.candidates, inventory))
+    return next(reasons, "")
+
+
+def _unseen(candidates: Candidates, inventory: Inventory) -> Iterator[str]:
+    if isinstance(candidates, PathSelector):
+        for pattern in candidates.globs:
+            if trouble := inventory.trouble(pattern):
+                yield trouble
+            if pattern in inventory.hanging:
+                yield f"looking at {pattern} does not end"
+        return
+    folders = ["/sys/bus", "/sys/class"]
+    for subsystem in _subsystems(subsystem_globs(candidates), inventory):
+        inventory.facts.members(subsystem)
+        folders += [f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}"]
+    for folder in folders:
+        if why := inventory.facts.trouble(folder):
+            yield f"{folder} cannot be read: {why}"
+
+
 def _fitting(
-    selector: Selector, resource: Resource, inventory: Inventory, node_name: str
+    selector: Selector,
+    resource: Resource,
+    inventory: Inventory,
+    node_name: str,
+    *,
+    wary: bool = False,
 ) -> Iterator[Candidate]:
     """Give what one selector takes; only what is new or may have changed is asked about."""
     part = inventory.memory.part("fit", resource.name, id(selector))
@@ -106,7 +147,7 @@ def _fitting(
             about = _syspath(thing) or name
             if inventory.facts.awaited(about):
                 continue
-            decide = partial(_fit, selector, thing, resource, inventory, node_name)
+            decide = partial(_fit, selector, thing, resource, inventory, node_name, wary=wary)
             fit = inventory.decide(part, name, about, decide)
         if fit.candidate is not None:
             yield fit.candidate
@@ -139,30 +180,55 @@ def _fit(
     resource: Resource,
     inventory: Inventory,
     node_name: str,
+    *,
+    wary: bool,
 ) -> _Fit:
+    facts = inventory.facts
+    doubts: list[str] = []
+
+    def is_out(unmet: Iterable[Condition]) -> bool:
+        """Return whether a condition surely does not hold; what is unknown is only doubted."""
+        for condition in unmet:
+            why = why_unknown(condition, facts) if wary else ""
+            if not why:
+                return True
+            doubts.append(why)
+        return False
+
+    # What is known of it first: a device file need not be looked at for nothing.
+    if is_out(_unmet_in_sysfs(selector, thing, facts)):
+        return _Fit(thing, None)
     candidate = _candidate(selector, thing, inventory)
-    if candidate is not None and failure(selector, candidate, resource, inventory, node_name):
-        candidate = None
-    return _Fit(thing, candidate)
+    if candidate is None or is_out(
+        failures(selector, candidate, resource, inventory, node_name, wary=wary)
+    ):
+        return _Fit(thing, None)
+    return _Fit(thing, replace(candidate, doubt=doubts[0]) if doubts else candidate)
+
+
+def _unmet_in_sysfs(
+    selector: Selector, thing: FoundFile | SysDevice, facts: Facts
+) -> Iterator[Condition]:
+    """Give the conditions on a device of sysfs that do not hold."""
+    wanted = selector.candidates
+    if isinstance(wanted, PathSelector) or not isinstance(thing, SysDevice):
+        return
+    if not isinstance(wanted, UdevSelector) and not is_candidate_of(wanted, thing):
+        yield Condition(key=kind_of(wanted), wanted=("*",), found=None, where=thing.syspath)
+    yield from unmet(wanted, thing, facts, sitting=thing)
+    yield from unmet_hardware(selector.hardware, thing, facts)
 
 
 def _candidate(
     selector: Selector, thing: FoundFile | SysDevice, inventory: Inventory
 ) -> Candidate | None:
-    """Give what the selector names as a candidate; of sysfs what fits it, but for values."""
-    wanted, facts = selector.candidates, inventory.facts
+    """Give what the selector looks at as a candidate."""
+    wanted = selector.candidates
     if isinstance(wanted, PathSelector):
         if isinstance(thing, SysDevice) or thing.type not in wanted.types:
             return None
         return of_file(thing, inventory)
     if not isinstance(thing, SysDevice):
-        return None
-    # What is known of it first: a device file need not be looked at for nothing.
-    if (
-        not is_candidate_of(wanted, thing)
-        or first_failure(wanted, thing, facts, sitting=thing) is not None
-        or hardware_failure(selector.hardware, thing, facts) is not None
-    ):
         return None
     candidate = of_device(thing, inventory)
     if candidate is None or not isinstance(wanted, UdevSelector):
@@ -175,8 +241,10 @@ def _under_one_name(candidates: list[Candidate]) -> Candidate:
         return candidates[0]
 
     def rank(one: Candidate) -> tuple[object, ...]:
-        # A name that may be handed out counts before one that may not, a link before a node.
-        return bool(one.file.trouble), not one.file.is_link, natural_key(one.path)
+        # What is certain counts before what is not, a name that may be handed out before one that
+        # may not, a link before a node.
+        trouble = bool(one.file.trouble)
+        return bool(one.doubt), trouble, not one.file.is_link, natural_key(one.path)
 
     return min(candidates, key=rank)
 
@@ -213,23 +281,39 @@ def failure(
     node_name: str,
 ) -> Condition | None:
     """Give the first condition of a selector that does not hold for one of its candidates."""
-    hardware, device = selector.hardware, candidate.device
+    return next(failures(selector, candidate, resource, inventory, node_name), None)
+
+
+def failures(
+    selector: Selector,
+    candidate: Candidate,
+    resource: Resource,
+    inventory: Inventory,
+    node_name: str,
+    *,
+    wary: bool = False,
+) -> Iterator[Condition]:
+    """Give the conditions of a selector that do not hold for one of its candidates.
+
+    ``wary``: of values whatever nobody can know is unknown.
+    """
+    hardware, device, where = selector.hardware, candidate.device, candidate.file.shown
     if (hardware.usb, hardware.pci, hardware.udev) != (None, None, None):
         if device is None:
-            where = candidate.file.shown
-            return Condition(key="hardware", wanted=("*",), found=None, where=where)
-        unfit = hardware_failure(hardware, device, inventory.facts)
-        if unfit is not None:
-            return unfit
-    names = Names(candidate, resource=resource, inventory=inventory, node_name=node_name)
+            yield Condition(key="hardware", wanted=("*",), found=None, where=where)
+        else:
+            yield from unmet_hardware(hardware, device, inventory.facts)
+    names = Names(candidate, resource=resource, inventory=inventory, node_name=node_name, wary=wary)
     for name, globs in selector.values.items():
+        found, why, unknown = None, "", False
         try:
             found = names.get_text("value", name)
-        except UnusableValueError:
-            found = None
+        except LackingValueError as error:
+            why = str(error)
+        except UnusableValueError as error:
+            why, unknown = str(error), True
         condition = Condition(
-            key=f"values.{name}", wanted=globs, found=found, where=candidate.file.shown
+            key=f"values.{name}", wanted=globs, found=found, where=where, why=why, unknown=unknown
         )
         if not condition.holds:
-            return condition
-    return None
+            yield condition

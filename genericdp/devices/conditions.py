@@ -15,15 +15,16 @@ from genericdp.devices.hardware import (
     nearest,
     net_text,
     pci_text,
+    usb_part,
     usb_text,
 )
-from genericdp.model import NetSelector, PciSelector, UdevSelector, UsbSelector
+from genericdp.model import NetSelector, PathSelector, PciSelector, UdevSelector, UsbSelector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from genericdp.devices.sysdevice import Facts, SysDevice
-    from genericdp.model import Globs, Hardware
+    from genericdp.model import Candidates, Globs, Hardware
 
 SysSelector = UdevSelector | UsbSelector | PciSelector | NetSelector
 
@@ -40,6 +41,10 @@ class Condition:
     where: str
     """The device that was asked."""
     ignore_case: bool = False
+    why: str = ""
+    """Of a value: why nothing was found."""
+    unknown: bool = False
+    """Whether that does not mean that there is nothing."""
 
     @property
     def holds(self) -> bool:
@@ -49,6 +54,97 @@ class Condition:
         return self.found is not None and glob.matches_any(
             self.wanted, self.found, ignore_case=self.ignore_case
         )
+
+
+FILES = {
+    "usb.vendor": "idVendor",
+    "usb.product": "idProduct",
+    "usb.serial": "serial",
+    "usb.class": "bDeviceClass",
+    "usb.interface": "bInterfaceNumber",
+    "usb.bus": "busnum",
+    "usb.number": "devnum",
+    "pci.vendor": "vendor",
+    "pci.device": "device",
+    "pci.subsystemVendor": "subsystem_vendor",
+    "pci.subsystemDevice": "subsystem_device",
+    "pci.class": "class",
+    "pci.driver": "driver",
+    "pci.function": "physfn",
+    "pci.iommuGroup": "iommu_group",
+    "net.linkType": "type",
+    "net.address": "address",
+    "udev.subsystem": "subsystem",
+    "udev.devtype": "uevent",
+    "udev.driver": "driver",
+}
+"""Where in a device's folder the answer to a condition stands."""
+KINDS = frozenset({"usb", "pci", "net", "udev"})
+"""Conditions that ask only what kind of device it is."""
+OF_UEVENT = ("udev.devtype", "udev.properties.")
+_OF_LINEAGE = {"udev.driver", "net.driver"}
+
+
+def file_of(key: str, where: str) -> str:
+    """Return the file that answers a condition, or an empty text."""
+    key = key.removeprefix("hardware.")
+    if key.startswith("udev.attributes."):
+        return f"{where}/{key.removeprefix('udev.attributes.')}"
+    return f"{where}/{FILES[key]}" if key in FILES else ""
+
+
+def why_unknown(condition: Condition, facts: Facts) -> str:
+    """Return why nobody can know whether a condition holds; empty if it surely does not."""
+    return condition.why if condition.unknown else unread(condition.key, condition.where, facts)
+
+
+def unread(key: str, where: str, facts: Facts) -> str:
+    """Return what could not be read of what a condition asks; empty if everything could."""
+    bare = key.removeprefix("hardware.")
+    if bare in KINDS or bare.startswith(OF_UEVENT):
+        for file in _telling(where, upwards=key != bare and bare in KINDS):
+            if why := facts.trouble(file):
+                return f"{file} cannot be read: {why}"
+    if bare.startswith("udev.properties."):
+        return facts.trouble(where)
+    if bare in _OF_LINEAGE:
+        return _unread_driver(where, facts)
+    file = file_of(key, where)
+    why = facts.trouble(file) if file else ""
+    return f"{file} cannot be read: {why}" if why else ""
+
+
+def _telling(folder: str, *, upwards: bool) -> Iterator[str]:
+    """Give the files that tell what kind of device it is, or what it sits on."""
+    while folder.startswith("/sys/devices/"):
+        yield f"{folder}/uevent"
+        yield f"{folder}/subsystem"
+        folder = folder.rpartition("/")[0] if upwards else ""
+
+
+def _unread_driver(where: str, facts: Facts) -> str:
+    device = facts.device(where)
+    for one in () if device is None else lineage(device, facts):
+        if why := facts.trouble(f"{one.syspath}/driver"):
+            return f"{one.syspath}/driver cannot be read: {why}"
+        if one.driver:
+            break
+    return ""
+
+
+def kind_of(candidates: Candidates) -> str:
+    """Give the key that names the candidates."""
+    match candidates:
+        case PathSelector():
+            return "path"
+        case UdevSelector():
+            return "udev"
+        case PciSelector():
+            return "pci"
+        case NetSelector():
+            return "net"
+        case _:
+            return "usb"
 
 
 def is_candidate_of(selector: SysSelector, device: SysDevice) -> bool:
@@ -87,7 +183,8 @@ def conditions(
         case UsbSelector():
             for name, globs in _named(selector):
                 found = usb_text(device, name, facts, sitting=sitting)
-                yield _condition(f"{prefix}usb.{name}", globs, found, device, hexadecimal=True)
+                one = usb_part(device, name, facts, sitting=sitting)
+                yield _condition(f"{prefix}usb.{name}", globs, found, one, hexadecimal=True)
         case PciSelector():
             for name, globs in _named(selector):
                 found = pci_text(device, name, facts)
@@ -147,16 +244,28 @@ def _udev(
         yield _condition(f"{prefix}.attributes.{name}", globs, found, device)
 
 
-def first_failure(
+def unmet(
     selector: SysSelector, device: SysDevice, facts: Facts, *, prefix: str = "", sitting: SysDevice
+) -> Iterator[Condition]:
+    """Give the conditions that do not hold; none if the selector takes the device."""
+    asked = conditions(selector, device, facts, prefix=prefix, sitting=sitting)
+    return (one for one in asked if not one.holds)
+
+
+def first_failure(
+    selector: SysSelector, device: SysDevice, facts: Facts, *, sitting: SysDevice
 ) -> Condition | None:
     """Give the first condition that does not hold; None if the selector takes the device."""
-    asked = conditions(selector, device, facts, prefix=prefix, sitting=sitting)
-    return next((one for one in asked if not one.holds), None)
+    return next(unmet(selector, device, facts, sitting=sitting), None)
 
 
 def hardware_failure(hardware: Hardware, device: SysDevice, facts: Facts) -> Condition | None:
     """Give the first condition on what the device is or sits on that does not hold."""
+    return next(unmet_hardware(hardware, device, facts), None)
+
+
+def unmet_hardware(hardware: Hardware, device: SysDevice, facts: Facts) -> Iterator[Condition]:
+    """Give the conditions on what the device is or sits on that do not hold."""
     for selector, is_one, what in (
         (hardware.usb, is_usb_device, "usb"),
         (hardware.pci, is_pci_function, "pci"),
@@ -165,23 +274,29 @@ def hardware_failure(hardware: Hardware, device: SysDevice, facts: Facts) -> Con
             continue
         below = nearest(device, facts, is_one)
         if below is None:
-            return Condition(
-                key=f"hardware.{what}", wanted=("*",), found=None, where=device.syspath
-            )
-        failure = first_failure(selector, below, facts, prefix="hardware.", sitting=device)
+            yield Condition(key=f"hardware.{what}", wanted=("*",), found=None, where=device.syspath)
+        else:
+            yield from unmet(selector, below, facts, prefix="hardware.", sitting=device)
+    if hardware.udev is not None:
+        failure = _any_ancestor(hardware.udev, device, facts)
         if failure is not None:
-            return failure
-    return _any_ancestor(hardware.udev, device, facts) if hardware.udev is not None else None
+            yield failure
 
 
 def _any_ancestor(selector: UdevSelector, device: SysDevice, facts: Facts) -> Condition | None:
-    """All conditions must hold for one and the same ancestor; else give the best one's failure."""
+    """All conditions must hold for one and the same ancestor; else give the best one's failure.
+
+    Best is one that may take it after all, then the one of which most conditions hold.
+    """
     furthest: tuple[int, Condition] | None = None
     for one in lineage(device, facts):
         asked = list(conditions(selector, one, facts, prefix="hardware.", sitting=device))
-        held = next((i for i, condition in enumerate(asked) if not condition.holds), None)
-        if held is None:
+        failed = [i for i, condition in enumerate(asked) if not condition.holds]
+        if not failed:
             return None
+        held = failed[0]
+        if all(why_unknown(asked[i], facts) for i in failed):
+            held = len(asked)
         if furthest is None or held > furthest[0]:
-            furthest = (held, asked[held])
+            furthest = (held, asked[failed[0]])
     return furthest[1] if furthest else None

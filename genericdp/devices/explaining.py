@@ -104,7 +104,7 @@ def _verdict(asked: Asked, one: Pass, offers: Mapping[str, Offer]) -> Verdict:
     if all(attempt.failed is not None for attempt in tries):
         return _brought_along(verdict, candidate, offer) or _related(verdict, asked, one, offer)
     if entry := _exclude_entry(one, candidate):
-        return replace(verdict, outcome=Outcome.EXCLUDED, reason=entry)
+        return replace(verdict, outcome=entry[0], reason=entry[1])
     for device_id, offered in offer.offered.items():
         if candidate.key in offered.device.keys:
             outcome = Outcome.UNHEALTHY if offered.unhealthy else Outcome.OFFERED
@@ -120,18 +120,20 @@ def _verdict(asked: Asked, one: Pass, offers: Mapping[str, Offer]) -> Verdict:
     return replace(verdict, outcome=Outcome.REFUSED, reason=reason)
 
 
-def _exclude_entry(one: Pass, candidate: Candidate) -> str:
-    """Give the entry of ``exclude`` that takes the candidate or what it sits on."""
-    resource = one.resource
+def _exclude_entry(one: Pass, candidate: Candidate) -> tuple[Outcome, str] | None:
+    """Return the entry of ``exclude`` that takes, or may take, the candidate or what it sits on."""
+    resource, file = one.resource, candidate.file
+    doubtful = None
     for i, entry in enumerate(resource.exclude):
         alone = replace(resource, match=(), exclude=(entry,))
         excluded = match([alone], one.inventory, one.node_name).excluded[resource.name]
-        if reason := excluded.reason(candidate.file):
-            text = f"exclude[{i}] {selector_text(entry)}"
-            if candidate.key not in excluded.keys and not excluded.unknown:
-                return f"{text}, which takes what it sits on"
-            return text if not excluded.unknown else f"{text}: {reason}"
-    return ""
+        text = f"exclude[{i}] {selector_text(entry)}"
+        if excluded.is_certain_of(file):
+            below = "" if candidate.key in excluded.keys else ", which takes what it sits on"
+            return Outcome.EXCLUDED, f"{text}{below}"
+        if doubtful is None and (why := excluded.doubt(file)):
+            doubtful = Outcome.REFUSED, f"it may be excluded by {text}: {printable(why)}"
+    return doubtful
 
 
 def _brought_along(verdict: Verdict, candidate: Candidate, offer: Offer) -> Verdict | None:

@@ -77,6 +77,8 @@ def nearest(
             return one
         if one.subsystem == "usb" and not one.devtype:
             return None  # its uevent could not be read: the hub above must not pass for it
+        if not one.subsystem and facts.trouble(f"{one.syspath}/subsystem"):
+            return None
     return None
 
 
@@ -103,6 +105,12 @@ def online_nodes(facts: Facts) -> frozenset[int]:
         if lowest is not None and highest is not None:
             nodes.update(range(lowest, min(highest, _MOST_NODES) + 1))
     return frozenset(nodes)
+
+
+def usb_part(usb: SysDevice, name: str, facts: Facts, *, sitting: SysDevice) -> SysDevice:
+    """Return the device that has what ``usb_text`` gives: for an interface's number that one."""
+    interface = nearest(sitting, facts, is_usb_interface) if name == "interface" else None
+    return interface or usb
 
 
 def usb_text(usb: SysDevice, name: str, facts: Facts, *, sitting: SysDevice) -> str | None:

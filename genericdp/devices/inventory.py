@@ -143,6 +143,11 @@ class Inventory:
         look = self._looked(glob)
         return () if look is None else look.files
 
+    def trouble(self, glob: str) -> str:
+        """Return what of a glob could not be read, so that it may find more; empty if nothing."""
+        look = self._looked(glob)
+        return "" if look is None else look.trouble
+
     def _looked(self, glob: str) -> Look | None:
         if self.facts.notes is not None:
             self.facts.notes.globs.add(glob)

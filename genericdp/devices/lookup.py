@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.bounding import file_refusal
+from genericdp.devices.conditions import unread
 from genericdp.devices.hardware import (
     driver_of,
     is_net_interface,
@@ -14,11 +15,12 @@ from genericdp.devices.hardware import (
     nearest,
     net_text,
     pci_text,
+    usb_part,
     usb_text,
 )
 from genericdp.devices.placing import spot_of
 from genericdp.devices.values import value_of
-from genericdp.template import MOST_VALUES, UnusableValueError
+from genericdp.template import MOST_VALUES, AmbiguousValueError, UnusableValueError
 
 if TYPE_CHECKING:
     from genericdp.devices.candidates import Candidate
@@ -27,11 +29,20 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 
+_KINDS = {"usb": is_usb_device, "pci": is_pci_function, "net": is_net_interface}
+
+
 class Names:
     """Answers for one candidate; each text is found out when it is first asked for."""
 
     def __init__(
-        self, candidate: Candidate, *, resource: Resource, inventory: Inventory, node_name: str
+        self,
+        candidate: Candidate,
+        *,
+        resource: Resource,
+        inventory: Inventory,
+        node_name: str,
+        wary: bool = False,
     ) -> None:
         self.device_id: str | None = None
         """Known only once the id has been made."""
@@ -40,12 +51,16 @@ class Names:
         self._facts = inventory.facts
         self._refusal = partial(file_refusal, resource.policy, lead=inventory.way)
         self._node_name = node_name
+        self._wary = wary
+        """Whether what nobody can know is an error, also where a default would take its place."""
         self._values: dict[str, str | UnusableValueError | None] = {}
         """What was found out already, also that a value cannot be had."""
         self._computing: set[str] = set()
 
     def get_text(self, scope: str, name: str) -> str | None:
         """Give the text, or None if this candidate lacks it; as ``template.Lookup``."""
+        if self._wary and (why := self._unread(scope, name)):
+            raise UnusableValueError(why)
         match scope:
             case "device":
                 return self._of_device(name)
@@ -58,6 +73,30 @@ class Names:
                 return None if device is None else self._of_sysfs(device, scope, name)
             case _:
                 return None
+
+    def _unread(self, scope: str, name: str) -> str:
+        """Return what could not be read of what a template names; empty if everything could."""
+        facts, device = self._facts, self._candidate.device
+        if device is None:
+            return ""
+        match scope:
+            case "device":
+                return unread(f"udev.{name}", device.syspath, facts)
+            case "property":
+                return unread(f"udev.properties.{name}", device.syspath, facts)
+            case "attribute":
+                facts.attribute(device.syspath, name)
+                return unread(f"udev.attributes.{name}", device.syspath, facts)
+            case "usb" | "pci" | "net":
+                one = nearest(device, facts, _KINDS[scope])
+                if one is None:
+                    return unread(f"hardware.{scope}", device.syspath, facts)
+                self._of_sysfs(device, scope, name)
+                if scope == "usb":
+                    one = usb_part(one, name, facts, sitting=device)
+                return unread(f"{scope}.{name}", one.syspath, facts)
+            case _:
+                return ""
 
     def _of_device(self, name: str) -> str | None:
         candidate, device = self._candidate, self._candidate.device
@@ -127,6 +166,8 @@ class Names:
         try:
             source = self._resource.values[name]
             return value_of(name, source, self.get_text, self._facts, refusal=self._refusal)
+        except AmbiguousValueError as error:
+            return UnusableValueError(str(error)) if self._wary else error
         except UnusableValueError as error:
             return error
         finally:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.candidates import Candidate, taken
+from genericdp.devices.candidates import Candidate, taken, unseen
 from genericdp.devices.device import MOST_REASON, NotOffered
 from genericdp.model import PathSelector
 from genericdp.printing import shortened
@@ -26,24 +26,38 @@ class Excluded:
 
     keys: frozenset[str] = frozenset()
     syspaths: frozenset[str] = frozenset()
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    """Why nobody can know whether something is excluded, by its key and by its syspath."""
     unknown: str = ""
-    """A glob of ``exclude`` that does not answer: nothing can be said then."""
+    """Why nobody can know that of anything."""
 
     def reason(self, file: FoundFile) -> str:
-        """Say why the file is out; empty if it is not."""
-        if file.key in self.keys or self._lies_below(file.identity.syspath):
+        """Return why the file is out; empty if it is not."""
+        if self.is_certain_of(file):
             return "excluded by the config"
-        if self.unknown:
-            return f"may be excluded, but looking at {self.unknown} does not end"
-        return ""
+        doubt = self.doubt(file)
+        return doubt and f"may be excluded, but {doubt}"
 
-    def _lies_below(self, syspath: str | None) -> bool:
-        # What sits on something excluded is excluded too: a partition with its disk.
-        while self.syspaths and syspath:
-            if syspath in self.syspaths:
-                return True
-            syspath = syspath.rpartition("/")[0]
-        return False
+    def is_certain_of(self, file: FoundFile) -> bool:
+        """Return whether the file is excluded for sure."""
+        return file.key in self.keys or (
+            bool(self.syspaths) and any(one in self.syspaths for one in _below(file))
+        )
+
+    def doubt(self, file: FoundFile) -> str:
+        """Return why nobody can know whether the file is excluded; empty if anybody can."""
+        if not (self.doubts or self.unknown) or self.is_certain_of(file):
+            return ""
+        names = (file.key, *_below(file))
+        return next((self.doubts[one] for one in names if one in self.doubts), self.unknown)
+
+
+def _below(file: FoundFile) -> Iterator[str]:
+    """Give its folder in sysfs and all above: what sits on something is excluded with it."""
+    syspath = file.identity.syspath
+    while syspath:
+        yield syspath
+        syspath = syspath.rpartition("/")[0]
 
 
 NONE_EXCLUDED = Excluded()
@@ -57,6 +71,8 @@ class Matches:
     refused: tuple[NotOffered, ...] = ()
     excluded: Mapping[str, Excluded] = field(default_factory=dict)
     """What must not even be injected, by resource."""
+    withheld: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The keys of what each resource takes unless it is excluded, which nobody can know."""
 
 
 def for_node(resources: Iterable[Resource], node_name: str) -> tuple[Resource, ...]:
@@ -110,6 +126,7 @@ def match(resources: Sequence[Resource], inventory: Inventory, node_name: str) -
     owners: dict[str, str] = {}
     members: dict[str, tuple[Candidate, ...]] = {}
     excluded: dict[str, Excluded] = {}
+    withheld: dict[str, frozenset[str]] = {}
     refused: list[NotOffered] = []
     for resource in resources:
         out = _excluded(resource, inventory, node_name)
@@ -127,13 +144,15 @@ def match(resources: Sequence[Resource], inventory: Inventory, node_name: str) -
             else:
                 own.append(candidate)
         owners |= {one.file.key: resource.name for one in own}
-        if out.unknown:
+        if out.unknown or out.doubts:
             # It may be ours again in a moment: nobody else gets it meanwhile.
-            owners = {one.file.key: resource.name for one in candidates} | owners
+            doubtful = frozenset(one.key for one in candidates if out.doubt(one.file))
+            withheld[resource.name] = doubtful - owners.keys()
+            owners = dict.fromkeys(doubtful, resource.name) | owners
         members[resource.name] = tuple(own)
         excluded[resource.name] = out
         refused += _wrong_types(resource, own, inventory)
-    return Matches(members=members, refused=tuple(refused), excluded=excluded)
+    return Matches(members=members, refused=tuple(refused), excluded=excluded, withheld=withheld)
 
 
 def not_offered(resource: Resource, candidate: Candidate, reason: str) -> NotOffered:
@@ -147,13 +166,14 @@ def not_offered(resource: Resource, candidate: Candidate, reason: str) -> NotOff
 def _excluded(resource: Resource, inventory: Inventory, node_name: str) -> Excluded:
     if not resource.exclude:
         return NONE_EXCLUDED
-    found = taken(resource.exclude, resource, inventory, node_name)
-    globs = path_globs(resource.exclude)
-    syspaths = (candidate.file.identity.syspath for candidate in found)
+    found = taken(resource.exclude, resource, inventory, node_name, wary=True)
+    names = [(one, (one.key, one.file.identity.syspath or "")) for one in found]
+    certain = [its for one, its in names if not one.doubt]
     now = Excluded(
-        keys=frozenset(candidate.key for candidate in found),
-        syspaths=frozenset(syspath for syspath in syspaths if syspath),
-        unknown=next((pattern for pattern in globs if pattern in inventory.hanging), ""),
+        keys=frozenset(key for key, _ in certain),
+        syspaths=frozenset(syspath for _, syspath in certain if syspath),
+        doubts={name: one.doubt for one, its in names if one.doubt for name in its if name},
+        unknown=unseen(resource.exclude, inventory),
     )
     # The very same object where it is equal: so what was made by it is known to be right.
     before: Excluded | None = inventory.memory.excluded.get(resource.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import Device, NotOffered
+from genericdp.devices.device import Device, Member, NotOffered
 from genericdp.devices.membership import Arriving, Lost, still_lost
 from genericdp.natural import in_natural_order
 
@@ -64,6 +64,7 @@ def advance(
     devices: Iterable[Device],
     *,
     why_gone: Callable[[Device], str],
+    why_lost: Callable[[Member], str] = lambda member: f"{member.path} is missing",
     now: float,
     forget_after_seconds: float,
     let_go: Callable[[str, float], bool] | None = None,
@@ -87,7 +88,7 @@ def advance(
             lost: tuple[Lost, ...] = ()
             if whole_groups and before is not None:
                 lost = _lost(before, device, now - forget_after_seconds, now=now)
-            reasons = (*device.missing, *(f"{one.member.path} is missing" for one in lost))
+            reasons = (*device.missing, *(why_lost(one.member) for one in lost))
             one = Offered(device=device, unhealthy="; ".join(reasons), lost=lost)
             before = _same(before, one)
         offered[device.id] = before

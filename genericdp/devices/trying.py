@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.candidates import failure, of_device, of_file
-from genericdp.devices.conditions import Condition, conditions, first_failure, is_candidate_of
+from genericdp.devices.conditions import (
+    Condition,
+    conditions,
+    first_failure,
+    is_candidate_of,
+    kind_of,
+)
 from genericdp.devices.hardware import (
     is_net_interface,
     is_pci_function,
@@ -15,12 +21,10 @@ from genericdp.devices.hardware import (
     is_usb_interface,
     lineage,
 )
-from genericdp.devices.lookup import Names
 from genericdp.devices.sysdevice import NOTHING_KNOWN
-from genericdp.devices.wording import any_of, complaint, kind_of
+from genericdp.devices.wording import any_of, complaint
 from genericdp.model import PathSelector, UdevSelector
 from genericdp.printing import printable
-from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -126,18 +130,6 @@ class Pass:
                 return f"may look at it, but looking at {any_of(hanging)} does not end"
             if stolen := self._link_elsewhere(failed.wanted, candidate):
                 return f"looks at {any_of(failed.wanted)}, but {stolen}"
-        scope, _, name = failed.key.partition(".")
-        if scope == "values" and failed.found is None:
-            names = Names(
-                candidate,
-                resource=self.resource,
-                inventory=self.inventory,
-                node_name=self.node_name,
-            )
-            try:
-                names.get_text("value", name)
-            except UnusableValueError as error:
-                return f"wants {failed.key} {any_of(failed.wanted)}, but {printable(str(error))}"
         return complaint(failed, self.inventory.facts)
 
     def _link_elsewhere(self, wanted: Iterable[str], candidate: Candidate) -> str:

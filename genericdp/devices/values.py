@@ -11,6 +11,7 @@ from genericdp.regex import extract
 from genericdp.template import (
     MOST_TEXT,
     TOO_LONG,
+    AmbiguousValueError,
     LackingValueError,
     UnusableValueError,
     byte_length,
@@ -59,13 +60,18 @@ def _source_text(
         case ValueKind.LINK:
             pattern = expand(source.source, lookup, path=True, quote=glob.escape)
             paths = facts.paths(pattern)
+            _insist(name, facts.trouble(pattern))
             if len(paths) != 1:
-                count = "nothing" if not paths else f"{len(paths)} paths"
-                raise LackingValueError(
+                error = AmbiguousValueError if paths else LackingValueError
+                count = f"{len(paths)} paths" if paths else "nothing"
+                raise error(
                     f"the value {name!r}: {glob.unescape(pattern)} finds {count}, wanted one"
                 )
             _insist(name, refusal(paths[0]))
-            return _extracted(name, source.regex, facts.link(paths[0]))
+            text = facts.link(paths[0])
+            if text is None and (why := facts.trouble(paths[0])):
+                raise UnusableValueError(f"the value {name!r}: {paths[0]}: {why}")
+            return _extracted(name, source.regex, text)
 
 
 def _of_file(name: str, regex: str | None, path: str, facts: Facts) -> str:

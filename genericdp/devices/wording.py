@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.model import NetSelector, PathSelector, PciSelector, UdevSelector
+from genericdp.devices.conditions import KINDS, OF_UEVENT, file_of, kind_of, why_unknown
+from genericdp.model import PathSelector
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
@@ -53,28 +54,6 @@ MEANINGS = {
 }
 """What a condition asks for; keys below ``hardware`` mean the same of what it sits on."""
 
-_OF_UEVENT = ("udev.devtype", "udev.properties.")
-_FILES = {
-    "usb.vendor": "idVendor",
-    "usb.product": "idProduct",
-    "usb.serial": "serial",
-    "usb.class": "bDeviceClass",
-    "usb.bus": "busnum",
-    "usb.number": "devnum",
-    "pci.vendor": "vendor",
-    "pci.device": "device",
-    "pci.subsystemVendor": "subsystem_vendor",
-    "pci.subsystemDevice": "subsystem_device",
-    "pci.class": "class",
-    "pci.driver": "driver",
-    "pci.function": "physfn",
-    "pci.iommuGroup": "iommu_group",
-    "net.linkType": "type",
-    "net.address": "address",
-    "udev.subsystem": "subsystem",
-    "udev.devtype": "uevent",
-    "udev.driver": "driver",
-}
 _MOST_SHOWN = 80
 _HUMP = re.compile(r"_([a-z])")
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./*?-]*")
@@ -132,21 +111,6 @@ def selector_text(selector: Selector) -> str:
     return yaml_mapping(keys)
 
 
-def kind_of(candidates: Candidates) -> str:
-    """Give the key that names the candidates."""
-    match candidates:
-        case PathSelector():
-            return "path"
-        case UdevSelector():
-            return "udev"
-        case PciSelector():
-            return "pci"
-        case NetSelector():
-            return "net"
-        case _:
-            return "usb"
-
-
 def _keys_of(candidates: Candidates) -> dict[str, object]:
     keys: dict[str, object] = {}
     for field in candidates.__dataclass_fields__:
@@ -177,22 +141,18 @@ def meaning(condition: Condition) -> str:
 
 def source(condition: Condition) -> str:
     """Say where the value was read."""
-    key = condition.key.removeprefix("hardware.")
-    if key.startswith("udev.properties."):
+    if condition.key.removeprefix("hardware.").startswith("udev.properties."):
         return f"the properties that udev and the kernel tell of {condition.where}"
-    if key.startswith("udev.attributes."):
-        return f"{condition.where}/{key.removeprefix('udev.attributes.')}"
-    if key in _FILES:
-        return f"{condition.where}/{_FILES[key]}"
-    return condition.where
+    return file_of(condition.key, condition.where) or condition.where
 
 
 def complaint(condition: Condition, facts: Facts) -> str:
     """Say what a selector wants that is not so: ``wants usb.vendor 0403, found 1a86``."""
     key = condition.key
     bus = key.removeprefix("hardware.")
-    if unread := _unread(condition, facts):
-        return f"wants {key}, but {unread}"
+    unknown = why_unknown(condition, facts)
+    if unknown and (bus in KINDS or bus.startswith(OF_UEVENT)):
+        return f"wants {key}, but {unknown}"
     if key == "hardware":
         return "wants hardware, but sysfs knows nothing of it"
     if key == "path":
@@ -200,27 +160,13 @@ def complaint(condition: Condition, facts: Facts) -> str:
     if bus in NOUNS:
         return "".join(_about_kind(condition, bus))
     wants = f"wants {key} {any_of(condition.wanted)}"
+    if unknown or condition.why:
+        return f"{wants}, but {printable(unknown or condition.why)}"
     if condition.found is not None:
         cased = glob.matches_any(condition.wanted, condition.found, ignore_case=True)
         but = " (upper and lower case count here)" if cased else ""
         return f"{wants}, found {shown(condition.found) or 'an empty text'}{but}"
-    where = source(condition)
-    if why := facts.trouble(where):
-        return f"{wants}, but {where} cannot be read: {why}"
     return f"{wants}, but it has none"
-
-
-def _unread(condition: Condition, facts: Facts) -> str:
-    """Say which ``uevent``, that would tell what is asked for, cannot be read; empty if none."""
-    key, folder = condition.key, condition.where
-    own = key in NOUNS or key.removeprefix("hardware.").startswith(_OF_UEVENT)
-    sits_on = key.startswith("hardware.") and key.removeprefix("hardware.") in NOUNS
-    while (own or sits_on) and folder.startswith("/sys/devices/"):
-        file = f"{folder}/uevent"
-        if why := facts.trouble(file):
-            return f"{file} cannot be read: {why}"
-        folder, own = folder.rpartition("/")[0], False
-    return ""
 
 
 def _about_kind(condition: Condition, bus: str) -> Iterator[str]:

@@ -24,6 +24,9 @@ MOST_BYTES = 1024 * 1024
 _MOST_KEPT = 1024
 """Longer texts are read again whenever they are asked for: any number may be asked for."""
 
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV})
+"""Errors that say that there is no such file, or no longer. After any other one nobody knows."""
+
 _HINTS = {MOST_TEXT: " (a value with file and regex can take a part of it)"}
 
 
@@ -160,7 +163,7 @@ class HostFacts:
         try:
             text = self.guard(path, read)
         except OSError as error:
-            if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
+            if error.errno not in _ABSENT:
                 self._troubles[path] = error.strerror or str(error)
             return None
         if len(text) > most:
@@ -175,15 +178,25 @@ class HostFacts:
 
     def target(self, path: str) -> str | None:
         """Give what a path leads to when every link is followed."""
+        self._troubles.pop(path, None)
         try:
             return self._root.resolve(path)[0]
-        except OSError:
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                self._troubles[path] = error.strerror or str(error)
             return None
 
     def paths(self, pattern: str) -> tuple[str, ...]:
         """Give the paths that a glob finds, whatever they are."""
-        return tuple(found.path for found in Looker(self._root).look(pattern).files)
+        look = Looker(self._root).look(pattern)
+        self._troubles.pop(pattern, None)
+        if look.trouble:
+            self._troubles[pattern] = look.trouble
+        return tuple(found.path for found in look.files)
 
     def trouble(self, path: str) -> str:
-        """Say why a file could not be read; empty if it is not there or was read."""
+        """Return why a file, link or glob could not be read; empty if it was, or is not there.
+
+        Of a device's folder: why what udev has recorded of it could not be.
+        """
         return self._troubles.get(path, "") or self._devices.trouble(path)

@@ -100,16 +100,19 @@ class Root:
             self.heed(error)
             raise
 
-    def entries_if_any(self, path: str) -> list[str]:
+    def entries_if_any(self, path: str, troubles: dict[str, str] | None = None) -> list[str]:
         """Give the same, nothing where there is no such folder, or it could never be read.
 
-        A wary root raises BlindError where one cannot be read any longer.
+        ``troubles`` then gets the reason. A wary root raises BlindError where one cannot be read
+        any longer.
         """
         try:
             names = self.entries(path)
         except OSError as error:
             if self._wary and path in self._listed and error.errno not in ABSENT:
                 raise BlindError(f"{path}: {error.strerror or error}") from error
+            if troubles is not None and error.errno not in ABSENT:
+                troubles[path] = error.strerror or str(error)
             return []
         self._listed.add(path)
         return names

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _DEVICES = "/sys/devices/"
 _MOST_BYTES = 65_536
+_PARTS = ("uevent", "subsystem", "driver")
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ELOOP}
 """Errors that say that there is no device, or none any longer."""
 
@@ -65,13 +66,16 @@ class SysDevices:
             folder = folder.rpartition("/")[0]
 
     def trouble(self, path: str) -> str:
-        """Say why a ``uevent`` could not be read, whose device is there all the same."""
+        """Return why a part of a device that is there could not be read, or a list of devices.
+
+        Of a device's folder: why what udev has recorded of it could not be.
+        """
         return self._troubles.get(path, "")
 
     def subsystems(self) -> tuple[str, ...]:
         """Give the names of all buses and classes."""
         if self._subsystems is None:
-            folders = (self._root.entries_if_any(one) for one in ("/sys/bus", "/sys/class"))
+            folders = map(self._entries, ("/sys/bus", "/sys/class"))
             self._subsystems = tuple(sorted({name for names in folders for name in names}))
         return self._subsystems
 
@@ -95,7 +99,6 @@ class SysDevices:
     def forget(self, syspath: str) -> None:
         """Read one device again; of its subsystem only it may have come or gone."""
         before = self._devices.pop(syspath, None)
-        self._troubles.pop(f"{syspath}/uevent", None)
         self._forgotten.add(syspath)
         self._plain = {"": True}
         if before is not None:
@@ -133,7 +136,9 @@ class SysDevices:
             major, _, minor = name[1:].partition(":")
             if not (major.isdecimal() and minor.isdecimal()):
                 return ()
-            syspath = syspath_of(self._root, file_type, (int(major), int(minor)))
+            syspath = None
+            with suppress(OSError):  # what cannot be read now is read in the next full look
+                syspath = syspath_of(self._root, file_type, (int(major), int(minor)))
             return () if syspath is None else (syspath,)
         if name.startswith("n"):
             # By the number of an interface, which only its uevent tells.
@@ -146,7 +151,7 @@ class SysDevices:
     def _listed(self, subsystem: str) -> list[str]:
         found: set[str] = set()
         for folder in (f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}"):
-            for entry in self._root.entries_if_any(folder):
+            for entry in self._entries(folder):
                 syspath = self._linked(folder, entry)
                 if syspath is not None:
                     found.add(syspath)
@@ -155,11 +160,19 @@ class SysDevices:
     def _linked(self, folder: str, entry: str) -> str | None:
         try:
             target = self._root.read_link(f"{folder}/{entry}")
-        except OSError:
-            return None  # an attribute file of the class itself
+        except OSError as error:
+            # No link: an attribute file of the class itself.
+            if error.errno not in {errno.EINVAL, *_GONE}:
+                self._troubles[folder] = error.strerror or str(error)
+            return None
         return _led_to(folder, target)
 
+    def _entries(self, folder: str) -> list[str]:
+        return self._root.entries_if_any(folder, self._troubles)
+
     def _read(self, syspath: str) -> SysDevice | None:
+        for path in (syspath, *(f"{syspath}/{part}" for part in _PARTS)):
+            self._troubles.pop(path, None)
         try:
             text = self._text(syspath, "uevent")
         except OSError as error:
@@ -195,16 +208,21 @@ class SysDevices:
         )
         if self._records is None:
             # One listing instead of a failed open for each of the many devices without a record.
-            self._records = frozenset(self._root.entries_if_any(udevdb.FOLDER))
+            self._records = frozenset(self._entries(udevdb.FOLDER))
+        if why := self._troubles.get(udevdb.FOLDER):
+            self._troubles[syspath] = f"{udevdb.FOLDER} cannot be read: {why}"
         if name not in self._records and syspath not in self._forgotten:
             return None
         try:
             return udevdb.parse(self._text(udevdb.FOLDER, name))
-        except OSError:
+        except OSError as error:
+            if error.errno not in _GONE:
+                why = error.strerror or str(error)
+                self._troubles[syspath] = f"{udevdb.FOLDER}/{name} cannot be read: {why}"
             return None
 
     def _text(self, folder: str, name: str) -> str:
-        """Give the start of a file's content; what is no UTF-8 is escaped."""
+        """Give the content of a file; what is no UTF-8 is escaped."""
         path = f"{folder}/{name}"
         if self._root.is_machine or self._is_plain(folder):
             try:
@@ -223,7 +241,9 @@ class SysDevices:
             self._root.heed(error)
             raise
         try:
-            content = os.read(descriptor, _MOST_BYTES)
+            content = os.read(descriptor, _MOST_BYTES + 1)
+            if len(content) > _MOST_BYTES:
+                raise OSError(errno.EFBIG, f"it has more than {_MOST_BYTES >> 10} KiB", path)
             if not content and stat.S_ISFIFO(os.fstat(descriptor).st_mode):
                 raise OSError(errno.EINVAL, "it is a pipe, not a file", path)
             return content.decode(errors="backslashreplace")
@@ -243,7 +263,9 @@ class SysDevices:
     def _last_part(self, link: str) -> str:
         try:
             return self._root.read_link(link).rstrip("/").rpartition("/")[2]
-        except OSError:
+        except OSError as error:
+            if error.errno not in _GONE:
+                self._troubles[link] = error.strerror or str(error)
             return ""
 
 

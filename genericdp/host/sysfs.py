@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import posixpath
 from typing import TYPE_CHECKING
 
+from genericdp.host.root import ABSENT
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
@@ -12,11 +14,16 @@ if TYPE_CHECKING:
 
 
 def syspath_of(root: Root, file_type: FileType, number: tuple[int, int]) -> str | None:
-    """Give the sysfs folder of a device number, as ``/sys/devices/…``, if it has one."""
+    """Give the sysfs folder of a device number, as ``/sys/devices/…``, if it has one.
+
+    Raises OSError where nobody can know.
+    """
     folder = f"/sys/dev/{file_type}"
     try:
         target = root.read_link(f"{folder}/{number[0]}:{number[1]}")
-    except OSError:
+    except OSError as error:
+        if error.errno not in {*ABSENT, errno.EINVAL}:  # in a damaged copy it may be no link
+            raise
         return None
     # There are no links below /sys/devices, so this needs no look at each folder.
     path = posixpath.normpath(posixpath.join(folder, target))
