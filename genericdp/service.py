@@ -46,6 +46,8 @@ _RESULTS: Mapping[type[BaseException], AllocationResult] = {
     asyncio.CancelledError: "cancelled",
 }
 """As what an Allocate that raises is counted."""
+_MOST_SHOWN = 256
+"""So many characters of an id that there is not are shown."""
 SETTLING_SECONDS = 2.0
 """How long a device that its own hook has made anew may take to be on offer again."""
 
@@ -262,8 +264,9 @@ class Service:
         # An id holds no "::" itself.
         one = self.listing.offer.offered.get(share.partition("::")[0])
         if one is None or not one.device.has_share(share):
-            why = f"{self._resource}: there is no device {share!r}"
-            raise InvalidCallError(why, device=share)
+            name = share if len(share) <= _MOST_SHOWN else f"{share[:_MOST_SHOWN]}…"
+            why = f"{self._resource}: there is no device {name!r}"
+            raise InvalidCallError(why, device=name)
         return one
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import grpc
 
@@ -16,7 +16,7 @@ from genericdp.errors import CallError, InvalidCallError, KubeletError, OverdueC
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
     from pathlib import Path
     from typing import Any, TypeAlias
 
@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 
 SERVICE = "v1beta1.DevicePlugin"
 
-_OPTIONS = (
-    # A request can name every device of a full list (LAW-6): more than the 4 MiB of the default.
-    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
-)
+_MIB = 1024 * 1024
+_MOST_PREFERRED_BYTES = 16 * _MIB
+"""Of GetPreferredAllocation: it can name every device of a full list (LAW-6) several times."""
+_MOST_BYTES = 4 * _MIB
+"""Of the other requests: they name the devices of one pod, at most those of a full list."""
+_RECEIVE_SECONDS = 5.0
+"""How long a call may take to send its request, while others of its kind wait."""
+_OPTIONS = (("grpc.max_receive_message_length", _MOST_PREFERRED_BYTES),)
 _PRIVATE = 0o177  # as umask: the socket is 0600; the kubelet is root (TRN-5)
 
 
@@ -137,33 +141,55 @@ def _handlers(answers: Answers, streams: Observed[Streams]) -> grpc.GenericRpcHa
         finally:
             streams.value = replace(streams.value, ended=streams.value.ended + 1)
 
-    unary = {
-        "GetDevicePluginOptions": options,
-        "Allocate": _told(answers.allocate),
-        "GetPreferredAllocation": _told(answers.preferred_allocation),
-        "PreStartContainer": _told(answers.pre_start_container),
-    }
+    preferred = "GetPreferredAllocation"
     # Without (de)serializers a handler takes and gives bytes.
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-        name: grpc.unary_unary_rpc_method_handler(call) for name, call in unary.items()
+        "GetDevicePluginOptions": grpc.unary_unary_rpc_method_handler(options),
+        "ListAndWatch": grpc.unary_stream_rpc_method_handler(list_and_watch),
+        "Allocate": _answering("Allocate", answers.allocate),
+        preferred: _answering(preferred, answers.preferred_allocation, _MOST_PREFERRED_BYTES),
+        "PreStartContainer": _answering("PreStartContainer", answers.pre_start_container),
     }
-    methods["ListAndWatch"] = grpc.unary_stream_rpc_method_handler(list_and_watch)
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
-def _told(
-    call: Callable[[bytes], Awaitable[bytes]],
-) -> Callable[[bytes, _Context], Awaitable[bytes]]:
-    """Turn the errors of a call into what the kubelet shows: a status code and the reason."""
+def _answering(
+    name: str, call: Callable[[bytes], Awaitable[bytes]], most_bytes: int = _MOST_BYTES
+) -> grpc.RpcMethodHandler[Any, Any]:
+    """Return the handler of a call that takes one request and gives one answer.
 
-    async def answer(request: bytes, context: _Context) -> bytes:
+    A request that is too large is refused before it is parsed. Requests are received as streams of
+    one, since gRPC would hold all requests that come at once; so it holds one at a time.
+    """
+    receiving = asyncio.Lock()
+
+    async def answer(requests: AsyncIterator[bytes], context: _Context) -> bytes:
+        try:
+            async with receiving, asyncio.timeout(_RECEIVE_SECONDS):
+                request = await _only(requests)
+                if (size := len(request)) > most_bytes:
+                    # Not with ``abort``, whose exception keeps the request in memory.
+                    context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
+                    context.set_details(
+                        f"{name} with a request of {size} bytes: at most {most_bytes} are taken"
+                    )
+                    return b""
+        except TimeoutError:
+            why = f"the request of {name} has not come within {_RECEIVE_SECONDS:g} s"
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, why)
         try:
             return await call(request)
         except CallError as error:
             await context.abort(_status(error), str(error))
             raise
 
-    return answer
+    return grpc.stream_unary_rpc_method_handler(answer)
+
+
+async def _only(requests: AsyncIterator[bytes]) -> bytes:
+    """Return the one request of a stream; until it is closed, the stream keeps it in memory."""
+    async with aclosing(cast("AsyncGenerator[bytes, None]", aiter(requests))) as stream:
+        return await anext(stream, b"")
 
 
 def _status(error: CallError) -> grpc.StatusCode:
