@@ -34,15 +34,16 @@ $(VENV)/runtime.stamp: requirements/runtime.txt requirements/build.txt pyproject
 $(VENV)/development.stamp: requirements/development.txt $(VENV)/runtime.stamp
 	@echo "==> installing the development tools"
 	@$(PIP) install --progress-bar off --require-hashes -r requirements/development.txt | sed -u -n 's/^Collecting \([^ ]*\).*/    \1/p; s/^\(Successfully\)/    \1/p'
-	@$(BIN)/python -c 'import pytest, hypothesis, mypy' || { echo "installing the development tools failed: see the messages above" >&2; exit 1; }
+	@$(BIN)/python -c 'import pytest, hypothesis, mypy, xdist' || { echo "installing the development tools failed: see the messages above" >&2; exit 1; }
 	@touch $@
 
 run: $(VENV)/runtime.stamp
 	@$(BIN)/genericdp simulate --config $(CONFIG)
 
+# In as many processes as there are cores, four at most; WORKERS=0: in one.
 test: $(VENV)/development.stamp
 	@$(MAKE) --no-print-directory lint
-	@$(BIN)/python -m pytest -m 'not e2e and not cluster and not deploy'
+	@$(BIN)/python -m pytest -m 'not e2e and not cluster and not deploy' $(if $(WORKERS),-n $(WORKERS),-n auto --maxprocesses 4) --dist loadgroup
 
 lint: $(VENV)/development.stamp
 	@$(BIN)/ruff check .

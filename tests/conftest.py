@@ -21,6 +21,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.isolation import ProcessState
+from tests.skipping import pytest_runtest_makereport, pytest_terminal_summary  # noqa: F401  # hooks
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
@@ -37,7 +40,30 @@ A leaked event loop still shows: by its pair of sockets."""
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+MACHINE_WIDE = {
+    "health/test_kernellog_real.py": "machine",
+    "hardware/test_lost_events.py": "machine",
+    "host/test_kmsg.py": "machine",
+    "host/test_real_nodes.py": "machine",
+    "host/test_uevents.py": "machine",
+    "host/test_uevents_elsewhere.py": "machine",
+    "test_hotplug.py": "machine",
+    "status/test_page_in_a_browser.py": "browser",
+    "status/test_page_of_a_daemon.py": "browser",
+}
+"""Modules whose tests share what there is once: real devices, a browser. One worker runs them."""
+
 _warm = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep together what must not run in parallel; without pytest-xdist the mark does nothing."""
+    tests = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(tests):
+            module = item.path.relative_to(tests).as_posix()
+            if group := MACHINE_WIDE.get(module):
+                item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture
@@ -46,6 +72,15 @@ def short_folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="g"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _isolated() -> Iterator[None]:
+    """Undo what a test changes in the process, and fail the test for it."""
+    before = ProcessState.now()
+    yield
+    left = before.restore()
+    assert not left, f"changes that outlive their test: {'; '.join(left)}"
 
 
 @pytest.fixture(autouse=True)

@@ -152,7 +152,7 @@ asyncio.run(main())
 
 
 def test_where_no_thread_can_be_started_that_is_the_reason() -> None:
-    """Comes back, as a batch that never ends, without ``asked``: threads are waited for.
+    """A batch must not wait for threads that never come.
 
     In a process of its own: here, threads of other tests may come back and be free at any time.
     """
