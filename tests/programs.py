@@ -6,6 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
 
 _REPOSITORY = Path(__file__).parent.parent
 
@@ -19,3 +23,8 @@ def last_line(program: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip().splitlines()[-1]
+
+
+def close_pipes(process: asyncio.subprocess.Process) -> None:
+    """Close the pipes to a process that has ended: asyncio has no public way."""
+    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp import children, processes
+from tests.polling import poll_until
 from tests.scarcity import spare_descriptors
 
 if TYPE_CHECKING:
@@ -48,9 +49,7 @@ def marked(child: children.Child) -> list[int]:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0.005)
+    await poll_until(holds, seconds=10)
 
 
 @pytest.mark.usefixtures("contained")

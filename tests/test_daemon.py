@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.simulator.kubelet import Kubelet
+from tests.programs import close_pipes
 from tests.world import Host
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Place:
             if process.returncode is None:
                 process.kill()
             await process.wait()
-            process._transport.close()  # type: ignore[attr-defined]
+            close_pipes(process)
 
 
 @pytest.fixture
@@ -195,7 +196,7 @@ async def test_a_missing_permission_is_one_line_and_exit_code_2(place: Place) ->
     )
     daemon = Daemon(process)
     assert await daemon.ends() == 2
-    process._transport.close()  # type: ignore[attr-defined]
+    close_pipes(process)
     assert daemon.lines[-1] == (
         "genericdp: no permission to make sockets in /dev:"
         " run as root, on a mount that is not read-only\n"

@@ -15,6 +15,7 @@ from genericdp import descriptors
 from genericdp.descriptors import Places, Supply
 from genericdp.observed import Observed, until
 from genericdp.simulator.kubelet import Kubelet
+from tests.polling import poll_until
 from tests.scarcity import spare_descriptors
 from tests.test_daemon import GOOD, Place
 
@@ -97,8 +98,7 @@ async def test_places_are_given_in_order_as_far_as_descriptors_reach(
             await until(lambda name=name: name in inside.value, inside)  # type: ignore[misc]
             registered[name].value = True
             await until(lambda more=more: inside.value == tuple(more), inside)  # type: ignore[misc]
-        while not caplog.messages:
-            await asyncio.sleep(0.01)
+        await poll_until(lambda: caplog.messages)
         for one in living.values():
             one.cancel()
     assert [one.partition(": ")[0] for one in caplog.messages] == ["descriptors run short"]

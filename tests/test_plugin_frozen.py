@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import pytest
 
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
+from tests.polling import poll_until
 from tests.world import World, serial
 
 if TYPE_CHECKING:
@@ -43,9 +43,8 @@ async def test_a_kubelet_frozen_within_register_completes_it_when_it_goes_on(wor
             await daemon.counts(SERIAL, 1)
             world.host.plug("ttyUSB1")
             await daemon.counts(SERIAL, 2)
-            async with asyncio.timeout(30):
-                while not (before := own_sockets(world)):
-                    await asyncio.sleep(0.01)
+            await poll_until(lambda: own_sockets(world), seconds=30)
+            before = own_sockets(world)
             assert not (await daemon.resource(SERIAL))["registered"]
             world.kubelet.thaw()
             await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")

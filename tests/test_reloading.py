@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import signal
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.simulator.kubelet import Kubelet
+from tests.polling import poll_until
 from tests.reloading.configs import BAD, HEAD, ConfigMap, config
 from tests.test_daemon import Place
 from tests.world import World, counts, resource, serial
@@ -103,8 +103,7 @@ async def test_a_restart_with_a_bad_config_serves_the_last_good_one(place: Place
     async with Kubelet(place.kubelet_folder) as kubelet:
         async with place.daemon(state) as daemon:
             await daemon.says("registered")
-            while not list(place.config.with_name("state").glob("last-good.json")):
-                await asyncio.sleep(0.01)
+            await poll_until(lambda: list(place.config.with_name("state").glob("last-good.json")))
         place.config.write_text(BAD)
         async with place.daemon(state) as daemon:
             await daemon.says("unknown key 'matches'")

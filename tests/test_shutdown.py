@@ -18,6 +18,7 @@ import pytest
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from tests.health.cgroups import freezer
+from tests.polling import poll_until
 from tests.test_daemon import GOOD, Daemon, Place
 
 SERIAL = "example.com/serial"
@@ -50,9 +51,7 @@ def left() -> list[str]:
 
 
 async def appears(path: Path) -> None:
-    async with asyncio.timeout(10):
-        while not path.exists() or not path.read_text().strip():
-            await asyncio.sleep(0.01)
+    await poll_until(lambda: path.exists() and path.read_text().strip(), seconds=10)
 
 
 async def ends_in_time(daemon: Daemon, number: signal.Signals = signal.SIGTERM) -> int:
@@ -99,9 +98,7 @@ async def test_a_probe_that_not_even_sigkill_ends_does_not_hold_it_up(place: Pla
         more = f"echo $$ > {frozen}/cgroup.procs; echo FROZEN > {frozen}/freezer.state;"
         place.config.write_text(PROBED.replace("SCRIPT", script(place, more)))
         async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
-            async with asyncio.timeout(10):
-                while "FROZEN" not in (frozen / "freezer.state").read_text():
-                    await asyncio.sleep(0.01)
+            await poll_until(lambda: "FROZEN" in (frozen / "freezer.state").read_text(), seconds=10)
             assert await ends_in_time(daemon) == 0
         assert "1 processes of a command cannot be killed" in "".join(daemon.lines)
         assert sockets(place) == []
@@ -133,9 +130,7 @@ async def test_a_config_that_is_being_loaded_does_not_hold_it_up(place: Place) -
         (place.config / f"{i}.yaml").write_text(head + "".join(names))
     async with place.daemon() as daemon:
         pid = daemon.process.pid
-        async with asyncio.timeout(10):
-            while not Path(f"/proc/{pid}/task/{pid}/children").read_text():
-                await asyncio.sleep(0.001)
+        await poll_until(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text(), seconds=10)
         assert await ends_in_time(daemon) == 0
         assert "config in force" not in "".join(daemon.lines)
 
@@ -258,7 +253,7 @@ async def test_a_log_that_nobody_reads_holds_nothing_up(place: Place) -> None:
     async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
         await daemon.says("registered")
         assert daemon.process.stderr is not None
-        reading = daemon.process.stderr._transport  # type: ignore[attr-defined]
+        reading = daemon.process.stderr._transport  # type: ignore[attr-defined]  # noqa: SLF001
         reading.pause_reading()
         _fill(daemon.process.pid)
         for minor in range(1, 4):

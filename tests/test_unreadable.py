@@ -15,6 +15,7 @@ from genericdp.discovery import Discoverer
 from genericdp.host.root import BlindError, Root
 from tests.devices.making import resource
 from tests.fixtures.make_tree import Tree
+from tests.polling import poll_until
 from tests.scarcity import spare_descriptors
 
 if TYPE_CHECKING:
@@ -120,9 +121,7 @@ async def test_without_a_descriptor_nothing_is_concluded_until_there_is_one(
     before = await looking.states()
     with spare_descriptors(0):
         task = asyncio.get_running_loop().create_task(looking.states())
-        async with asyncio.timeout(10):
-            while not caplog.records:
-                await asyncio.sleep(0.01)
+        await poll_until(lambda: caplog.records, seconds=10)
         assert not task.done()
     assert await task == before
     assert [record.getMessage() for record in caplog.records] == [

@@ -25,6 +25,7 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.logs import add_subject
 from genericdp.simulator.pods import Container, Pod
 from genericdp.timing import Timing
+from tests.polling import ask_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -251,13 +252,7 @@ async def _until(
     ask: Callable[[], Awaitable[dict[str, Any]]], condition: Callable[[dict[str, Any]], object]
 ) -> None:
     """Ask until the answer is so; nobody tells when it would be another one."""
-    answer: dict[str, Any] = {}
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not condition(answer := await ask()):
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise AssertionError(f"never as wanted: {answer}") from None
+    await ask_until(ask, condition, seconds=PATIENCE_SECONDS)
 
 
 def _replace(file: Path, text: str) -> None:

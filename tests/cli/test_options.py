@@ -152,10 +152,12 @@ def test_every_option_of_every_command_is_a_variable() -> None:
     found = set()
     for command in COMMANDS:
         (commands,) = (
-            action.choices for action in parser_of([command])._actions if action.choices is not None
+            action.choices
+            for action in parser_of([command])._actions  # noqa: SLF001  # argparse tells nobody
+            if action.choices is not None
         )
         assert isinstance(commands, dict)
-        for action in commands[command]._actions:
+        for action in commands[command]._actions:  # noqa: SLF001
             found |= {one[2:] for one in action.option_strings if one.startswith("--")}
     assert found - {"help"} == set(OPTIONS)
 

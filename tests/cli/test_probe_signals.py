@@ -14,6 +14,7 @@ import pytest
 from genericdp.cli import probing
 from genericdp.cli.interrupting import run_until_signalled
 from tests.cli.test_probe import HEAD, exec_of, own
+from tests.polling import poll_until
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -48,9 +49,7 @@ async def probe_slowly(folder: Path, *arguments: str, devices: int = 2) -> Proce
 async def pids(folder: Path, count: int) -> list[int]:
     """Wait until so many processes have said which they are."""
     file = folder / "pids"
-    async with asyncio.timeout(20):
-        while not file.exists() or file.read_text().count("\n") < count:
-            await asyncio.sleep(0.01)
+    await poll_until(lambda: file.exists() and file.read_text().count("\n") >= count, seconds=20)
     return [int(line) for line in file.read_text().split()]
 
 

@@ -43,7 +43,7 @@ class Machine:
         paths = self.below(folder)
         for path in paths:
             (entry,) = loading.parse(self._blocks[path])
-            record = self.folder / "run/udev/data" / loading._record_name(entry)
+            record = self.folder / "run/udev/data" / loading.record_name(entry)
             record.unlink(missing_ok=True)
             name = path.rpartition("/")[2]
             (self.folder / f"sys/bus/{entry.subsystem}/devices" / name).unlink(missing_ok=True)
@@ -69,7 +69,7 @@ class Machine:
         if not recorded:
             for path in self.below(folder):
                 (entry,) = loading.parse(self._blocks[path])
-                record = self.folder / "run/udev/data" / loading._record_name(entry)
+                record = self.folder / "run/udev/data" / loading.record_name(entry)
                 record.unlink(missing_ok=True)
         return [self.event("add", path) for path in self.below(folder)]
 
@@ -79,9 +79,9 @@ class Machine:
         for path in self.below(folder):
             (entry,) = loading.parse(self._blocks[path])
             if entry.udev:
-                names.append(loading._record_name(entry))
+                names.append(loading.record_name(entry))
                 record = self.folder / "run/udev/data" / names[-1]
-                record.write_text(loading._record(entry))
+                record.write_text(loading.record_of(entry))
         return names
 
     def event(self, action: str, path: str) -> Uevent:

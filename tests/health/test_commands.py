@@ -13,6 +13,7 @@ import pytest
 from genericdp import children, processes
 from genericdp.health.commands import run
 from tests.health.running import ENV, held, shell
+from tests.polling import poll_until
 from tests.scarcity import spare_descriptors
 
 if TYPE_CHECKING:
@@ -159,8 +160,7 @@ async def test_a_cancelled_run_ends_the_command_and_all_that_it_started(tmp_path
     script = f"env -i setsid sleep 60 & setsid sleep 60 & touch {tmp_path}/on; sleep 60"
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(shell(script))
-        while not (tmp_path / "on").exists():
-            await asyncio.sleep(0.01)
+        await poll_until(lambda: (tmp_path / "on").exists())
         assert len(processes.own_children()) == 1
         running.cancel()
     assert running.cancelled()
@@ -170,9 +170,8 @@ async def test_a_cancelled_run_ends_the_command_and_all_that_it_started(tmp_path
 async def test_commands_that_somebody_else_kills_are_told_so() -> None:
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(shell("sleep 60")) for _ in range(5)]
-        while len(pids := processes.own_children()) < 5:
-            await asyncio.sleep(0.01)
-        for pid in pids:
+        await poll_until(lambda: len(processes.own_children()) == 5)
+        for pid in processes.own_children():
             os.kill(pid, signal.SIGTERM)
     assert [task.result().reason for task in running] == ["killed by SIGTERM"] * 5
 

@@ -18,6 +18,7 @@ from genericdp.errors import UnusableDeviceError
 from genericdp.health.hooks import HookRunner
 from genericdp.health.outcome import Outcome
 from genericdp.health.slots import POOL
+from tests.polling import poll_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,8 +82,7 @@ async def test_hooks_of_one_device_never_overlap_and_wait_for_no_other_device() 
         for name in "aab":
             tasks.create_task(hooks.allocate(R, [device(name, "/x")]))
         tasks.create_task(hooks.pre_start(R, [device("a", "/x", which="pre_start")]))
-        while runs.count < 2:
-            await asyncio.sleep(0)
+        await poll_until(lambda: runs.count >= 2)
         for _ in range(10):
             await asyncio.sleep(0)
         assert dict(runs.running) == {"a": 1, "b": 1, "all": 2}
@@ -97,8 +97,7 @@ async def test_so_many_run_at_once_and_no_more() -> None:
     async with asyncio.TaskGroup() as tasks:
         many = [device(f"d{i}", "/x") for i in range(POOL + 8)]
         tasks.create_task(hooks.allocate(R, many))
-        while runs.count < POOL:
-            await asyncio.sleep(0)
+        await poll_until(lambda: runs.count >= POOL)
         runs.go.set()
     assert runs.most["all"] == POOL + 1  # one is the resource's own
 
@@ -133,8 +132,7 @@ async def test_a_hook_that_is_given_up_with_its_call_is_told_as_failed() -> None
     hooks = HookRunner(run=runs, told=lambda _resource, _hook, outcome: told.append(outcome.ok))
     async with asyncio.TaskGroup() as tasks:
         call = tasks.create_task(hooks.allocate(R, [device("a", "/x")]))
-        while not runs.count:
-            await asyncio.sleep(0)
+        await poll_until(lambda: runs.count)
         call.cancel()
     assert told == [False]
 
@@ -167,8 +165,7 @@ async def test_a_call_that_is_cancelled_ends_its_hooks(tmp_path: Path) -> None:
         hooks = HookRunner()
         async with asyncio.TaskGroup() as tasks:
             call = tasks.create_task(hooks.allocate(R, [one]))
-            while not started.exists() or not started.read_text():
-                await asyncio.sleep(0.01)
+            await poll_until(lambda: started.exists() and started.read_text())
             call.cancel()
         pid = int(started.read_text())
         with pytest.raises(ProcessLookupError):

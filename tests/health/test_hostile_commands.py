@@ -16,6 +16,7 @@ from genericdp import children, processes
 from genericdp.health.commands import run
 from tests.health.cgroups import cgroup, freezer
 from tests.health.running import ENV, held, resident, shell
+from tests.polling import poll_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -118,12 +119,10 @@ async def test_what_cannot_be_killed_is_not_started_again() -> None:
         assert outcome.reason == "its last run still hangs in the kernel"
         assert (await shell("exit 0")).ok
         (frozen / "freezer.state").write_text("THAWED")
-        while processes.own_children():
-            await asyncio.sleep(0.01)
+        await poll_until(lambda: not processes.own_children())
         assert (await shell(script, timeout_seconds=0.2)).reason == "took longer than 0.2 s"
         (frozen / "freezer.state").write_text("THAWED")
-        while processes.own_children():
-            await asyncio.sleep(0.01)
+        await poll_until(lambda: not processes.own_children())
 
 
 BOMBED = """

@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from genericdp.host.workers import MOST_IDLE, in_worker, start
+from tests.polling import poll_until
 
 
 async def test_the_result_comes_from_another_thread() -> None:
@@ -42,8 +43,9 @@ async def test_many_at_once_all_run_and_few_threads_stay() -> None:
     together = threading.Barrier(20)
     async with asyncio.timeout(5):
         await asyncio.gather(*(in_worker(together.wait) for _ in range(20)))
-        while sum(one.name == "worker" for one in threading.enumerate()) > MOST_IDLE + 1:
-            await asyncio.sleep(0.001)
+        await poll_until(
+            lambda: sum(one.name == "worker" for one in threading.enumerate()) <= MOST_IDLE + 1
+        )
 
 
 def test_a_loop_that_is_closed_meanwhile_is_no_trouble() -> None:

@@ -10,6 +10,7 @@ from genericdp.config.load import load
 from genericdp.observed import Observed, until
 from genericdp.reloading.reading import Origin, read, see
 from genericdp.reloading.reloader import Pace, Reloader
+from tests.polling import poll_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -58,10 +59,9 @@ class Followed:
 
     async def idle(self) -> None:
         """Wait until it waits for news: what comes now, only an event can tell of."""
-        assert self.reloader is not None
-        async with asyncio.timeout(10):
-            while not self.reloader._news._waiters:
-                await asyncio.sleep(0.001)
+        reloader = self.reloader
+        assert reloader is not None
+        await poll_until(lambda: reloader._news._waiters, seconds=10)
 
     async def is_(self, condition: Callable[[ConfigState], object]) -> None:
         """Wait for a state."""
@@ -72,9 +72,7 @@ class Followed:
 
 async def until_true(condition: Callable[[], bool]) -> None:
     """Wait for what nothing tells of."""
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)
+    await poll_until(condition, seconds=10)
 
 
 @asynccontextmanager

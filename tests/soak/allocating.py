@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from tests.polling import poll_until
 from tests.soak.config import nodes_of
 from tests.soak.invariants import Violation, knowledge, wrong_answer
 
@@ -117,8 +118,7 @@ class Allocating:
         """Make no calls meanwhile; those under way have ended."""
         self._may_call.clear()
         try:
-            while any(line.calls for line in self._lines.values()):
-                await asyncio.sleep(EACH_SECONDS)
+            await poll_until(lambda: not any(line.calls for line in self._lines.values()))
             yield
         finally:
             self._may_call.set()

@@ -11,6 +11,7 @@ import time
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from tests.polling import poll_until
 from tests.soak import real
 from tests.soak.allocating import Allocating
 from tests.soak.chapter import Chapter
@@ -221,8 +222,7 @@ async def _ended(world: World) -> AsyncIterator[None]:
 
 async def _sampled(chapter: Chapter, world: World, resting: Resting, seconds: float) -> None:
     async def sample() -> None:
-        while not world.daemons:
-            await asyncio.sleep(0.1)
+        await poll_until(lambda: world.daemons)
         await resting.sample(world.daemon)
 
     async with asyncio.TaskGroup() as tasks:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from genericdp.status.http import Limits, Server
 from genericdp.status.listening import bound
 from genericdp.status.requests import Answer, Request
+from tests.polling import poll_until
 from tests.status.addresses import ANYWHERE
 
 if TYPE_CHECKING:
@@ -50,9 +51,7 @@ class Serving:
 
     async def are_left(self, count: int) -> None:
         """Wait until there are so many connections."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while self.server.connections != count:
-                await asyncio.sleep(0.01)
+        await poll_until(lambda: self.server.connections == count, seconds=PATIENCE_SECONDS)
 
 
 def request(path: str = "/", *headers: str, method: str = "GET", version: str = "1.1") -> bytes:

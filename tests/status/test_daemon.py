@@ -14,6 +14,8 @@ import pytest
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.status.codec import decode
 from genericdp.status.listening import bound
+from tests.polling import ask_until
+from tests.programs import close_pipes
 from tests.status.addresses import ANYWHERE
 from tests.status.asking import request
 from tests.test_daemon import BAD, GOOD, Daemon, Place
@@ -48,10 +50,7 @@ async def get(port: int, path: str) -> tuple[int, bytes]:
 
 async def says(port: int, path: str, text: bytes) -> int:
     """Ask until the answer holds the text; gives its status."""
-    async with asyncio.timeout(60):
-        while text not in (answer := await get(port, path))[1]:
-            await asyncio.sleep(0.05)
-    return answer[0]
+    return (await ask_until(lambda: get(port, path), lambda answer: text in answer[1]))[0]
 
 
 async def state(port: int) -> Status:
@@ -198,4 +197,4 @@ async def test_the_page_can_be_seen_without_a_cluster(place: Place) -> None:
         if process.returncode is None:
             process.kill()
         await process.wait()
-        process._transport.close()  # type: ignore[attr-defined]
+        close_pipes(process)

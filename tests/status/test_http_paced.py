@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.status.http import Limits
 from genericdp.status.requests import Answer
+from tests.polling import poll_until
 from tests.status.asking import BIG, PATIENCE_SECONDS, request, serving
 
 if TYPE_CHECKING:
@@ -36,8 +37,7 @@ async def test_a_probe_is_answered_during_a_flood() -> None:
                     await it.get("/flood")
 
         flooding = [tasks.create_task(flood()) for _ in range(50)]
-        while len(it.asked) < Limits().burst + 100:
-            await asyncio.sleep(0.01)
+        await poll_until(lambda: len(it.asked) >= Limits().burst + 100)
         for _ in range(5):
             assert (await it.get("/livez")).endswith(b"/livez\n")
         for one in flooding:
@@ -58,9 +58,7 @@ async def test_who_takes_longest_goes_when_slow_readers_hold_too_much() -> None:
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             readers.append((reader, writer))
             writer.write(request(f"/{n}"))
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while len(it.asked) <= n:
-                    await asyncio.sleep(0.001)
+            await poll_until(lambda n=n: len(it.asked) > n, seconds=PATIENCE_SECONDS)  # type: ignore[misc]
         await it.are_left(4)  # the newest, and three besides
         reader, writer = readers[-1]
         writer.transport.resume_reading()  # type: ignore[attr-defined]
@@ -95,8 +93,7 @@ async def test_who_has_his_answer_and_stays_does_not_hold_it() -> None:
         async with asyncio.timeout(PATIENCE_SECONDS):
             await reader.readuntil(b"\r\n\r\n")
             assert len(await reader.readexactly(SIZE)) == SIZE
-            while sys.getrefcount(body) != before:
-                await asyncio.sleep(0.01)
+            await poll_until(lambda: sys.getrefcount(body) == before)
         assert it.server.connections == 1
         writer.close()
         await it.are_left(0)

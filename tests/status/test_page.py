@@ -30,6 +30,9 @@ from genericdp.status.wording import visible
 from tests.status.reading import Reader
 from tests.status.samples import EMPTY, NOW, RICH, SCRIPT, device, many
 
+_PARTS = Path(page.__file__).parent
+PAGE_STYLE = (_PARTS / "page.css").read_text()
+PAGE_SCRIPT = (_PARTS / "page.js").read_text()
 NASTY = (
     "<script>",
     "</style>",
@@ -127,11 +130,11 @@ def test_any_text_in_any_field_is_shown_as_text(status: Status) -> None:
     read = Reader(text)
     assert {one.tag for one in read.elements} <= TAGS
     assert not [name for one in read.elements for name in one.attributes if name.startswith("on")]
-    assert [one.text for one in read.all("script")] == [page._SCRIPT]
-    assert [one.text for one in read.all("style")] == [page._STYLE]
+    assert [one.text for one in read.all("script")] == [PAGE_SCRIPT]
+    assert [one.text for one in read.all("style")] == [PAGE_STYLE]
     shown = read.one("div", id="page").text
     assert [one for one in texts_of(status) if visible(one) not in shown] == []
-    bare = text.replace(page._SCRIPT, "").replace(page._STYLE, "")
+    bare = text.replace(PAGE_SCRIPT, "").replace(PAGE_STYLE, "")
     assert bare.isprintable()
 
 
@@ -251,7 +254,6 @@ def test_the_policy_allows_this_script_and_style_and_nothing_else() -> None:
     assert read.one("link").attributes["href"].startswith("data:")
 
 
-STYLE = Path(page.__file__).with_name("page.css").read_text()
 PAIRS = [
     *product(("text", "muted", "link"), ("ground", "card", "faint")),
     *((name, f"{name}-ground") for name in ("good", "bad", "odd", "plain")),
@@ -262,7 +264,7 @@ PAIRS = [
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_can_be_read_on_its_ground(scheme: str) -> None:
     """WCAG 2 AA: a contrast of 4.5."""
-    rules = re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)[scheme == "dark"]
+    rules = re.findall(r":root \{(.*?)\}", PAGE_STYLE, re.DOTALL)[scheme == "dark"]
     colours = dict(re.findall(r"--([\w-]+): #([0-9a-f]{6});", rules))
     poor = {
         pair: ratio

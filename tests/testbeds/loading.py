@@ -105,7 +105,7 @@ def build(testbed: Path, folder: Path) -> Root:
         _add_device(folder, entry)
         _add_node(folder, entry)
         if entry.udev:
-            _write(folder / "run/udev/data" / _record_name(entry), _record(entry).encode())
+            _write(folder / "run/udev/data" / record_name(entry), record_of(entry).encode())
     for entry in entries:
         for pointer, target in entry.pointers.items():
             _point(folder / f"sys{entry.path}" / pointer, target)
@@ -138,7 +138,7 @@ def _add_node(folder: Path, entry: Entry) -> None:
         add_link(folder / "dev" / link, node)
 
 
-def _record_name(entry: Entry) -> str:
+def record_name(entry: Entry) -> str:
     if entry.node:
         return f"{'b' if entry.subsystem == 'block' else 'c'}{entry.number}"
     if index := entry.kernel.get("IFINDEX"):
@@ -146,7 +146,7 @@ def _record_name(entry: Entry) -> str:
     return f"+{entry.subsystem}:{entry.path.rpartition('/')[2]}"
 
 
-def _record(entry: Entry) -> str:
+def record_of(entry: Entry) -> str:
     """Write a record as udev does; what libudev derives from the rest is not in it as such."""
     rest = dict(entry.udev)
     links = [f"S:{link.removeprefix('/dev/')}" for link in rest.pop("DEVLINKS", "").split()]

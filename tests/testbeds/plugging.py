@@ -139,9 +139,9 @@ class MadeUp:
             (entry,) = loading.parse(block)
             complete(self._folder, entry)
             if entry.udev:
-                record = self._records / loading._record_name(entry)
+                record = self._records / loading.record_name(entry)
                 hidden = record.with_name(f".{record.name}")
-                hidden.write_text(loading._record(entry))
+                hidden.write_text(loading.record_of(entry))
                 hidden.rename(record)
             self.there[path] = block
 
@@ -159,7 +159,7 @@ class MadeUp:
             left += [f"dev/{link}" for link in (entry.node, *entry.links)]
             for one in (*left, f"dev/.node/{entry.node.replace('/', '_')}"):
                 (self._folder / one).unlink(missing_ok=True)
-        (self._records / loading._record_name(entry)).unlink(missing_ok=True)
+        (self._records / loading.record_name(entry)).unlink(missing_ok=True)
         self._daemon.process.send_signal(signal.SIGCONT)
 
 

@@ -24,6 +24,7 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.supervisor import Pace, Supervisor
+from tests.polling import poll_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,8 +54,7 @@ async def _watch(config: Path, folder: Path) -> None:
 async def _tell(supervisor: Supervisor, kubelet: Kubelet) -> None:
     # Before that events are told to nobody.
     await until(lambda: bool(supervisor.offers.value), supervisor.offers)
-    while not supervisor._events_tell():
-        await asyncio.sleep(0.01)
+    await poll_until(supervisor._events_tell)
     before: object = None
     while True:
         lists = sum(kubelet.observed.lists.values())

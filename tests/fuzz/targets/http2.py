@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.kubelet.server import SERVICE
 from tests.fuzz.targets.calls import calling
+from tests.polling import poll_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,6 +99,4 @@ async def _run(data: bytes, socket: Path, channel: grpc.aio.Channel) -> None:
 
 async def _closed() -> None:
     """Wait until the server has given up the connections that have ended."""
-    async with asyncio.timeout(20):
-        while len(os.listdir("/proc/self/fd")) > _MOST_DESCRIPTORS:
-            await asyncio.sleep(0.01)
+    await poll_until(lambda: len(os.listdir("/proc/self/fd")) <= _MOST_DESCRIPTORS, seconds=20)

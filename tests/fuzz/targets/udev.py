@@ -35,7 +35,7 @@ def seeds() -> Iterator[bytes]:
     for name in ("can", "serial-adapters"):
         for entry in loading.parse(loading.path_of(name).read_text()):
             event = f"add@{entry.path}\0ACTION=add\0DEVPATH={entry.path}\0SUBSYSTEM=net"
-            record = loading._record(entry) if entry.udev else ""
+            record = loading.record_of(entry) if entry.udev else ""
             yield record.encode() + SEPARATOR + event.encode()
     yield b"" + SEPARATOR + b"move@/devices/a\0DEVPATH_OLD=/devices/b\0ACTION=move" + SEPARATOR
 
