@@ -14,6 +14,7 @@ import grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.simulator.kubelet import Kubelet
+from tests.polling import ask_until
 from tests.world import FAST, PATIENCE_SECONDS, World, resource, serial
 
 if TYPE_CHECKING:
@@ -91,9 +92,7 @@ async def test_a_new_socket_is_tried_again_soon_however_long_the_last_one_was_de
                 found = _FAILED.search((await daemon.get("/metrics"))[1])
                 return int(found[1]) if found else 0
 
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while await failures() < FAILURES:
-                    await asyncio.sleep(0.02)  # nobody is told of a counter
+            await ask_until(failures, lambda count: count >= FAILURES, seconds=PATIENCE_SECONDS)
             async with listening(folder, Refusing()):
                 line = await daemon.log.says("not now")
     assert line.endswith(": registering again in 0.0 s")
