@@ -246,6 +246,7 @@ def _make_reloader(
         origin,
         put_in_force=partial(_put_in_force, supervisor, settings.node_name),
         hangup=hangup,
+        decided=supervisor.decided,
         state_dir=settings.state_dir,
         load=load,
         tally=tally,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from genericdp.host.root import BlindError
 from genericdp.host.udevrecords import udevd_runs
 from genericdp.host.workers import start
 from genericdp.known import CHANGED_FILES, Known, Run, Stale
-from genericdp.unreadable import Unreadable
+from genericdp.unreadable import Undecided, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +59,8 @@ class Discovery:
     """Resource and glob of each selector that found nothing, of a pass over all."""
     changed: Mapping[str, frozenset[str]] | None = None
     """By resource, the ids of all that is not as in the last pass; None: anything may differ."""
+    failures: Mapping[str, Exception] = field(default_factory=dict)
+    """By resource, why it could not be decided: it keeps what it had."""
 
 
 def discover(
@@ -79,17 +81,19 @@ def discover(
     """
     inventory = Inventory(look, facts, memory)
     offers = offers_of(resources, inventory, node_name, previous, now=now, holders=holders)
-    due = (next_change(offers[one.name], one.forget_after_seconds, now=now) for one in resources)
+    decided = [one for one in resources if one.name not in inventory.failures]
+    due = (next_change(offers[one.name], one.forget_after_seconds, now=now) for one in decided)
     return Discovery(
         offers=offers,
         folders=inventory.folders,
         due=min((moment for moment in due if moment is not None), default=None),
         empty_globs=tuple(
             (resource.name, pattern)
-            for resource in resources
+            for resource in decided
             for pattern in sorted({*path_globs((*resource.match, *resource.exclude))})
             if not inventory.found(pattern) and pattern not in inventory.hanging
         ),
+        failures=inventory.failures,
     )
 
 
@@ -112,6 +116,7 @@ def discover_again(
         inventory = Inventory(run.look, known.facts, known.memory)
         given = (standing, concerned, resources, inventory, node_name)
         amended = amend(*given, now=now, holders=holders)
+        amended = None if inventory.failures else amended
     if amended is not None:
         found = Discovery(offers=amended.offers, due=amended.due, changed=amended.changed)
     else:
@@ -125,7 +130,8 @@ def discover_again(
             memory=known.memory,
             holders=holders,
         )
-    known.stand(found.offers, found.due, holders, previous, standing)
+    if not found.failures:
+        known.stand(found.offers, found.due, holders, previous, standing)
     return found
 
 
@@ -157,6 +163,7 @@ class Discoverer:
         self._known = Known(self._root)
         self._stale = Stale()
         self._unreadable = Unreadable()
+        self._undecided = Undecided()
         self._arrived: dict[str, float] = {}
 
     def tell_of_event(self, event: Uevent | None) -> None:
@@ -213,6 +220,7 @@ class Discoverer:
                 found = result.result()
                 known.looks.settle()
                 self._unreadable.tell(run.unreadable)
+                self._undecided.tell(found.offers, found.failures)
                 due = [*waiting.values(), *([] if found.due is None else [found.due])]
                 due += [self._now() + AGAIN_SECONDS] if run.unreadable else []
                 return replace(found, due=min(due, default=None))

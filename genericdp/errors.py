@@ -44,6 +44,10 @@ class GenericdpError(Exception):
     exit_code = 1
 
 
+class HostError(Exception):
+    """The host cannot be looked at just now: nothing at all can be concluded from it."""
+
+
 class UsageError(GenericdpError):
     """A flag, argument or folder that cannot be used."""
 

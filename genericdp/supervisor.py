@@ -88,6 +88,8 @@ class Supervisor:
     ) -> None:
         self.resources: Observed[tuple[Resource, ...] | None] = Observed(None)
         """What is wanted; None until a config has been loaded."""
+        self.decided: Observed[tuple[Resource, ...] | None] = Observed(None)
+        """What was wanted when every resource could be decided last; None: never yet."""
         self._root = root
         self._node_name = node_name
         self.kubelet = kubelet
@@ -262,7 +264,7 @@ class Supervisor:
 
     async def _pass(self, tasks: asyncio.TaskGroup, *, full: bool) -> Discovery:
         """Look at the host, and have the plugins serve what was found."""
-        wanted, begun = self.wanted, self._now()
+        resources, wanted, begun = self.resources.value, self.wanted, self._now()
         discovery = await self._discoverer.discover(
             tuple(wanted.values()), self._plugins.found, full=full
         )
@@ -273,6 +275,8 @@ class Supervisor:
         self._lists_changed = await self._plugins.apply(
             tasks, wanted, discovery.offers, discovery.changed
         )
+        if not discovery.failures:
+            self.decided.value = resources
         return discovery
 
     async def _remove_leftovers(self) -> None:

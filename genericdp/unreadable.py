@@ -1,4 +1,4 @@
-"""Tells, once, what of the host cannot be read, and when it can be again."""
+"""Tells, once, what of the host cannot be read and what cannot be decided, and when it can be."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
+
+    from genericdp.devices.assembling import Offers
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,30 @@ class Unreadable:
         for trouble in sorted(self._troubles - troubles):
             log.info("%s can be read again", trouble.partition(" cannot be read")[0])
         self._troubles = troubles
+
+
+class Undecided:
+    """Remembers of which resources it was told that they cannot be decided, and why."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    def tell(self, offers: Offers, failures: Mapping[str, Exception]) -> None:
+        """Tell which resources could not be decided in a pass, once with where that happened."""
+        reasons = {name: offers[name].failed for name in failures}
+        for name, error in failures.items():
+            if self._reasons.get(name) != reasons[name]:
+                log.error(
+                    "%s; what was offered stays as it was, and this is a mistake of genericdp or"
+                    " of its config: please report it",
+                    reasons[name],
+                    exc_info=error,
+                    extra={"resource": name},
+                )
+            error.with_traceback(None)  # it would hold all that was built until then
+        for name in self._reasons.keys() - failures.keys():
+            log.info("it can be decided again what is offered", extra={"resource": name})
+        self._reasons = reasons
 
 
 def _is_below(trouble: str, others: Collection[str]) -> bool:

@@ -190,17 +190,6 @@ async def test_a_pass_that_is_cancelled_leaves_nothing_behind(tree: Tree) -> Non
     gate.open.set()
 
 
-async def test_a_mistake_of_ours_in_a_pass_is_raised(tree: Tree) -> None:
-    def broken(root: Root) -> Looker:
-        looker = Looker(root)
-        looker.look = lambda _: 1 // 0  # type: ignore[assignment, method-assign, return-value]
-        return looker
-
-    discoverer = Discoverer(tree.root, node_name="n", look_again=lambda: None, looker=broken)
-    with pytest.raises(ZeroDivisionError):
-        await discoverer.discover([SERIAL], {})
-
-
 def test_a_device_is_given_once_whichever_way_it_is_reached(tree: Tree) -> None:
     """D7, D8, on files."""
     tree.link("dev/all", "input")

@@ -138,6 +138,7 @@ _SAID = {
     Outcome.BELOW: "takes what it sits on: {reason}",
     Outcome.NOT_TAKEN: "does not take it",
     Outcome.OTHER_NODE: "{reason}",
+    Outcome.UNDECIDED: "{reason}",
 }
 
 

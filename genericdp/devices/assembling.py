@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.device import Device, Member, NotOffered
+from genericdp.devices.candidates import of_file
+from genericdp.devices.device import MOST_REASON, Device, Member, NotOffered
 from genericdp.devices.making import make
-from genericdp.devices.matching import match, path_globs
+from genericdp.devices.matching import Owners, match_one, path_globs
 from genericdp.devices.membership import complete, settled
 from genericdp.devices.offers import NOTHING, Offer, advance, within_limit
 from genericdp.devices.settling import settle
+from genericdp.printing import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from genericdp.devices.holders import Holders
     from genericdp.devices.inventory import Identity, Inventory
-    from genericdp.devices.matching import Matches
+    from genericdp.devices.matching import Match
     from genericdp.devices.membership import Arriving
     from genericdp.model import Resource
 
@@ -26,8 +29,19 @@ Offers = dict[str, Offer]
 """By resource name, in the order of the config."""
 
 
-Made = dict[str, list[Device | NotOffered]]
-"""What was made of the candidates of each resource, by its name."""
+EVERYTHING = "(all)"
+"""Stands for the path of whatever a resource might offer."""
+_STAYS = "what was offered stays as it was"
+
+
+@dataclass(slots=True, kw_only=True)
+class Decided:
+    """What is decided about one resource before it is known what others want."""
+
+    match: Match
+    devices: Sequence[Device]
+    refused: list[NotOffered]
+    arriving: Mapping[str, Arriving] = field(default_factory=dict)
 
 
 def offers_of(
@@ -43,25 +57,71 @@ def offers_of(
 
     ``holders``: what pods hold stays; None: nobody asks.
     """
-    matches = match(resources, inventory, node_name)
-    made = {
-        name: make(
-            resource,
-            matches.members[name],
-            matches.excluded[name],
-            inventory,
-            node_name,
-            before=previous.get(name, NOTHING),
-        )
-        for name, resource in ((resource.name, resource) for resource in resources)
-    }
-    return assemble(resources, matches, made, inventory, previous, now=now, holders=holders)
+    while True:
+        found = _decided(resources, inventory, node_name, previous)
+        offers = assemble(resources, found, inventory, previous, now=now, holders=holders)
+        if all(found[name] is None for name in inventory.failures):
+            return offers
+        # One has failed after others were decided by what it took: once more, without that.
+
+
+def _decided(
+    resources: Sequence[Resource],
+    inventory: Inventory,
+    node_name: str,
+    previous: Mapping[str, Offer],
+) -> dict[str, Decided | None]:
+    """Decide each resource as far as it does not depend on later ones; None where that fails.
+
+    Such a resource keeps what it had. Of what had never been decided nobody knows what it would
+    take: later resources get nothing that it might.
+    """
+    owners = Owners()
+    found: dict[str, Decided | None] = {}
+    for resource in resources:
+        name, before = resource.name, previous.get(resource.name, NOTHING)
+        work = partial(_decide, resource, owners, inventory, node_name, before)
+        found[name] = one = None if name in inventory.failures else inventory.attempt(name, work)
+        if one is not None:
+            owners.enter(name, one.match.claimed)
+            continue
+        owners.enter(name, (key for device in before.kept for key in device.keys))
+        owners.enter(name, before.owned or ())
+        if before.owned is None:
+            owners.reserve(resource, inventory, node_name)
+    return found
+
+
+def _decide(
+    resource: Resource, owners: Owners, inventory: Inventory, node_name: str, before: Offer
+) -> Decided:
+    found = match_one(resource, owners, inventory, node_name)
+    made = make(resource, found.members, found.excluded, inventory, node_name, before=before)
+    if owners.have_reserved:
+        made = [_unreserved(resource, one, owners, inventory) for one in made]
+    return Decided(
+        match=found,
+        devices=[one for one in made if isinstance(one, Device)],
+        refused=[*found.refused, *(one for one in made if isinstance(one, NotOffered))],
+    )
+
+
+def _unreserved(
+    resource: Resource, made: Device | NotOffered, owners: Owners, inventory: Inventory
+) -> Device | NotOffered:
+    """Refuse a device that brings along what an undecided resource might take."""
+    for node in made.nodes if isinstance(made, Device) else ():
+        file = inventory.file(node.host_path)
+        known = None if file is None else of_file(file, inventory).device
+        if file is not None and node.exclusive and (why := owners.why_reserved(file, known)):
+            reason = f"its node {node.host_path} {why}"
+            return NotOffered(resource=resource.name, path=made.path, key=made.key, reason=reason)
+    return made
 
 
 def assemble(
     resources: Sequence[Resource],
-    matches: Matches,
-    made: Mapping[str, Sequence[Device | NotOffered]],
+    found: Mapping[str, Decided | None],
     inventory: Inventory,
     previous: Mapping[str, Offer],
     *,
@@ -72,87 +132,80 @@ def assemble(
 
     ``holders``: what pods hold stays; None: nobody asks.
     """
-    refused: dict[str, list[NotOffered]] = {resource.name: [] for resource in resources}
-    devices: dict[str, list[Device]] = {}
-    for refusal in matches.refused:
-        refused[refusal.resource].append(refusal)
-    for name, results in made.items():
-        devices[name] = [one for one in results if isinstance(one, Device)]
-        refused[name] += (one for one in results if isinstance(one, NotOffered))
-    arriving = _arriving(resources, devices, refused, previous, now=now)
-    holding = {
-        resource.name: tuple(
-            _holding(resource, matches, devices[resource.name], inventory, previous)
-        )
-        for resource in resources
-    }
-    winners, losers = settle(devices, holding, previous)
-    for refusal in losers:
-        refused[refusal.resource].append(refusal)
-    return {
-        resource.name: _offer(
-            resource,
-            winners[resource.name],
-            tuple(refused[resource.name]),
-            previous.get(resource.name, NOTHING),
-            inventory,
-            arriving=arriving.get(resource.name, {}),
-            matches=matches,
-            holders=holders,
-            now=now,
-        )
-        for resource in resources
-    }
-
-
-def _arriving(
-    resources: Iterable[Resource],
-    devices: dict[str, list[Device]],
-    refused: Mapping[str, list[NotOffered]],
-    previous: Mapping[str, Offer],
-    *,
-    now: float,
-) -> dict[str, dict[str, Arriving]]:
-    """Take out the groups that have just appeared; what is there at the first look is complete."""
-    arriving = {}
+    holding: dict[str, tuple[Device, ...]] = {}
     for resource in resources:
         name, before = resource.name, previous.get(resource.name)
-        if resource.group_by is None:
+        one = found[name]
+        if one is None:
+            holding[name] = (before or NOTHING).kept
             continue
-        if before is None:
-            arriving[name] = {one.key: complete(one, now=now) for one in devices[name]}
-            continue
-        on_offer = frozenset(
-            one.device.key for one in before.offered.values() if one.gone_since is None
+        inventory.attempt(name, partial(_let_arrive, resource, one, before, now=now))
+        held = inventory.attempt(
+            name, partial(_holding, resource, one, inventory, before or NOTHING)
         )
-        devices[name], waiting, arriving[name] = settled(
-            name, devices[name], on_offer, before.arriving, now=now
-        )
-        refused[name] += waiting
-    return arriving
+        holding[name] = held or ()
+    devices = {name: () if one is None else one.devices for name, one in found.items()}
+    winners, losers = settle(devices, holding, previous)
+    for refusal in losers:
+        if (one := found[refusal.resource]) is not None:
+            one.refused.append(refusal)
+    offers = {}
+    for resource in resources:
+        name, before = resource.name, previous.get(resource.name, NOTHING)
+        one, offer = found[name], None
+        if one is not None:
+            work = partial(
+                _offer, resource, one, winners[name], before, inventory, holders=holders, now=now
+            )
+            offer = inventory.attempt(name, work)
+        offers[name] = offer or _as_it_was(name, before, inventory.failures.get(name))
+    return offers
+
+
+def _as_it_was(name: str, before: Offer, error: Exception | None) -> Offer:
+    """Return what a resource keeps that cannot be decided, with the reason."""
+    what = "there is not enough memory" if isinstance(error, MemoryError) else repr(error)
+    failed = shortened(f"it cannot be decided what is offered: {what}", MOST_REASON)
+    if before.failed == failed:
+        return before
+    known = (one for one in before.not_offered if one.path != EVERYTHING)
+    told = NotOffered(resource=name, path=EVERYTHING, key="", reason=f"{failed}; {_STAYS}")
+    return replace(before, failed=failed, not_offered=(told, *known))
+
+
+def _let_arrive(resource: Resource, one: Decided, before: Offer | None, *, now: float) -> None:
+    """Take out the groups that have just appeared; what is there at the first look is complete."""
+    if resource.group_by is None:
+        return
+    if before is None or (before.failed and before.owned is None):
+        one.arriving = {device.key: complete(device, now=now) for device in one.devices}
+        return
+    on_offer = frozenset(
+        listed.device.key for listed in before.offered.values() if listed.gone_since is None
+    )
+    one.devices, waiting, one.arriving = settled(
+        resource.name, one.devices, on_offer, before.arriving, now=now
+    )
+    one.refused += waiting
 
 
 def _holding(
-    resource: Resource,
-    matches: Matches,
-    devices: Iterable[Device],
-    inventory: Inventory,
-    previous: Mapping[str, Offer],
-) -> Iterator[Device]:
+    resource: Resource, one: Decided, inventory: Inventory, before: Offer
+) -> tuple[Device, ...]:
     """Give the devices on offer that cannot be had just now and keep what is theirs.
 
     Their hardware and match are still there, or a folder that does not answer hides both.
     """
-    before = previous.get(resource.name, NOTHING).offered
-    here = {device.key for device in devices}
-    gone = [one.device for one in before.values() if one.device.key not in here]
+    here = {device.key for device in one.devices}
+    gone = [it.device for it in before.offered.values() if it.device.key not in here]
     if not gone:
-        return
-    matched = {candidate.key for candidate in matches.members[resource.name]}
-    matched |= matches.withheld.get(resource.name, frozenset())
-    for device in gone:
-        if not matched.isdisjoint(device.keys) or _hidden_by(resource, device, inventory):
-            yield device
+        return ()
+    matched = {candidate.key for candidate in one.match.members} | one.match.withheld
+    return tuple(
+        device
+        for device in gone
+        if not matched.isdisjoint(device.keys) or _hidden_by(resource, device, inventory)
+    )
 
 
 def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
@@ -166,18 +219,17 @@ def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
 
 def _offer(
     resource: Resource,
+    one: Decided,
     devices: Sequence[Device],
-    refused: tuple[NotOffered, ...],
     before: Offer,
     inventory: Inventory,
     *,
-    arriving: Mapping[str, Arriving],
-    matches: Matches,
     holders: Holders | None,
     now: float,
 ) -> Offer:
+    refused, arriving = tuple(one.refused), one.arriving
     why_lost = _why_lost(refused)
-    lacking = _lacking(resource, matches, why_lost)
+    lacking = _lacking(one.match, why_lost)
     offered = advance(
         before.offered,
         devices,
@@ -190,9 +242,14 @@ def _offer(
     )
     kept, left_out = within_limit(resource.name, offered, before.offered)
     if arriving:
-        won = {one.key for one in devices}
-        arriving = {key: one for key, one in arriving.items() if key not in won}
-    offer = Offer(offered=kept, not_offered=(*refused, *left_out), arriving=arriving)
+        won = {device.key for device in devices}
+        arriving = {key: it for key, it in arriving.items() if key not in won}
+    offer = Offer(
+        offered=kept,
+        not_offered=(*refused, *left_out),
+        arriving=arriving,
+        owned=frozenset(one.match.claimed),
+    )
     # The very same object where it is equal: who compares it with the last one is soon done.
     return before if offer == before and list(kept) == list(before.offered) else offer
 
@@ -230,14 +287,12 @@ def _why_lost(refused: tuple[NotOffered, ...]) -> Callable[[Member], str]:
     return why_lost
 
 
-def _lacking(
-    resource: Resource, matches: Matches, why_lost: Callable[[Member], str]
-) -> Callable[[Device], str]:
+def _lacking(match: Match, why_lost: Callable[[Member], str]) -> Callable[[Device], str]:
     """Have it said which members a group has lost, if some are still there."""
 
     @cache  # mostly nothing is gone, and nobody asks
     def matched() -> frozenset[str]:
-        return frozenset(candidate.key for candidate in matches.members[resource.name])
+        return frozenset(candidate.key for candidate in match.members)
 
     def lacking(device: Device) -> str:
         if matched().isdisjoint(device.keys):

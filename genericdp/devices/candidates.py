@@ -99,6 +99,37 @@ def taken(
     return orders[name]
 
 
+def might_take(
+    selector: Selector, resource: Resource, inventory: Inventory, node_name: str
+) -> set[str]:
+    """Return the keys of what a selector takes, and of what it cannot be asked about."""
+    keys = set()
+    for _, thing in list(_things(selector, inventory)):
+        fit = inventory.attempt(
+            resource.name,
+            partial(_fit, selector, thing, resource, inventory, node_name, wary=True),
+        )
+        if fit is None:
+            keys |= {thing.key, _syspath(thing) or thing.key}
+        elif fit.candidate is not None:
+            keys.add(fit.candidate.key)
+    return keys
+
+
+def could_be_meant(selector: Selector, file: FoundFile, device: SysDevice | None) -> bool:
+    """Tell whether a selector may look at a file, by all names of it that are known."""
+    wanted = selector.candidates
+    if isinstance(wanted, PathSelector):
+        names = {file.path, file.target}
+        if device is not None:
+            names |= {device.device_file, *device.links}
+        return any(glob.matches_any(wanted.globs, name) for name in names)
+    subsystems = subsystem_globs(wanted)
+    if device is None:
+        return False
+    return not subsystems or glob.matches_any(subsystems, device.subsystem)
+
+
 def entries(resource: Resource, inventory: Inventory, node_name: str) -> dict[str, frozenset[int]]:
     """Give the entries of ``match`` that take each candidate, by its key: all, not the first."""
     found: dict[str, set[int]] = {}

@@ -41,6 +41,7 @@ class Outcome(StrEnum):
     BELOW_FAILS = "what it sits on is taken but not offered"
     BELOW = "what it sits on is taken"
     OTHER_NODE = "for other nodes"
+    UNDECIDED = "cannot be decided"
     NOT_TAKEN = "not taken"
 
 
@@ -99,6 +100,8 @@ def _elsewhere(asked: Asked, one: Pass) -> Verdict:
 def _verdict(asked: Asked, one: Pass, offers: Mapping[str, Offer]) -> Verdict:
     resource, candidate = one.resource, asked.candidate
     offer = offers.get(resource.name, NOTHING)
+    if offer.failed:
+        return Verdict(resource=resource, outcome=Outcome.UNDECIDED, reason=offer.failed, tries=())
     tries = one.tries(candidate)
     verdict = Verdict(resource=resource, outcome=Outcome.NOT_TAKEN, tries=tries)
     if all(attempt.failed is not None for attempt in tries):

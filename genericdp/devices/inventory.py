@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from genericdp.devices.remembering import Memory, NotedFacts, Notes
 from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
+from genericdp.errors import HostError
 from genericdp.glob import escape
 from genericdp.model import FileType
 from genericdp.natural import natural_key
@@ -134,6 +135,8 @@ class Inventory:
         """What earlier passes have decided and what still holds."""
         self.scope: Scope | None = None
         """What selectors are to look at; None: everything."""
+        self.failures: dict[str, Exception] = {}
+        """By resource, what has kept it from being decided in this pass."""
         self._look = look
         self._looks: dict[str, Look | None] = {}
         self._hanging: set[str] = set()
@@ -185,6 +188,21 @@ class Inventory:
         decision = self.facts.deciding(notes, decide)
         self.memory.keep(part, key, decision, notes)
         return decision
+
+    def attempt(self, resource: str, decide: Callable[[], T]) -> T | None:
+        """Decide something about a resource; None where that fails, which concerns it alone.
+
+        What fails is noted. Raises HostError where nothing can be concluded for any resource.
+        """
+        try:
+            return decide()
+        except HostError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is: it is told, the others go on
+            if isinstance(error, MemoryError):
+                error.with_traceback(None)  # which holds all that was built until then
+            self.failures.setdefault(resource, error)
+            return None
 
     @property
     def hanging(self) -> Set[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.candidates import Candidate, taken, unseen
+from genericdp.devices.candidates import Candidate, could_be_meant, might_take, taken, unseen
 from genericdp.devices.device import MOST_REASON, NotOffered
 from genericdp.model import PathSelector
 from genericdp.printing import shortened
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from genericdp.devices.inventory import FoundFile, Inventory
+    from genericdp.devices.sysdevice import SysDevice
     from genericdp.model import Resource, Selector
 
 
@@ -61,6 +63,58 @@ def _below(file: FoundFile) -> Iterator[str]:
 
 
 NONE_EXCLUDED = Excluded()
+
+
+@dataclass(slots=True)
+class Owners:
+    """Which of the earlier resources of a config has a candidate, by its key."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    reserved: dict[str, str] = field(default_factory=dict)
+    """What a resource might take that could not be decided yet."""
+    unseen: list[tuple[str, Selector]] = field(default_factory=list)
+    """Selectors of such resources of which it is not even known what they look at."""
+
+    def enter(self, resource: str, keys: Iterable[str]) -> None:
+        """Let a resource have what none before it has."""
+        for key in keys:
+            self.names.setdefault(key, resource)
+
+    def reserve(self, resource: Resource, inventory: Inventory, node_name: str) -> None:
+        """Let nobody have what a resource might take; nothing of it may be known."""
+        for selector in resource.match:
+            ask = partial(might_take, selector, resource, inventory, node_name)
+            keys = inventory.attempt(resource.name, ask)
+            if keys is None:
+                self.unseen.append((resource.name, selector))
+            for key in keys or ():
+                self.reserved.setdefault(key, resource.name)
+
+    @property
+    def have_reserved(self) -> bool:
+        """Whether there is anything that an undecided resource might take."""
+        return bool(self.reserved or self.unseen)
+
+    def have_not(self, key: str) -> bool:
+        """Tell whether it is at once clear that nobody has it."""
+        return key not in self.names and not self.have_reserved
+
+    def why_not(self, candidate: Candidate) -> str:
+        """Return why a candidate is not free; empty: it is."""
+        if owner := self.names.get(candidate.key):
+            return f"belongs to resource {owner}, which comes first in the config"
+        return self.why_reserved(candidate.file, candidate.device)
+
+    def why_reserved(self, file: FoundFile, device: SysDevice | None) -> str:
+        """Return which undecided resource might take it, in words; empty: none."""
+        owner = self.reserved.get(file.key) or next(
+            (name for name, selector in self.unseen if could_be_meant(selector, file, device)), ""
+        )
+        if not owner:
+            return ""
+        return (
+            f"may belong to resource {owner}, which comes first in the config and cannot be decided"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,41 +172,66 @@ def templates_of(value: object) -> Iterator[Template]:
             yield from templates_of(getattr(value, part.name))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Match:
+    """What one resource takes, and what it cannot take."""
+
+    members: tuple[Candidate, ...]
+    refused: tuple[NotOffered, ...]
+    excluded: Excluded
+    claimed: tuple[str, ...]
+    """The keys of the candidates that no later resource gets."""
+    withheld: frozenset[str] = frozenset()
+    """The keys of what it takes unless it is excluded, which nobody can know."""
+
+
 def match(resources: Sequence[Resource], inventory: Inventory, node_name: str) -> Matches:
     """Give every candidate to the first resource whose selectors take it.
 
     The order of the resources is that of the config; a candidate has one owner (D8).
     """
-    owners: dict[str, str] = {}
-    members: dict[str, tuple[Candidate, ...]] = {}
-    excluded: dict[str, Excluded] = {}
-    withheld: dict[str, frozenset[str]] = {}
-    refused: list[NotOffered] = []
+    owners, found = Owners(), {}
     for resource in resources:
-        out = _excluded(resource, inventory, node_name)
-        own = []
-        candidates = taken(resource.match, resource, inventory, node_name)
-        for candidate in candidates:
-            file = candidate.file
-            # Nearly all there are: ten thousand calls would take a while.
-            if out is NONE_EXCLUDED and not file.trouble and file.key not in owners:
-                own.append(candidate)
-                continue
-            reason = _refusal(candidate, out, owners.get(file.key, ""))
-            if reason:
-                refused.append(not_offered(resource, candidate, reason))
-            else:
-                own.append(candidate)
-        owners |= {one.file.key: resource.name for one in own}
-        if out.unknown or out.doubts:
-            # It may be ours again in a moment: nobody else gets it meanwhile.
-            doubtful = frozenset(one.key for one in candidates if out.doubt(one.file))
-            withheld[resource.name] = doubtful - owners.keys()
-            owners = dict.fromkeys(doubtful, resource.name) | owners
-        members[resource.name] = tuple(own)
-        excluded[resource.name] = out
-        refused += _wrong_types(resource, own, inventory)
-    return Matches(members=members, refused=tuple(refused), excluded=excluded, withheld=withheld)
+        found[resource.name] = one = match_one(resource, owners, inventory, node_name)
+        owners.enter(resource.name, one.claimed)
+    return Matches(
+        members={name: one.members for name, one in found.items()},
+        refused=tuple(refusal for one in found.values() for refusal in one.refused),
+        excluded={name: one.excluded for name, one in found.items()},
+        withheld={name: one.withheld for name, one in found.items()},
+    )
+
+
+def match_one(resource: Resource, owners: Owners, inventory: Inventory, node_name: str) -> Match:
+    """Return what a resource takes of what no earlier one has."""
+    out = _excluded(resource, inventory, node_name)
+    own: list[Candidate] = []
+    refused: list[NotOffered] = []
+    candidates = taken(resource.match, resource, inventory, node_name)
+    for candidate in candidates:
+        file = candidate.file
+        # Nearly all there are: ten thousand calls would take a while.
+        if out is NONE_EXCLUDED and not file.trouble and owners.have_not(file.key):
+            own.append(candidate)
+            continue
+        reason = out.reason(file) or file.trouble or owners.why_not(candidate)
+        if reason:
+            refused.append(not_offered(resource, candidate, reason))
+        else:
+            own.append(candidate)
+    refused += _wrong_types(resource, own, inventory)
+    withheld: frozenset[str] = frozenset()
+    if out.unknown or out.doubts:
+        # It may be ours again in a moment: nobody else gets it meanwhile.
+        doubtful = frozenset(one.key for one in candidates if out.doubt(one.file))
+        withheld = doubtful - owners.names.keys()
+    return Match(
+        members=tuple(own),
+        refused=tuple(refused),
+        excluded=out,
+        claimed=(*(one.file.key for one in own), *withheld),
+        withheld=withheld,
+    )
 
 
 def not_offered(resource: Resource, candidate: Candidate, reason: str) -> NotOffered:
@@ -181,12 +260,6 @@ def _excluded(resource: Resource, inventory: Inventory, node_name: str) -> Exclu
         return before
     inventory.memory.excluded[resource.name] = now
     return now
-
-
-def _refusal(candidate: Candidate, excluded: Excluded, owner: str) -> str:
-    if reason := excluded.reason(candidate.file) or candidate.file.trouble:
-        return reason
-    return f"belongs to resource {owner}, which comes first in the config" if owner else ""
 
 
 def _wrong_types(

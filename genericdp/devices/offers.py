@@ -44,6 +44,10 @@ class Offer:
     not_offered: tuple[NotOffered, ...] = ()
     arriving: Mapping[str, Arriving] = field(default_factory=dict)
     """Groups that are not on offer, by key: other members may join in a moment, or they lost."""
+    owned: frozenset[str] | None = field(default=None, compare=False)
+    """The keys of the candidates that are its own; None: nothing has been decided yet."""
+    failed: str = ""
+    """Why nothing could be decided in the last pass: what it had stays. Empty: it was decided."""
 
     @property
     def without_numa_node(self) -> str:
@@ -54,6 +58,17 @@ class Offer:
         """
         lacking = [name for name, one in self.offered.items() if not one.device.numa_nodes]
         return lacking[0] if lacking and len(lacking) < len(self.offered) else ""
+
+    def keeps(self, device: Device) -> bool:
+        """Tell whether a device on offer is still its own, as far as it is known."""
+        if self.offered[device.id].gone_since is None:
+            return True
+        return self.owned is not None and not self.owned.isdisjoint(device.keys)
+
+    @property
+    def kept(self) -> tuple[Device, ...]:
+        """The devices that nobody else may get while nothing can be decided."""
+        return tuple(one.device for one in self.offered.values() if self.keeps(one.device))
 
 
 NOTHING = Offer(offered={})

@@ -9,7 +9,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.errors import is_shortage
+from genericdp.errors import HostError, is_shortage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ class Walk:
     """What ended it early."""
 
 
-class BlindError(Exception):
+class BlindError(HostError):
     """The host cannot be looked at now, so that nothing may be concluded; its text says why.
 
     No OSError: those are answers about one path.

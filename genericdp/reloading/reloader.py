@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from inotify_simple import INotify
 
     from genericdp.config.loaded import Loaded
+    from genericdp.model import Resource
     from genericdp.reloading.reading import Load, Origin, Reading
     from genericdp.reloading.sight import Sight
     from genericdp.tally import ReloadResult
@@ -70,6 +71,7 @@ class Reloader:
         *,
         put_in_force: Callable[[Loaded], None],
         hangup: asyncio.Event,
+        decided: Observed[tuple[Resource, ...] | None],
         state_dir: Path | None = None,
         pace: Pace | None = None,
         load: Load = load_in_child,
@@ -81,6 +83,10 @@ class Reloader:
         self._origin = origin
         self._put_in_force = put_in_force
         self._hangup = hangup
+        self._decided = decided
+        """The resources of the last config by which every one of them could be decided."""
+        self._in_force: Observed[Loaded | None] = Observed(None)
+        """The config in force, if it is that on disk."""
         self._state_dir = state_dir
         self._pace = pace or Pace()
         self._load = load
@@ -112,6 +118,8 @@ class Reloader:
         sight = await self._take(reading, asked=False)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._heed_hangups(), name="hangups")
+            if self._state_dir is not None:
+                tasks.create_task(self._keep_good(self._state_dir), name="last good config")
             tasks.create_task(self._follow(sight), name="config files")
 
     async def _heed_hangups(self) -> None:
@@ -195,7 +203,7 @@ class Reloader:
         match decision.verdict:
             case Verdict.APPLY:
                 self._apply(loaded)
-                await self._keep(loaded)
+                self._in_force.value = loaded
             case Verdict.KEEP if decision.is_news:
                 log.info("the config on disk is the one in force")
             case Verdict.REFUSE if decision.is_news:
@@ -262,16 +270,27 @@ class Reloader:
         self._apply(replace(loaded, files=(folder / lastgood.NAME,)))
         return True
 
-    async def _keep(self, loaded: Loaded) -> None:
-        """Store a config that is in force, for a start at which the one on disk is bad."""
-        if self._state_dir is None:
-            return
+    async def _keep_good(self, folder: Path) -> None:
+        """Store each config by which every resource could be decided, for a start at which the one
+        on disk is bad.
+        """
         from genericdp.reloading import lastgood
 
-        try:
-            await in_worker(partial(lastgood.store, self._state_dir, loaded))
-        except OSError as error:
-            log.warning("the last good config cannot be kept in %s: %s", self._state_dir, error)
+        kept: Loaded | None = None
+        while True:
+
+            def is_good(kept: Loaded | None = kept) -> bool:
+                loaded = self._in_force.value
+                good = loaded is not None and loaded.resources == self._decided.value
+                return good and loaded is not kept
+
+            await until(is_good, self._in_force, self._decided)
+            if (kept := self._in_force.value) is None:
+                continue
+            try:
+                await in_worker(partial(lastgood.store, folder, kept))
+            except OSError as error:
+                log.warning("the last good config cannot be kept in %s: %s", folder, error)
 
     async def _find_pinned(self, loaded: Loaded) -> None:
         """Warn of files that can never be seen to change (``subPath``), once of each."""

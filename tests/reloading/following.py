@@ -38,12 +38,17 @@ class Followed:
         self.files: tuple[Path, ...] = ()
         """Where they are said to come from."""
         self.applied = 0
+        self.decided: Observed[tuple[Resource, ...] | None] = Observed(None)
+        self.can_be_decided = True
+        """Whether the resources in force can be decided, as a supervisor tells."""
         self.hangup = asyncio.Event()
         self.reloader: Reloader | None = None
 
     def put_in_force(self, loaded: Loaded) -> None:
         self.applied += 1
         self.resources, self.files = loaded.resources, loaded.files
+        if self.can_be_decided:
+            self.decided.value = loaded.resources
         self.names.value = tuple(one.name.removeprefix("example.com/") for one in loaded.resources)
 
     @property
@@ -83,7 +88,11 @@ async def following(
     followed, origin = Followed(), Origin(configs=paths, policy=policy)
     settings = {"pace": QUICK, "load": load_here, **settings}
     followed.reloader = Reloader(
-        origin, put_in_force=followed.put_in_force, hangup=followed.hangup, **settings
+        origin,
+        put_in_force=followed.put_in_force,
+        hangup=followed.hangup,
+        decided=followed.decided,
+        **settings,
     )
 
     async def follow() -> None:

@@ -178,3 +178,27 @@ async def test_a_state_folder_that_cannot_be_written_is_a_warning(
     async with following(tmp_path, state_dir=tmp_path / "state") as followed:
         await followed.has("a")
         await until_true(lambda: "the last good config cannot be kept in" in caplog.text)
+
+
+async def test_a_config_whose_resources_cannot_be_decided_is_no_last_good_one(
+    tmp_path: Path,
+) -> None:
+    file, state_dir = tmp_path / "a.yaml", tmp_path / "state"
+    file.write_text(config("a"))
+    async with following(file, state_dir=state_dir, load=load_in_child) as followed:
+        await followed.has("a")
+        await until_true(lambda: (state_dir / NAME).exists())
+        before = (state_dir / NAME).read_bytes()
+        followed.can_be_decided = False
+        file.write_text(config("b"))
+        await followed.has("b")
+        followed.can_be_decided = True
+        file.write_text(config("c"))
+        await followed.has("c")
+        await until_true(lambda: (state_dir / NAME).read_bytes() != before)
+        assert b"/c" in (state_dir / NAME).read_bytes(), "b was never kept"
+        followed.can_be_decided = False
+        file.write_text(config("d"))
+        await followed.has("d")
+        followed.decided.value = followed.resources
+        await until_true(lambda: b"/d" in (state_dir / NAME).read_bytes())

@@ -1,0 +1,232 @@
+"""An exception while one resource is decided concerns that resource alone."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericdp.devices.inventory import Look
+from genericdp.discovery import Discoverer, Discovery, discover
+from genericdp.host.devicefiles import Looker
+from genericdp.model import ValueKind, ValueSource
+from genericdp.natural import natural_key
+from genericdp.template import parse
+from tests.devices.known import Known
+from tests.devices.making import finds, inject, node, nodes, resource
+from tests.fixtures.make_tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    import pytest
+
+    from genericdp.devices.inventory import FoundFile
+    from genericdp.devices.offers import Offer
+    from genericdp.model import Resource
+
+
+class BrokenError(Exception):
+    """What no code of ours expects."""
+
+
+def tty(number: int) -> FoundFile:
+    return node(f"/dev/tty{number}", (4, number))
+
+
+def looking(*files: FoundFile, broken: str = "") -> Callable[[str], Look]:
+    """Return a look at these files; one at the glob ``broken`` raises."""
+
+    def look(pattern: str) -> Look:
+        if pattern == broken:
+            raise BrokenError(f"no code expects {pattern}")
+        found = (one for one in files if finds(pattern, one.path))
+        return Look(files=tuple(sorted(found, key=lambda one: natural_key(one.path))))
+
+    return look
+
+
+def decided(
+    resources: list[Resource],
+    look: Callable[[str], Look],
+    previous: Mapping[str, Offer] | None = None,
+    facts: Known | None = None,
+) -> Discovery:
+    return discover(
+        resources, look, facts=facts or Known(), node_name="n", previous=previous or {}, now=0.0
+    )
+
+
+def ids(found: Discovery, name: str) -> list[str]:
+    return [
+        i for i, one in found.offers[f"example.com/{name}"].offered.items() if not one.unhealthy
+    ]
+
+
+FAILING = resource("failing", "/dev/tty[12]")
+LATER = resource("later", "/dev/tty*")
+
+
+def test_it_keeps_its_list_and_the_others_go_on() -> None:
+    before = decided([FAILING, LATER], looking(*map(tty, range(1, 5))))
+    assert (ids(before, "failing"), ids(before, "later")) == (["tty1", "tty2"], ["tty3", "tty4"])
+    files = (tty(1), tty(2), tty(3), tty(5))
+    after = decided([FAILING, LATER], looking(*files, broken="/dev/tty[12]"), before.offers)
+    assert (
+        after.offers["example.com/failing"].offered == before.offers["example.com/failing"].offered
+    )
+    assert ids(after, "later") == ["tty3", "tty5"]
+    assert after.failures.keys() == {"example.com/failing"}
+    (told,) = after.offers["example.com/failing"].not_offered
+    assert told.reason == (
+        "it cannot be decided what is offered: BrokenError('no code expects /dev/tty[12]');"
+        " what was offered stays as it was"
+    )
+    again = decided([FAILING, LATER], looking(*files), after.offers)
+    assert (again.failures, again.offers["example.com/failing"].failed) == ({}, "")
+    assert again.offers["example.com/failing"].not_offered == ()
+
+
+def test_candidates_that_it_had_refused_stay_its_own() -> None:
+    """They have no device in its list, yet a later resource may not take them."""
+    picky = replace(FAILING, inject=inject(nodes("/dev/none/$(property.NO)")))
+    before = decided([picky, LATER], looking(tty(1), tty(3)))
+    assert before.offers["example.com/failing"].offered == {}
+    after = decided([picky, LATER], looking(tty(1), tty(3), broken="/dev/tty[12]"), before.offers)
+    assert ids(after, "later") == ["tty3"]
+
+
+def test_nobody_gets_a_node_that_it_has_given() -> None:
+    giving = replace(FAILING, inject=inject(nodes("$(device.path)"), nodes("/dev/x$(device.name)")))
+    extra = node("/dev/xtty1", (5, 1))
+    wanting = resource("wanting", "/dev/xtty*")
+    before = decided([giving], looking(tty(1), extra))
+    assert ids(before, "failing") == ["tty1"]
+    look = looking(tty(1), extra, broken="/dev/tty[12]")
+    after = decided([wanting, giving], look, before.offers)
+    assert ids(after, "wanting") == []
+    (refused,) = after.offers["example.com/wanting"].not_offered
+    assert refused.reason.startswith(
+        "its node /dev/xtty1 belongs to device tty1 of example.com/failing"
+    )
+
+
+def test_before_its_first_decision_nobody_gets_what_it_might_take() -> None:
+    look = looking(*map(tty, range(1, 4)), broken="/dev/tty[12]")
+    found = decided([FAILING, LATER], look)
+    assert (found.offers["example.com/failing"].offered, ids(found, "later")) == ({}, ["tty3"])
+    assert {one.reason for one in found.offers["example.com/later"].not_offered} == {
+        "may belong to resource example.com/failing, which comes first in the config and cannot be"
+        " decided"
+    }
+    first = decided([LATER, FAILING], look)
+    assert ids(first, "later") == ["tty1", "tty2", "tty3"], "it comes first: all is its own"
+    again = decided([FAILING, LATER], look, found.offers)
+    assert ids(again, "later") == ["tty3"], "it has still never been decided"
+
+
+def test_a_link_to_what_it_might_take_is_no_way_around() -> None:
+    link = node("/dev/by-id/one", (4, 1), target="/dev/tty1")
+    look = looking(tty(1), link, broken="/dev/tty[12]")
+    found = decided([FAILING, resource("later", "/dev/by-id/*")], look)
+    assert ids(found, "later") == []
+
+
+def test_what_it_might_take_is_not_brought_along_with_something_else_either() -> None:
+    pair = replace(
+        resource("later", "/dev/tty3"),
+        inject=inject(nodes("$(device.path)"), nodes("/dev/tty$(property.NO:-1)")),
+    )
+    found = decided([FAILING, pair], looking(tty(1), tty(3), broken="/dev/tty[12]"))
+    assert ids(found, "later") == []
+
+
+class BrokenFacts(Known):
+    """A host on which one attribute cannot be asked for."""
+
+    def attribute(self, syspath: str, name: str) -> str | None:
+        if name == "broken":
+            raise BrokenError(syspath)
+        return super().attribute(syspath, name)
+
+
+def test_only_what_it_cannot_be_asked_about_is_withheld() -> None:
+    """A selector by a value that raises for its candidates: they are withheld, others are not."""
+    value = ValueSource(kind=ValueKind.TEXT, source=parse("$(attribute.broken)"))
+    facts = BrokenFacts()
+    disks = [facts.add(f"pci/{name}", "block", number=(8, i)) for i, name in enumerate("ab")]
+    files = [
+        node(one.device_file, (8, i), syspath=one.syspath, block=True)
+        for i, one in enumerate(disks)
+    ]
+    failing = replace(
+        FAILING,
+        values={"v": value},
+        match=(replace(resource("x", "/dev/a").match[0], values={"v": ("1",)}),),
+    )
+    found = decided([failing, resource("later", "/dev/*")], looking(*files), facts=facts)
+    assert found.failures.keys() == {"example.com/failing"}
+    assert ids(found, "later") == ["b"]
+
+
+async def test_it_is_told_once_and_when_it_is_over(
+    short_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    tree = Tree(short_folder)
+    tree.node("tty1", "4:1")
+    tree.node("tty3", "4:3")
+    broken = True
+
+    class BrokenLooker(Looker):
+        def look(self, pattern: str) -> Look:
+            if broken and pattern == "/dev/tty[12]":
+                raise BrokenError("odd")
+            return super().look(pattern)
+
+    discoverer = Discoverer(tree.root, node_name="n", look_again=lambda: None, looker=BrokenLooker)
+    found = await discoverer.discover((FAILING, LATER), {})
+    found = await discoverer.discover((FAILING, LATER), found.offers, full=False)
+    assert ids(found, "later") == ["tty3"]
+    (told,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert told.getMessage().startswith("it cannot be decided what is offered: BrokenError('odd');")
+    assert told.exc_info is not None
+    broken = False
+    found = await discoverer.discover((FAILING, LATER), found.offers)
+    assert (ids(found, "failing"), ids(found, "later")) == (["tty1"], ["tty3"])
+    assert caplog.records[-1].getMessage() == "it can be decided again what is offered"
+
+
+NUMBERS = st.sets(st.integers(1, 6), max_size=6)
+
+
+@given(
+    globs=st.lists(
+        st.sampled_from(["/dev/tty[12]", "/dev/tty[2-4]", "/dev/tty?"]), min_size=2, max_size=4
+    ),
+    failing=st.integers(0, 3),
+    before=NUMBERS,
+    after=NUMBERS,
+)
+def test_the_others_get_what_they_would_if_it_had_just_kept_its_list(
+    globs: list[str], failing: int, before: set[int], after: set[int]
+) -> None:
+    own = "/dev/tty[56]"
+    resources = [resource(f"r{i}", one) for i, one in enumerate(globs)]
+    resources.insert(min(failing, len(resources)), resource("failing", own))
+    first = decided(resources, looking(*map(tty, before)))
+    kept = {5, 6} & before
+    steady = decided(resources, looking(*map(tty, (after - {5, 6}) | kept)), first.offers)
+    look = looking(*map(tty, (after - {5, 6}) | kept), broken=own)
+    found = decided(resources, look, first.offers)
+    assert found.failures.keys() == {"example.com/failing"}
+    for name, offer in steady.offers.items():
+        if name != "example.com/failing":
+            assert found.offers[name] == offer
+    assert (
+        found.offers["example.com/failing"].offered == first.offers["example.com/failing"].offered
+    )
