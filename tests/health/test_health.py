@@ -165,10 +165,11 @@ async def test_a_resource_that_is_gone_is_not_told_of(tmp_path: Path) -> None:
     async with health(told, tmp_path) as one:
         one.watch(R, {"a": by_log(device("a"))}, delayed=False)
         await one.first_round(R)
+        before = told.lists.value  # on a busy machine its burst is over already
         one.forget(R)
         assert one.reasons(R) == {}
         await asyncio.sleep(0.15)  # longer than a burst
-    assert told.lists.value == ()
+    assert told.lists.value == before
 
 
 async def test_the_first_round_is_not_waited_for_longer_than_said(tmp_path: Path) -> None:
