@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.loading import read_stdin
 from genericdp.cli.options import add_output, config_of, path_of
 from genericdp.cli.writing import refuse_existing, write_new
-from genericdp.config.files import STDIN, Source, content, shown
+from genericdp.config.files import STDIN, Source, content, shown, unquoted
 from genericdp.converting.conversion import PEERS, convert
 from genericdp.errors import ConfigError, Problem
 
@@ -59,12 +59,13 @@ def execute(arguments: argparse.Namespace) -> int:
     file: Path = arguments.file
     stdin = read_stdin([file])
     name = "<stdin>" if file == STDIN else shown(file)
-    text = content(Source(name=name, path=file, text=stdin))
-    if isinstance(text, Problem):
-        raise ConfigError([text])
-    converted = convert(arguments.peer, name, text)
+    given = content(Source(name=name, path=file, text=stdin))
+    if isinstance(given, Problem):
+        raise ConfigError([given])
+    converted = convert(arguments.peer, name, given.text)
     if converted.problems:
-        raise ConfigError(converted.problems)
+        files = {problem.file for problem in converted.problems}
+        raise ConfigError(unquoted(converted.problems, dict.fromkeys(files, given)))
     if arguments.to is not None:
         write_new(arguments.to, converted.text.encode())
     if arguments.output == "json":

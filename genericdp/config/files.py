@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.errors import Problem
+from genericdp.pathwalk import NotAFileError, Walk, opened, read, walk
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 STDIN = Path("-")
 """Stands for the config that somebody else has read from stdin."""
@@ -36,6 +37,22 @@ class Source:
     path: Path
     text: bytes | None = None
     """Its content, where that has been read already."""
+    doubt: str = ""
+    """Which link on the way an unprivileged user could redirect, as far as that is known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Content:
+    """What was read from a file."""
+
+    text: bytes
+    at: str = ""
+    """The path that it was read from in the end."""
+    doubt: str = ""
+    """Which link on the way an unprivileged user could redirect; empty if none.
+
+    Then nothing of the text may be shown: it may be of a file that only root can read.
+    """
 
 
 class _UnusableError(Exception):
@@ -58,7 +75,7 @@ def sources(
             continue
         try:
             files = _in_folder(path) if path.is_dir() else [path]
-            found += [Source(name=shown(one), path=versions.file(one)) for one in files]
+            found += map(versions.source, files)
         except _UnusableError as error:
             problems.append(unusable(path, str(error)))
         except OSError as error:
@@ -82,41 +99,45 @@ class _Versions:
     """
 
     def __init__(self) -> None:
-        self._known: dict[Path, Path | None] = {}
+        self._known: dict[Path, Walk] = {}
 
-    def file(self, path: Path) -> Path:
-        """Give where a file of a mount really lies; any other file as it is."""
+    def source(self, path: Path) -> Source:
+        """Return a file of a mount where it really lies; any other file as it is."""
         folder = path.parent
         if folder not in self._known:
-            data = folder / _DATA_LINK
-            self._known[folder] = data.resolve() if data.is_symlink() else None
+            self._known[folder] = walk(_absolute(folder / _DATA_LINK))
         version = self._known[folder]
-        if version is None or not path.is_symlink():
-            return path
-        target = path.readlink()
-        return version.joinpath(*target.parts[1:]) if target.parts[:1] == (_DATA_LINK,) else path
+        found = walk(_absolute(path))
+        source = Source(name=shown(path), path=path, doubt=found.trouble)
+        if version.error or not (version.links and found.links and path.is_symlink()):
+            return source
+        target = path.readlink().parts
+        if target[:1] != (_DATA_LINK,) or ".." in target:
+            return source
+        doubt = version.trouble or found.trouble
+        return replace(source, path=Path(version.at, *target[1:]), doubt=doubt)
 
 
-def content(source: Source) -> bytes | Problem:
-    """Give the bytes of a file, or what keeps it from being read."""
+def content(source: Source) -> Content | Problem:
+    """Return the content of a file, or what keeps it from being read."""
     try:
         if source.text is not None:
-            return _limited(source.text)
-        # Asked before it is opened: opening a serial port can already reset what hangs on it.
-        _refuse_unless_regular(source.path.stat().st_mode)
-        return _read(source.path)
+            return Content(text=_limited(source.text))
+        with opened(_absolute(source.path)) as (descriptor, found):
+            # More is read than may be there: a file can grow after its size was asked.
+            text = _limited(read(descriptor, MAX_BYTES + 1))
+        return Content(text=text, at=found.at, doubt=source.doubt or found.trouble)
     except _UnusableError as error:
         return unusable(source.name, str(error))
+    except NotAFileError as error:
+        return unusable(source.name, error.strerror or "it is not a file")
     except OSError as error:
         return unusable(source.name, _why(error))
 
 
-def _read(path: Path) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    with os.fdopen(descriptor, "rb") as file:
-        _refuse_unless_regular(os.fstat(descriptor).st_mode)
-        # More is read than may be there: a file can grow after its size was asked.
-        return _limited(file.read(MAX_BYTES + 1) or b"")  # None: it would have to be waited for
+def _absolute(path: Path) -> str:
+    # Not os.path.abspath: what ".." leads to depends on links.
+    return os.fspath(Path.cwd() / path)
 
 
 def _limited(text: bytes) -> bytes:
@@ -125,20 +146,25 @@ def _limited(text: bytes) -> bytes:
     return text
 
 
-def _refuse_unless_regular(mode: int) -> None:
-    if not stat.S_ISREG(mode):
-        raise _UnusableError(f"it is {_kind(mode)}, not a file")
+def unquoted(problems: Iterable[Problem], contents: Mapping[str, Content]) -> list[Problem]:
+    """Return problems without those that would quote a file that an untrusted link leads to.
 
-
-def _kind(mode: int) -> str:
-    kinds = {
-        stat.S_IFIFO: "a FIFO",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFDIR: "a folder",
-        stat.S_IFCHR: "a character device",
-        stat.S_IFBLK: "a block device",
-    }
-    return kinds.get(stat.S_IFMT(mode), "something else")
+    Instead, there is one for each such file. ``contents`` are by the names of the files.
+    """
+    shown: list[Problem] = []
+    hidden: Counter[str] = Counter()
+    for problem in problems:
+        if (of := contents.get(problem.file)) is not None and of.doubt:
+            hidden[problem.file] += 1
+        else:
+            shown.append(problem)
+    for name, count in hidden.items():
+        of = contents[name]
+        mistakes = "1 mistake that is" if count == 1 else f"{count} mistakes that are"
+        message = f"it has {mistakes} not shown: {of.doubt}"
+        hint = f"check {printable(of.at)} itself, or let only root change the link"
+        shown.append(replace(unusable(name, message), hint=hint))
+    return shown
 
 
 def unusable(name: str | Path, message: str) -> Problem:

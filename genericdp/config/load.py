@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from genericdp import sha256
 from genericdp.config.build import build
 from genericdp.config.check import check, resources_of
-from genericdp.config.files import content, sources
+from genericdp.config.files import Content, content, sources, unquoted
 from genericdp.config.loaded import Loaded
 from genericdp.config.policyfile import LoadedPolicy, load_policy
 from genericdp.config.read import read
@@ -53,21 +53,24 @@ def read_all(
     problems += bounds.problems
     if policy is not None:
         digested += (f"policy\0{len(bounds.text)}\0".encode(), bounds.text)
+    contents: dict[str, Content] = {}
     for source in files:
-        text = content(source)
-        if not isinstance(text, bytes):
-            problems.append(text)
+        given = content(source)
+        if not isinstance(given, Content):
+            problems.append(given)
             continue
+        if source.name not in contents or given.doubt:
+            contents[source.name] = given
         # Not its folder: nodes that keep the same config elsewhere have the same one.
-        digested += (f"{Path(source.name).name}\0{len(text)}\0".encode(), text)
-        found, wrong = read(source.name, text)
+        digested += (f"{Path(source.name).name}\0{len(given.text)}\0".encode(), given.text)
+        found, wrong = read(source.name, given.text)
         documents += found
         problems += wrong
     wrong, warnings = check(documents, bounds.policy)
     problems += wrong
     loaded = Loaded(
-        problems=_sorted(problems),
-        warnings=(*bounds.warnings, *warnings),
+        problems=_sorted(unquoted(problems, contents)),
+        warnings=(*bounds.warnings, *unquoted(warnings, contents)),
         files=tuple(source.path for source in files),
         digest=sha256.hexdigest(b"".join(digested)),
         policy=bounds.policy,

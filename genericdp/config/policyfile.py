@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.check import by_schema
-from genericdp.config.files import Source, content, shown, unusable
+from genericdp.config.files import Content, Source, content, shown, unquoted, unusable
 from genericdp.config.finding import Finding, problem_of
 from genericdp.config.finding import shown as quoted
 from genericdp.config.read import read
@@ -45,9 +45,10 @@ class LoadedPolicy:
 def load_policy(path: pathlib.Path) -> LoadedPolicy:
     """Give the policy of a file, or all of its problems; raises nothing."""
     name = shown(path)
-    text = content(Source(name=name, path=path))
-    if not isinstance(text, bytes):
-        return LoadedPolicy(problems=(replace(text, hint=_WHAT_IT_IS),))
+    given = content(Source(name=name, path=path))
+    if not isinstance(given, Content):
+        return LoadedPolicy(problems=(replace(given, hint=_WHAT_IT_IS),))
+    text = given.text
     documents, problems = read(name, text, if_empty=_IF_EMPTY)
     for extra in documents[1:]:
         message = "a policy is one document, and this is another one"
@@ -57,12 +58,15 @@ def load_policy(path: pathlib.Path) -> LoadedPolicy:
         findings = [*found, *_by_rules(rest)]
         problems += (problem_of(finding, document) for finding in findings)
     if problems:
-        return LoadedPolicy(problems=tuple(sorted(set(problems))), text=text)
+        problems = unquoted(set(problems), {name: given})
+        return LoadedPolicy(problems=tuple(sorted(problems)), text=text)
     policy = _policy(documents[0], sha256=hexdigest(text))
-    return LoadedPolicy(policy=policy, warnings=tuple(_warnings(path)), text=text)
+    return LoadedPolicy(policy=policy, warnings=tuple(_warnings(path, given.doubt)), text=text)
 
 
-def _warnings(path: pathlib.Path) -> Iterator[Problem]:
+def _warnings(path: pathlib.Path, doubt: str) -> Iterator[Problem]:
+    if doubt:
+        yield unusable(path, f"who can do so chooses the policy: {doubt}")
     try:
         mode = path.stat().st_mode
     except OSError:

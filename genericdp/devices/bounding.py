@@ -2,41 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp import policy as bounds
+from genericdp.devices.sysdevice import Way
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from genericdp.devices.device import Device, MountPoint, Node
-    from genericdp.devices.inventory import FoundFile, Way
+    from genericdp.devices.inventory import FoundFile
     from genericdp.policy import Policy
 
     Find = Callable[[str], FoundFile | None]
     Lead = Callable[[str], Way]
 
-_KERNELS_OWN = "/sys/"
-"""Below it only the kernel makes links, and none leads out."""
+_OF_OTHERS = ("/sys/fs/", "/sys/kernel/")
+"""Where other filesystems are mounted: in one for BPF, users may make links."""
+
+
+def is_kernels_own(path: str) -> bool:
+    """Tell whether only the kernel makes links on the way to a path, none of which leads out."""
+    return path.startswith("/sys/") and not path.startswith(_OF_OTHERS)
 
 
 def why_refused(device: Device, find: Find, lead: Lead) -> str:
-    """Say what of a device its policy does not allow; empty: nothing.
+    """Say what of a device must not be handed out; empty: nothing.
 
     ``find`` gives what there is at a path of the host, or None; ``lead`` where a path leads,
-    also where there is nothing.
+    also where there is nothing. Without a policy, only links are judged.
     """
     policy = device.policy
-    if policy is None:
-        return ""
     reasons = (
-        *(_node_refusal(policy, node, find) for node in device.nodes),
         *(_mount_refusal(policy, mount, lead) for mount in device.mounts),
-        *(bounds.name_refusal(policy.cdi, bounds.cdi_kind(name)) for name in device.cdi),
-        *_annotations_refusals(policy, device),
+        *(() if policy is None else _beyond(policy, device, find)),
     )
     return next((reason for reason in reasons if reason), "")
+
+
+def _beyond(policy: Policy, device: Device, find: Find) -> Iterator[str]:
+    yield from (_node_refusal(policy, node, find) for node in device.nodes)
+    yield from (bounds.name_refusal(policy.cdi, bounds.cdi_kind(name)) for name in device.cdi)
+    yield from _annotations_refusals(policy, device)
 
 
 def _node_refusal(policy: Policy, node: Node, find: Find) -> str:
@@ -47,17 +56,14 @@ def _node_refusal(policy: Policy, node: Node, find: Find) -> str:
     return bounds.node_refusal(policy, node.host_path, file.target, block=is_block)
 
 
-def _mount_refusal(policy: Policy, mount: MountPoint, lead: Lead) -> str:
+def _mount_refusal(policy: Policy | None, mount: MountPoint, lead: Lead) -> str:
     path = mount.host_path
-    way = _way(path, lead)
-    if refusal := bounds.mount_refusal(policy, path, way.target, read_only=mount.read_only):
+    way = lead(path.rstrip("/") or "/")  # of a folder with or without a slash at its end
+    if policy is not None and (
+        refusal := bounds.mount_refusal(policy, path, way.target, read_only=mount.read_only)
+    ):
         return refusal
     return f"{path} must not be mounted: {way.trouble}" if way.trouble else ""
-
-
-def _way(path: str, lead: Lead) -> Way:
-    """Give where a path leads: that of a folder with or without a slash at its end."""
-    return lead(path.rstrip("/") or "/")
 
 
 def _annotations_refusals(policy: Policy, device: Device) -> Iterator[str]:
@@ -67,13 +73,18 @@ def _annotations_refusals(policy: Policy, device: Device) -> Iterator[str]:
                 yield f"{key}: {str(template)!r} is not allowed ({policy.cdi.says})"
 
 
-def file_refusal(policy: Policy | None, path: str, lead: Lead) -> str:
-    """Say why a file must not be read for a config; empty: it may."""
+def readable_way(policy: Policy | None, path: str, lead: Lead) -> Way:
+    """Return where a file to be read lies; its trouble says why it must not be read.
+
+    What is read must be at the target itself, since a link may be redirected meanwhile.
+    """
+    if is_kernels_own(path):
+        way = Way(target=path)
+    else:
+        way = lead(path)
+        if way.trouble:
+            way = replace(way, trouble=f"{path} must not be read: {way.trouble}")
     if policy is None:
-        return ""
-    if path.startswith(_KERNELS_OWN):
-        return bounds.file_refusal(policy, path, path)
-    way = _way(path, lead)
-    if refusal := bounds.file_refusal(policy, path, way.target):
-        return refusal
-    return f"{path} must not be read: {way.trouble}" if way.trouble else ""
+        return way
+    refusal = bounds.file_refusal(policy, path, way.target)
+    return replace(way, trouble=refusal or way.trouble)

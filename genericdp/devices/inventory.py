@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from genericdp.devices.remembering import Memory, NotedFacts, Notes
-from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
+from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts, Way
 from genericdp.errors import HostError
 from genericdp.glob import escape
 from genericdp.model import FileType
@@ -50,6 +50,8 @@ class FoundFile:
     identity: Identity
     trouble: str = ""
     """Why it must not be handed out; empty if nothing is wrong."""
+    mount_trouble: str = ""
+    """The same for a mount that the config names, which may be a link to another filesystem."""
     key: str = field(init=False, compare=False, repr=False)
     """Equal for all names of one thing: a node's number counts, not where it lies."""
 
@@ -59,6 +61,11 @@ class FoundFile:
             major, minor = self.identity.device_number
             key = f"{self.type}:{major}:{minor}"
         object.__setattr__(self, "key", key)
+
+    @property
+    def way(self) -> Way:
+        """Where the path leads, as a mount."""
+        return Way(target=self.target, trouble=self.mount_trouble)
 
     @property
     def shown(self) -> str:
@@ -74,15 +81,6 @@ class FoundFile:
     def kernel_name(self) -> str:
         """The name that the kernel gave the device, else the file's."""
         return (self.identity.syspath or self.target).rpartition("/")[2]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Way:
-    """Where a path leads, whether or not there is something."""
-
-    target: str
-    trouble: str = ""
-    """Why it must not be handed out; empty if nothing is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,7 +166,7 @@ class Inventory:
         """Give where one path leads; to itself where nothing can be seen."""
         look = self._looked(escape(path))
         if look is not None and look.files:
-            return Way(target=look.files[0].target, trouble=look.files[0].trouble)
+            return look.files[0].way
         return (look and look.lost) or Way(target=path)
 
     def decide(

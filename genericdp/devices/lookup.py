@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.devices.bounding import file_refusal
+from genericdp.devices.bounding import readable_way
 from genericdp.devices.conditions import unread
 from genericdp.devices.hardware import (
     driver_of,
@@ -49,7 +49,7 @@ class Names:
         self._candidate = candidate
         self._resource = resource
         self._facts = inventory.facts
-        self._refusal = partial(file_refusal, resource.policy, lead=inventory.way)
+        self._lead = partial(readable_way, resource.policy, lead=inventory.facts.way)
         self._node_name = node_name
         self._wary = wary
         """Whether what nobody can know is an error, also where a default would take its place."""
@@ -165,7 +165,7 @@ class Names:
         self._computing.add(name)
         try:
             source = self._resource.values[name]
-            return value_of(name, source, self.get_text, self._facts, refusal=self._refusal)
+            return value_of(name, source, self.get_text, self._facts, lead=self._lead)
         except AmbiguousValueError as error:
             return UnusableValueError(str(error)) if self._wary else error
         except UnusableValueError as error:

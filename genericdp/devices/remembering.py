@@ -16,7 +16,7 @@ from genericdp.foldermap import FolderMap
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
 
-    from genericdp.devices.sysdevice import Extract, Facts, SysDevice
+    from genericdp.devices.sysdevice import Extract, Facts, SysDevice, Way
 
 T = TypeVar("T")
 
@@ -227,6 +227,10 @@ class NotedFacts:
     def target(self, path: str) -> str | None:
         """Give what a path leads to when every link is followed."""
         return self._answered("target", path, self._facts.target(path))
+
+    def way(self, path: str) -> Way:
+        """Return where a path leads, also where there is nothing."""
+        return self._answered("way", path, self._facts.way(path))
 
     def text(self, path: str) -> str | None:
         """Give a file's content, stripped; at most 64 KiB."""

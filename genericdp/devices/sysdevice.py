@@ -82,6 +82,15 @@ class Extract(NamedTuple):
     found: bool
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Way:
+    """Where a path leads, whether or not there is something."""
+
+    target: str
+    trouble: str = ""
+    """Why it must not be handed out; empty if nothing is wrong."""
+
+
 class Facts(Protocol):
     """What can be asked about the host in one pass; answers stay the same within it.
 
@@ -112,11 +121,20 @@ class Facts(Protocol):
     def target(self, path: str) -> str | None:
         """Give what a path leads to when every link is followed."""
 
+    def way(self, path: str) -> Way:
+        """Return where a path leads, also where there is nothing."""
+
     def text(self, path: str) -> str | None:
-        """Give a file's content, stripped; at most 64 KiB."""
+        """Give a file's content, stripped; at most 64 KiB.
+
+        Links are not followed but for the kernel's own: ``way`` tells where they lead.
+        """
 
     def extract(self, path: str, regex: str) -> Extract | None:
-        """Return what an expression finds in a file; None if the file is lacking."""
+        """Return what an expression finds in a file; None if the file is lacking.
+
+        As with ``text``, links are not followed.
+        """
 
     def paths(self, pattern: str) -> tuple[str, ...]:
         """Give the paths that a glob finds, whatever they are."""
@@ -158,6 +176,9 @@ class _Nothing:
 
     def target(self, path: str) -> str | None:
         return self.text(path)
+
+    def way(self, path: str) -> Way:
+        return Way(target=path)
 
     def text(self, path: str) -> str | None:
         del path

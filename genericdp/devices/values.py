@@ -22,7 +22,7 @@ from genericdp.template import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from genericdp.devices.sysdevice import Facts
+    from genericdp.devices.sysdevice import Facts, Way
     from genericdp.model import ValueSource
     from genericdp.template import Lookup
 
@@ -33,51 +33,52 @@ def value_of(
     lookup: Lookup,
     facts: Facts,
     *,
-    refusal: Callable[[str], str] = lambda _: "",
+    lead: Callable[[str], Way],
 ) -> str | None:
     """Give a declared value for one candidate, or None if it has none.
 
-    ``refusal`` says why a path must not be looked at. Raises LackingValueError with the reason
-    where there is more to say than that, and UnusableValueError where it cannot be known whether
-    it has one.
+    ``lead`` says where a path leads, and why it must not be read. Raises LackingValueError with
+    the reason where there is more to say than that, and UnusableValueError where it cannot be
+    known whether it has one.
     """
-    text = _source_text(name, source, lookup, facts, refusal)
+    text = _source_text(name, source, lookup, facts, lead)
     if text is not None and byte_length(text) > MOST_TEXT:
         raise UnusableValueError(f"the value {name!r} gives {TOO_LONG}")
     return text
 
 
 def _source_text(
-    name: str, source: ValueSource, lookup: Lookup, facts: Facts, refusal: Callable[[str], str]
+    name: str, source: ValueSource, lookup: Lookup, facts: Facts, lead: Callable[[str], Way]
 ) -> str | None:
     match source.kind:
         case ValueKind.TEXT:
             return _extracted(name, source.regex, expand(source.source, lookup))
         case ValueKind.FILE:
             path = expand(source.source, lookup, path=True)
-            _insist(name, refusal(path))
-            return _of_file(name, source.regex, path, facts)
+            target = _allowed(name, lead(path))
+            return _of_file(name, source.regex, path, target, facts)
         case ValueKind.LINK:
             pattern = expand(source.source, lookup, path=True, quote=glob.escape)
             paths = facts.paths(pattern)
-            _insist(name, facts.trouble(pattern))
+            if why := facts.trouble(pattern):
+                raise UnusableValueError(f"the value {name!r}: {why}")
             if len(paths) != 1:
                 error = AmbiguousValueError if paths else LackingValueError
                 count = f"{len(paths)} paths" if paths else "nothing"
                 raise error(
                     f"the value {name!r}: {glob.unescape(pattern)} finds {count}, wanted one"
                 )
-            _insist(name, refusal(paths[0]))
-            text = facts.link(paths[0])
-            if text is None and (why := facts.trouble(paths[0])):
+            target = _allowed(name, lead(paths[0]))
+            text = facts.link(target)
+            if text is None and (why := facts.trouble(target)):
                 raise UnusableValueError(f"the value {name!r}: {paths[0]}: {why}")
             return _extracted(name, source.regex, text)
 
 
-def _of_file(name: str, regex: str | None, path: str, facts: Facts) -> str:
+def _of_file(name: str, regex: str | None, path: str, target: str, facts: Facts) -> str:
     if regex is None:
-        text = facts.text(path)
-    elif (hit := facts.extract(path, regex)) is not None:
+        text = facts.text(target)
+    elif (hit := facts.extract(target, regex)) is not None:
         if not hit.found:
             raise _without_hit(name, regex, hit.text)
         text = hit.text
@@ -85,7 +86,7 @@ def _of_file(name: str, regex: str | None, path: str, facts: Facts) -> str:
         text = None
     if text is not None:
         return text
-    if why := facts.trouble(path):
+    if why := facts.trouble(target):
         raise UnusableValueError(f"the value {name!r}: {path}: {why}")
     raise LackingValueError(f"the value {name!r}: {path}: it does not exist")
 
@@ -108,6 +109,7 @@ def _without_hit(name: str, regex: str, text: str) -> LackingValueError:
     return LackingValueError(f"the value {name!r}: {regex!r} is not found in {start!r}")
 
 
-def _insist(name: str, why_not: str) -> None:
-    if why_not:
-        raise UnusableValueError(f"the value {name!r}: {why_not}")
+def _allowed(name: str, way: Way) -> str:
+    if way.trouble:
+        raise UnusableValueError(f"the value {name!r}: {way.trouble}")
+    return way.target

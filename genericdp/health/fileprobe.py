@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.devices.bounding import file_refusal
+from genericdp.devices.bounding import readable_way
 from genericdp.health.looks import Look, look_at_all
-from genericdp.host.devicefiles import Looker
+from genericdp.host.links import way_of
 from genericdp.printing import printable
 from genericdp.regex import compiled
 
@@ -26,9 +25,6 @@ MOST_BYTES = 1024 * 1024
 MOST_SHOWN = 60
 """So many characters of a content are quoted."""
 
-# A FIFO without a writer, or a line without a carrier, must not hold up the thread.
-_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-_AT_ONCE = 65_536
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 
 
@@ -52,10 +48,11 @@ async def probe_many(
 def look(check: FileRead, root: Root) -> str:
     """Read the file and say what is not as expected; empty: nothing. It may hang."""
     path = printable(check.path)
-    if refusal := file_refusal(check.policy, check.path, Looker(root).way):
-        return printable(refusal)
     try:
-        data = _read(check.path, root)
+        way = readable_way(check.policy, check.path, partial(way_of, root))
+        if way.trouble:
+            return printable(way.trouble)
+        data = root.read_bytes(way.target, limit=MOST_BYTES + 1, follow=False)
     except (FileNotFoundError, NotADirectoryError):
         return f"{path} does not exist"
     except BlockingIOError:
@@ -67,24 +64,6 @@ def look(check: FileRead, root: Root) -> str:
     if len(data) > MOST_BYTES:
         return f"{path} has more than 1 MiB"
     return judged(check, data.decode(errors="backslashreplace"))
-
-
-def _read(path: str, root: Root) -> bytes:
-    descriptor = root.descriptor(path, _FLAGS)
-    try:
-        data = os.read(descriptor, _AT_ONCE)
-        # An attribute's file gives all of it at once; those of procfs may come in pieces.
-        while data and len(data) <= MOST_BYTES:
-            try:
-                more = os.read(descriptor, _AT_ONCE)
-            except BlockingIOError:
-                break
-            if not more:
-                break
-            data += more
-    finally:
-        os.close(descriptor)
-    return data
 
 
 def judged(check: FileRead, content: str) -> str:

@@ -10,16 +10,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob as globs
-from genericdp.devices.inventory import FoundFile, Identity, Look, Way
-from genericdp.host.links import lost_way, turnable_trouble
+from genericdp.devices.inventory import FoundFile, Identity, Look
+from genericdp.host.links import way_of
 from genericdp.host.root import ABSENT
 from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType
 from genericdp.natural import natural_key
+from genericdp.pathwalk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from genericdp.devices.sysdevice import Way
     from genericdp.host.root import Root
 
 _DEVPTS = "/dev/pts"
@@ -73,7 +75,7 @@ class Looker:
             folders=frozenset(trail.folders),
             plain=trail.plain,
             trouble=trail.trouble,
-            lost=lost_way(self._root, globs.unescape(pattern)) if lost else None,
+            lost=way_of(self._root, globs.unescape(pattern)) if lost else None,
         )
 
     def examine(self, path: str) -> FoundFile | None:
@@ -89,8 +91,8 @@ class Looker:
     def way(self, path: str) -> Way:
         """Give where a path leads, or would if all that is missing were there."""
         if (found := self.examine(path)) is None:
-            return lost_way(self._root, path)
-        return Way(target=found.target, trouble=found.trouble)
+            return way_of(self._root, path)
+        return found.way
 
     def _note_trouble(self, path: str, error: OSError) -> None:
         if error.errno not in ABSENT:
@@ -105,7 +107,8 @@ class Looker:
         return True
 
     def _examined(self, path: str) -> FoundFile:
-        target, links, status = self._resolve(path)
+        walk, status = self._resolve(path)
+        target = walk.at
         file_type, number = self._type_and_number(target, status)
         if number is not None:
             syspath = syspath_of(self._root, file_type, number)
@@ -114,9 +117,8 @@ class Looker:
             syspath = target if target.startswith("/sys/devices/") else None
         trouble = _name_trouble(path) or (_name_trouble(target) if target != path else "")
         if number is not None:
-            trouble = trouble or self._node_trouble(target, status, links)
-        elif links:
-            trouble = trouble or self._link_trouble(path, status, links)
+            trouble = trouble or self._node_trouble(walk, status)
+        trouble = trouble or walk.trouble
         return FoundFile(
             path=path,
             target=target,
@@ -127,25 +129,26 @@ class Looker:
                 syspath=syspath,
                 plugged=plugged_of(self._root, file_type, syspath),
             ),
-            trouble=trouble,
+            trouble=trouble or (self._link_trouble(path, status) if walk.links else ""),
+            mount_trouble=trouble,
         )
 
-    def _resolve(self, path: str) -> tuple[str, tuple[str, ...], os.stat_result]:
+    def _resolve(self, path: str) -> tuple[Walk, os.stat_result]:
         # Most paths are plain entries of few folders: follow the folder's links once.
         folder, _, name = path.rpartition("/")
         if folder not in self._resolved:
-            resolved, links = self._root.resolve(folder)
-            if not links:
-                self._resolved[folder] = "" if resolved == "/" else resolved
+            walk = self._root.resolve(folder)
+            if not walk.links:
+                self._resolved[folder] = "" if walk.at == "/" else walk.at
         if folder in self._resolved:
             # Nearly always the path itself: one text then, of which there may be 100,000.
             known = self._resolved[folder]
             plain = path if known == folder else f"{known}/{name}"
             status = self._root.lstat(plain)
             if not stat.S_ISLNK(status.st_mode):
-                return plain, (), status
-        target, links = self._root.resolve(path)
-        return target, links, self._root.lstat(target)
+                return Walk(at=plain), status
+        walk = self._root.resolve(path)
+        return walk, self._root.lstat(walk.at)
 
     def _expand(self, at: str, segments: list[str], trail: _Trail) -> None:
         for i, segment in enumerate(segments):
@@ -227,28 +230,28 @@ class Looker:
             return self._nodes_of_copy.get(target.removeprefix("/dev/"), (FileType.FILE, None))
         return FileType.FILE, None
 
-    def _node_trouble(self, target: str, status: os.stat_result, links: tuple[str, ...]) -> str:
+    def _node_trouble(self, walk: Walk, status: os.stat_result) -> str:
         """Say why a node cannot be trusted: it, and every link to it, must lie on /dev itself.
 
         Anybody can write to /dev/shm; a link from there must not smuggle a device in.
         """
         trusted = {self._filesystem("/dev"), self._filesystem(_DEVPTS)} - {None}
         if status.st_dev not in trusted:
-            return f"{target} is not on the filesystem mounted at /dev"
-        for link in links:
+            return f"{walk.at} is not on the filesystem mounted at /dev"
+        for link in walk.links:
             if self._root.lstat(link).st_dev not in trusted:
                 return f"the link {link} is not on the filesystem mounted at /dev"
-        return turnable_trouble(self._root, links)
+        return ""
 
-    def _link_trouble(self, path: str, status: os.stat_result, links: tuple[str, ...]) -> str:
-        """Say why a file or folder cannot be trusted.
+    def _link_trouble(self, path: str, status: os.stat_result) -> str:
+        """Say why a file or folder cannot be offered.
 
-        Who may write a link on one filesystem must not choose what is mounted of another.
+        Who may write a link on one filesystem must not choose what is offered of another.
         """
         own = self._root.lstat(path)
         if stat.S_ISLNK(own.st_mode) and own.st_dev != status.st_dev:
             return "it is a link to another filesystem"
-        return turnable_trouble(self._root, links)
+        return ""
 
     def _filesystem(self, folder: str) -> int | None:
         if folder not in self._filesystems:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 import threading
 import time
 from typing import TYPE_CHECKING
+
+from genericdp.pathwalk import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,17 +34,13 @@ class Digests:
         """Give it as hexadecimal digits; links are followed. Raises OSError; may hang."""
         import hashlib  # OpenSSL, four megabytes: fast, and only a policy asks for it
 
-        # Opening a device can already do something to it.
-        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
-            raise OSError("it is no file")
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        with os.fdopen(descriptor, "rb") as file:
+        with opened(path) as (descriptor, _):
             state = _state(os.fstat(descriptor))
             known = self._known.get(path)
             if known is not None and known[0] == state:
                 return known[1]
             digest = hashlib.sha256()
-            while chunk := file.read(_CHUNK):
+            while chunk := os.read(descriptor, _CHUNK):
                 digest.update(chunk)
             if _state(os.fstat(descriptor)) != state:
                 raise OSError("it is being written")

@@ -6,8 +6,9 @@ import errno
 import posixpath
 from typing import TYPE_CHECKING
 
-from genericdp.devices.sysdevice import START, Extract
+from genericdp.devices.sysdevice import START, Extract, Way
 from genericdp.host.devicefiles import Looker
+from genericdp.host.links import way_of
 from genericdp.host.sysdevices import SysDevices
 from genericdp.regex import extract
 from genericdp.template import MOST_TEXT
@@ -132,8 +133,25 @@ class HostFacts:
                 owner = owner.rpartition("/")[0]
             yield owner
 
+    def way(self, path: str) -> Way:
+        """Return where a path leads, also where there is nothing; to itself if that hangs."""
+        ways = []
+
+        def look() -> str:
+            ways.append(way_of(self._root, path))
+            return ways[0].target
+
+        try:
+            self.guard(path, look)
+        except TimeoutError:
+            return Way(target=path)
+        return ways[0]
+
     def text(self, path: str) -> str | None:
-        """Give a file's content, stripped; None if it cannot be read or has more than 64 KiB."""
+        """Give a file's content, stripped; None if it cannot be read or has more than 64 KiB.
+
+        Links are not followed but for the kernel's own: ``way`` tells where they lead.
+        """
         return self._remembered("", path)
 
     def extract(self, path: str, regex: str) -> Extract | None:
@@ -150,14 +168,16 @@ class HostFacts:
         texts = self._texts.setdefault(owner, {})
         if path in texts:
             return texts[path]
-        text = self._read(path, MOST_TEXT)
+        # An attribute may lie behind any link of sysfs; what else is read, at the path itself.
+        text = self._read(path, MOST_TEXT, follow=bool(owner))
         if text is None or len(text) <= _MOST_KEPT:
             texts[path] = text
         return text
 
-    def _read(self, path: str, most: int) -> str | None:
+    def _read(self, path: str, most: int, *, follow: bool = False) -> str | None:
         def read() -> str:
-            return self._root.read_text(path, limit=most + 1)
+            content = self._root.read_bytes(path, limit=most + 1, follow=follow)
+            return content.decode(errors="backslashreplace")
 
         self._troubles.pop(path, None)
         try:
@@ -180,7 +200,7 @@ class HostFacts:
         """Give what a path leads to when every link is followed."""
         self._troubles.pop(path, None)
         try:
-            return self._root.resolve(path)[0]
+            return self._root.resolve(path).at
         except OSError as error:
             if error.errno not in _ABSENT:
                 self._troubles[path] = error.strerror or str(error)

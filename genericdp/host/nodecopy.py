@@ -12,7 +12,6 @@ import stat
 from typing import TYPE_CHECKING
 
 from genericdp.host.archive import MOST_FILE_BYTES, Entry, Kind, led_to
-from genericdp.host.links import turnable_trouble
 from genericdp.host.sysfs import device_names
 from genericdp.model import FileType
 
@@ -88,11 +87,7 @@ class NodeCopy:
         target = led_to(path, text)
         if target is None or not f"{target}/".startswith("dev/"):
             return
-        try:
-            trouble = turnable_trouble(self._root, self._root.walk(f"/{path}").links)
-        except OSError:
-            return
-        if trouble:
+        if self._root.walk(f"/{path}").trouble:
             self._note(path, "a link that somebody who is not root can turn, so never offered")
             return
         yield Entry(path, Kind.LINK, target=text)

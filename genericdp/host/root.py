@@ -5,40 +5,22 @@ from __future__ import annotations
 import copy
 import errno
 import os
-import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp import pathwalk
+from genericdp.devices.bounding import is_kernels_own
 from genericdp.errors import HostError, is_shortage
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from genericdp.pathwalk import Walk
+
 ABSENT = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ELOOP, errno.ENAMETOOLONG}
 )
 """Errors that say that there is nothing. After any other one nobody knows what there is."""
-
-_MOST_LINKS = 40
-_KINDS = {
-    stat.S_IFIFO: "pipe",
-    stat.S_IFSOCK: "socket",
-    stat.S_IFCHR: "character device",
-    stat.S_IFBLK: "block device",
-}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Walk:
-    """Where a path leads."""
-
-    at: str
-    """The final path, or how far it could be followed."""
-    links: tuple[str, ...] = ()
-    """Each link met on the way."""
-    error: OSError | None = None
-    """What ended it early."""
 
 
 class BlindError(HostError):
@@ -118,27 +100,35 @@ class Root:
         return names
 
     def read_text(self, path: str, *, limit: int = 65_536) -> str:
-        """Give the start of a file's content; what is no UTF-8 is escaped.
+        """Return the start of a file's content; what is no UTF-8 is escaped."""
+        return self.read_bytes(path, limit=limit).decode(errors="backslashreplace")
 
-        What is no plain file is not even opened: that may wait for ever, or reset a board.
+    def read_bytes(self, path: str, *, limit: int, follow: bool = True) -> bytes:
+        """Return the start of a file's content, without opening anything but a regular file.
+
+        Without ``follow``, a path with a link in it is an error, but for the kernel's own links.
         """
-        at = self._followed(path)
-        if kind := _KINDS.get(stat.S_IFMT(os.stat(at).st_mode)):
-            raise OSError(errno.EINVAL, f"it is a {kind}, not a file", path)
-        # It may have become a pipe since.
-        descriptor = self._opened(at, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            return _start(descriptor, limit).decode(errors="backslashreplace")
-        finally:
-            os.close(descriptor)
+            if is_kernels_own(path):
+                if self.is_machine:
+                    # Read thousands of times in a look, and there is nothing to check: in sysfs
+                    # there are only folders, regular files, and links that the kernel has made.
+                    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                    try:
+                        return pathwalk.read(descriptor, limit)
+                    finally:
+                        os.close(descriptor)
+                follow = True
+            with pathwalk.opened(path, top=self._prefix, follow=follow) as (descriptor, _):
+                return pathwalk.read(descriptor, limit)
+        except OSError as error:
+            self.heed(error)
+            raise
 
     def descriptor(self, path: str, flags: int) -> int:
         """Open a path; links lead within the root. The caller closes the descriptor."""
-        return self._opened(self._followed(path), flags)
-
-    def _opened(self, at: str, flags: int) -> int:
         try:
-            return os.open(at, flags | os.O_CLOEXEC)
+            return os.open(self._followed(path), flags | os.O_CLOEXEC)
         except OSError as error:
             self.heed(error)
             raise
@@ -153,58 +143,22 @@ class Root:
 
     def _followed(self, path: str) -> str:
         # The kernel would follow an absolute link of a copied tree to this machine.
-        return path if self.is_machine else self.real(self.resolve(path)[0])
+        return path if self.is_machine else self.real(self.resolve(path).at)
 
-    def resolve(self, path: str) -> tuple[str, tuple[str, ...]]:
-        """Follow every link: give the final path, and each link met on the way."""
+    def resolve(self, path: str) -> Walk:
+        """Follow every link; raises OSError where that leads to nothing."""
         walk = self.walk(path)
         if (error := walk.error) is not None:
             # Another one: the traceback of this one would hold this frame, and so itself.
             raise OSError(error.errno, error.strerror, error.filename)
-        return walk.at, walk.links
+        return walk
 
     def walk(self, path: str, *, past_missing: bool = False) -> Walk:
         """Follow every link as far as there is something; raises nothing.
 
         ``past_missing`` takes what cannot be looked at for no link, and goes on to the end.
         """
-        pending = [part for part in reversed(path.split("/")) if part]
-        links: list[str] = []
-        at = ""
-        first: OSError | None = None
-        while pending:
-            part = pending.pop()
-            if part in {".", ".."}:
-                at = at.rpartition("/")[0] if part == ".." else at
-                continue
-            step = f"{at}/{part}"
-            try:
-                target = self._link_target(step)
-            except OSError as error:
-                first = first or error.with_traceback(None)  # which holds this frame
-                if not past_missing:
-                    break
-                target = None
-            if target is None:
-                at = step
-                continue
-            links.append(step)
-            if len(links) > _MOST_LINKS:
-                first = OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-                break
-            at = "" if target.startswith("/") else at
-            pending += [piece for piece in reversed(target.split("/")) if piece]
-        return Walk(at=at or "/", links=tuple(links), error=first)
-
-    def _link_target(self, path: str) -> str | None:
-        """Give what is written in a link; None for what is none."""
-        return self.read_link(path) if stat.S_ISLNK(self.lstat(path).st_mode) else None
-
-
-def _start(descriptor: int, limit: int) -> bytes:
-    # One read gives a whole attribute; files of /proc come in parts.
-    content = part = os.read(descriptor, limit)
-    while part and len(content) < limit:
-        part = os.read(descriptor, limit - len(content))
-        content += part
-    return content
+        walk = pathwalk.walk(path, top=self._prefix, past_missing=past_missing)
+        if walk.error is not None:
+            self.heed(walk.error)
+        return walk

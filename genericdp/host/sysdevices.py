@@ -230,7 +230,7 @@ class SysDevices:
             except OSError as error:
                 if error.errno != errno.ELOOP:
                     raise
-        return self.guard(path, partial(self._content, self._root.resolve(path)[0]))
+        return self.guard(path, partial(self._content, self._root.resolve(path).at))
 
     def _content(self, path: str) -> str:
         # Without blocking: in a damaged copy a pipe may lie here, which nobody writes to.

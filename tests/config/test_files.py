@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.config import files
-from genericdp.config.files import MAX_BYTES, Source, content, shown, sources
+from genericdp.config.files import MAX_BYTES, Content, Source, content, shown, sources
 from genericdp.errors import Problem
 from tests.reloading.configs import ConfigMap
 
@@ -22,10 +22,16 @@ def _problem(path: Path) -> str:
     return found.message
 
 
+def _text(source: Source) -> bytes:
+    found = content(source)
+    assert isinstance(found, Content)
+    return found.text
+
+
 def test_a_file_gives_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(b"a: 1\n")
     found, problems = sources([tmp_path / "a.yaml"])
-    assert [content(source) for source in found] == [b"a: 1\n"]
+    assert [_text(source) for source in found] == [b"a: 1\n"]
     assert problems == []
 
 
@@ -64,18 +70,18 @@ def test_a_config_map_is_read_as_of_one_version(tmp_path: Path) -> None:
     found, _ = sources([tmp_path])
     (tmp_path / "new").symlink_to("..v2")
     (tmp_path / "new").rename(tmp_path / "..data")
-    assert [content(source) for source in found] == [b"1", b"1"]
+    assert [_text(source) for source in found] == [b"1", b"1"]
     assert [source.name for source in found] == [str(tmp_path / n) for n in ("a.yaml", "b.yaml")]
-    assert [content(source) for source in sources([tmp_path])[0]] == [b"2", b"2"]
+    assert [_text(source) for source in sources([tmp_path])[0]] == [b"2", b"2"]
 
 
 def test_files_that_are_named_one_by_one_are_of_one_version_too(tmp_path: Path) -> None:
     volume = ConfigMap(tmp_path / "v", {"a.yaml": "1", "b.yaml": "1"})
     versions = files._Versions()
-    first = versions.file(volume.folder / "a.yaml")
+    first = versions.source(volume.folder / "a.yaml").path
     volume.update({"a.yaml": "2", "b.yaml": "2"})
-    assert versions.file(volume.folder / "b.yaml").parent == first.parent
-    assert files._Versions().file(volume.folder / "b.yaml").read_text() == "2"
+    assert versions.source(volume.folder / "b.yaml").path.parent == first.parent
+    assert files._Versions().source(volume.folder / "b.yaml").path.read_text() == "2"
 
 
 def test_a_config_that_is_removed_while_it_is_read_is_a_problem(tmp_path: Path) -> None:
@@ -101,14 +107,6 @@ def test_what_is_no_file_is_a_problem_and_never_a_hang(short_folder: Path) -> No
     assert _problem(short_folder / "nothing") == "it does not exist"
     assert _problem(short_folder / "link") == "it is a symbolic link that leads to itself"
     assert _problem(short_folder / "plain/x") == "a part of its path is no folder"
-
-
-def test_a_fifo_that_took_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.yaml")
-    (source,), _ = sources([tmp_path])
-    assert _problem(source.path) == "it is a FIFO, not a file"
-    with pytest.raises(Exception, match="it is a FIFO"):
-        files._read(source.path)  # what replaced the file after it was looked at
 
 
 @pytest.fixture
@@ -139,7 +137,7 @@ def test_an_unreadable_file_or_folder_is_a_problem(locked: Path, as_nobody: None
 
 def test_what_was_read_from_stdin_is_called_so() -> None:
     (source, other), problems = sources([Path("-"), Path("-/x")], b"a: 1")
-    assert (source.name, content(source), problems) == ("<stdin>", b"a: 1", [])
+    assert (source.name, _text(source), problems) == ("<stdin>", b"a: 1", [])
     assert other.name == "-/x"
     large = content(Source(name="<stdin>", path=Path("-"), text=b" " * (MAX_BYTES + 1)))
     assert "larger than 1 MiB" in getattr(large, "message", "")
@@ -149,7 +147,7 @@ def test_what_was_read_from_stdin_is_called_so() -> None:
 
 def test_a_file_may_have_one_mebibyte_and_no_more(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(b" " * MAX_BYTES)
-    assert content(Source(name="a", path=tmp_path / "a.yaml")) == b" " * MAX_BYTES
+    assert _text(Source(name="a", path=tmp_path / "a.yaml")) == b" " * MAX_BYTES
     (tmp_path / "a.yaml").write_bytes(b" " * (MAX_BYTES + 1))
     assert "larger than 1 MiB" in _problem(tmp_path / "a.yaml")
 

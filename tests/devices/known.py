@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.sysdevice import START, Extract, SysDevice
+from genericdp.devices.sysdevice import START, Extract, SysDevice, Way
 from genericdp.natural import natural_key
 from genericdp.regex import extract
 
@@ -96,6 +96,9 @@ class Known:
 
     def target(self, path: str) -> str | None:
         return self.targets.get(path)
+
+    def way(self, path: str) -> Way:
+        return Way(target=path)
 
     def text(self, path: str) -> str | None:
         self.asked.append(path)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.bounding import file_refusal
-from genericdp.devices.inventory import Way
+from genericdp.devices.bounding import readable_way
+from genericdp.devices.sysdevice import Way
 from tests.config.bounded import policy_of
 from tests.devices.making import decide, inject, node, nodes, plain, resource, selector
 
@@ -96,7 +96,7 @@ def test_a_mount_counts_by_where_it_leads_as_far_as_that_is_visible(
     given = _mounting("/opt/lib", read_only=read_only)
     files = [TTY]
     if target is not None:
-        files.append(replace(plain("/opt/lib", folder=True), target=target, trouble=trouble))
+        files.append(replace(plain("/opt/lib", folder=True), target=target, mount_trouble=trouble))
     said = _refused(resource("r", TTY.path, given=given, policy=bounds), *files)
     assert expected in said if expected else said == ""
 
@@ -135,10 +135,10 @@ def test_an_annotation_that_runtimes_take_for_cdi_names_is_held_against_cdi(
 
 def test_a_file_is_read_only_where_reading_is_allowed_and_leads_there(tmp_path: Path) -> None:
     bounds = policy_of(tmp_path, "files: [/run]\n")
-    assert file_refusal(bounds, "/run/x", lambda path: Way(target=path)) == ""
-    assert file_refusal(None, "/etc/shadow", lambda path: Way(target=path)) == ""
+    assert readable_way(bounds, "/run/x", lambda path: Way(target=path)).trouble == ""
+    assert readable_way(None, "/etc/shadow", lambda path: Way(target=path)).trouble == ""
     for path, target in (("/run/x", "/etc/shadow"), ("/etc/shadow", "/etc/shadow")):
-        said = file_refusal(bounds, path, lambda _, at=target: Way(target=at))  # type: ignore[misc]
+        said = readable_way(bounds, path, lambda _, at=target: Way(target=at)).trouble  # type: ignore[misc]
         assert said.startswith("/etc/shadow is not among the files that are allowed (policy ")
 
 

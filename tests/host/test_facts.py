@@ -53,8 +53,8 @@ def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree:
     ("make", "trouble"),
     [
         pytest.param(lambda path: None, "", id="not-there"),
-        pytest.param(lambda path: path.mkdir(), "Is a directory", id="a-folder"),
-        pytest.param(os.mkfifo, "it is a pipe, not a file", id="pipe"),
+        pytest.param(lambda path: path.mkdir(), "it is a folder, not a file", id="a-folder"),
+        pytest.param(os.mkfifo, "it is a FIFO, not a file", id="pipe"),
         pytest.param(
             lambda path: path.symlink_to(path.name), "Too many levels of symbolic links", id="loop"
         ),

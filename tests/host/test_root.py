@@ -56,7 +56,8 @@ def tree(tmp_path: Path) -> Path:
 def test_links_lead_within_the_root(
     tree: Path, path: str, target: str, links: tuple[str, ...]
 ) -> None:
-    assert Root(tree).resolve(path) == (target, links)
+    walk = Root(tree).resolve(path)
+    assert (walk.at, walk.links) == (target, links)
 
 
 @pytest.mark.parametrize(
@@ -115,14 +116,14 @@ def _bind(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        pytest.param(os.mkfifo, "it is a pipe, not a file", id="pipe"),
+        pytest.param(os.mkfifo, "it is a FIFO, not a file", id="pipe"),
         pytest.param(_bind, "it is a socket, not a file", id="socket"),
         pytest.param(
             lambda path: path.symlink_to("/dev/null"),
             "it is a character device, not a file",
             id="device",
         ),
-        pytest.param(Path.mkdir, "Is a directory", id="folder"),
+        pytest.param(Path.mkdir, "it is a folder, not a file", id="folder"),
     ],
 )
 @pytest.mark.parametrize("of_machine", [True, False])
@@ -156,14 +157,14 @@ def test_only_the_root_folder_is_the_machine(folder: str, machine: bool) -> None
 
 def test_a_root_may_be_a_relative_path(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tree.parent)
-    assert Root(Path(tree.name)).resolve("/dev/chain")[0] == "/dev/a"
+    assert Root(Path(tree.name)).resolve("/dev/chain").at == "/dev/a"
 
 
 def test_the_machine_resolves_as_the_kernel_does() -> None:
     for name in os.listdir("/dev"):
         path = f"/dev/{name}"
         if name not in OF_THIS_PROCESS and os.path.exists(path):
-            assert Root(Path("/")).resolve(path)[0] == os.path.realpath(path)
+            assert Root(Path("/")).resolve(path).at == os.path.realpath(path)
 
 
 def test_what_is_not_there_leaves_nothing_for_the_collector(tmp_path: Path) -> None:

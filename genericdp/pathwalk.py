@@ -1,0 +1,253 @@
+"""Follows paths on descriptors: where a path leads, who can change that, and what is there.
+
+Each step is held with O_PATH, which opens nothing: neither a FIFO nor a device notices it. What is
+held has been checked as it is, so whoever swaps files, links or folders meanwhile changes nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MOST_LINKS = 40
+"""As many as the kernel follows."""
+_HOLD = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+# Not to wait for a writer or a carrier, nor to become the terminal of a daemon that has none.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CHUNK = 65_536
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a link",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+class NotAFileError(OSError):
+    """Something that is not opened, because only regular files are read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Walk:
+    """Where a path leads."""
+
+    at: str
+    """The final path, or how far it could be followed."""
+    links: tuple[str, ...] = ()
+    """Each link met on the way."""
+    trouble: str = ""
+    """Which of them an unprivileged user could redirect at any time; empty if none."""
+    error: OSError | None = None
+    """What ended it early."""
+
+
+def walk(path: str, *, top: str = "", past_missing: bool = False) -> Walk:
+    """Follow every link as far as there is something; raises nothing.
+
+    Links lead within the folder ``top``. ``past_missing`` takes what cannot be looked at for no
+    link, and goes on to the end.
+    """
+    walker = _Walker(path, top)
+    try:
+        walker.go(past_missing=past_missing)
+        return walker.walk()
+    finally:
+        walker.close()
+
+
+@contextmanager
+def opened(path: str, *, top: str = "", follow: bool = True) -> Iterator[tuple[int, Walk]]:
+    """Open a regular file for reading; nothing else is ever opened.
+
+    Without ``follow``, a path with a link in it is an error. Raises OSError.
+    """
+    walker = _Walker(path, top)
+    try:
+        walker.go(follow=follow)
+        if walker.error is not None:
+            # A new one: the traceback of that one would hold its frame, and so itself.
+            raise OSError(walker.error.errno, walker.error.strerror, path)
+        held = walker.held()
+        if not stat.S_ISREG(mode := os.fstat(held).st_mode):
+            kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+            raise NotAFileError(errno.EINVAL, f"it is {kind}, not a file", path)
+        descriptor = os.open(f"/proc/self/fd/{held}", _READ)
+    finally:
+        walker.close()
+    try:
+        yield descriptor, walker.walk()
+    finally:
+        os.close(descriptor)
+
+
+def read(descriptor: int, limit: int) -> bytes:
+    """Return the start of a file's content: at most ``limit`` bytes."""
+    # One read gives a whole attribute; files of /proc come in parts.
+    content = part = os.read(descriptor, min(limit, _CHUNK))
+    while part and len(content) < limit:
+        part = os.read(descriptor, min(limit - len(content), _CHUNK))
+        content += part
+    return content
+
+
+class _Walker:
+    """One walk, from the top down; holds the last step, and starts again at ``..``.
+
+    The kernel's own ``..`` would lead elsewhere from a folder that has been moved meanwhile.
+    """
+
+    def __init__(self, path: str, top: str) -> None:
+        self.error: OSError | None = None
+        self._top = top
+        self._at = ""
+        self._held = -1
+        self._status: os.stat_result | None = None
+        """Of what is held; None: nothing is, at the top or past what is missing."""
+        self._pending = _reversed(path)
+        self._links: list[str] = []
+        self._trouble = ""
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        if self._held >= 0:
+            os.close(self._held)
+        self._held, self._status = -1, None
+
+    def walk(self) -> Walk:
+        return Walk(
+            at=self._at or "/",
+            links=tuple(self._links),
+            trouble=self._trouble,
+            error=self.error,
+        )
+
+    def held(self) -> int:
+        """Return the descriptor of where the walk has ended."""
+        if self._held < 0:
+            self._held = os.open(self._top or "/", _HOLD)
+        return self._held
+
+    def go(self, *, past_missing: bool = False, follow: bool = True) -> None:
+        while self._pending:
+            part = self._pending.pop()
+            if part == "..":
+                self._go_up()
+                continue
+            try:
+                target = self._step(part, follow=follow)
+            except OSError as error:
+                self.error = self.error or error.with_traceback(None)  # which holds this frame
+                if not past_missing or error.errno == errno.ELOOP:
+                    return
+                self.close()
+                self._at = f"{self._at}/{part}"
+                continue
+            if target.startswith("/"):
+                self._restart("")
+            self._pending += _reversed(target)
+
+    def _go_up(self) -> None:
+        kept = self._at.split("/")[1:-1]
+        while kept and self._pending and self._pending[-1] == "..":
+            self._pending.pop()
+            kept.pop()
+        self._pending += reversed(kept)
+        self._restart("")
+
+    def _restart(self, at: str) -> None:
+        self.close()
+        self._at = at
+
+    def _step(self, part: str, *, follow: bool) -> str:
+        """Take one step; return what is written in it if it is a link, else nothing."""
+        path = f"{self._at}/{part}"
+        if self._at and self._held < 0:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        found = (
+            os.open(part, _HOLD, dir_fd=self._held)
+            if self._at
+            else os.open(f"{self._top}/{part}", _HOLD)
+        )
+        try:
+            status = os.fstat(found)
+            if stat.S_ISLNK(status.st_mode):
+                return self._link(path, part, found, status, follow=follow)
+            self._restart(path)
+            self._held, self._status, found = found, status, -1
+            return ""
+        finally:
+            if found >= 0:
+                os.close(found)
+
+    def _link(
+        self, path: str, part: str, found: int, status: os.stat_result, *, follow: bool
+    ) -> str:
+        if not follow:
+            raise OSError(errno.ELOOP, f"{path} has just become a link", path)
+        target = os.readlink("", dir_fd=found)
+        self._links.append(path)
+        self._trouble = self._trouble or self._why_untrusted(path, status)
+        if len(self._links) > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        if not self._top and _is_of_a_process(self._at):
+            return self._open_file_of_a_process(path, part, target)
+        return target
+
+    def _open_file_of_a_process(self, path: str, part: str, target: str) -> str:
+        """Hold what a link below /proc/PID stands for: its text need not be a path of ours."""
+        if self._pending:
+            raise OSError(errno.ELOOP, f"{path} is a process's own link, no path", path)
+        held = os.open(part, os.O_PATH | os.O_CLOEXEC, dir_fd=self._held)
+        self._restart(target if target.startswith("/") else path)
+        self._held = held
+        return ""
+
+    def _why_untrusted(self, link: str, status: os.stat_result) -> str:
+        """Say who else than root could redirect a link.
+
+        In a sticky folder, as /tmp, only the owners of link and folder can.
+        """
+        folder = self._status or os.stat(self._top or "/")
+        dev = self._dev()
+        owners = {folder.st_uid}
+        if folder.st_mode & stat.S_IWOTH:
+            # Kubelets give the folders of ConfigMaps mode 0777 and mount them read-only. Owners
+            # count even there, since a mount that is read-only for us may be writable on the host.
+            # That is so for /dev, from which nodes are handed out: there modes count as well.
+            if not (
+                folder.st_mode & stat.S_ISVTX
+                or (folder.st_dev != dev.st_dev and self._is_read_only())
+            ):
+                return f"the link {link} lies in a folder that anybody can write to"
+            owners.add(status.st_uid)
+        # In place of root: the owner of /dev, in user namespaces and copies; whoever we are.
+        if not owners <= {0, dev.st_uid, os.geteuid()}:
+            return f"the link {link} can be turned by a user who is not root"
+        return ""
+
+    def _dev(self) -> os.stat_result:
+        try:
+            return os.lstat(f"{self._top}/dev")
+        except OSError:
+            return os.stat(self._top or "/")
+
+    def _is_read_only(self) -> bool:
+        where = self._held if self._held >= 0 else self._top or "/"
+        return bool(os.statvfs(where).f_flag & os.ST_RDONLY)
+
+
+def _reversed(path: str) -> list[str]:
+    return [part for part in reversed(path.split("/")) if part not in {"", "."}]
+
+
+def _is_of_a_process(folder: str) -> bool:
+    return folder.startswith("/proc/") and folder.split("/")[2].isdecimal()

@@ -1,0 +1,190 @@
+"""Links that an unprivileged user could redirect are not followed, with or without a policy."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.cli import main
+from tests.cli.asking import HEAD
+from tests.reloading.configs import ConfigMap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+NOBODY = 65534
+SECRET = "root:$6$salt$only-root-may-read-this:19000:0:99999:7:::"
+POLICY = (
+    "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginPolicy\n"
+    "devices: {}\nmounts: [{hostPath: %s}]\nfiles: [%s]\nenv: [A]\n"
+)
+VALUE = (
+    "    values: {v: {file: %s}}\n"
+    "    inject: {devices: [{path: $(device.path)}], env: {A: $(value.v)}}\n"
+)
+LINK = VALUE.replace("file", "link")
+MOUNT = "    inject: {mounts: [{hostPath: %s, containerPath: /x}]}\n"
+PROBE = '    health: [{file: {path: %s, regex: "^up$"}}]\n'
+each_use = pytest.mark.parametrize(
+    "what", [VALUE, LINK, MOUNT, PROBE], ids=["value", "link", "mount", "probe"]
+)
+RESOURCE = "  - name: example.com/r\n    match: [{path: /dev/null}]\n"
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text(f"{SECRET}\n")
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture(params=["no-policy", "policy"])
+def judge(
+    request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str, Path], str]:
+    """Return what is said of the device by the commands that decide about it."""
+
+    def judge(what: str, path: Path) -> str:
+        config = tmp_path / "config.yaml"
+        config.write_text(HEAD + RESOURCE + what % path)
+        words = ["--config", str(config)]
+        if request.param == "policy":
+            (tmp_path / "policy.yaml").write_text(POLICY % (tmp_path, tmp_path))
+            words += ["--policy", str(tmp_path / "policy.yaml")]
+        if what is PROBE:
+            main(["probe", *words])
+            return "".join(capsys.readouterr())
+        main(["discover", *words, "-o", "json"])
+        out, _ = capsys.readouterr()
+        assert SECRET not in out
+        found = json.loads(out)["resources"]["example.com/r"]
+        return " ".join(one["reason"] for one in found["notOffered"])
+
+    return judge
+
+
+@pytest.mark.parametrize(
+    "what", [VALUE, LINK, MOUNT, PROBE], ids=["value", "link", "mount", "probe"]
+)
+def test_a_link_in_a_folder_that_anybody_can_write_to_leads_nowhere(
+    tmp_path: Path, secret: Path, judge: Callable[[str, Path], str], what: str
+) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    (folder / "link").symlink_to(secret)
+    said = judge(what, folder / "link")
+    assert f"the link {folder}/link lies in a folder that anybody can write to" in said
+    assert SECRET not in said
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a link to another user")
+@pytest.mark.parametrize(
+    "what", [VALUE, LINK, MOUNT, PROBE], ids=["value", "link", "mount", "probe"]
+)
+def test_a_link_of_an_unprivileged_user_leads_nowhere(
+    tmp_path: Path, secret: Path, judge: Callable[[str, Path], str], what: str
+) -> None:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "link").symlink_to(secret)
+    os.chown(folder, NOBODY, NOBODY)
+    os.chown(folder / "link", NOBODY, NOBODY, follow_symlinks=False)
+    said = judge(what, folder / "link")
+    assert f"the link {folder}/link can be turned by a user who is not root" in said
+    assert SECRET not in said
+
+
+def test_a_link_that_only_the_administrator_can_redirect_is_followed(
+    tmp_path: Path, judge: Callable[[str, Path], str]
+) -> None:
+    (tmp_path / "file").write_text("up\n")
+    (tmp_path / "link").symlink_to("file")
+    assert judge(VALUE, tmp_path / "link") == ""
+    assert judge(MOUNT, tmp_path / "link") == ""
+    assert "must not be read" not in judge(PROBE, tmp_path / "link")
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """Mount a ConfigMap's volume as a kubelet does: mode 0777, links of root's, read-only."""
+    folder = tmp_path / "volume"
+
+    def mounted(owner: int) -> Path:
+        subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+        ConfigMap(folder / "v", {"state": "up\n"})
+        for link in (folder / "v").iterdir():
+            os.chown(link, owner, owner, follow_symlinks=False)
+        (folder / "v").chmod(0o777)
+        subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+        return folder / "v/state"
+
+    folder.mkdir()
+    can_mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "none", folder], check=False, capture_output=True
+    )
+    if can_mount.returncode and not os.environ.get("CI"):
+        pytest.skip(f"needs to mount: {can_mount.stderr.decode().strip()}")
+    subprocess.run(["umount", folder], check=True)
+    yield mounted
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.parametrize(
+    "what", [VALUE, LINK, MOUNT, PROBE], ids=["value", "link", "mount", "probe"]
+)
+@pytest.mark.parametrize("owner", [0, NOBODY])
+def test_on_a_read_only_mount_a_folder_may_have_any_mode_but_not_any_owner(
+    judge: Callable[[str, Path], str], volume: Callable[[int], Path], what: str, owner: int
+) -> None:
+    said = judge(what, volume(owner))
+    assert ("can be turned by a user who is not root" in said) is bool(owner), said
+    assert owner or "must not" not in said
+
+
+@pytest.mark.parametrize("option", ["--config", "--policy"])
+@pytest.mark.parametrize("layout", ["link", "config-map"])
+def test_nothing_is_quoted_of_a_config_or_policy_behind_an_untrusted_link(
+    tmp_path: Path, secret: Path, capsys: pytest.CaptureFixture[str], option: str, layout: str
+) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    if layout == "link":
+        (folder / "c.yaml").symlink_to(secret)
+    else:
+        (folder / "..data").symlink_to(tmp_path)
+        (folder / "c.yaml").symlink_to("..data/secret")
+    for content in (SECRET, f"{SECRET}: 1", f"apiVersion: {SECRET!r}", f"*{SECRET}"):
+        secret.write_text(f"{content}\n")
+        words = ["validate", str(folder / "c.yaml")]
+        if option == "--policy":
+            (tmp_path / "config.yaml").write_text(HEAD + RESOURCE)
+            words = ["validate", "--policy", str(folder / "c.yaml"), str(tmp_path / "config.yaml")]
+        assert main(words) != 0
+        said = "".join(capsys.readouterr())
+        assert "salt" not in said
+        assert "not shown: the link" in said
+        assert "lies in a folder that anybody can write to" in said
+        assert f"check {secret} itself" in said
+        assert main(["validate", str(secret)]) != 0
+        assert "not shown" not in "".join(capsys.readouterr())
+
+
+def test_a_valid_config_behind_such_a_link_is_still_a_config(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sidecars that fetch configs keep them behind links in folders with mode 0777."""
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    (tmp_path / "good").write_text(HEAD + RESOURCE)
+    (folder / "c.yaml").symlink_to(tmp_path / "good")
+    assert main(["validate", str(folder / "c.yaml")]) == 0
+    assert "not shown" not in "".join(capsys.readouterr())
