@@ -44,7 +44,8 @@ def installed(ref: str) -> Path:
         (wheel,) = wheels.glob("*.whl")
         # Without its dependencies: both sides use those that are installed here.
         _output(*pip, "install", "-q", "--no-deps", "--target", str(package), str(wheel))
-        package.rename(folder)
+        if not folder.exists():  # somebody else may have built it meanwhile
+            package.rename(folder)
     return folder
 
 
