@@ -59,13 +59,11 @@ async def test_a_change_after_a_restart_reaches_the_current_stream(world: World)
 async def test_a_new_kubelet_gets_the_list_at_once(world: World, how: str) -> None:
     """K2: no wait goes on when a new kubelet.sock is there, and pods that start then are served."""
     world.host.plug("ttyUSB0")
-    async with world.kubelet, world.serving(serial(), timing=PATIENT):
-        await world.listed(SERIAL, "ttyUSB0")
-        if how == "restart":
-            await world.kubelet.restart()
-        else:
-            await world.kubelet.crash()
-            await world.kubelet.start()
+    async with world.kubelet, world.serving(serial(), timing=PATIENT) as daemon:
+        await daemon.registered(SERIAL)
+        await (world.kubelet.stop() if how == "restart" else world.kubelet.crash())
+        await daemon.log.says("registering again in")
+        await world.kubelet.start()
         await world.listed(SERIAL, "ttyUSB0")
         assert (await world.container(serial=1)).env == {"SERIAL": "ttyUSB0"}
 
