@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genericdp.config.across import across
 from genericdp.config.bounds import bounds_findings
@@ -16,7 +16,7 @@ from genericdp.config.rules import resource_findings
 from genericdp.config.schema import CONFIG, KINDS, schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
@@ -63,7 +63,17 @@ def _validator(kind: str) -> Validator:
 
     numbers = {kind: has(kind) for kind in ("integer", "number")}
     strict = Draft202012Validator.TYPE_CHECKER.redefine_many(numbers)
-    validator: Validator = extend(Draft202012Validator, type_checker=strict)(schema(kind))  # type: ignore[no-untyped-call]
+    each = Draft202012Validator.VALIDATORS["items"]
+
+    def items(
+        validator: object, given: object, value: object, around: Mapping[str, Any]
+    ) -> Iterator[ValidationError]:
+        # A list that is too long is one mistake; checking 15,000 entries takes seconds.
+        if isinstance(value, list) and len(value) <= around.get("maxItems", len(value)):
+            yield from each(validator, given, value, around)
+
+    extended = extend(Draft202012Validator, {"items": items}, type_checker=strict)  # type: ignore[no-untyped-call]
+    validator: Validator = extended(schema(kind))
     return validator
 
 
