@@ -21,7 +21,7 @@ from genericdp.host.root import BlindError
 from genericdp.host.udevrecords import udevd_runs
 from genericdp.host.workers import start
 from genericdp.known import CHANGED_FILES, Known, Run, Stale
-from genericdp.unreadable import Undecided, Unreadable
+from genericdp.unreadable import AGAIN_SECONDS, Undecided, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,11 +40,6 @@ RECORD_SECONDS = 2.0
 
 LOOK_SECONDS = 5.0
 """How long a look at one glob may take before the others go on without it."""
-
-
-AGAIN_SECONDS = 2.0
-"""After this time what could not be read is looked at again."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Discovery:
@@ -201,7 +196,7 @@ class Discoverer:
         stale, self._stale = self._stale, Stale()
         if full or CHANGED_FILES in self._hanging:
             self._known, stale = Known(self._root, self._known), Stale()
-        waiting = self._waiting(resources)
+        waiting = self._waiting(resources, stale)
         while True:
             known = self._known
             known.serve(resources)
@@ -219,11 +214,10 @@ class Discoverer:
             if result.done():
                 found = result.result()
                 known.looks.settle()
-                self._unreadable.tell(run.unreadable)
+                again = self._unreadable.tell(run.unreadable, now=self._now())
                 self._undecided.tell(found.offers, found.failures)
-                due = [*waiting.values(), *([] if found.due is None else [found.due])]
-                due += [self._now() + AGAIN_SECONDS] if run.unreadable else []
-                return replace(found, due=min(due, default=None))
+                due = (found.due, again, *waiting.values())
+                return replace(found, due=min((one for one in due if one is not None), default=None))
             # The thread may still write into what it holds.
             self._known, stale = Known(self._root, self._known), Stale()
             self._give_up(stuck, result)
@@ -249,17 +243,17 @@ class Discoverer:
             )
         return replace(found, folders=frozenset(known.looks.folders))
 
-    def _waiting(self, resources: Sequence[Resource]) -> dict[str, float]:
+    def _waiting(self, resources: Sequence[Resource], stale: Stale) -> dict[str, float]:
         """Give the devices that have just appeared, and until when udev may take to record them.
 
-        Only where udev runs and somebody asks for what it records.
+        Only where udev runs and somebody asks for what it records. Once that time is over, a device
+        is ``stale``: what is known of it is what was read before udev had its chance.
         """
         now = self._now()
-        self._arrived = {
-            syspath: since
-            for syspath, since in self._arrived.items()
-            if now - since < RECORD_SECONDS
-        }
+        late = {one for one, since in self._arrived.items() if now - since >= RECORD_SECONDS}
+        stale.syspaths |= late
+        for syspath in late:
+            del self._arrived[syspath]
         if not self._arrived or not udevd_runs(self._root):
             return {}
         if not any(map(reads_properties, resources)):

@@ -102,8 +102,9 @@ class Supervisor:
         """Whether events tell of every change, so that not all must be looked at each time."""
         self._lists_changed = False
         """Whether the last pass gave the kubelet a new list."""
-        self._full_look_due = 0.0
-        """When the next look at everything is to begin at the latest."""
+        self._looked_at = 0.0
+        """When the last full look ended."""
+        self._looked_seconds = 0.0
         self._holding: Holding | None = None
         if pod_resources is not None:
             self._holding = Holding(
@@ -215,7 +216,6 @@ class Supervisor:
                 begun = self._now()
                 if not watch.complete:
                     self._discoverer.tell_of_file(None)
-                full = full or not self._events_tell() or begun >= self._full_look_due
                 discovery = await self._pass(tasks, full=full)
                 if watch.set_folders(self._to_watch(discovery)):
                     # Something may have come before the watch did: look once more.
@@ -226,12 +226,15 @@ class Supervisor:
                 def news(asked: int = asked, resources: object = resources) -> bool:
                     return self._look_again.value != asked or self.resources.value is not resources
 
-                full = not await until(
+                told = await until(
                     news,
                     self._look_again,
                     self.resources,
                     timeout_seconds=self._rest(discovery, polling=not watch.complete),
                 )
+                # A timer changes nothing on the host: what is known of it is still true.
+                changed_unseen = not self._events_tell() and (told or not watch.complete)
+                full = changed_unseen or self._now() >= self._full_look_due
         finally:
             watch.close()
 
@@ -251,16 +254,19 @@ class Supervisor:
             records.close()
 
     def _rest(self, discovery: Discovery, *, polling: bool) -> float:
-        if polling:
-            longest = self._pace.poll
-        elif self._events_tell():
-            # However often there is other news meanwhile.
-            longest = max(0.0, self._full_look_due - self._now())
-        else:
-            longest = self._pace.full_look  # it is no net then, but how changes are found
+        now = self._now()
+        # However often there is other news meanwhile.
+        longest = self._pace.poll if polling else max(0.0, self._full_look_due - now)
         if discovery.due is None:
             return longest
-        return min(longest, max(0.0, discovery.due - self._now()))
+        return min(longest, max(0.0, discovery.due - now))
+
+    @property
+    def _full_look_due(self) -> float:
+        """When the next look at everything is to begin at the latest."""
+        if self._events_tell():
+            return self._looked_at + self._pace.between_full_looks(self._looked_seconds)
+        return self._looked_at + self._pace.full_look  # it is no net then, but how changes are found
 
     async def _pass(self, tasks: asyncio.TaskGroup, *, full: bool) -> Discovery:
         """Look at the host, and have the plugins serve what was found."""
@@ -271,7 +277,7 @@ class Supervisor:
         took = self._now() - begun
         self._tally.discovery.add(took)
         if full:
-            self._full_look_due = self._now() + self._pace.between_full_looks(took)
+            self._looked_at, self._looked_seconds = self._now(), took
         self._lists_changed = await self._plugins.apply(
             tasks, wanted, discovery.offers, discovery.changed
         )

@@ -1,4 +1,4 @@
-"""Tells, once, what of the host cannot be read and what cannot be decided, and when it can be."""
+"""What of the host cannot be read or decided: logged once, and when to look at it again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+AGAIN_SECONDS = 2.0
+"""After this time what could not be read is looked at again,"""
+LONGEST_AGAIN_SECONDS = 30.0
+"""and after twice the time whenever that was in vain, but for no longer than this."""
+
+
 class Unreadable:
-    """Remembers what was told."""
+    """Remembers what was logged, and since when looking again has been in vain."""
 
     def __init__(self) -> None:
+        self._pause = AGAIN_SECONDS
+        self._due = 0.0
         self._blind = False
         self._troubles: set[str] = set()
         """What could not be read in the last pass, and why."""
@@ -27,8 +35,11 @@ class Unreadable:
             log.warning("the host cannot be looked at (%s): what is known of it stays", error)
         self._blind = True
 
-    def tell(self, troubles: set[str]) -> None:
-        """Tell what a pass could not read and the one before could, and the other way round."""
+    def tell(self, troubles: set[str], *, now: float) -> float | None:
+        """Log what a pass could not read and the one before could, and the other way round.
+
+        Return when to look again at what cannot be read; None if everything can.
+        """
         if self._blind:
             self._blind = False
             log.info("the host can be looked at again")
@@ -37,7 +48,13 @@ class Unreadable:
             log.warning("%s: what is known of it stays", trouble)
         for trouble in sorted(self._troubles - troubles):
             log.info("%s can be read again", trouble.partition(" cannot be read")[0])
+        if troubles - self._troubles:
+            self._pause, self._due = AGAIN_SECONDS, now + AGAIN_SECONDS
+        elif now >= self._due:
+            self._pause = min(2 * self._pause, LONGEST_AGAIN_SECONDS)
+            self._due = now + self._pause
         self._troubles = troubles
+        return self._due if troubles else None
 
 
 class Undecided:
