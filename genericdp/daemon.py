@@ -71,7 +71,7 @@ def run(settings: Settings) -> None:
         return serve(settings, reload=reload)
 
     arenas.keep_to_one()
-    descriptors.raise_limit()
+    descriptors.wait_for_a_start()
     asyncio.run(until_signalled(work, Inbox(), insisted=_leave_at_once))
 
 

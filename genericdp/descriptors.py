@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import resource as limits
+import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,30 @@ def raise_limit() -> None:
     _, hard = limits.getrlimit(limits.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # fs.nr_open may have been lowered below it
         limits.setrlimit(limits.RLIMIT_NOFILE, (hard, hard))
+
+
+def wait_for_a_start() -> None:
+    """Raise the limit, and wait until there are as many as starting takes.
+
+    With fewer, an import or the event loop itself fails, and with it the daemon.
+    """
+    raise_limit()
+    was_short = False
+    while (now := count()).left < KEPT:
+        if not was_short:
+            log.error(
+                "descriptors run short: %d of %d are in use, and starting takes %d more: nothing is"
+                " served until there are so many: %s",
+                now.used,
+                now.most,
+                KEPT,
+                _REMEDY,
+            )
+        was_short = True
+        time.sleep(_AGAIN_SECONDS)
+        raise_limit()
+    if was_short:
+        log.info("descriptors no longer run short: %d of %d are in use", now.used, now.most)
 
 
 def most_allowed() -> int:

@@ -41,6 +41,7 @@ RECORD_SECONDS = 2.0
 LOOK_SECONDS = 5.0
 """How long a look at one glob may take before the others go on without it."""
 
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Discovery:
     """What one pass gives."""
@@ -217,7 +218,9 @@ class Discoverer:
                 again = self._unreadable.tell(run.unreadable, now=self._now())
                 self._undecided.tell(found.offers, found.failures)
                 due = (found.due, again, *waiting.values())
-                return replace(found, due=min((one for one in due if one is not None), default=None))
+                return replace(
+                    found, due=min((one for one in due if one is not None), default=None)
+                )
             # The thread may still write into what it holds.
             self._known, stale = Known(self._root, self._known), Stale()
             self._give_up(stuck, result)

@@ -13,6 +13,7 @@ from genericdp.observed import until
 from genericdp.status.listening import listening
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from socket import socket
 
     from genericdp.address import Address
@@ -34,13 +35,9 @@ async def serve(address: Address, parts: Parts, *, tally: Tally, shows_status: b
     sockets = await listening(address)
     try:
         await _first_lists(parts)
-        # Takes 0.1 s of a processor, which the devices need first; whoever asks now waits so long.
-        make = partial(_server, parts, tally, shows_status=shows_status)
-        server = await in_worker(make)
-        await _serve(server, address, sockets)
+        await _serve(partial(_server, parts, tally, shows_status=shows_status), address, sockets)
     finally:
-        for one in sockets:
-            one.close()
+        _close(sockets)
 
 
 async def _first_lists(parts: Parts) -> None:
@@ -62,12 +59,22 @@ def _server(parts: Parts, tally: Tally, *, shows_status: bool) -> Server:
     return Server(endpoints.answer, limits=Limits(connections=connections))
 
 
-async def _serve(server: Server, address: Address, sockets: list[socket]) -> None:
+async def _serve(make: Callable[[], Server], address: Address, sockets: list[socket]) -> None:
     while True:
         try:
+            # Takes 0.1 s of a processor, which the devices need first; whoever asks waits so long.
+            server = await in_worker(make)
             await server.run(sockets)
+        except OSError as error:  # also by an import, where descriptors run short
+            log.error("the endpoints cannot be served: %s: again in %g s", error, _AGAIN_SECONDS)
         except Exception:
             # A mistake of ours here must not take the devices along.
             log.exception("the endpoints have failed: again in %g s", _AGAIN_SECONDS)
+        _close(sockets)
         await asyncio.sleep(_AGAIN_SECONDS)
         sockets[:] = await listening(address, has_been=True)
+
+
+def _close(sockets: list[socket]) -> None:
+    for one in sockets:
+        one.close()
