@@ -1,4 +1,4 @@
-"""The daemon, with hardly any descriptors: it waits and says so, and goes on once there are more."""
+"""The daemon with hardly any descriptors: it waits, says so, and goes on once there are more."""
 
 from __future__ import annotations
 
