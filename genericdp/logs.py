@@ -13,7 +13,7 @@ from collections import deque
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
-from genericdp.printing import printable
+from genericdp.printing import printable, printable_lines
 
 resource_name: ContextVar[str] = ContextVar("resource_name", default="")
 """Set once in a plugin's task: every line logged from there carries it."""
@@ -152,7 +152,9 @@ class _TextLines(logging.Formatter):
         resource, message = getattr(record, "resource", ""), printable(record.getMessage())
         line = f"{timestamp(record.created)} {record.levelname.lower():7} "
         line += f"{resource}: {message}" if resource else message
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        if record.exc_info:
+            line += f"\n{printable_lines(self.formatException(record.exc_info))}"
+        return line
 
 
 class _JsonLines(logging.Formatter):

@@ -1,6 +1,18 @@
-"""Texts of anybody on one line of a log, a table or a page: what cannot be printed is escaped."""
+"""Texts of anybody on one line of a log, a table or a page: what cannot be printed is escaped.
+
+Commands print through this module alone.
+"""
 
 from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def printable(text: str) -> str:
@@ -15,3 +27,49 @@ def printable(text: str) -> str:
 def shortened(text: str, most: int = 200) -> str:
     """Return a text that is not longer than that, cut at its end."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def printable_lines(text: str) -> str:
+    """Escape each line of a text as ``printable`` does."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def print_lines(lines: Iterable[str], *, file: TextIO | None = None, flush: bool = False) -> None:
+    """Print lines for people, escaped as ``printable`` does; to stdout unless ``file`` is given."""
+    print("\n".join(map(printable, lines)), file=file, flush=flush)
+
+
+def print_warning(sentence: str) -> None:
+    """Print a warning to stderr."""
+    print_lines([f"warning: {sentence}"], file=sys.stderr)
+
+
+def print_json(
+    value: object,
+    *,
+    indent: int | None = 2,
+    file: TextIO | None = None,
+    flush: bool = False,
+) -> None:
+    """Print a value as JSON, which has its own escapes."""
+    print(json.dumps(value, indent=indent), file=file, flush=flush)
+
+
+def shell_words(words: Iterable[str]) -> str:
+    """Return words as a shell takes them, those with something unprintable as ``$'...'``.
+
+    bash, zsh, ksh and busybox know that form; dash does not, and sees a ``$`` before the word.
+    """
+    return " ".join(shlex.quote(one) if one.isprintable() else _dollar_quoted(one) for one in words)
+
+
+def _dollar_quoted(word: str) -> str:
+    plain = set(range(0x20, 0x7F)) - {*b"\\'"}
+    return "".join(
+        ("$'", *(chr(one) if one in plain else f"\\{one:03o}" for one in os.fsencode(word)), "'")
+    )
+
+
+def print_document(text: str) -> None:
+    """Print a text as it is, which must hold nothing that is unsafe: YAML, a schema, colors."""
+    print(text, end="" if text.endswith("\n") else "\n")

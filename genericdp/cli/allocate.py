@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-import sys
 from typing import TYPE_CHECKING
 
 from genericdp.cli.applying import discovered
@@ -19,6 +16,14 @@ from genericdp.cli.options import (
 )
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.errors import GenericdpError, UsageError
+from genericdp.printing import (
+    print_document,
+    print_json,
+    print_lines,
+    print_warning,
+    printable,
+    shell_words,
+)
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
@@ -74,23 +79,22 @@ def execute(arguments: argparse.Namespace) -> int:
         name: _answer(name, _chosen(name, count, offers, ids)) for name, count in amounts.items()
     }
     if arguments.output == "json":
-        print(json.dumps({name: as_json(answer) for name, answer in answers.items()}, indent=2))
+        print_json({name: as_json(answer) for name, answer in answers.items()})
     elif arguments.output == "docker":
         _print_for_docker(docker_arguments(answers.values(), root_of(arguments)))
     else:
         for name, answer in answers.items():
-            print("\n".join((f"{name}:", *as_text(answer))))
+            print_lines((f"{name}:", *as_text(answer)))
     return 0
 
 
 def _print_for_docker(words: Sequence[str]) -> None:
-    print(shlex.join(words))
+    print_document(shell_words(words))
     for word in words:
         if other := podman_4_needs(word):
-            print(
-                f"warning: podman before 5.0 misreads the comma or quote in {shlex.quote(word)}:"
-                f" there, replace it by {shlex.quote(other)}",
-                file=sys.stderr,
+            print_warning(
+                f"podman before 5.0 misreads the comma or quote in {shell_words([word])}:"
+                f" there, replace it by {shell_words([other])}"
             )
 
 
@@ -127,9 +131,9 @@ def _lacking(offer: Offer) -> Iterator[str]:
     """Say what there is and cannot be had."""
     for device_id, one in offer.offered.items():
         if one.unhealthy:
-            yield f"{device_id} is Unhealthy: {one.unhealthy}"
+            yield f"{device_id} is Unhealthy: {printable(one.unhealthy)}"
     for left in offer.not_offered:
-        yield f"not offered: {left.path}: {left.reason}"
+        yield printable(f"not offered: {left.path}: {left.reason}")
 
 
 def _shares(offer: Offer) -> dict[str, Device]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from genericdp.devices.nodes import why_none
 from genericdp.devices.unmatched import unmatched
 from genericdp.discovery import Discovery, discover
 from genericdp.errors import ConfigError, GenericdpError
+from genericdp.printing import print_warning
 
 if TYPE_CHECKING:
     import argparse
@@ -36,14 +36,14 @@ def usable_resources(
     if loaded.problems:
         raise ConfigError(loaded.problems)
     for warning in () if silent else loaded.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print_warning(str(warning))
     return loaded.resources
 
 
 def warn_if_none(resources: Sequence[Resource], node_name: str) -> None:
     """Say so where a config offers nothing because of the node's name."""
     if reason := why_none(resources, node_name):
-        print(f"warning: {reason}", file=sys.stderr)
+        print_warning(reason)
 
 
 def refuse_if_none(resources: Sequence[Resource], node_name: str) -> None:

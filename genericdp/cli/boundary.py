@@ -12,6 +12,7 @@ from genericdp.cli import LOGGING, asked_for
 from genericdp.cli.environment import unknown_variables, variable
 from genericdp.cli.parser import parser_of
 from genericdp.errors import ConfigError, GenericdpError
+from genericdp.printing import print_lines, printable_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -85,7 +86,7 @@ def _refuse_closed_stdout(arguments: argparse.Namespace) -> None:
 def _tell(argv: Sequence[str], messages: Sequence[str], *, prefix: str = "") -> None:
     """Say why it ends, in the form of the log: who collects that must not miss its last line."""
     if not _logs_json(argv):
-        _say("\n".join(f"{prefix}{one}" for one in messages))
+        _say(printable_lines("\n".join(f"{prefix}{one}" for one in messages)))
         return
     from genericdp.logs import as_json
 
@@ -108,7 +109,7 @@ def _logs_json(argv: Sequence[str]) -> bool:
 
 def _say(text: str) -> None:
     with suppress(OSError):  # nobody can be told that nobody can be told
-        print(text, file=sys.stderr)
+        print_lines(text.split("\n"), file=sys.stderr)
 
 
 def _make_streams_safe() -> _Stdout:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from genericdp.cli.loading import read_stdin
@@ -11,6 +10,7 @@ from genericdp.cli.writing import refuse_existing, write_new
 from genericdp.config.files import STDIN, Source, content, shown, unquoted
 from genericdp.converting.conversion import PEERS, convert
 from genericdp.errors import ConfigError, Problem
+from genericdp.printing import print_document, print_json
 
 if TYPE_CHECKING:
     import argparse
@@ -69,16 +69,15 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.to is not None:
         write_new(arguments.to, converted.text.encode())
     if arguments.output == "json":
-        print(_as_json(converted))
+        print_json(_as_json(converted))
     elif arguments.to is None:
-        print(converted.text, end="")
+        print_document(converted.text)
     return 0
 
 
-def _as_json(converted: Converted) -> str:
-    said = {
+def _as_json(converted: Converted) -> dict[str, object]:
+    return {
         "resources": converted.resources,
         "notOffered": converted.withheld,
         "config": converted.text,
     }
-    return json.dumps(said, indent=2)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING
 
 from genericdp.cli.comparing import compare, compare_devices
 from genericdp.cli.options import node_name_of, root_of
 from genericdp.cli.patience import patiently
-from genericdp.printing import printable
+from genericdp.printing import print_json, print_lines, print_warning, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -25,7 +23,7 @@ _Devices = dict[str, tuple["DeviceChange", ...]]
 def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) -> None:
     """Print what going from one usable config to another would do on this node."""
     for warning in new.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print_warning(str(warning))
     node_name = node_name_of(arguments)
     comparison = compare(old.resources, new.resources, node_name)
     devices = patiently(
@@ -33,9 +31,9 @@ def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) ->
         lambda look, facts: compare_devices(old.resources, new.resources, look, facts, node_name),
     )
     if arguments.output == "json":
-        print(json.dumps(_as_json(comparison, devices), indent=2))
+        print_json(_as_json(comparison, devices))
     else:
-        print("\n".join(_as_text(comparison, devices)))
+        print_lines(_as_text(comparison, devices))
 
 
 def _as_text(comparison: Comparison, devices: _Devices) -> Iterator[str]:

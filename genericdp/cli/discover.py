@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -32,7 +30,7 @@ from genericdp.devices.matching import for_node
 from genericdp.devices.suggesting import catalogue
 from genericdp.errors import UsageError
 from genericdp.glob import has_wildcard, unescape
-from genericdp.printing import printable
+from genericdp.printing import print_json, print_lines, printable, shell_words
 
 if TYPE_CHECKING:
     import argparse
@@ -91,10 +89,10 @@ def execute(arguments: argparse.Namespace) -> int:
     # A config's commands do not run unasked: it may be read on a laptop, or in CI.
     probed = probe_once(subjects, root) if arguments.probe else [unprobed(one) for one in subjects]
     if arguments.output == "json":
-        print(json.dumps(_as_json(report, probed), indent=2))
+        print_json(_as_json(report, probed))
     else:
         to_probe = () if arguments.probe else _to_probe(arguments)
-        print("\n".join(_as_text(report, probed, to_probe, root_words(arguments))))
+        print_lines(_as_text(report, probed, to_probe, root_words(arguments)))
     return 0
 
 
@@ -135,9 +133,9 @@ def _is_literal_path(text: str) -> bool:
 def _print_all(arguments: argparse.Namespace) -> None:
     groups = patiently(root_of(arguments), lambda look, facts: catalogue(Inventory(look, facts)))
     if arguments.output == "json":
-        print(json.dumps(as_json(groups), indent=2))
+        print_json(as_json(groups))
     else:
-        print("\n".join(as_text(groups)))
+        print_lines(as_text(groups))
 
 
 def _to_probe(arguments: argparse.Namespace) -> tuple[str, ...]:
@@ -158,7 +156,7 @@ def _as_text(
 ) -> Iterator[str]:
     yield from table(_rows(probed))
     if to_probe and any(one.state is State.UNPROBED for one in probed):
-        yield from ("", f"not probed: {shlex.join(to_probe)} runs the probes")
+        yield from ("", f"not probed: {shell_words(to_probe)} runs the probes")
     offers = report.discovery.offers.values()
     left_out = [
         f"  {one.resource}: {one.path}: {one.reason}"
@@ -175,8 +173,8 @@ def _as_text(
         for name, pattern in report.nothing_found
     ]
     if any(not pattern.startswith("/") for _, pattern in report.nothing_found):
-        everything = shlex.join(["genericdp", "discover", "--all", *root])
-        why = " ".join(filter(None, ["genericdp explain DEVICE", shlex.join(root)]))
+        everything = shell_words(["genericdp", "discover", "--all", *root])
+        why = " ".join(filter(None, ["genericdp explain DEVICE", shell_words(root)]))
         nothing.append(f"  ({everything} tells what there is, {why} why it is not taken)")
     titled = {"Matched, but not offered": left_out, "Mounts": mounts, "Nothing found": nothing}
     for title, lines in titled.items():

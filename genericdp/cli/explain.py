@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node
 from genericdp.devices.wording import any_of, meaning, selector_text, shown, source
 from genericdp.errors import UsageError
-from genericdp.printing import printable
+from genericdp.printing import print_json, print_lines, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -74,7 +73,10 @@ def execute(arguments: argparse.Namespace) -> int:
         as_json, as_text = _as_json(explanation, entry), _as_text(explanation, entry)
     else:
         as_json, as_text = _unknown_as_json(said), _unknown_as_text(said)
-    print(json.dumps(as_json, indent=2) if arguments.output == "json" else "\n".join(as_text))
+    if arguments.output == "json":
+        print_json(as_json)
+    else:
+        print_lines(as_text)
     return 0 if isinstance(said, tuple) else 1
 
 

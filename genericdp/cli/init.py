@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +17,7 @@ from genericdp.devices.inventory import Inventory
 from genericdp.devices.suggesting import catalogue
 from genericdp.errors import GenericdpError
 from genericdp.host.hwdata import names as names_in_lists
+from genericdp.printing import print_document, print_json, print_lines, shell_words
 
 if TYPE_CHECKING:
     import argparse
@@ -62,19 +61,19 @@ def execute(arguments: argparse.Namespace) -> int:
     started = patiently(root, lambda look, facts: _start(look, facts, RECOGNISERS))
     machine = "this machine" if root.is_machine else f"the machine in {arguments.root.name!r}"
     words = root_words(arguments)
-    text = text_of(started.found, started.others, machine, shlex.join(words))
+    text = text_of(started.found, started.others, machine, shell_words(words))
     _checked(text.encode())
     if arguments.file is not None:
         write_new(arguments.file, text.encode())
     if arguments.output == "json":
-        print(json.dumps(_as_json(started, text), indent=2))
+        print_json(_as_json(started, text))
     elif arguments.file is None:
-        print(text, end="")
+        print_document(text)
     else:
         count = sum(not one.row.warning for one in started.found)
-        print(f"{arguments.file}: {count} resource{'' if count == 1 else 's'}")
+        print_lines([f"{arguments.file}: {count} resource{'' if count == 1 else 's'}"])
         command = ["genericdp", "discover", "--config", str(arguments.file), *words]
-        print(f"Next: {shlex.join(command)}")
+        print_lines([f"Next: {shell_words(command)}"])
     return 0
 
 

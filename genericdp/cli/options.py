@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import socket
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from genericdp.cli.environment import StoredUnlessEmpty, unknown_variables
 from genericdp.config.files import STDIN
 from genericdp.errors import UsageError
 from genericdp.host.root import Root
+from genericdp.printing import print_warning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,7 +168,7 @@ def _warn_once(arguments: argparse.Namespace, sentence: str) -> None:
     if hasattr(arguments, "log_level"):
         log.warning("%s", sentence)
     else:
-        print(f"warning: {sentence}", file=sys.stderr)
+        print_warning(sentence)
 
 
 def add_node_name(parser: argparse.ArgumentParser) -> None:

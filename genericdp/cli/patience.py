@@ -14,6 +14,7 @@ from genericdp.errors import GenericdpError
 from genericdp.host.devicefiles import Looker
 from genericdp.host.facts import HostFacts
 from genericdp.host.root import Root
+from genericdp.printing import print_lines
 
 if TYPE_CHECKING:
     import os
@@ -139,6 +140,6 @@ def patiently(
             if attempt.errors:
                 raise attempt.errors[0]
             return attempt.results[0]
-        print(f"looking at {stuck!r} does not end: going on without it", file=sys.stderr)
+        print_lines([f"looking at {stuck!r} does not end: going on without it"], file=sys.stderr)
         hanging |= {stuck}
     raise GenericdpError("too much of this host does not answer")

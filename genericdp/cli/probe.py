@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from genericdp.cli.applying import discovered
@@ -10,7 +9,7 @@ from genericdp.cli.options import add_config, add_host, add_output, root_of
 from genericdp.cli.probing import Ending, State, label, probe_once, subjects_of
 from genericdp.devices.offers import Offer
 from genericdp.errors import UsageError
-from genericdp.printing import printable
+from genericdp.printing import print_json, print_lines, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -53,12 +52,12 @@ def execute(arguments: argparse.Namespace) -> int:
     subjects = subjects_of(offers)
     if arguments.output == "json":
         probed = probe_once(subjects, root)
-        print(json.dumps(_as_json(offers, probed), indent=2))
+        print_json(_as_json(offers, probed))
     else:
         screen = _Screen(subjects)
         probed = probe_once(subjects, root, told=screen.show)
-        for line in _without_probes(offers):
-            print(line)
+        if without := tuple(_without_probes(offers)):
+            print_lines(without)
     return 0 if all(one.state is State.HEALTHY for one in probed) else 1
 
 
@@ -118,7 +117,7 @@ class _Screen:
             self._headed = True
             lines.insert(0, self._line(_HEADING))
         if lines:
-            print("\n".join(lines), flush=True)
+            print_lines(lines, flush=True)
 
     def _lines(self, probed: Probed) -> Iterator[str]:
         resource, one = probed.subject.resource, probed.subject.one

@@ -16,7 +16,7 @@ from genericdp.health.kinds import run_probes
 from genericdp.health.outcome import Outcome
 from genericdp.health.thresholds import verdict
 from genericdp.host.kmsg import open_log
-from genericdp.printing import printable
+from genericdp.printing import print_lines, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -204,7 +204,7 @@ class _Round:
         while True:
             await asyncio.sleep(pause)
             pause *= 2
-            print(self._progress(), file=sys.stderr, flush=True)
+            print_lines([self._progress()], file=sys.stderr, flush=True)
 
     def _progress(self) -> str:
         names = [

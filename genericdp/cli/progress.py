@@ -6,6 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from genericdp.printing import print_lines
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,4 +29,4 @@ class Progress:
         if now >= self._next:
             self._next = now + QUIET_SECONDS
             at = f", now {where}" if where else ""
-            print(f"{self._sentence}: {count:,} entries{at}", file=sys.stderr)
+            print_lines([f"{self._sentence}: {count:,} entries{at}"], file=sys.stderr)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.options import add_choice, add_output
 from genericdp.config.schema import CONFIG, POLICY, schema_text
+from genericdp.printing import print_document
 
 if TYPE_CHECKING:
     import argparse
@@ -26,5 +27,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the schema."""
-    print(schema_text(_KINDS[arguments.kind]), end="")
+    print_document(schema_text(_KINDS[arguments.kind]))
     return 0

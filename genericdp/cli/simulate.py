@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import tempfile
 import textwrap
@@ -37,6 +36,7 @@ from genericdp.devices.hardware import online_nodes
 from genericdp.errors import UsageError
 from genericdp.host.facts import HostFacts
 from genericdp.kubelet.sockets import check_length
+from genericdp.printing import print_json, print_lines
 from genericdp.signals import SIGHUP, SIGINT, SIGTERM, Inbox, not_ignored
 from genericdp.simulator.settings import MOST_NUMA_NODES, Generation, Topology, TopologyPolicy
 from genericdp.simulator.simulation import Simulation
@@ -182,7 +182,7 @@ def _show_json(picture: Picture, start: Start | None) -> None:
         line["container"] = as_json(_edits(start.given))
     elif start is not None:
         line["error"] = _why_it_waits(start)
-    print(json.dumps(line), flush=True)
+    print_json(line, indent=None, flush=True)
 
 
 class _Screen:
@@ -194,7 +194,7 @@ class _Screen:
 
     def show(self, picture: Picture, start: Start | None) -> None:
         """Print what the node shows now, and what a container got or waits for."""
-        print("\n".join(self._lines(picture, start)), flush=True)
+        print_lines(self._lines(picture, start), flush=True)
         self._shown = picture
 
     def _lines(self, picture: Picture, start: Start | None) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import socket
 import sys
 import time
@@ -19,7 +18,7 @@ from genericdp.errors import GenericdpError, UsageError
 from genericdp.host.archive import ArchiveError, write
 from genericdp.host.copying import copied
 from genericdp.host.disguise import SHORTEST, Disguise, collect
-from genericdp.printing import printable
+from genericdp.printing import print_json, print_lines, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -86,16 +85,16 @@ def execute(arguments: argparse.Namespace) -> int:
         raise GenericdpError(f"no snapshot can be made of this machine: {error}") from error
     size = len(packed.getvalue())
     said = _Said(arguments.file, copy, short, count, size, time.monotonic() - began)
-    if arguments.output == "json":
-        told = json.dumps(said.as_json(), indent=2)
-    else:
-        told = "\n".join(said.as_text(arguments))
     if arguments.file == STDOUT:
         sys.stdout.buffer.write(packed.getvalue())
         sys.stdout.buffer.flush()
     else:
         write_new(arguments.file, packed.getvalue())
-    print(told, file=sys.stderr if arguments.file == STDOUT else sys.stdout)
+    out = sys.stderr if arguments.file == STDOUT else sys.stdout
+    if arguments.output == "json":
+        print_json(said.as_json(), file=out)
+    else:
+        print_lines(said.as_text(arguments), file=out)
     return 0
 
 

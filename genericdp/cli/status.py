@@ -13,6 +13,7 @@ from genericdp.cli.fetching import fetch
 from genericdp.cli.options import add_output
 from genericdp.cli.overview import lines
 from genericdp.errors import GenericdpError
+from genericdp.printing import print_document, print_json
 from genericdp.status.codec import decode
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ def execute(arguments: argparse.Namespace) -> int:
     body = fetch(address, "/status")
     status = _decoded(body, address)
     if arguments.output == "json":
-        print(json.dumps(json.loads(body), indent=2))
+        print_json(json.loads(body))
     else:
-        print("\n".join(lines(status, colours=are_wanted())))
+        print_document("\n".join(lines(status, colours=are_wanted())))
     return 0
 
 

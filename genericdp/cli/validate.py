@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from genericdp.cli.loading import load_in_time, read_stdin
 from genericdp.cli.options import add_host, add_output, add_policy, config_of
 from genericdp.errors import UsageError
+from genericdp.printing import print_json, print_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -60,11 +60,14 @@ def execute(arguments: argparse.Namespace) -> int:
 
         print_difference(arguments, *configs)
         return 0
-    print(_as_json(configs) if arguments.output == "json" else _as_text(configs))
+    if arguments.output == "json":
+        print_json(_as_json(configs))
+    else:
+        print_lines(_as_text(configs))
     return 2 if any(config.problems for config in configs) else 0
 
 
-def _as_text(configs: Sequence[Loaded]) -> str:
+def _as_text(configs: Sequence[Loaded]) -> list[str]:
     problems = [problem for config in configs for problem in config.problems]
     said = [(problem, str(problem)) for problem in problems]
     for config in configs:
@@ -79,7 +82,7 @@ def _as_text(configs: Sequence[Loaded]) -> str:
         files = sum(len(config.files) for config in configs)
         resources = sum(len(config.resources) for config in configs)
         total = f"{_count(files, 'file')}, {_count(resources, 'resource')}: valid"
-    return "\n".join([*lines, total])
+    return [*lines, total]
 
 
 def _as_warning(warning: Problem) -> str:
@@ -93,16 +96,13 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def _as_json(configs: Sequence[Loaded]) -> str:
+def _as_json(configs: Sequence[Loaded]) -> dict[str, object]:
     problems = sorted({problem for config in configs for problem in config.problems})
     warnings = sorted({warning for config in configs for warning in config.warnings})
-    return json.dumps(
-        {
-            "valid": not problems,
-            "files": sum(len(config.files) for config in configs),
-            "resources": sum(len(config.resources) for config in configs),
-            "problems": [asdict(problem) for problem in problems],
-            "warnings": [asdict(warning) for warning in warnings],
-        },
-        indent=2,
-    )
+    return {
+        "valid": not problems,
+        "files": sum(len(config.files) for config in configs),
+        "resources": sum(len(config.resources) for config in configs),
+        "problems": [asdict(problem) for problem in problems],
+        "warnings": [asdict(warning) for warning in warnings],
+    }

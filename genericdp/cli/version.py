@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from genericdp import __version__
 from genericdp.cli.options import add_output
+from genericdp.printing import print_json, print_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -30,7 +30,7 @@ def execute(arguments: argparse.Namespace) -> int:
         "grpc": version("grpcio"),
     }
     if arguments.output == "json":
-        print(json.dumps(versions))
+        print_json(versions, indent=None)
     else:
-        print("\n".join(f"{name} {number}" for name, number in versions.items()))
+        print_lines(f"{name} {number}" for name, number in versions.items())
     return 0
