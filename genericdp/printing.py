@@ -6,7 +6,6 @@ Commands print through this module alone.
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 from typing import TYPE_CHECKING, TextIO
@@ -66,7 +65,14 @@ def shell_words(words: Iterable[str]) -> str:
 def _dollar_quoted(word: str) -> str:
     plain = set(range(0x20, 0x7F)) - {*b"\\'"}
     return "".join(
-        ("$'", *(chr(one) if one in plain else f"\\{one:03o}" for one in os.fsencode(word)), "'")
+        (
+            "$'",
+            *(
+                chr(one) if one in plain else f"\\{one:03o}"
+                for one in word.encode(errors="surrogateescape")
+            ),
+            "'",
+        )
     )
 
 
