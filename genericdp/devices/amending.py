@@ -77,7 +77,7 @@ def amend(
     scope = _scope(standing, concerned)
     if scope is None:
         return None
-    affected = [one for one in resources if _is_affected(one, concerned)]
+    affected = [one for one in resources if _is_affected(standing, one, concerned)]
     ids = _ids(standing, affected, scope, inventory.memory.named_twice)
     if ids is None:
         return None
@@ -114,12 +114,15 @@ def _scope(standing: Standing, concerned: Concerned) -> Scope | None:
     return Scope(paths=frozenset(paths), syspaths=frozenset(syspaths))
 
 
-def _is_affected(resource: Resource, concerned: Concerned) -> bool:
+def _is_affected(standing: Standing, resource: Resource, concerned: Concerned) -> bool:
     if any(name == resource.name for (_, name, *_), _ in concerned.decisions):
         return True
     selectors = (*resource.match, *resource.exclude)
     if not concerned.globs.isdisjoint(path_globs(selectors)):
         return True
+    known = standing.indexes[resource.name].ids
+    if any(path in known for path in concerned.paths):
+        return True  # also of a device that is gone: its reason says what is there now
     by_path = all(isinstance(one.candidates, PathSelector) for one in selectors)
     return not by_path and bool(concerned.syspaths)
 

@@ -102,19 +102,21 @@ def _by_right(devices: Devices, previous: Mapping[str, Offer]) -> Iterator[tuple
     ranks: tuple[list[tuple[str, Device]], ...] = ([], [], [], [], [])
     for resource, several in devices.items():
         offer = previous.get(resource)
-        listed = {} if offer is None else {one.device.key: one for one in offer.offered.values()}
+        # A device may be listed twice: as what it is, and as Unhealthy under an ID that it had.
+        listed: dict[str, list[Offered]] = {}
+        for one in () if offer is None else offer.offered.values():
+            listed.setdefault(one.device.key, []).append(one)
         for device in several:
-            ranks[_rank(device, listed.get(device.key))].append((resource, device))
+            rank = min((_rank(device, one) for one in listed.get(device.key, ())), default=4)
+            ranks[rank].append((resource, device))
     *listed_before, newcomers = ranks
     for several_of_one in listed_before:
         yield from several_of_one
     yield from sorted(newcomers, key=place)
 
 
-def _rank(device: Device, before: Offered | None) -> int:
+def _rank(device: Device, before: Offered) -> int:
     """Say which comes first; ``before``: as what it is in the list."""
-    if before is None:
-        return 4
     had = {node.key for node in before.device.nodes} | {lost.member.key for lost in before.lost}
     more = any(node.exclusive and node.key not in had for node in device.nodes)
     if before.gone_since is not None:
