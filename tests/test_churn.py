@@ -16,6 +16,7 @@ from tests.devices.making import resource
 from tests.test_known import LOOSE, TIED, Pass, knowing_nothing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from genericdp.devices.offers import Offer
@@ -39,7 +40,7 @@ def change(host: Changing, rng: random.Random) -> None:
     place, minor = rng.choice(PLACES), rng.randrange(6)
     link = rng.choice(["out/a", "serial/by-id/x", "aux/ttyUSB9", "ttyUSB1", "loop"])
     name = rng.choice(["ttyUSB0", "ttyUSB1", "control", "aux/ttyUSB1x", "1-0", "aux/odd"])
-    operations = (
+    operations: tuple[Callable[[], None], ...] = (
         *[lambda: host.plug(place, serial=rng.choice("STx"))] * 4,
         *[lambda: host.unplug(place)] * 2,
         lambda: host.renumber(place, minor),

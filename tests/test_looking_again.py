@@ -120,7 +120,7 @@ async def test_forgetting_a_device_is_no_full_look(world: World) -> None:
     world.host.plug("ttyUSB1")
     world.host.plug("other/tty7")
     other = resource("example.com/other", "/dev/other/*")
-    async with world.serving(serial(name, forget=1), other):
+    async with world.serving(serial(name, forgetAfterSeconds=1), other):
         await world.listed(name, "ttyUSB0", "ttyUSB1")
         await world.listed("example.com/other", "other_tty7")
         with counting_opens(world.host.folder / "dev/other") as opens:

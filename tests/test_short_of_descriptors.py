@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CONFIG = """
 apiVersion: genericdp.io/v1alpha1
-kind: Config
+kind: DevicePluginConfig
 resources:
   - name: example.com/null
     match:
