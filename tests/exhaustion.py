@@ -1,0 +1,127 @@
+"""The daemon under a limit of memory, with each of the hostile configs next to a good resource.
+
+``python -m tests.exhaustion [NAME…]`` runs all of them, or those that are named: at the start of a
+daemon each, then one after the other in one daemon that reloads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import tempfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genericdp.simulator.kubelet import Kubelet
+from tests.hostile_configs import GOOD, host_files, hostile_configs
+from tests.reloading.configs import config
+from tests.test_daemon import Place
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping
+
+    from tests.test_daemon import Daemon
+
+MEMORY = 2_000_000_000
+PATIENCE_SECONDS = 120
+STEADY = config("ttyUSB0").replace("example.com/ttyUSB0", GOOD)
+
+
+class Watched:
+    """A daemon whose every line is read, so that it never waits for us."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.daemon = daemon
+        self.lines: list[str] = []
+        self._more = asyncio.Event()
+
+    async def read(self) -> None:
+        """Read to the end."""
+        stderr = self.daemon.process.stderr
+        assert stderr is not None
+        while part := await stderr.read(65_536):
+            self.lines.append(part.decode(errors="replace"))
+            self._more.set()
+        self._more.set()
+
+    async def says(self, *texts: str) -> None:
+        """Wait for one of the texts in what it says from now on."""
+        start = len("".join(self.lines))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not any(one in "".join(self.lines)[start:] for one in texts):
+                assert self.daemon.process.returncode is None, "".join(self.lines)[-2000:]
+                self._more.clear()
+                await self._more.wait()
+
+
+def make_place(folder: Path) -> Place:
+    """Make the host that the configs are about."""
+    place = Place(folder)
+    for path, text in host_files():
+        place.host.write(path, text)
+    return place
+
+
+@asynccontextmanager
+async def running(place: Place) -> AsyncIterator[tuple[Kubelet, Watched]]:
+    """Run a daemon with so much memory, and a kubelet."""
+    limited = ("prlimit", f"--as={MEMORY}", sys.executable)
+    async with Kubelet(place.kubelet_folder) as kubelet, asyncio.TaskGroup() as tasks:
+        async with place.daemon(f"--state-dir={place.config.parent}/state", launch=limited) as one:
+            watched = Watched(one)
+            reading = tasks.create_task(watched.read())
+            yield kubelet, watched
+            assert one.process.returncode is None, "".join(watched.lines)[-2000:]
+            one.process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                assert await one.process.wait() == 0
+        reading.cancel()
+
+
+async def start_with(folder: Path, text: str) -> str:
+    """Start a daemon with a config; the good resource is served unless the config is refused."""
+    place = make_place(folder)
+    place.config.write_text(text)
+    async with running(place) as (kubelet, watched):
+        await watched.says("config in force", "cannot be used")
+        if "cannot be used" in "".join(watched.lines):
+            place.config.write_text(STEADY)
+        await kubelet.wait_for(lambda: kubelet.capacity(GOOD) == 1, PATIENCE_SECONDS)
+        return "refused" if "cannot be used" in "".join(watched.lines) else "served"
+
+
+async def reload_through(folder: Path, configs: Mapping[str, str]) -> None:
+    """Reload through configs in one daemon; the good resource is served all the time."""
+    place = make_place(folder)
+    place.config.write_text(STEADY)
+    async with running(place) as (kubelet, watched):
+        await kubelet.wait_for(lambda: kubelet.capacity(GOOD) == 1, PATIENCE_SECONDS)
+        for name, text in configs.items():
+            place.config.write_text(text)
+            await watched.says("config in force", "cannot be used")
+            # What comes after it shows that the pass about it has ended.
+            place.config.write_text(STEADY)
+            await watched.says("config in force", "the config on disk is the one in force")
+            place.host.plug("ttyUSB0").touch()
+            await kubelet.wait_for(lambda: kubelet.capacity(GOOD) == 1, PATIENCE_SECONDS)
+            assert kubelet.devices(GOOD) == {"ttyUSB0": "Healthy"}, name
+            print(f"reload {name}: served", flush=True)
+        assert kubelet.observed.registrations[GOOD] == 1
+
+
+def main(names: Iterable[str]) -> None:
+    """Run them all, or those that are named."""
+    configs = hostile_configs()
+    chosen = {name: configs[name] for name in names} or configs
+    for name, text in chosen.items():
+        with tempfile.TemporaryDirectory(prefix="g") as folder:
+            said = asyncio.run(start_with(Path(folder), text))
+            print(f"start {name}: {said}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="g") as folder:
+        asyncio.run(reload_through(Path(folder), chosen))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,28 @@
+"""What ``docs/security.md`` promises: no config exhausts the daemon, whatever it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.exhaustion import reload_through
+from tests.hostile_configs import hostile_configs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FEW = (
+    "file-referenced-3000-times",
+    "regexes-that-need-states",
+    "values-150-deep",
+    "values-doubled-31-times",
+)
+"""All of them take minutes: ``python -m tests.exhaustion``."""
+
+
+async def test_a_good_resource_is_served_next_to_hostile_ones(short_folder: Path) -> None:
+    configs = hostile_configs()
+    await reload_through(short_folder, {name: configs[name] for name in FEW})
+
+
+def test_there_are_fifty_of_them() -> None:
+    assert len(hostile_configs()) >= 50
