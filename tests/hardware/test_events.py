@@ -89,6 +89,10 @@ class Counting(Root):
         self.read.append(path)
         return super().real(path)
 
+    def read_bytes(self, path: str, *, limit: int, follow: bool = True) -> bytes:
+        self.read.append(path)
+        return super().read_bytes(path, limit=limit, follow=follow)
+
 
 async def test_an_event_has_only_its_device_read_again(tmp_path: Path) -> None:
     machine = Machine("serial-adapters", tmp_path)
