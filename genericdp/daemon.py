@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from genericdp.address import Address
     from genericdp.config.loaded import Loaded
+    from genericdp.health.health import Health
     from genericdp.reloading.reading import Load
     from genericdp.reloading.reloader import Reloader
     from genericdp.supervisor import Supervisor
@@ -152,15 +153,17 @@ async def serve(
     watched: Callable[[Supervisor], None] = lambda _: None,
     now: Callable[[], float] = time.monotonic,
     load: Load = load_in_child,
+    health: Callable[..., Health] | None = None,
 ) -> None:
     """Run until cancelled; ``watched`` is given the supervisor, to look on.
 
-    ``now`` is the clock of the running loop, and ``load`` reads and checks each config. Raises
-    GenericdpError for what a person must mend.
+    ``now`` is the clock of the running loop, ``load`` reads and checks each config, and
+    ``health`` stands in for the class Health, which reads the kernel's log and runs probes.
+    Raises GenericdpError for what a person must mend.
     """
     with children.contain():
         try:
-            await _serve(settings, reload, watched, now, load)
+            await _serve(settings, reload, watched, now, load, health)
         finally:
             await children.end_all()
 
@@ -171,6 +174,7 @@ async def _serve(
     watched: Callable[[Supervisor], None],
     now: Callable[[], float],
     load: Load,
+    health: Callable[..., Health] | None,
 ) -> None:
     log.info("genericdp %s, on node %s", __version__, settings.node_name)
     async with ungrouped(), asyncio.TaskGroup() as tasks:
@@ -180,7 +184,7 @@ async def _serve(
         first = tasks.create_task(read(origin, sight, load), name="first config")
         await asyncio.sleep(0)
         tally = Tally()
-        supervisor = _make_supervisor(settings, tally, now)
+        supervisor = _make_supervisor(settings, tally, now, health)
         watched(supervisor)
         supply: Observed[descriptors.Supply | None] = Observed(None)
         tasks.create_task(descriptors.watch(supply), name="descriptors")
@@ -216,7 +220,12 @@ def _endpoints(
     return serve(address, parts, tally=tally, shows_status=settings.shows_status)
 
 
-def _make_supervisor(settings: Settings, tally: Tally, now: Callable[[], float]) -> Supervisor:
+def _make_supervisor(
+    settings: Settings,
+    tally: Tally,
+    now: Callable[[], float],
+    health: Callable[..., Health] | None,
+) -> Supervisor:
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.supervisor import Supervisor
@@ -229,6 +238,7 @@ def _make_supervisor(settings: Settings, tally: Tally, now: Callable[[], float])
         pod_resources=settings.pod_resources,
         tally=tally,
         now=now,
+        health=health,
     )
 
 

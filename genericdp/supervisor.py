@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.assembling import Offers
     from genericdp.discovery import Discovery
+    from genericdp.health.health import Health
     from genericdp.host.root import Root
     from genericdp.host.uevents import Uevent
     from genericdp.kubelet.folder import KubeletFolder
@@ -85,6 +86,7 @@ class Supervisor:
         tally: Tally | None = None,
         open_inotify: Callable[[], INotify] = open_inotify,
         now: Callable[[], float] = time.monotonic,
+        health: Callable[..., Health] | None = None,
     ) -> None:
         self.resources: Observed[tuple[Resource, ...] | None] = Observed(None)
         """What is wanted; None until a config has been loaded."""
@@ -128,6 +130,7 @@ class Supervisor:
             timing=timing,
             tally=self._tally,
             now=now,
+            health=health,
         )
 
         self._peers = PeerWatch(

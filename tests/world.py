@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.config.loaded import Loaded
+    from genericdp.health.health import Health
     from genericdp.simulator.kubelet import Kubelet
     from genericdp.simulator.pods import Given
 
@@ -290,9 +291,13 @@ class World:
         *resources: Mapping[str, object] | str,
         policy: str | None = None,
         timing: Timing = FAST,
+        health: Callable[..., Health] | None = None,
         **settings: Any,
     ) -> AsyncIterator[Daemon]:
-        """Run the daemon for these resources, or for the text of one config."""
+        """Run the daemon for these resources, or for the text of one config.
+
+        ``health``: as the daemon takes it, for another kernel's log or other probes.
+        """
         self._daemons += 1
         folder = self.folder / f"config-{self._daemons}"
         folder.mkdir()
@@ -313,7 +318,7 @@ class World:
         }
         with _logged() as log:
             daemon = Daemon(file, bounds, log)
-            work = serve(Settings(**chosen), reload=daemon.reload, load=_load)
+            work = serve(Settings(**chosen), reload=daemon.reload, load=_load, health=health)
             async with asyncio.TaskGroup() as tasks:
                 context = copy_context()
                 context.run(_own.set, log)
