@@ -95,7 +95,8 @@ class FolderWatch:
         self._entry = entry
         self._what = what
         self._mask = _MASK | flags.CLOSE_WRITE if contents else _MASK
-        self._watched: dict[str, int] = {}
+        self._watched: dict[str, int | None] = {}
+        """By folder, the kernel's number of its watch; None: there was no such folder."""
         self._folders: dict[int, list[str]] = {}
         """The other way round: several may be one."""
         self._told = False
@@ -116,33 +117,36 @@ class FolderWatch:
     def set_folders(
         self, folders: Collection[str], *, written: Collection[str] | None = None
     ) -> bool:
-        """Watch exactly these; say whether one of them was not watched before.
+        """Watch exactly these folders; return whether one was not watched before, or is gone now.
 
-        If so, the owner has to look once more: something may have come before the watch did. With
-        ``contents``, what is written counts in all of them, or in those of ``written`` alone.
+        If so, the owner must look again: something may have changed before the watch was set, and
+        of a folder that has gone between look and watch no event tells. With ``contents``, writes
+        count in all folders, or only in those of ``written``.
         """
         if self._inotify is None and not self._closed:
             self._open()
         if self._inotify is None:
             return False
         watched = self._added(self._inotify, folders, folders if written is None else written)
-        fresh = any(self._watched.get(folder) != wd for folder, wd in watched.items())
+        fresh = any(self._watched.get(folder, 0) != wd for folder, wd in watched.items())
         for wd in set(self._watched.values()) - set(watched.values()):
-            with suppress(OSError):  # the kernel has removed it along with its folder
-                self._inotify.rm_watch(wd)
+            if wd is not None:
+                with suppress(OSError):  # the kernel has removed it along with its folder
+                    self._inotify.rm_watch(wd)
         self._watched = watched
         self._folders = {}
         for folder, wd in watched.items():
-            self._folders.setdefault(wd, []).append(folder)
+            if wd is not None:
+                self._folders.setdefault(wd, []).append(folder)
         if self.complete:
             tell_watching(self)
         return fresh
 
     def _added(
         self, inotify: INotify, folders: Collection[str], written: Collection[str]
-    ) -> dict[str, int]:
+    ) -> dict[str, int | None]:
         self.complete = True
-        watched: dict[str, int] = {}
+        watched: dict[str, int | None] = {}
         # Of two that are one folder the latter decides.
         for folder in sorted(folders, key=lambda one: one in written):
             # Added again each time: a folder that was replaced gets another descriptor that way.
@@ -151,7 +155,7 @@ class FolderWatch:
                     folder, self._mask if folder in written else _MASK
                 )
             except (FileNotFoundError, NotADirectoryError):
-                continue  # gone meanwhile: the watch of the folder above tells when it returns
+                watched[folder] = None
             except OSError as error:
                 self._poll_instead(error)
         return watched

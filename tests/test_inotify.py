@@ -111,6 +111,16 @@ async def test_a_folder_that_does_not_exist_yet_is_passed_over(
     await changes.next()
 
 
+async def test_a_folder_that_is_gone_before_its_watch_calls_for_one_more_look(
+    changes: Changes, tmp_path: Path
+) -> None:
+    """No event tells of it; that it is still missing later is no news."""
+    assert changes.set(tmp_path / "gone") is True
+    assert changes.set(tmp_path / "gone") is False
+    (tmp_path / "gone").mkdir()
+    assert changes.set(tmp_path / "gone") is True
+
+
 async def test_a_folder_that_vanishes_and_returns_is_fresh_again(
     changes: Changes, tmp_path: Path
 ) -> None:
