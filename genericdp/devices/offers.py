@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 LIST_LIMIT_BYTES = 4_194_304
 """What a kubelet takes in one message; one byte more ends the stream (LAW-6)."""
-_ENTRY_BYTES = 2 + 2 + 2 + len("Unhealthy") + 8
-"""Of one entry without its id: each length takes one byte, 8 bytes are for one NUMA node."""
+_ENTRY_BYTES = 2 + 2 + 2 + len("Unhealthy")
+"""Of one entry without its ID and NUMA nodes: each length takes one byte."""
 _MOST_ENTRY_BYTES = _ENTRY_BYTES + 63
 _NODE_BYTES = 5
-"""Of each NUMA node beyond the first."""
+"""Of each NUMA node."""
 _MOST_SHORT = 8
 """With more nodes, the lengths of the entry and of its nodes may take two bytes each."""
 
@@ -149,7 +149,7 @@ def next_change(offer: Offer, forget_after_seconds: float, *, now: float) -> flo
 def listed_bytes(device: Device) -> int:
     """Give what a device with all its shares takes of a list at most, in bytes."""
     # An id has at most 63 ASCII characters, so each length takes one byte.
-    entry = _ENTRY_BYTES + len(device.id) + _more_bytes(device)
+    entry = _ENTRY_BYTES + len(device.id) + _topology_bytes(device)
     more = device.replicas - 1
     digits: int = sum(more - 10**place + 1 for place in range(len(str(more))))
     return entry * device.replicas + len("::") * more + digits
@@ -157,13 +157,13 @@ def listed_bytes(device: Device) -> int:
 
 def most_bytes(device: Device) -> int:
     """Give what a share of a device takes of a list at most, whatever its id is."""
-    return _MOST_ENTRY_BYTES + _more_bytes(device)
+    return _MOST_ENTRY_BYTES + _topology_bytes(device)
 
 
-def _more_bytes(device: Device) -> int:
-    """Give what the NUMA nodes of a share beyond the first take."""
+def _topology_bytes(device: Device) -> int:
+    """Return what the NUMA nodes of a share take at most."""
     nodes = len(device.numa_nodes)
-    return max(nodes - 1, 0) * _NODE_BYTES + (2 if nodes > _MOST_SHORT else 0)
+    return 2 + nodes * _NODE_BYTES + (2 if nodes > _MOST_SHORT else 0) if nodes else 0
 
 
 def within_limit(
