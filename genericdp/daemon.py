@@ -186,38 +186,40 @@ async def _serve(
         tally = Tally()
         supervisor = _make_supervisor(settings, tally, now, health)
         watched(supervisor)
-        supply: Observed[descriptors.Supply | None] = Observed(None)
-        tasks.create_task(descriptors.watch(supply), name="descriptors")
-        tasks.create_task(supervisor.run(), name="supervisor")
         reloader = _make_reloader(settings, origin, supervisor, reload, tally, load)
-        tasks.create_task(reloader.run(first), name="config")
+        supply: Observed[descriptors.Supply | None] = Observed(None)
         if settings.listen is not None:
+            # First of all: it shows what the others log.
             serving = _endpoints(settings, settings.listen, supervisor, reloader, supply, tally)
             tasks.create_task(serving, name="endpoints")
+        tasks.create_task(descriptors.watch(supply), name="descriptors")
+        tasks.create_task(supervisor.run(), name="supervisor")
+        tasks.create_task(reloader.run(first), name="config")
 
 
-def _endpoints(
+async def _endpoints(
     settings: Settings,
     address: Address,
     supervisor: Supervisor,
     reloader: Reloader,
     supply: Observed[descriptors.Supply | None],
     tally: Tally,
-) -> Coroutine[None, None, None]:
+) -> None:
     # Nothing of it is imported where nobody listens.
     from genericdp.status.events import follow
     from genericdp.status.looking import Parts
     from genericdp.status.serving import serve
 
-    parts = Parts(
-        node=settings.node_name,
-        supervisor=supervisor,
-        config=reloader.state,
-        descriptors=supply,
-        events=follow(),
-        started=time.time(),  # noqa: TID251  # to be shown
-    )
-    return serve(address, parts, tally=tally, shows_status=settings.shows_status)
+    with follow() as events:
+        parts = Parts(
+            node=settings.node_name,
+            supervisor=supervisor,
+            config=reloader.state,
+            descriptors=supply,
+            events=events,
+            started=time.time(),  # noqa: TID251  # to be shown
+        )
+        await serve(address, parts, tally=tally, shows_status=settings.shows_status)
 
 
 def _make_supervisor(

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from genericdp.logs import add_subject
 from genericdp.status.model import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MOST = 200
 _MOST_LETTERS = 2000
@@ -38,15 +43,23 @@ class Events(logging.Handler):
             self.release()
 
 
-def follow() -> Events:
-    """Keep what is logged from now on, whatever little the log's own level lets pass."""
+@contextmanager
+def follow() -> Iterator[Events]:
+    """Keep what is logged within the context, however little the log's own level lets pass."""
     events, root = Events(), logging.getLogger()
-    if root.level > logging.INFO:
-        for handler in root.handlers:
-            handler.setLevel(max(handler.level, root.level))
+    level, levels = root.level, [(one, one.level) for one in root.handlers]
+    if level > logging.INFO:
+        for handler, own in levels:
+            handler.setLevel(max(own, level))
         root.setLevel(logging.INFO)
     root.addHandler(events)
-    return events
+    try:
+        yield events
+    finally:
+        root.removeHandler(events)
+        root.setLevel(level)
+        for handler, own in levels:
+            handler.setLevel(own)
 
 
 def _event(record: logging.LogRecord) -> Event:

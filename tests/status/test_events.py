@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp.logs import resource_name
+from genericdp.simulator.kubelet import Kubelet
 from genericdp.status.events import Events, follow
 from genericdp.status.wording import visible
+from tests.world import World, serial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
 log = logging.getLogger("genericdp.test")
-
-
-@contextmanager
-def following() -> Iterator[Events]:
-    root = logging.getLogger()
-    level, levels = root.level, [(one, one.level) for one in root.handlers]
-    events = follow()
-    try:
-        yield events
-    finally:
-        root.removeHandler(events)
-        root.setLevel(level)
-        for one, before in levels:
-            one.setLevel(before)
 
 
 @pytest.mark.parametrize("level", [logging.DEBUG, logging.INFO, logging.ERROR])
@@ -38,7 +25,7 @@ def test_lines_at_info_or_above_are_kept_whatever_the_log_lets_pass(level: int) 
     before = root.level
     root.setLevel(level)
     try:
-        with following() as events:
+        with follow() as events:
             log.debug("too little")
             log.info("%s of %s", 1, 2)
             log.warning("device lost", extra={"resource": "example.com/x", "device": "d"})
@@ -59,13 +46,27 @@ def test_the_log_itself_shows_no_more_than_it_did() -> None:
     root.addHandler(shown)
     root.setLevel(logging.ERROR)
     try:
-        with following() as events:
+        with follow() as events:
             log.info("not for the log")
             assert len(events.last()) == 1
             assert shown.last() == ()
+        assert (root.level, shown.level) == (logging.ERROR, logging.INFO)
+        assert events not in root.handlers
     finally:
         root.removeHandler(shown)
         root.setLevel(before)
+
+
+async def test_a_daemon_that_has_ended_leaves_no_handler_of_the_log(short_folder: Path) -> None:
+    root = logging.getLogger()
+    before = [*root.handlers]
+    async with (
+        Kubelet(short_folder / "kubelet") as kubelet,
+        World(short_folder, kubelet).serving(serial()) as daemon,
+    ):
+        await daemon.registered("example.com/serial")
+        assert any(isinstance(one, Events) for one in root.handlers)
+    assert root.handlers == before
 
 
 def test_no_more_are_kept_than_there_is_room_for() -> None:
@@ -89,7 +90,7 @@ def test_a_line_is_cut_once_and_shown_as_it_is_kept(length: int, said: str) -> N
 def test_a_line_of_a_resources_task_carries_it() -> None:
     token = resource_name.set("example.com/y")
     try:
-        with following() as events:
+        with follow() as events:
             log.warning("x")
     finally:
         resource_name.reset(token)
@@ -97,6 +98,6 @@ def test_a_line_of_a_resources_task_carries_it() -> None:
 
 
 def test_a_failure_is_told_with_its_reason() -> None:
-    with following() as events:
+    with follow() as events:
         log.error("unexpected failure", exc_info=ValueError("why"))
     assert events.last()[0].message == "unexpected failure: ValueError: why"
