@@ -186,6 +186,21 @@ def test_json_says_the_same(
     assert (said["found"], said["near"][0]) == (False, "/dev/ttyUSB3")
 
 
+def test_json_names_the_file_that_a_number_of_an_interface_was_read_from(
+    capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+) -> None:
+    """It is a file of the interface, not of the USB device that the other conditions ask."""
+    root = testbed("serial-adapters")
+    asks = FTDI.replace('vendor: "0403"', 'interface: "07"')
+    assert asks != FTDI
+    lines = answer(capsys, tmp_path, root, asks, "/dev/ttyUSB0", "-o", "json")
+    (said,) = json.loads("\n".join(lines))["resources"]
+    assert said["closest"]["why"] == "wants hardware.usb.interface 07, found 00"
+    file = said["closest"]["readFrom"]
+    assert file.endswith("/usb1/1-1/1-1.1/1-1.1:1.0/bInterfaceNumber")
+    assert (root / file.removeprefix("/")).read_text().strip() == "00"
+
+
 @pytest.fixture
 def hanging(testbed: Callable[[str], Path]) -> Iterator[HangingRoot]:
     """A root whose files can be made to never answer."""
