@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.devices.allocation import AllocationConflictError, edits
@@ -13,7 +14,7 @@ from genericdp.devices.bounding import why_refused
 from genericdp.errors import InvalidCallError, OverdueCallError, UnusableDeviceError
 from genericdp.health.hooks import HookRunner
 from genericdp.host.devicefiles import Looker, is_same
-from genericdp.host.workers import in_worker
+from genericdp.host.workers import start
 from genericdp.kubelet import messages
 from genericdp.listing import NO_LISTING, Listing, listing
 from genericdp.model import Preference
@@ -52,6 +53,15 @@ SETTLING_SECONDS = 2.0
 """How long a device that its own hook has made anew may take to be on offer again."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Checking:
+    """A look at the nodes of devices that is under way."""
+
+    end: asyncio.Future[str]
+    due: float
+    """When it is said not to end, on the loop's clock."""
+
+
 class Service:
     """Answers for one resource, from its latest offer.
 
@@ -87,6 +97,8 @@ class Service:
         self._allocate_seconds = allocate_seconds
         self._settling_seconds = settling_seconds
         self._check = check or why_unusable
+        self._checking: dict[str, _Checking] = {}
+        """By device, the look at its nodes that is under way, if any."""
         self._tally = tally or ResourceTally()
         self.listing = NO_LISTING
         """The latest offer."""
@@ -238,15 +250,40 @@ class Service:
         raise UnusableDeviceError(f"{self._resource}: {reason}", device=_only(devices))
 
     async def _why_unusable(self, devices: Sequence[Device]) -> str:
+        """Return why the devices cannot be used, after a fresh look at their nodes.
+
+        A look that hangs keeps its thread, so each device has one look at most. Whoever asks
+        meanwhile waits for its end before looking again, but no longer than for any look.
+        """
+        due = asyncio.get_running_loop().time() + self._check_seconds
+        waited_for = devices
         try:
-            async with asyncio.timeout(self._check_seconds):
-                return await in_worker(lambda: self._check(self._root, devices))
+            while earlier := [one for one in devices if one.id in self._checking]:
+                waited_for = earlier
+                checking = [self._checking[one.id] for one in earlier]
+                async with asyncio.timeout_at(min(due, *(one.due for one in checking))):
+                    await asyncio.wait([one.end for one in checking])
+            waited_for = devices
+            async with asyncio.timeout_at(due):
+                return await asyncio.shield(self._begin_check(devices, due))
         except TimeoutError as error:
-            names = ", ".join(device.id for device in devices)
+            names = ", ".join(device.id for device in waited_for)
             raise OverdueCallError(
                 f"{self._resource}: looking at the nodes of {names} does not end",
-                device=_only(devices),
+                device=_only(waited_for),
             ) from error
+
+    def _begin_check(self, devices: Sequence[Device], due: float) -> asyncio.Future[str]:
+        end = start(lambda: self._check(self._root, devices))
+
+        def forget(end: asyncio.Future[str]) -> None:
+            for device in devices:
+                del self._checking[device.id]
+            end.exception()  # raised where it is waited for; nobody may do so any longer
+
+        end.add_done_callback(forget)
+        self._checking |= {one.id: _Checking(end=end, due=due) for one in devices}
+        return end
 
     def _devices(self, shares: Iterable[str]) -> list[Device]:
         devices = []
