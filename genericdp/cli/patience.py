@@ -14,6 +14,7 @@ from genericdp.errors import GenericdpError
 from genericdp.host.devicefiles import Looker
 from genericdp.host.facts import HostFacts
 from genericdp.host.root import Root
+from genericdp.pathwalk import Walk
 from genericdp.printing import print_lines
 
 if TYPE_CHECKING:
@@ -53,9 +54,17 @@ class _WatchedRoot(Root):
         """Give the names in a folder."""
         return self._watched(path, self._root.entries)
 
-    def read_text(self, path: str, *, limit: int = 65_536) -> str:
-        """Give the start of a file's content."""
-        return self._watched(path, partial(self._root.read_text, limit=limit), content=True)
+    def read_bytes(self, path: str, *, limit: int, follow: bool = True) -> bytes:
+        """Return the start of a file's content."""
+        read = partial(self._root.read_bytes, limit=limit, follow=follow)
+        return self._watched(path, read, content=True)
+
+    def walk(self, path: str, *, past_missing: bool = False) -> Walk:
+        """Follow every link as far as there is something; raises nothing."""
+        try:
+            return self._watched(path, partial(self._root.walk, past_missing=past_missing))
+        except TimeoutError as error:
+            return Walk(at=path, error=error.with_traceback(None))
 
     def guard(self, path: str, read: Callable[[], str]) -> str:
         """Read a file's content; as ``HostFacts.guard``."""

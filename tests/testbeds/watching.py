@@ -54,7 +54,8 @@ async def _watch(config: Path, folder: Path) -> None:
 async def _tell(supervisor: Supervisor, kubelet: Kubelet) -> None:
     # Before that events are told to nobody.
     await until(lambda: bool(supervisor.offers.value), supervisor.offers)
-    await poll_until(supervisor._events_tell)
+    # Looked up each time: it is replaced once the watches are there.
+    await poll_until(lambda: supervisor._events_tell())
     before: object = None
     while True:
         lists = sum(kubelet.observed.lists.values())
