@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.logs import add_subject
+from genericdp.status.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -125,7 +126,7 @@ def _state_of(logger: logging.Logger) -> LoggerState:
 
 
 def _is_of_main(handler: logging.Handler) -> bool:
-    return add_subject in handler.filters
+    return add_subject in handler.filters and not isinstance(handler, Events)
 
 
 def _is_of_the_project(handler: object) -> bool:

@@ -21,6 +21,10 @@ LEAVING = {
         "logging.getLogger('genericdp.x').addFilter(lambda record: False)",
         "not logging.getLogger('genericdp.x').filters",
     ),
+    "what the page shows": (
+        "from genericdp.status.events import Events; logging.getLogger().addHandler(Events())",
+        "'Events' not in str(logging.getLogger().handlers)",
+    ),
     "a variable": ("os.environ['LEFT'] = '1'", "'LEFT' not in os.environ"),
     "a lost variable": ("del os.environ['PATH']", "'PATH' in os.environ"),
     "a working folder": ("os.chdir('/')", "os.getcwd() != '/'"),
