@@ -9,7 +9,7 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak bench bench-crowd bench-growth fuzz wheel mutants compare lock generate docs image clean
+.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak bench bench-crowd bench-growth fuzz wheel compare lock generate docs image clean
 .DEFAULT_GOAL := help
 
 help:
@@ -94,9 +94,6 @@ fuzz: $(VENV)/development.stamp
 wheel: $(VENV)/runtime.stamp
 	@$(PIP) wheel -q --no-deps --no-build-isolation -w dist .
 	@ls dist/*.whl
-
-mutants: $(VENV)/development.stamp
-	@$(BIN)/python -m tests.mutants $(CASES)
 
 # With another commit: BASE=REF; ARGS: of tools/compare, as ARGS="--only hosts".
 compare: $(VENV)/development.stamp
