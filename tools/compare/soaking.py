@@ -10,8 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import tempfile
 import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -28,15 +33,13 @@ from tests.soak.invariants import Violation, mistakes
 from tests.soak.load import Load
 from tests.soak.record import Record
 from tests.soak.sides import SimulatedSide
-from tests.soak.steps import CONFIG, DAEMON, HOST, KUBELET, KUBELET_FAULTS, Do, Steps
+from tests.soak.steps import CONFIG, DAEMON, HOST, KUBELET, KUBELET_FAULTS, Do, Step, Steps
 from tests.soak.world import World
 from tests.world import Host as CopiedTree
 from tools.compare.sides import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
-
-    from tests.soak.steps import Step
 
 _KINDS = tuple(kind for kind in KINDS if kind not in {"loop", "exec"})
 _ABLE = tuple(
@@ -60,23 +63,47 @@ class _Bystander(Host):
         """Leave it to the other world."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Ran:
+    """What became of a seed."""
+
+    told: str
+    """What differs, and after which steps; empty if nothing does."""
+    did: Counter[str]
+    """How often each kind of step was done."""
+    seconds: float
+
+
 def compare(package: Path, seeds: Sequence[int], steps: int) -> int:
-    """Run these seeds; return how many of them end with a difference."""
-    differences = 0
-    for seed in seeds:
-        begun = time.monotonic()
-        told = asyncio.run(_seed(package, seed, steps))
-        print(f"soak seed {seed}: {told or 'no difference'}, {time.monotonic() - begun:.0f} s")
-        if told:
-            differences += 1
-            only = f"--only soak --first-seed {seed} --seeds 1 --steps {steps}"
-            print(f"  again: python -m tools.compare {only}")
+    """Run these seeds, one for each processor at once; return how many end with a difference."""
+    begun, differences = time.monotonic(), 0
+    did: Counter[str] = Counter()
+    os.environ["GRPC_VERBOSITY"] = "NONE"  # of kubelets that are killed it tells much
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(_run, package, seed, steps): seed for seed in seeds}
+        for future in as_completed(running):
+            seed, ran = running[future], future.result()
+            did += ran.did
+            print(f"soak seed {seed}: {ran.told or 'no difference'}, {ran.seconds:.0f} s")
+            if ran.told:
+                differences += 1
+                only = f"--only soak --first-seed {seed} --seeds 1 --steps {steps}"
+                print(f"  again: python -m tools.compare {only}")
+            sys.stdout.flush()
+    words = [f"{did[do]} {do}" for do in _ABLE]
+    print(f"soak: {did.total()} steps, {time.monotonic() - begun:.0f} s: {', '.join(words)}")
     return differences
 
 
-async def _seed(package: Path, seed: int, steps: int) -> str:
+def _run(package: Path, seed: int, steps: int) -> _Ran:
+    begun, done = time.monotonic(), list[Step]()
+    told = asyncio.run(_seed(package, seed, steps, done))
+    did = Counter(step.do.value for step in done)
+    return _Ran(told=told, did=did, seconds=time.monotonic() - begun)
+
+
+async def _seed(package: Path, seed: int, steps: int, done: list[Step]) -> str:
     """Return what differs, and after which step; empty if nothing does."""
-    done: list[str] = []
     shared = Path("/dev/shm")
     where = shared if os.access(shared, os.W_OK) else None
     # Paths of sockets are short.
@@ -116,14 +143,14 @@ async def _worlds(package: Path, folder: Path, load: Load) -> AsyncIterator[Worl
         )
 
 
-async def _steps(worlds: list[World], steps: Steps, count: int, done: list[str]) -> str:
+async def _steps(worlds: list[World], steps: Steps, count: int, done: list[Step]) -> str:
     try:
         told = await _start(worlds)
         while not told and len(done) < count:
             step = steps.next(worlds[0].record)
-            done.append(str(step))
+            done.append(step)
             told = await _step(worlds, step)
-        return f"{told}\n  after: {'; '.join(done[-3:])}" if told else ""
+        return f"{told}\n  after: {'; '.join(map(str, done[-3:]))}" if told else ""
     finally:
         for world in worlds:
             for daemon in world.daemons:
