@@ -14,7 +14,7 @@ from genericdp.pathwalk import NotAFileError, Walk, opened, read, walk
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 STDIN = Path("-")
 """Stands for the config that somebody else has read from stdin."""
@@ -60,7 +60,7 @@ class _UnusableError(Exception):
 
 
 def sources(
-    paths: Sequence[Path], stdin: bytes | None = None
+    paths: Iterable[Path], stdin: bytes | None = None
 ) -> tuple[list[Source], list[Problem]]:
     """Give the files of a config: each path itself, or what lies in it if it is a folder.
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from jsonschema.validators import extend
 
-from genericdp.config import check
 from genericdp.config.conforming import conforms
 from genericdp.config.read import read
 from genericdp.config.schema import CONFIG, POLICY, schema
@@ -47,8 +48,14 @@ PLAIN = st.recursive(
 KEYS = st.sampled_from(["name", "path", "x-y", "exec", "env", "min", "match", "udev", "optional"])
 
 
+INTEGERS = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, it: type(it) is int)
+"""To jsonschema by itself 1.0 is an integer."""
+STRICT = extend(Draft202012Validator, type_checker=INTEGERS)  # type: ignore[no-untyped-call]
+VALIDATORS = {kind: STRICT(schema(kind)) for kind in FILES}
+
+
 def _errors(kind: str, data: Any) -> list[Any]:
-    return [error.message for error in check._validator(kind).iter_errors(data)]
+    return [error.message for error in VALIDATORS[kind].iter_errors(data)]
 
 
 @pytest.mark.parametrize("kind", FILES)

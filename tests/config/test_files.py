@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config import files
 from genericdp.config.files import MAX_BYTES, Content, Source, content, shown, sources
 from genericdp.errors import Problem
 from tests.reloading.configs import ConfigMap
@@ -77,11 +76,16 @@ def test_a_config_map_is_read_as_of_one_version(tmp_path: Path) -> None:
 
 def test_files_that_are_named_one_by_one_are_of_one_version_too(tmp_path: Path) -> None:
     volume = ConfigMap(tmp_path / "v", {"a.yaml": "1", "b.yaml": "1"})
-    versions = files._Versions()
-    first = versions.source(volume.folder / "a.yaml").path
-    volume.update({"a.yaml": "2", "b.yaml": "2"})
-    assert versions.source(volume.folder / "b.yaml").path.parent == first.parent
-    assert files._Versions().source(volume.folder / "b.yaml").path.read_text() == "2"
+
+    def updated_in_between() -> Iterator[Path]:
+        yield volume.folder / "a.yaml"
+        volume.update({"a.yaml": "2", "b.yaml": "2"})
+        yield volume.folder / "b.yaml"
+
+    (first, second), _ = sources(updated_in_between())
+    assert first.path.parent == second.path.parent
+    (later,), _ = sources([volume.folder / "b.yaml"])
+    assert _text(later) == b"2"
 
 
 def test_a_config_that_is_removed_while_it_is_read_is_a_problem(tmp_path: Path) -> None:
