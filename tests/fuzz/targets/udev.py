@@ -7,7 +7,7 @@ import socket
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genericdp.host import udevdb
 from genericdp.host.facts import HostFacts
@@ -56,15 +56,31 @@ class _Told:
 class _Script:
     """A monitor whose events are written down; an empty one stands for an overrun."""
 
-    def __init__(self, messages: list[bytes]) -> None:
-        self._messages = messages
+    def __init__(self) -> None:
+        self._messages: list[bytes] = []
         self._ours, self._theirs = socket.socketpair()
+        self._polled: asyncio.Future[None] | None = None
+        asyncio.get_running_loop().set_exception_handler(self._failed)
+
+    async def play(self, messages: list[bytes]) -> None:
+        """Have these events heard; raises what hearing them raises."""
+        self._messages = messages
+        self._polled = asyncio.get_running_loop().create_future()
+        self._theirs.send(b"x")
+        await self._polled
+
+    def _failed(self, _: object, context: dict[str, Any]) -> None:
+        assert self._polled is not None
+        self._polled.set_exception(context.get("exception") or AssertionError(context["message"]))
 
     def fileno(self) -> int:
         return self._ours.fileno()
 
     def poll(self, timeout: float | None = None) -> Told | None:
         if not self._messages:
+            if self._polled is not None and not self._polled.done():
+                self._ours.recv(1)
+                self._polled.set_result(None)
             return None
         message = self._messages.pop(0)
         if not message:
@@ -80,23 +96,33 @@ class _Script:
 def opened() -> Iterator[Callable[[bytes], None]]:
     with TemporaryDirectory() as folder, asyncio.Runner() as runner:
         root = loading.build(loading.path_of("can"), Path(folder))
-        yield lambda data: runner.run(_run(data, root))
+        heard: list[Uevent | None] = []
+        script, uevents = runner.run(_listening(heard))
+        try:
+            yield lambda data: runner.run(_run(data, root, script, heard))
+        finally:
+            runner.run(_end(script, uevents))
 
 
-async def _run(data: bytes, root: Root) -> None:
+async def _listening(heard: list[Uevent | None]) -> tuple[_Script, Uevents]:
+    script = _Script()
+    uevents = Uevents(heard.append, open_monitor=lambda: script)
+    await uevents.open()  # in a thread, which costs ten times as much as to hear
+    return script, uevents
+
+
+async def _end(script: _Script, uevents: Uevents) -> None:
+    uevents.close()
+    script.close()
+
+
+async def _run(data: bytes, root: Root, script: _Script, heard: list[Uevent | None]) -> None:
     text, *messages = data.split(SEPARATOR)[:20]
     record = udevdb.parse(text.decode(errors="backslashreplace"))
     assert all(record.properties.values())
     assert record.removed.isdisjoint(record.properties.keys() - {"TAGS", "DEVLINKS"})
-    heard: list[Uevent | None] = []
-    script = _Script(messages)
-    uevents = Uevents(heard.append, open_monitor=lambda: script)
-    try:
-        uevents._monitor = script  # opening goes to a thread, which costs ten times as much
-        uevents._drain()
-    finally:
-        uevents._monitor = None
-        script.close()
+    heard.clear()
+    await script.play(messages)
     facts = HostFacts(root)
     facts.subsystems()
     for event in heard:
