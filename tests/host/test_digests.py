@@ -3,14 +3,26 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from inotify_simple import flags
 
 from genericdp.host.digests import Digests
+from genericdp.inotify import open_inotify
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+@contextmanager
+def _reads(path: Path) -> Iterator[Callable[[], int]]:
+    """Yield what tells how often a file has been read meanwhile."""
+    with open_inotify() as inotify:
+        inotify.add_watch(path, flags.ACCESS)
+        yield lambda: len(inotify.read(timeout=0))
 
 
 def _sha256(text: bytes) -> str:
@@ -35,8 +47,9 @@ def test_a_file_that_stays_is_read_once(tmp_path: Path) -> None:
     path, digests = tmp_path / "x", Digests(lambda: time.time_ns() + 10**10)  # noqa: TID251
     path.write_bytes(b"one")
     assert digests.sha256(str(path)) == _sha256(b"one")
-    digests._known[str(path)] = (digests._known[str(path)][0], "remembered")
-    assert digests.sha256(str(path)) == "remembered"
+    with _reads(path) as reads:
+        assert digests.sha256(str(path)) == _sha256(b"one")
+        assert reads() == 0
 
 
 def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
@@ -44,10 +57,12 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"one")
     written = path.stat().st_ctime_ns
-    for later, kept in ((10**8, False), (2 * 10**9, True), (-(10**12), False)):
+    for later, again in ((10**8, True), (2 * 10**9, False), (-(10**12), True)):
         digests = Digests(lambda later=later: written + later)  # type: ignore[misc]
         digests.sha256(str(path))
-        assert bool(digests._known) is kept
+        with _reads(path) as reads:
+            digests.sha256(str(path))
+            assert (reads() > 0) is again
 
 
 def test_links_are_followed_and_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
