@@ -17,7 +17,8 @@ class Observed(Generic[T]):
 
     def __init__(self, value: T) -> None:
         self._value = value
-        self._waiters: set[asyncio.Future[None]] = set()
+        self.waiters: set[asyncio.Future[None]] = set()
+        """The futures of the tasks that wait for another value."""
         self._callbacks: list[Callable[[], None]] = []
 
     @property
@@ -30,7 +31,7 @@ class Observed(Generic[T]):
         if value == self._value:
             return
         self._value = value
-        for waiter in self._waiters:
+        for waiter in self.waiters:
             if not waiter.done():
                 waiter.set_result(None)
         for callback in tuple(self._callbacks):
@@ -68,9 +69,9 @@ async def until(
 async def _next_change(values: tuple[Observed[Any], ...]) -> None:
     waiter = asyncio.get_running_loop().create_future()
     for value in values:
-        value._waiters.add(waiter)  # noqa: SLF001
+        value.waiters.add(waiter)
     try:
         await waiter
     finally:
         for value in values:
-            value._waiters.discard(waiter)  # noqa: SLF001
+            value.waiters.discard(waiter)

@@ -94,7 +94,8 @@ class Reloader:
         self._tally = tally or Tally()
         self._clock = clock
         self._asked = False
-        self._news = Observed(0)
+        self.news = Observed(0)
+        """How often something told that the config may have changed."""
         self._told = False
         """Whether something has happened that concerns the config and is not news yet."""
         self._sight: Sight | None = None
@@ -128,7 +129,7 @@ class Reloader:
             self._hangup.clear()
             log.info("SIGHUP: the config is read again")
             self._asked = True
-            self._news.value += 1
+            self.news.value += 1
 
     async def _follow(self, sight: Sight | None) -> None:
         watch = FolderWatch(
@@ -141,7 +142,7 @@ class Reloader:
         settled = False
         try:
             while True:
-                told = self._news.value
+                told = self.news.value
                 found = await self._watched(watch)
                 differs = found not in {None, sight}
                 if self._asked or self._is_due() or (differs and settled):
@@ -160,7 +161,7 @@ class Reloader:
     def _tell(self) -> None:
         if self._told:
             self._told = False
-            self._news.value += 1
+            self.news.value += 1
 
     async def _watched(self, watch: FolderWatch) -> Sight | None:
         """See what there is, with all folders watched in which it can change from now on."""
@@ -184,11 +185,11 @@ class Reloader:
         loop = asyncio.get_running_loop()
         latest = loop.time() + self._pace.longest
         while not self._asked and (rest := min(self._pace.settle, latest - loop.time())) > 0:
-            if not await self._until_told(self._news.value, rest):
+            if not await self._until_told(self.news.value, rest):
                 return
 
     async def _until_told(self, told: int, seconds: float) -> bool:
-        return await until(lambda: self._news.value != told, self._news, timeout_seconds=seconds)
+        return await until(lambda: self.news.value != told, self.news, timeout_seconds=seconds)
 
     def _is_due(self) -> bool:
         return self._due is not None and self._due <= asyncio.get_running_loop().time()

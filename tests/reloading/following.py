@@ -66,7 +66,7 @@ class Followed:
         """Wait until it waits for news: what comes now, only an event can tell of."""
         reloader = self.reloader
         assert reloader is not None
-        await poll_until(lambda: reloader._news._waiters, seconds=10)
+        await poll_until(lambda: reloader.news.waiters, seconds=10)
 
     async def is_(self, condition: Callable[[ConfigState], object]) -> None:
         """Wait for a state."""

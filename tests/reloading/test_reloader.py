@@ -164,12 +164,12 @@ async def test_what_else_happens_in_the_folder_of_a_file_is_not_looked_at(
         await followed.has("a")
         assert followed.reloader is not None
         await asyncio.sleep(0.1)
-        told = followed.reloader._news.value
+        told = followed.reloader.news.value
         for name in ("b.yaml", "a.yaml~", "log"):
             (tmp_path / name).write_text("x")
             (tmp_path / name).unlink()
         await asyncio.sleep(0.1)
-        assert followed.reloader._news.value == told
+        assert followed.reloader.news.value == told
 
 
 async def test_a_hangup_reads_a_config_that_shows_no_change(
