@@ -67,7 +67,7 @@ async def signal_marked(mark: int, number: int, *, but: Collection[int] = ()) ->
         # This process itself bears the mark of what it forks just now.
         if pid in but or mark_of(pid) != mark or pid == os.getpid():
             continue
-        if not _is_dead(pid):
+        if not is_dead(pid):
             with suppress(OSError):
                 os.kill(pid, number)
             reached.add(pid)
@@ -183,7 +183,7 @@ def parent_of(pid: int) -> int | None:
     return int(status[1]) if status else None
 
 
-def _is_dead(pid: int) -> bool:
+def is_dead(pid: int) -> bool:
     """Tell whether a process is gone or a zombie all of whose threads have ended."""
     status = _status(pid)
     return not status or (status[0] in b"ZX" and int(status[17]) <= 1)

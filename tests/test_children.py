@@ -31,8 +31,8 @@ ESCAPE = "env -i setsid sh -c 'sleep 60 & sleep 60' >/dev/null 2>&1 &"
 async def contained() -> AsyncIterator[None]:
     with children.contain():
         yield
-        for child in [*filter(None, children._running.values())]:  # of a test that failed
-            await children.end(child)
+        async with asyncio.timeout(10):  # for ever if it still waits for one to be spawned
+            await children.end_all()
     assert processes.own_children() == []
 
 
@@ -73,7 +73,7 @@ async def test_without_containment_a_child_is_killed_with_all_that_it_started_to
     child = await shell(f"{ESCAPE} sleep 60")
     await until(lambda: len(marked(child)) >= 4)
     assert await children.end(child)
-    assert all(map(processes._is_dead, marked(child)))  # init reaps
+    assert all(map(processes.is_dead, marked(child)))  # init reaps
 
 
 @pytest.mark.usefixtures("contained")
@@ -83,7 +83,7 @@ async def test_what_a_running_child_left_to_us_is_spared_until_that_ends() -> No
     other = await shell(f"{ESCAPE} exit 0")
     await other.process.wait()
     assert await children.end(other)
-    assert len([pid for pid in marked(one) if not processes._is_dead(pid)]) == 3
+    assert len([pid for pid in marked(one) if not processes.is_dead(pid)]) == 3
     assert await children.end(one)
     assert marked(one) == []
 
@@ -99,7 +99,9 @@ async def test_orphans_that_die_are_reaped_while_their_command_runs() -> None:
 
 @pytest.mark.usefixtures("contained")
 async def test_a_child_that_asyncio_waits_for_is_never_reaped_here() -> None:
-    """Reap every dead child in ``_sweep``, without a look at ``_running``: codes become 255."""
+    """Bites if every dead child is reaped, whoever waits for it: codes become 255."""
+    ended = await shell("exit 0")
+    await ended.process.wait()
 
     async def run(code: int) -> int:
         child = await shell(f"(setsid sleep 0.01 &) ; exit {code}")
@@ -111,7 +113,7 @@ async def test_a_child_that_asyncio_waits_for_is_never_reaped_here() -> None:
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(run(code)) for code in range(60)]
         while not all(task.done() for task in running):
-            children._sweep()
+            assert not children.lingers(ended)
             await asyncio.sleep(0)
     assert [task.result() for task in running] == list(range(60))
     await until(lambda: processes.own_children() == [])
@@ -119,12 +121,14 @@ async def test_a_child_that_asyncio_waits_for_is_never_reaped_here() -> None:
 
 @pytest.mark.usefixtures("contained")
 async def test_other_children_of_this_process_are_left_alone() -> None:
+    ended = await shell("exit 0")
+    await ended.process.wait()
     with subprocess.Popen(["/bin/sh", "-c", "exit 7"]) as other:
         os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
-        children._sweep()
+        assert not children.lingers(ended)
         assert other.wait() == 7
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:
-        children._sweep()
+        assert not children.lingers(ended)
         assert other.poll() is None
         other.kill()
 
@@ -150,7 +154,6 @@ async def test_a_cancelled_spawn_leaves_nothing() -> None:
         await asyncio.sleep(0)
         spawning.cancel()
     assert spawning.cancelled()
-    assert children._running == {}
     assert processes.own_children() == []
 
 
@@ -158,7 +161,6 @@ async def test_a_cancelled_spawn_leaves_nothing() -> None:
 async def test_a_program_that_is_not_there_is_an_error_and_nothing_is_left() -> None:
     with pytest.raises(FileNotFoundError):
         await children.spawn(["/no/such"], env={}, stdout=DEVNULL, stderr=DEVNULL)
-    assert children._running == {}
 
 
 @pytest.mark.usefixtures("contained")
@@ -225,7 +227,7 @@ async def main():
         while processes.parent_of(short) is not None:
             await asyncio.sleep(0.01)
         assert processes.own_children() == [long], processes.own_children()
-        assert not processes._is_dead(long)
+        assert not processes.is_dead(long)
     print("done")
 
 asyncio.run(main())

@@ -5,6 +5,7 @@ import resource
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -150,6 +151,6 @@ async def test_a_process_whose_first_thread_has_ended_is_not_dead() -> None:
     with sleeper(sys.executable, "-c", code) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        while processes._status(child.pid)[0] != b"Z":
+        while "\nState:\tZ" not in Path(f"/proc/{child.pid}/status").read_text():
             os.sched_yield()
         assert await processes.signal_marked(MARK, signal.SIGKILL) == {child.pid}
