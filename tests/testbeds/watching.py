@@ -16,14 +16,17 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import grpc
+
 from genericdp.config.load import load
-from genericdp.errors import GenericdpError
 from genericdp.host.root import Root
 from genericdp.kubelet.folder import KubeletFolder
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.observed import until
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.supervisor import Pace, Supervisor
+from genericdp.tally import Tally
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
@@ -39,23 +42,27 @@ def _show(**line: object) -> None:
 
 async def _watch(config: Path, folder: Path) -> None:
     async with Kubelet(folder) as kubelet:
+        tally = Tally()
         supervisor = Supervisor(
-            root=Root(Path("/")), node_name="n", kubelet=KubeletFolder(folder), pace=NEVER
+            root=Root(Path("/")),
+            node_name="n",
+            kubelet=KubeletFolder(folder),
+            pace=NEVER,
+            tally=tally,
         )
         supervisor.resources.value = load((config,)).resources
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(supervisor.run(), name="supervisor")
-            telling = tasks.create_task(_tell(supervisor, kubelet), name="telling")
-            await _answer(supervisor)
+            telling = tasks.create_task(_tell(supervisor, kubelet, tally), name="telling")
+            await _answer(kubelet)
             telling.cancel()
             running.cancel()
 
 
-async def _tell(supervisor: Supervisor, kubelet: Kubelet) -> None:
-    # Before that events are told to nobody.
+async def _tell(supervisor: Supervisor, kubelet: Kubelet, tally: Tally) -> None:
     await until(lambda: bool(supervisor.offers.value), supervisor.offers)
-    # Looked up each time: it is replaced once the watches are there.
-    await poll_until(lambda: supervisor._events_tell())
+    # It looks at everything once it hears the kernel: before that, events are told to nobody.
+    await poll_until(lambda: tally.events["resync"])
     before: object = None
     while True:
         lists = sum(kubelet.observed.lists.values())
@@ -76,7 +83,7 @@ def _told(supervisor: Supervisor, name: str, healths: dict[str, str]) -> Iterato
         yield device_id, health if health == "Healthy" else reason or health
 
 
-async def _answer(supervisor: Supervisor) -> None:
+async def _answer(kubelet: Kubelet) -> None:
     asked = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(asked), sys.stdin
@@ -86,13 +93,14 @@ async def _answer(supervisor: Supervisor) -> None:
         request = pb.AllocateRequest(
             container_requests=[pb.ContainerAllocateRequest(devices_ids=[device_id])]
         )
-        service = supervisor._plugins._running[name].service
+        *_, path = kubelet.paths(name)
         try:
-            answer = await service.allocate(request.SerializeToString())
-        except GenericdpError as error:
-            _show(refused=str(error))
+            async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
+                answer = await rpc.DevicePluginStub(channel).Allocate(request)
+        except grpc.aio.AioRpcError as error:
+            _show(refused=error.details())
         else:
-            given = pb.AllocateResponse.FromString(answer).container_responses[0]
+            (given,) = answer.container_responses
             _show(given=[device.host_path for device in given.devices])
 
 
