@@ -65,6 +65,20 @@ def test_a_changed_word_is_shown_with_the_commands_that_show_it_again(
     assert " -m genericdp discover --config " in told
 
 
+def test_generated_pairs_find_another_default_permission(
+    comparison: Comparison, package: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for file in (package / "genericdp").rglob("*.py"):
+        file.write_text(file.read_text().replace('"rw"', '"rwm"'))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    for job in all_jobs(("generated",), 20, 1, scratch):
+        comparison.run(job)
+        if comparison.differences:
+            break
+    assert '"permissions": "rwm"' in capfd.readouterr().out
+
+
 def test_a_seed_decides_a_generated_config_and_most_of_them_are_valid(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
