@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.budget import examples
 from tests.isolation import ProcessState
 from tests.skipping import pytest_runtest_makereport, pytest_terminal_summary  # noqa: F401  # hooks
 
@@ -37,7 +38,7 @@ POOLED = ("anon_inode:[eventpoll]", "anon_inode:[eventfd]")
 A leaked event loop still shows: by its pair of sockets."""
 
 # No timed tests: the machine may be busy with something else.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, max_examples=examples(40))
 settings.load_profile("untimed")
 
 MACHINE_WIDE = {

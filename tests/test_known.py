@@ -24,6 +24,7 @@ from genericdp.model import (
     ValueSource,
 )
 from genericdp.template import parse
+from tests.budget import examples
 from tests.changing import PLACES, Changing, Told, tty_of
 from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 
@@ -282,6 +283,8 @@ class LoosePasses(Passes):
 
 
 TestLoosePasses = LoosePasses.TestCase
-TestLoosePasses.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLoosePasses.settings = settings(
+    max_examples=examples(25), stateful_step_count=40, deadline=None
+)
 TestPasses = Passes.TestCase
-TestPasses.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestPasses.settings = settings(max_examples=examples(25), stateful_step_count=40, deadline=None)

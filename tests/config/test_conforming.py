@@ -17,6 +17,7 @@ from jsonschema.validators import extend
 from genericdp.config.conforming import conforms
 from genericdp.config.read import read
 from genericdp.config.schema import CONFIG, POLICY, schema
+from tests.budget import examples
 
 REPOSITORY = Path(__file__).parent.parent.parent
 FILES = {
@@ -66,7 +67,7 @@ def test_of_what_is_written_it_says_what_jsonschema_says(kind: str) -> None:
     assert True in said
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(120))
 @given(data=st.data())
 def test_of_what_is_spoilt_it_says_what_jsonschema_says(data: st.DataObject) -> None:
     """Bites if any keyword takes too much: that would let a mistake through."""

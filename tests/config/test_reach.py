@@ -10,6 +10,7 @@ from genericdp import glob
 from genericdp.config.reach import reach
 from genericdp.containment import is_within, lies_within, segments_of
 from genericdp.template import TemplateSyntaxError, UnusableValueError, expand, parse
+from tests.budget import examples
 
 NAMES = ["a", "b", "ab", "[a", "a]", "x"]
 PATHS = [segments_of("/".join(one)) for n in range(4) for one in itertools.product(NAMES, repeat=n)]
@@ -22,7 +23,7 @@ PIECES = st.lists(st.sampled_from(LITERALS * 2 + REFERENCES), max_size=5).map(""
 OWN = ["/a/b", "/a/ab", "/a"]
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(400))
 @example("/", "[$(value.v)]", True)
 @given(STARTS, PIECES, st.booleans())
 def test_what_may_not_lead_outside_never_does(start: str, rest: str, pattern: bool) -> None:

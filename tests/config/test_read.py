@@ -14,6 +14,7 @@ from genericdp.config.compose import MAX_ALIASED_NODES, MAX_DEPTH
 from genericdp.config.read import read
 from genericdp.config.tree import Path as TreePath
 from genericdp.config.tree import shown_path
+from tests.budget import examples
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 ALL_OF_IT = (CONFIGS / "valid/all-of-it.yaml").read_text()
@@ -180,7 +181,7 @@ def test_hostile_text_of_any_shape_is_answered_soon(text: str) -> None:
 
 
 @given(st.text(max_size=200) | st.text(alphabet="ab:-[]{}&*!|>'\"%#,? \n\t0", max_size=60))
-@settings(deadline=1000, max_examples=150)
+@settings(deadline=1000, max_examples=examples(60))
 def test_any_text_gives_documents_or_problems(text: str) -> None:
     documents, problems = read("f", text.encode("utf-8", "surrogatepass"))
     assert documents or problems
@@ -189,7 +190,7 @@ def test_any_text_gives_documents_or_problems(text: str) -> None:
 
 
 @given(st.binary(max_size=100))
-@settings(deadline=1000, max_examples=50)
+@settings(deadline=1000, max_examples=examples(30))
 def test_any_bytes_give_documents_or_problems(content: bytes) -> None:
     documents, problems = read("f", content)
     assert documents or problems
@@ -202,7 +203,7 @@ SCRAPS = st.sampled_from(
 
 
 @given(st.integers(0, len(ALL_OF_IT)), st.integers(0, 40), SCRAPS)
-@settings(deadline=1000, max_examples=150)
+@settings(deadline=1000, max_examples=examples(60))
 def test_a_good_config_with_a_scrap_in_it_never_breaks_the_check(
     at: int, length: int, scrap: str
 ) -> None:

@@ -94,7 +94,7 @@ async def test_a_greedy_config_does_not_use_up_the_memory_of_the_pod(
     assert killed == ["oom_kill 0"]
 
 
-@pytest.mark.parametrize("kibibytes", range(36_000, 60_000, 2_113))
+@pytest.mark.parametrize("kibibytes", range(36_000, 60_000, 5_113))
 async def test_wherever_its_memory_ends_that_is_what_it_says(
     kibibytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

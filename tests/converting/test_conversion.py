@@ -17,6 +17,7 @@ from genericdp.converting.patterns import globs_of
 from genericdp.converting.writing import written
 from genericdp.glob import matches, path_problem
 from genericdp.regex import PatternError, compiled
+from tests.budget import examples
 from tests.converting.offering import inputs_of, problems_of, text_of
 
 _WORDS = st.sampled_from(
@@ -43,7 +44,7 @@ _ANY |= st.lists(_ANY.map(json.dumps) | _WORDS, max_size=3)
 
 
 @given(st.sampled_from(tuple(PEERS)), _ANY)
-@settings(max_examples=150)
+@settings(max_examples=examples(50))
 def test_anything_gives_a_valid_config_or_a_clear_error(peer: str, value: Any) -> None:
     done = convert(peer, "f", json.dumps(value).encode())
     assert bool(done.text) != bool(done.problems)
@@ -51,7 +52,7 @@ def test_anything_gives_a_valid_config_or_a_clear_error(peer: str, value: Any) -
 
 
 @given(st.sampled_from(tuple(PEERS)), st.binary(max_size=60))
-@settings(max_examples=50)
+@settings(max_examples=examples(25))
 def test_any_bytes_give_a_valid_config_or_a_clear_error(peer: str, content: bytes) -> None:
     done = convert(peer, "f", content)
     assert bool(done.text) != bool(done.problems)
@@ -162,7 +163,7 @@ def test_globs_of_an_expression_are_always_paths(regex: str) -> None:
     st.text(alphabet="ab0", min_size=1, max_size=5),
     st.text(alphabet="ab0", max_size=3),
 )
-@settings(max_examples=400)
+@settings(max_examples=examples(120))
 def test_globs_are_never_wider_where_they_stand_alone(regex: str, name: str, below: str) -> None:
     path = f"{name}/{below}" if below else name
     found = globs_of(regex)

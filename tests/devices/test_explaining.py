@@ -30,6 +30,7 @@ from genericdp.model import (
     UdevSelector,
     UsbSelector,
 )
+from tests.budget import examples
 from tests.devices.making import inject, node, nodes, resource, selector
 from tests.testbeds import loading
 
@@ -161,7 +162,7 @@ def _damage(folder: Path, chance: random.Random) -> None:
             target.mkdir()
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(8))
 @given(name=st.sampled_from(loading.NAMES), seed=st.integers(0, 2**32))
 def test_a_damaged_host_is_explained_all_the_same(name: str, seed: int) -> None:
     chance = random.Random(seed)
@@ -180,7 +181,7 @@ def test_a_damaged_host_is_explained_all_the_same(name: str, seed: int) -> None:
                 assert all(one.isprintable() for _, one in run.entries[0].lines())
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(40))
 @given(text=st.text(max_size=40))
 def test_whatever_is_asked_there_is_an_answer(text: str) -> None:
     found = find(text.replace("\0", ""), Inventory(lambda _: None))

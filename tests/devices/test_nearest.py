@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from genericdp.devices.closeness import Spot, distance
 from genericdp.devices.nearest import MOST_COMBINATIONS, MOST_COMPARED, Counts, nearest
+from tests.budget import examples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +74,7 @@ def test_a_small_choice_is_the_best_one_and_of_equals_the_first(
     assert units(nearest(where, free, taken, size)) == list(best)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(choices(devices=24, shares=3))
 def test_a_choice_is_never_worse_than_the_plain_greedy_one(
     choice: tuple[list[Spot], Counts, Counts, int],
@@ -86,7 +87,7 @@ def test_a_choice_is_never_worse_than_the_plain_greedy_one(
     assert total(where, units(taken) + units(chosen)) <= greedy
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(
     free=st.sets(st.integers(0, 255), min_size=MOST_COMPARED + 5).map(sorted),
     taken=st.sets(st.integers(0, 255), max_size=3),

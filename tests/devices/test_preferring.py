@@ -13,6 +13,7 @@ from genericdp.devices.closeness import Spot, distance
 from genericdp.devices.preferring import _counts, preferred_ids
 from genericdp.model import Preference
 from genericdp.natural import natural_key
+from tests.budget import examples
 from tests.fixtures.topologies import TOPOLOGIES
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def total(devices: Mapping[str, Spot], ids: Sequence[str]) -> int:
 @pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_the_closest_are_the_best_of_all_choices(name: str, size: int, seed: int) -> None:
     """PRF-2: in whatever order the kubelet sends the ids, some of which others have."""
     devices, chance = MACHINES[name], random.Random(seed)

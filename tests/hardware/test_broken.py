@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from genericdp.cli import main
 from genericdp.config.load import load
 from genericdp.discovery import Discoverer
+from tests.budget import examples
 from tests.devices.making import healthy, resource
 from tests.fixtures.hanging import HangingRoot
 from tests.hardware.adapters import CONFIGS, IDS, PORT, PORTS, RECORDED, SERIAL
@@ -31,7 +32,7 @@ WITHOUT_PRIVILEGES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--")
 
 @pytest.mark.parametrize("kind", sorted(DAMAGES))
 @given(data=st.data())
-@settings(max_examples=8)
+@settings(max_examples=examples(4))
 def test_whatever_is_damaged_a_look_at_a_copy_ends(kind: str, data: st.DataObject) -> None:
     """What answers late or never is another matter (see below)."""
     wanted = load((CONFIGS / "can.yaml",)).resources
@@ -50,7 +51,7 @@ def test_whatever_is_damaged_a_look_at_a_copy_ends(kind: str, data: st.DataObjec
     ),
     asked=st.sampled_from(["can0", "1-3", "0000:00:14.0", "/dev/bus/usb/001/009", *PATHS]),
 )
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_is_damaged_every_command_answers(
     damages: list[tuple[str, str]], asked: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from genericdp.config.load import load
 from genericdp.discovery import Discoverer
 from genericdp.host.root import Root
+from tests.budget import examples
 from tests.hardware.adapters import CONFIGS, HUB, PORTS, SERIAL
 from tests.hardware.machine import Machine
 
@@ -36,7 +37,7 @@ def shown(offers: Offers) -> dict[str, dict[str, list[str]]]:
 
 @pytest.mark.parametrize("name", ["serial-adapters", "webcam", "gpu", "nvme", "input"])
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=4)
+@settings(max_examples=examples(3))
 def test_any_order_of_folders_gives_the_same_devices_and_ids(name: str, seed: int) -> None:
     """D1: three equal dongles stay three devices, in any order of discovery."""
     wanted = load((CONFIGS / f"{name}.yaml",)).resources
@@ -49,7 +50,7 @@ STEPS = st.lists(st.tuples(st.sampled_from([*PORTS, HUB]), st.booleans()), max_s
 
 
 @given(steps=STEPS, order=st.randoms(use_true_random=False))
-@settings(max_examples=12)
+@settings(max_examples=examples(6))
 def test_events_in_any_order_end_at_what_one_full_look_gives(
     steps: list[tuple[str, bool]], order: object
 ) -> None:

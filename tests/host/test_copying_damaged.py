@@ -14,6 +14,7 @@ from genericdp.host.archive import read, unpack, write
 from genericdp.host.copying import copied
 from genericdp.host.disguise import Disguise, collect
 from genericdp.host.root import Root
+from tests.budget import examples
 from tests.testbeds import loading
 from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of
 
@@ -35,7 +36,7 @@ def read_it(path: str, read: Callable[[], str]) -> str:
 @example([("/sys/devices", "a link out of the copy")])
 @example([("/run/udev/data", "a link out of the copy")])
 @example([("/sys", "gone")])
-@settings(max_examples=40)
+@settings(max_examples=examples(15))
 def test_whatever_is_damaged_the_rest_is_copied(damages: list[tuple[str, str]]) -> None:
     with TemporaryDirectory() as folder:
         loading.build(loading.path_of("can"), Path(folder))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from genericdp.host.root import Root
 from genericdp.host.sysdevices import SysDevices
 from genericdp.natural import natural_key
+from tests.budget import examples
 from tests.fixtures.make_tree import Tree
 from tests.testbeds import loading
 from tests.testbeds.damaging import DAMAGES, damage, paths_of, remove
@@ -62,7 +63,7 @@ SOME_PATH = st.sampled_from(PATHS)
     after=st.integers(1, 400),
     forbidden=st.booleans(),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(20))
 def test_whatever_is_damaged_or_vanishes_nothing_raises(
     damages: list[tuple[str, str]], lost: str, after: int, forbidden: bool
 ) -> None:

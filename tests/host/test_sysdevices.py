@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from genericdp.host.root import Root
 from genericdp.host.sysdevices import SysDevices
+from tests.budget import examples
 from tests.fixtures.make_tree import Tree
 from tests.testbeds import loading
 from tests.testbeds.telling import Told, told_by_genericdp
@@ -104,7 +105,7 @@ def webcam(tmp_path_factory: pytest.TempPathFactory) -> Root:
 
 
 @given(random=st.randoms(use_true_random=False))
-@settings(max_examples=20)
+@settings(max_examples=examples(10))
 def test_any_order_of_entries_gives_the_same(webcam: Root, random: Random) -> None:
     def in_order(root: Root) -> list[tuple[str, str]]:
         devices = SysDevices(root)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from genericdp.host.root import Root
 from genericdp.host.udevrecords import UdevRecords, udevd_runs
 from genericdp.inotify import open_inotify
+from tests.budget import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -186,7 +187,7 @@ STEPS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(30))
 @given(st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.booleans()), max_size=8))
 @example([("make data", True), ("move data", True), ("remove udev", False)])
 def test_whatever_became_of_the_folders_the_next_record_is_told(

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genericdp.host.uevents import Uevent
+from tests.budget import examples
 from tests.host.hearing import NULL, Heard, as_root, few, tell
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ async def test_a_flood_leaves_the_loop_its_turns() -> None:
     assert 0 < most <= 256
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(25))
 @given(st.lists(st.booleans(), max_size=600))
 def test_what_is_not_told_is_made_up_for_by_a_later_look_at_everything(lost: list[bool]) -> None:
     """The kernel drops more until its queue is empty, so the look comes only then."""

@@ -14,6 +14,7 @@ from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.errors import InvalidCallError
 from genericdp.kubelet import messages, wire
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from tests.budget import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,7 +159,7 @@ CONTENT = st.recursive(
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=400)
+@settings(max_examples=examples(150))
 @given(request=CONTENT, cut=st.integers(0, 3), more=st.binary(max_size=2))
 def test_any_bytes_are_read_as_protobuf_reads_them(
     name: str, request: bytes, cut: int, more: bytes
