@@ -54,7 +54,28 @@ MACHINE_WIDE = {
 }
 """Modules whose tests share what there is once: real devices, a browser. One worker runs them."""
 
+MEMORY = "/dev/shm"
+MEMORY_BYTES = 2 << 30
+
 _warm = False
+
+
+def pytest_configure() -> None:
+    """Make temporary folders in memory, unless TMPDIR names a place for them.
+
+    ext4 searches long for a free inode after many files were removed, as tests do.
+    """
+    if "TMPDIR" not in os.environ and _is_of_use(MEMORY):
+        os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
+
+
+def _is_of_use(folder: str) -> bool:
+    """Whether files can be made there and run, and device nodes if we may make any."""
+    if not os.access(folder, os.W_OK):
+        return False
+    found = os.statvfs(folder)
+    refused = os.ST_NOEXEC | (os.ST_NODEV if os.geteuid() == 0 else 0)
+    return not found.f_flag & refused and found.f_bavail * found.f_frsize >= MEMORY_BYTES
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
