@@ -181,7 +181,7 @@ def test_hostile_text_of_any_shape_is_answered_soon(text: str) -> None:
 
 
 @given(st.text(max_size=200) | st.text(alphabet="ab:-[]{}&*!|>'\"%#,? \n\t0", max_size=60))
-@settings(deadline=1000, max_examples=examples(60))
+@settings(max_examples=examples(60))
 def test_any_text_gives_documents_or_problems(text: str) -> None:
     documents, problems = read("f", text.encode("utf-8", "surrogatepass"))
     assert documents or problems
@@ -190,7 +190,7 @@ def test_any_text_gives_documents_or_problems(text: str) -> None:
 
 
 @given(st.binary(max_size=100))
-@settings(deadline=1000, max_examples=examples(30))
+@settings(max_examples=examples(30))
 def test_any_bytes_give_documents_or_problems(content: bytes) -> None:
     documents, problems = read("f", content)
     assert documents or problems
@@ -203,7 +203,7 @@ SCRAPS = st.sampled_from(
 
 
 @given(st.integers(0, len(ALL_OF_IT)), st.integers(0, 40), SCRAPS)
-@settings(deadline=1000, max_examples=examples(60))
+@settings(max_examples=examples(60))
 def test_a_good_config_with_a_scrap_in_it_never_breaks_the_check(
     at: int, length: int, scrap: str
 ) -> None:
