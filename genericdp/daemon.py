@@ -73,10 +73,10 @@ def run(settings: Settings) -> None:
 
     arenas.keep_to_one()
     descriptors.wait_for_a_start()
-    asyncio.run(until_signalled(work, Inbox(), insisted=_leave_at_once))
+    asyncio.run(until_signalled(work, Inbox(), insisted=leave_at_once))
 
 
-def _leave_at_once(number: signal.Signals) -> None:
+def leave_at_once(number: signal.Signals) -> None:
     """End without waiting for anything; the next start copes with what is left."""
     children.abandon()
     log.warning("%s once more: ended at once", number.name)

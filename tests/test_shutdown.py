@@ -178,7 +178,7 @@ async def test_a_folder_that_hangs_does_not_hold_it_up(place: Place) -> None:
 INSISTENT = """
 import asyncio, os, sys
 from genericdp import children
-from genericdp.daemon import _leave_at_once, until_signalled
+from genericdp.daemon import leave_at_once, until_signalled
 from genericdp.signals import Inbox
 
 async def work(_):
@@ -192,7 +192,7 @@ async def work(_):
             except asyncio.CancelledError:
                 print("cancelled", flush=True)
 
-asyncio.run(until_signalled(work, Inbox(), insisted=_leave_at_once))
+asyncio.run(until_signalled(work, Inbox(), insisted=leave_at_once))
 """
 
 

@@ -102,14 +102,14 @@ async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
 
 def _make_server() -> grpc.aio.Server:
     try:
-        _keep_grpc()
+        keep_grpc()
         return grpc.aio.server(options=_OPTIONS)
     except RuntimeError as error:  # its thread: a limit on processes or memory
         raise KubeletError(f"cannot serve: {error}") from error
 
 
 @cache
-def _keep_grpc() -> grpc.aio.Channel:
+def keep_grpc() -> grpc.aio.Channel:
     """Have gRPC keep its threads and descriptors also while no server runs.
 
     Else it ends and starts them each time, and where no thread can be started it aborts us.

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genericdp.devices.closeness import Spot, distance
-from genericdp.devices.preferring import _counts, preferred_ids
+from genericdp.devices.preferring import preferred_ids
 from genericdp.model import Preference
 from genericdp.natural import natural_key
 from tests.budget import examples
@@ -185,7 +185,12 @@ def test_spread_takes_each_share_where_the_container_has_the_fewest(
         left[one] -= 1
         held[one] += 1
         expected[one] += 1
-    assert _counts(P.SPREAD, free, taken, size, ()) == expected
+    available = [f"d{one}::{share}" for one, count in free.items() for share in range(count)]
+    must = [f"d{one}::{9 + share}" for one, count in taken.items() for share in range(count)]
+    devices = {f"d{one}": Spot() for one in range(5)}
+    given = preferred_ids(available, must, size + len(must), devices, P.SPREAD)
+    chosen = Counter(int(share[1]) for share in set(given) - set(must))
+    assert chosen == expected
 
 
 def test_auto_is_spread_with_shares_even_where_only_first_ones_are_left() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from genericdp.errors import KubeletError
 from genericdp.kubelet.registration import RegistrationError, check, register
-from genericdp.kubelet.server import _keep_grpc
+from genericdp.kubelet.server import keep_grpc
 from tests.scarcity import spare_descriptors
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _kept() -> None:
     """As in the daemon: without what it keeps, gRPC aborts where it cannot open it."""
-    _keep_grpc()
+    keep_grpc()
 
 
 async def test_a_lack_of_descriptors_is_not_taken_for_silence(short_folder: Path) -> None:
