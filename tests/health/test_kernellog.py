@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING
 from genericdp.devices.checks import BoundProbe, LogWatch
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
-from genericdp.health import kernellog
-from genericdp.health.kernellog import KernelLog
+from genericdp.health.kernellog import MOST_NAMED, KernelLog
 from genericdp.model import KernelLogCheck, Probe
 from tests.host.kernel_log import Script, record, recorded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
-
-    import pytest
 
     from genericdp.host.kmsg import Log
 
@@ -169,7 +166,7 @@ async def test_a_device_that_is_found_after_its_line_is_struck_if_it_was_there()
         await log.watch(watched("sdb"))
         await log.watch(watched("sdb"), watched("sda"), sda=400.0)
         assert log.struck == ["sda"]
-        assert log.log._records.caught_up, "the log is not read again for it"
+    assert script.closed == 1, "the log is not read again for it"
 
 
 async def test_a_new_rule_is_looked_for_in_the_whole_log() -> None:
@@ -242,22 +239,25 @@ async def test_a_log_that_cannot_be_read_is_the_reason_of_all_its_devices() -> N
 
 
 async def test_devices_without_such_a_probe_open_no_log() -> None:
-    async with following(Script()) as log:
+    script = Script()
+    async with following(script) as log:
         await log.watch()
         bare = Device(id="a", key="a", path="/dev/a", identity=Identity(inode=1))
         await log.watch(bare)
         assert log.reasons == {}
-        assert log.log._records._log is None
+    assert script.closed == 0, "what was opened is closed at the end"
 
 
-async def test_names_of_no_device_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernellog, "MOST_NAMED", 10)
-    lines = [error(f"x{n}", sequence=n) for n in range(2, 100)]
+async def test_of_names_of_no_device_only_the_last_ones_are_remembered() -> None:
+    """Those of all the lines of a year would fill the memory."""
+    names = [f"x{n}" for n in range(MOST_NAMED + 100)]
+    lines = [error(name, sequence=n) for n, name in enumerate(names, start=2)]
     async with following(Script([error("sda", sequence=1), *lines])) as log:
         await log.watch(watched("sda"))
-        assert log.struck == ["sda"]
-        [strikes] = log.log._strikes.values()
-        assert len(strikes) <= 11
+        first, last = names[:50], names[-50:]
+        found = dict.fromkeys((*first, *last), 0.5)
+        log.log.watch("r", map(watched, ("sda", *found)), appeared=found)
+        assert log.struck == sorted(["sda", *last])
 
 
 async def test_a_resource_that_is_forgotten_is_told_no_more() -> None:
