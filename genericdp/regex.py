@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,6 +32,8 @@ class PatternError(ValueError):
     """A text that is no expression of RE2, with what is wrong."""
 
 
+_MOST_AT_ONCE = 64
+_searching = threading.Semaphore(_MOST_AT_ONCE)
 _MOST_MEMORY = 1024 * 1024
 """Of one expression, with what it remembers of texts, in bytes: RE2's own default is 8 MiB."""
 
@@ -54,10 +58,26 @@ def compiled(pattern: str) -> Pattern:
     return found
 
 
+def search(pattern: str, text: str) -> Match | None:
+    """Return the first hit of an expression, if there is one; raises PatternError."""
+    with _searching:
+        return compiled(pattern).search(text)
+
+
 def extract(pattern: str, text: str) -> str | None:
     """Search the text: give group 1 of the first hit, else all of it; None without a hit."""
-    regex = compiled(pattern)
-    hit = regex.search(text)
+    hit = search(pattern, text)
     if hit is None:
         return None
-    return hit.group(1) if regex.groups else hit.group(0)
+    return hit.group(1) if compiled(pattern).groups else hit.group(0)
+
+
+@atexit.register
+def _end_searches() -> None:
+    """Wait until no thread searches, and let none begin.
+
+    When Python exits, it ends daemon threads where they next ask for its lock. Within RE2, which
+    is C++, that aborts the process.
+    """
+    for _ in range(_MOST_AT_ONCE):
+        _searching.acquire()

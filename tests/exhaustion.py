@@ -76,7 +76,8 @@ async def running(place: Place) -> AsyncIterator[tuple[Kubelet, Watched]]:
             assert one.process.returncode is None, "".join(watched.lines)[-2000:]
             one.process.send_signal(signal.SIGTERM)
             async with asyncio.timeout(PATIENCE_SECONDS):
-                assert await one.process.wait() == 0
+                code = await one.process.wait()
+                assert code == 0, (code, "".join(watched.lines)[-2000:])
         reading.cancel()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.exhaustion import reload_through
+from tests.exhaustion import reload_through, start_with
 from tests.hostile_configs import hostile_configs
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ FEW = (
 async def test_a_good_resource_is_served_next_to_hostile_ones(short_folder: Path) -> None:
     configs = hostile_configs()
     await reload_through(short_folder, {name: configs[name] for name in FEW})
+
+
+async def test_a_daemon_that_is_ended_amid_searches_ends_as_ever(short_folder: Path) -> None:
+    """Python ended the searching threads within RE2, which aborted the process (exit -6)."""
+    assert await start_with(short_folder, hostile_configs()["probes-of-1-mib"]) == "served"
 
 
 def test_there_are_fifty_of_them() -> None:

@@ -11,7 +11,7 @@ from genericdp.devices.bounding import readable_way
 from genericdp.health.looks import Look, look_at_all
 from genericdp.host.links import way_of
 from genericdp.printing import printable
-from genericdp.regex import compiled
+from genericdp.regex import search
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ def judged(check: FileRead, content: str) -> str:
     wrong = ""
     if check.equals is not None and content != check.equals:
         wrong = f"not {shown(check.equals)}"
-    elif check.regex is not None and compiled(check.regex).search(content) is None:
+    elif check.regex is not None and search(check.regex, content) is None:
         wrong = f"not matching {shown(check.regex)}"
     elif check.min is not None or check.max is not None:
         wrong = _out_of_range(check, content)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from genericdp.regex import compiled
+from genericdp.regex import compiled, search
 
 if TYPE_CHECKING:
     from genericdp.devices.checks import LogWatch
@@ -69,11 +69,10 @@ class Rule:
 
     def names_in(self, line: str) -> Names | None:
         """Give what a line names; None: it does not count."""
-        regex = compiled(self.regex)
-        hit = regex.search(line)
+        hit = search(self.regex, line)
         if hit is None:
             return None
-        groups = regex.groupindex
+        groups = compiled(self.regex).groupindex
         for group, ignored in self.ignore:
             text = hit.group(groups[group])
             if text is not None and any(map(name_of(text).agrees, ignored)):
