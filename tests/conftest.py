@@ -78,6 +78,7 @@ def _is_of_use(folder: str) -> bool:
     return not found.f_flag & refused and found.f_bavail * found.f_frsize >= MEMORY_BYTES
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep together what must not run in parallel; without pytest-xdist the mark does nothing."""
     tests = Path(__file__).parent

@@ -12,7 +12,7 @@ import pytest
 from genericdp import processes
 from tests.scarcity import spare_descriptors
 
-MARK = 1_000_007  # no mark of a real child: those count from 1
+MARK = 1_000_000 + os.getpid()  # of this process of tests alone, of which several may run
 
 
 def sleeper(*argv: str) -> subprocess.Popen[bytes]:
