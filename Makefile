@@ -43,7 +43,7 @@ run: $(VENV)/runtime.stamp
 # In as many processes as there are cores, four at most; WORKERS=0: in one.
 test: $(VENV)/development.stamp
 	@$(MAKE) --no-print-directory lint
-	@$(BIN)/python -m pytest -m 'not e2e and not cluster and not deploy' $(if $(WORKERS),-n $(WORKERS),-n auto --maxprocesses 4) --dist loadgroup
+	@$(BIN)/python -m pytest -m 'not e2e and not cluster and not deploy' $(if $(WORKERS),-n $(WORKERS),-n auto --maxprocesses 4) --dist loadfile
 
 lint: $(VENV)/development.stamp
 	@$(BIN)/ruff check .

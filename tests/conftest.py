@@ -9,6 +9,7 @@ os.environ["GRPC_VERBOSITY"] = "NONE"
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 import asyncio
+import fcntl
 import gc
 import re
 import shutil
@@ -42,17 +43,15 @@ settings.register_profile("untimed", deadline=None, max_examples=examples(40))
 settings.load_profile("untimed")
 
 MACHINE_WIDE = {
-    "health/test_kernellog_real.py": "machine",
-    "hardware/test_lost_events.py": "machine",
-    "host/test_kmsg.py": "machine",
-    "host/test_real_nodes.py": "machine",
-    "host/test_uevents.py": "machine",
-    "host/test_uevents_elsewhere.py": "machine",
-    "test_hotplug.py": "machine",
-    "status/test_page_in_a_browser.py": "browser",
-    "status/test_page_of_a_daemon.py": "browser",
+    "hardware/test_lost_events.py",
+    "health/test_kernellog_real.py",
+    "host/test_kmsg.py",
+    "host/test_real_nodes.py",
+    "host/test_uevents.py",
+    "host/test_uevents_elsewhere.py",
+    "test_hotplug.py",
 }
-"""Modules whose tests share what there is once: real devices, a browser. One worker runs them."""
+"""Modules whose tests share what there is once: real devices, the kernel's log."""
 
 MEMORY = "/dev/shm"
 MEMORY_BYTES = 2 << 30
@@ -78,23 +77,24 @@ def _is_of_use(folder: str) -> bool:
     return not found.f_flag & refused and found.f_bavail * found.f_frsize >= MEMORY_BYTES
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together what must not run in parallel; without pytest-xdist the mark does nothing."""
-    tests = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(tests):
-            module = item.path.relative_to(tests).as_posix()
-            if group := MACHINE_WIDE.get(module):
-                item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
     """A folder whose path leaves room for a socket's name (107 bytes in all)."""
     folder = Path(tempfile.mkdtemp(prefix="g"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _alone(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let one test at a time use what the machine has once. Set up first, as its name is."""
+    module = request.path.relative_to(Path(__file__).parent).as_posix()
+    if module not in MACHINE_WIDE:
+        yield
+        return
+    with open(Path(tempfile.gettempdir(), f"genericdp-tests-{os.getuid()}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(autouse=True)
