@@ -269,9 +269,8 @@ class Supervisor:
         """When the next look at everything is to begin at the latest."""
         if self._events_tell():
             return self._looked_at + self._pace.between_full_looks(self._looked_seconds)
-        return (
-            self._looked_at + self._pace.full_look
-        )  # it is no net then, but how changes are found
+        # It is no net then, but how changes are found.
+        return self._looked_at + self._pace.full_look
 
     async def _pass(self, tasks: asyncio.TaskGroup, *, full: bool) -> Discovery:
         """Look at the host, and have the plugins serve what was found."""
