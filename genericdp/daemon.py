@@ -267,7 +267,7 @@ def _make_reloader(
 
 def _put_in_force(supervisor: Supervisor, node_name: str, loaded: Loaded) -> None:
     # The model is imported by now: not before the child that loads the config has started.
-    from genericdp.devices.nodes import why_none
+    from genericdp.devices.matching import why_none
     from genericdp.planning import plan, without_policy
 
     running, is_first = supervisor.wanted, supervisor.resources.value is None

@@ -9,11 +9,10 @@ from genericdp.cli.loading import load_in_time, read_stdin
 from genericdp.cli.options import configs_of, node_name_of, root_of
 from genericdp.cli.patience import patiently
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import for_node, path_globs
-from genericdp.devices.nodes import why_none
-from genericdp.devices.unmatched import unmatched
+from genericdp.devices.matching import for_node, path_globs, why_none
 from genericdp.discovery import Discovery, discover
 from genericdp.errors import ConfigError, GenericdpError
+from genericdp.explain.unmatched import unmatched
 from genericdp.printing import print_warning
 
 if TYPE_CHECKING:

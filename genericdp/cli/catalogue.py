@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.devices.cataloguing import listed
 from genericdp.devices.hardware import is_usb_device
-from genericdp.devices.suggesting import candidate_count
+from genericdp.explain.catalog import candidate_count
+from genericdp.explain.entry import listed
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from genericdp.devices.cataloguing import Entry
-    from genericdp.devices.suggesting import Group, Run
+    from genericdp.explain.catalog import Group, Run
+    from genericdp.explain.entry import Entry
 
 _BUS_FACTS = {
     "usb": ("vendor", "product", "serial", "class"),

@@ -27,8 +27,8 @@ from genericdp.cli.probing import NOT_ASKED, State, probe_once, subjects_of, unp
 from genericdp.cli.tables import table
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node
-from genericdp.devices.suggesting import catalogue
 from genericdp.errors import UsageError
+from genericdp.explain.catalog import catalogue
 from genericdp.glob import has_wildcard, unescape
 from genericdp.printing import print_json, print_lines, printable, shell_words
 

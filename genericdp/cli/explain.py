@@ -14,13 +14,13 @@ from genericdp.cli.options import (
     root_of,
 )
 from genericdp.cli.patience import patiently
-from genericdp.devices.asked import Asked, awaited_by, find
-from genericdp.devices.cataloguing import entry_of
-from genericdp.devices.explaining import Outcome, explain
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node
-from genericdp.devices.wording import any_of, meaning, selector_text, shown, source
 from genericdp.errors import UsageError
+from genericdp.explain.describe import any_of, meaning, selector_text, shown, source
+from genericdp.explain.entry import entry_of
+from genericdp.explain.explanation import Outcome, explain
+from genericdp.explain.find import Asked, awaited_by, find
 from genericdp.printing import print_json, print_lines, printable
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from genericdp.cli.patience import Looking
-    from genericdp.devices.asked import Unknown
-    from genericdp.devices.cataloguing import Entry
-    from genericdp.devices.explaining import Explanation
-    from genericdp.devices.trying import Try
+    from genericdp.explain.attempts import Try
+    from genericdp.explain.entry import Entry
+    from genericdp.explain.explanation import Explanation
+    from genericdp.explain.find import Unknown
     from genericdp.host.facts import HostFacts
     from genericdp.model import Resource
 

@@ -14,9 +14,9 @@ from genericdp.cli.starting import config_of, found_by, ids_of, others, taken_by
 from genericdp.cli.writing import refuse_existing, write_new
 from genericdp.config.files import STDIN
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.suggesting import catalogue
 from genericdp.errors import GenericdpError
-from genericdp.host.hwdata import names as names_in_lists
+from genericdp.explain.catalog import catalogue
+from genericdp.explain.hwdata import names as names_in_lists
 from genericdp.printing import print_document, print_json, print_lines, shell_words
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from genericdp.cli.recogniser import Recogniser
     from genericdp.cli.starting import Found, Names
     from genericdp.devices.offers import Offer
-    from genericdp.devices.suggesting import Group
+    from genericdp.explain.catalog import Group
     from genericdp.host.facts import HostFacts
     from genericdp.model import Resource
 

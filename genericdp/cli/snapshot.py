@@ -15,20 +15,20 @@ from genericdp.cli.patience import patiently
 from genericdp.cli.progress import Progress
 from genericdp.cli.writing import refuse_existing, write_new
 from genericdp.errors import GenericdpError, UsageError
-from genericdp.host.archive import ArchiveError, write
-from genericdp.host.copying import copied
-from genericdp.host.disguise import SHORTEST, Disguise, collect
 from genericdp.printing import print_json, print_lines, printable
+from genericdp.snapshot.anonymize import SHORTEST, Disguise, collect
+from genericdp.snapshot.archive import ArchiveError, write
+from genericdp.snapshot.copy import copied
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from genericdp.cli.patience import Looking
-    from genericdp.host.archive import Entry
-    from genericdp.host.copying import Copy
     from genericdp.host.facts import HostFacts
     from genericdp.host.root import Root
+    from genericdp.snapshot.archive import Entry
+    from genericdp.snapshot.copy import Copy
 
 SUMMARY = "write what configs see of this machine into a file, to try configs on elsewhere"
 EXAMPLE = (

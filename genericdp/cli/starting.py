@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from genericdp.cli.recogniser import Recogniser
     from genericdp.devices.device import Device
     from genericdp.devices.offers import Offer
-    from genericdp.devices.suggesting import Group, Run
     from genericdp.devices.sysdevice import Facts
+    from genericdp.explain.catalog import Group, Run
 
     Names = Mapping[tuple[str, str, str], tuple[str, str]]
     """By bus, vendor and device id."""

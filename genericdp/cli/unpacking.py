@@ -28,7 +28,7 @@ def unpacked(file: Path) -> Path:
     """Give a new folder with the tree of a snapshot; raises UsageError if it is none."""
     # Only whoever has one needs these.
     from genericdp.cli.progress import Progress
-    from genericdp.host.archive import ArchiveError, unpack
+    from genericdp.snapshot.archive import ArchiveError, unpack
 
     try:
         with file.open("rb") as packed:

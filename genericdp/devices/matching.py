@@ -11,7 +11,7 @@ from genericdp import glob
 from genericdp.devices.candidates import Candidate, could_be_meant, might_take, taken, unseen
 from genericdp.devices.device import MOST_REASON, NotOffered
 from genericdp.model import PathSelector
-from genericdp.printing import shortened
+from genericdp.printing import printable, shortened
 from genericdp.template import Template
 
 if TYPE_CHECKING:
@@ -130,12 +130,23 @@ class Matches:
 
 
 def for_node(resources: Iterable[Resource], node_name: str) -> tuple[Resource, ...]:
-    """Give the resources that apply on this node: of equal names the first that fits."""
+    """Return the resources that apply on this node: of equal names the first that fits."""
     fitting: dict[str, Resource] = {}
     for resource in resources:
         if not resource.node_names or glob.matches_any(resource.node_names, node_name):
             fitting.setdefault(resource.name, resource)
     return tuple(fitting.values())
+
+
+def why_none(resources: Sequence[Resource], node_name: str) -> str:
+    """Return why a config offers nothing at all on a node; empty if a resource is for it."""
+    if not resources:
+        return "the config names no resource"
+    if for_node(resources, node_name):
+        return ""
+    names = dict.fromkeys(name for one in resources for name in one.node_names)
+    listed = ", ".join(map(printable, names))
+    return f"no resource is for this node {printable(node_name)} (nodeNames: {listed})"
 
 
 def path_globs(selectors: Iterable[Selector]) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ import pytest
 
 from genericdp.cli.patience import MOST_HANGING, patiently
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.suggesting import catalogue
 from genericdp.errors import GenericdpError
+from genericdp.explain.catalog import catalogue
 from tests.fixtures.hanging import HangingRoot
 from tests.testbeds import loading
 

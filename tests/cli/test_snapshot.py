@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from genericdp.host.archive import Entry, Kind, read, write
+from genericdp.snapshot.archive import Entry, Kind, read, write
 from tests.hosts.hosts import FOLDER, Host, all_hosts, allocated, told
 from tests.testbeds import loading
 

@@ -1,4 +1,4 @@
-"""A catalogue of the host: what a config could name, by hardware, with a selector for each."""
+"""All devices of the host that a config could name, by hardware, with a selector for each."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.devices.asked import every
 from genericdp.devices.candidates import of_device, of_file
-from genericdp.devices.cataloguing import Entry, as_glob, entry_of, hardware_ids
 from genericdp.devices.hardware import is_net_interface, is_pci_function, is_usb_device
 from genericdp.devices.inventory import NODE_TYPES
-from genericdp.devices.wording import yaml_mapping
+from genericdp.explain.describe import yaml_mapping
+from genericdp.explain.entry import Entry, as_glob, entry_of, hardware_ids
+from genericdp.explain.find import every
 from genericdp.natural import natural_key
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Why a device is offered or not: what each resource makes of it, and the cause in one sentence."""
+"""Why a device is or is not offered: what each resource decides about it, and the main reason."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.asked import every
-from genericdp.devices.cataloguing import buses_of, hardware_ids
 from genericdp.devices.hardware import function_of, is_usb_device
 from genericdp.devices.matching import for_node, match
 from genericdp.devices.offers import NOTHING
-from genericdp.devices.trying import Pass, what_it_is
-from genericdp.devices.wording import any_of, selector_text, shown, yaml_mapping
+from genericdp.explain.attempts import Pass, what_it_is
+from genericdp.explain.describe import any_of, selector_text, shown, yaml_mapping
+from genericdp.explain.entry import buses_of, hardware_ids
+from genericdp.explain.find import every
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from genericdp.devices.asked import Asked
     from genericdp.devices.candidates import Candidate
     from genericdp.devices.device import Device
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.offers import Offer
     from genericdp.devices.sysdevice import Facts, SysDevice
-    from genericdp.devices.trying import Try
+    from genericdp.explain.attempts import Try
+    from genericdp.explain.find import Asked
     from genericdp.model import Resource
 
 

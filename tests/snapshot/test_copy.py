@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host import copying
-from genericdp.host.archive import ArchiveError, Kind
-from genericdp.host.copying import Copy, copied
+from genericdp.snapshot import copy as copying
+from genericdp.snapshot.archive import ArchiveError, Kind
+from genericdp.snapshot.copy import Copy, copied
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.archive import Entry, Kind
-from genericdp.host.nodecopy import NodeCopy
 from genericdp.host.root import Root
 from genericdp.host.sysfs import device_names
+from genericdp.snapshot.archive import Entry, Kind
+from genericdp.snapshot.nodes import NodeCopy
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genericdp.config.load import load
-from genericdp.devices.asked import Asked, Unknown, every, find
-from genericdp.devices.cataloguing import as_glob, entry_of
-from genericdp.devices.explaining import Outcome, explain
 from genericdp.devices.inventory import Inventory, Look
-from genericdp.devices.suggesting import catalogue
-from genericdp.devices.wording import selector_text, yaml_text
 from genericdp.discovery import discover
+from genericdp.explain.catalog import catalogue
+from genericdp.explain.describe import selector_text, yaml_text
+from genericdp.explain.entry import as_glob, entry_of
+from genericdp.explain.explanation import Outcome, explain
+from genericdp.explain.find import Asked, Unknown, every, find
 from genericdp.host.devicefiles import Looker
 from genericdp.host.facts import HostFacts
 from genericdp.model import (
@@ -37,7 +37,7 @@ from tests.testbeds import loading
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from genericdp.devices.explaining import Explanation
+    from genericdp.explain.explanation import Explanation
     from genericdp.host.root import Root
 
 TTY = UdevSelector(subsystem=("tty",))

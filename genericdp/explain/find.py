@@ -1,4 +1,4 @@
-"""From what a person calls a device to the device: a path, an address, a port or a name."""
+"""Look up a device by what a person calls it: a path, an address, a port, or a name."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from genericdp.host.attributes import why_no_file, why_no_folder
+from genericdp.snapshot.attributes import why_no_file, why_no_folder
 
 
 @pytest.mark.parametrize(

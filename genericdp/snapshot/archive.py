@@ -1,4 +1,4 @@
-"""A machine's tree as one file: tar in gzip, of folders, small files and links within the tree.
+"""Snapshot archives: gzipped tar of folders, small files, and links within the tree.
 
 What is read may come from anybody. It is taken apart here, not by ``tarfile.open``: that reads
 headers of any length into memory, and makes devices, hard links and links to anywhere.
@@ -14,7 +14,7 @@ import zlib
 from enum import Enum
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from genericdp.host import pax
+from genericdp.snapshot import pax
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

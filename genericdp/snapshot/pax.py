@@ -1,4 +1,4 @@
-"""The header that pax puts before an entry of a tar: names and sizes of any length."""
+"""Extended headers (pax) of tar archives: names and sizes of any length."""
 
 from __future__ import annotations
 

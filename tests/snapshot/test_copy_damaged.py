@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from genericdp.host.archive import read, unpack, write
-from genericdp.host.copying import copied
-from genericdp.host.disguise import Disguise, collect
 from genericdp.host.root import Root
+from genericdp.snapshot.anonymize import Disguise, collect
+from genericdp.snapshot.archive import read, unpack, write
+from genericdp.snapshot.copy import copied
 from tests.budget import examples
 from tests.testbeds import loading
 from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of

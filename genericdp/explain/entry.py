@@ -1,4 +1,4 @@
-"""The facts of a device that a config could use, and a selector that takes it."""
+"""The facts about one device that a config could use, and a selector that matches it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from genericdp.devices.hardware import (
     usb_text,
 )
 from genericdp.devices.placing import spot_of
-from genericdp.devices.trying import what_it_is
-from genericdp.devices.wording import shown
+from genericdp.explain.attempts import what_it_is
+from genericdp.explain.describe import shown
 from genericdp.model import FileType
 from genericdp.printing import printable
 

@@ -1,4 +1,4 @@
-"""The names and numbers of /dev for a copy: never a content.
+"""Names and numbers of /dev for a snapshot; never file contents.
 
 In a copy a plain file stands for a device node if ``sys/dev/*/MAJ:MIN/uevent`` names it. Nodes
 whose number sysfs does not have, as those of NVIDIA's driver, get such a file with nothing else.
@@ -11,9 +11,9 @@ import posixpath
 import stat
 from typing import TYPE_CHECKING
 
-from genericdp.host.archive import MOST_FILE_BYTES, Entry, Kind, led_to
 from genericdp.host.sysfs import device_names
 from genericdp.model import FileType
+from genericdp.snapshot.archive import MOST_FILE_BYTES, Entry, Kind, led_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""How far each selector comes with one candidate: the first condition that does not hold."""
+"""How far each selector gets with a candidate: the first condition that does not hold."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from genericdp.devices.hardware import (
     lineage,
 )
 from genericdp.devices.sysdevice import NOTHING_KNOWN
-from genericdp.devices.wording import any_of, complaint
+from genericdp.explain.describe import any_of, complaint
 from genericdp.model import PathSelector, UdevSelector
 from genericdp.printing import printable
 

@@ -1,4 +1,4 @@
-"""Serial numbers and the like, replaced by others of the same form, everywhere alike.
+"""Replaces serial numbers and the like with others of the same form, consistently.
 
 First they are collected from the attributes and properties that are known to hold them; then each
 text is searched for them: names of files, targets of links, contents. So what named one stick
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from genericdp.host.archive import Entry, Kind
+from genericdp.snapshot.archive import Entry, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from genericdp.host.archive import Entry, Kind
-from genericdp.host.disguise import Disguise, collect, disguised
+from genericdp.snapshot.anonymize import Disguise, collect, disguised
+from genericdp.snapshot.archive import Entry, Kind
 
 MAC = "00:1b:21:AA:bb:0c"
 

@@ -1,4 +1,4 @@
-"""Selectors that take nothing: a device that is not there, or a slip of the pen."""
+"""Selectors that match nothing: the device is missing, or the selector has a typo."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from genericdp.devices.conditions import (
     is_candidate_of,
     subsystem_globs,
 )
-from genericdp.devices.wording import selector_text, source
+from genericdp.explain.describe import selector_text, source
 from genericdp.glob import matches_any
 from genericdp.model import PathSelector
 

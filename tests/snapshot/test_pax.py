@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.host import pax
-from genericdp.host.archive import MANIFEST, ArchiveError, Entry, Kind, read
+from genericdp.snapshot import pax
+from genericdp.snapshot.archive import MANIFEST, ArchiveError, Entry, Kind, read
 
 LONG = "sys/devices/" + "/".join(["0000:00:14.0"] * 30)
 MANY = b"".join(b"11 k%02d=abc\n" % i for i in range(33))

@@ -1,4 +1,4 @@
-"""Selectors and their conditions in words, for people who read why something is not offered."""
+"""Selectors and conditions as text, for messages about why something is not offered."""
 
 from __future__ import annotations
 

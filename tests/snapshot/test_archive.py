@@ -11,8 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.host import archive
-from genericdp.host.archive import MANIFEST, ArchiveError, Entry, Kind, led_to, read, unpack, write
+from genericdp.snapshot import archive
+from genericdp.snapshot.archive import (
+    MANIFEST,
+    ArchiveError,
+    Entry,
+    Kind,
+    led_to,
+    read,
+    unpack,
+    write,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""Copies of a machine what matching reads: names, links, numbers and small attributes."""
+"""Copies what matching reads from a machine: names, links, numbers and small attributes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.host import udevdb
-from genericdp.host.archive import MOST_ENTRIES, MOST_FILE_BYTES, ArchiveError, Entry, Kind, led_to
-from genericdp.host.attributes import MOST_BYTES, why_no_file, why_no_folder
-from genericdp.host.nodecopy import NodeCopy
+from genericdp.snapshot.archive import (
+    MOST_ENTRIES,
+    MOST_FILE_BYTES,
+    ArchiveError,
+    Entry,
+    Kind,
+    led_to,
+)
+from genericdp.snapshot.attributes import MOST_BYTES, why_no_file, why_no_folder
+from genericdp.snapshot.nodes import NodeCopy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Names of vendors and devices from the system's ``usb.ids`` and ``pci.ids``, where they are."""
+"""Vendor and product names from the system's ``usb.ids`` and ``pci.ids``, if installed."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.host.hwdata import names, parse
+from genericdp.explain.hwdata import names, parse
 
 if TYPE_CHECKING:
     from pathlib import Path

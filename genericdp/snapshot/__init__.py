@@ -1,0 +1,1 @@
+"""A machine as a file. The daemon imports none of it."""
