@@ -353,8 +353,13 @@ class World:
             return await plugin.Allocate(api.AllocateRequest(container_requests=asked))
 
     async def container(self, uid: str = "pod", **amounts: int) -> Given:
-        """Admit a pod for example.com/KEY=N and return what its container gets."""
+        """Admit a pod for example.com/KEY=N and return what its container gets.
+
+        Waits, as a scheduler does, until the node has something of each resource: a kubelet that
+        has not read the first list yet admits the pod and asks for nothing.
+        """
         limits = {f"example.com/{name}": count for name, count in amounts.items()}
+        await self.kubelet.wait_for(lambda: all(map(self.kubelet.allocatable, limits)))
         container = Container(name="main", limits=limits)
         pod = Pod(uid=uid, containers=(container,))
         admission = await self.kubelet.admit(pod)
