@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 class Match(Protocol):
@@ -23,6 +25,8 @@ class Pattern(Protocol):
 
     groups: int
     groupindex: Mapping[str, int]
+    programsize: int
+    """In instructions."""
 
     def search(self, text: str, /) -> Match | None:
         """Give the first hit, if there is one."""
@@ -32,10 +36,27 @@ class PatternError(ValueError):
     """A text that is no expression of RE2, with what is wrong."""
 
 
+class TextTooLongError(ValueError):
+    """A text that an expression would take too long to search."""
+
+
+class SearchTimeError(RuntimeError):
+    """The searches within ``limited`` have used up their time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"its regular expressions take more than {seconds:g} s")
+
+
 _MOST_AT_ONCE = 64
 _searching = threading.Semaphore(_MOST_AT_ONCE)
 _MOST_MEMORY = 1024 * 1024
 """Of one expression, with what it remembers of texts, in bytes: RE2's own default is 8 MiB."""
+_MOST_GROUPS = 32
+"""RE2 copies all groups for each instruction that it follows: 20,000 groups took 6 GiB."""
+_MOST_INSTRUCTIONS = 1024
+_MOST_STEPS = 64 * 1024 * _MOST_INSTRUCTIONS
+"""Of one search: characters times instructions, at worst ten nanoseconds each."""
+_allowance = threading.local()
 
 
 @lru_cache(maxsize=128)  # reloads bring ever new ones
@@ -55,17 +76,44 @@ def compiled(pattern: str) -> Pattern:
         if text.startswith("pattern too large"):
             text = "it takes more than 1 MiB of memory"
         raise PatternError(text) from error
+    if found.groups > _MOST_GROUPS:
+        raise PatternError(f"it has {found.groups} groups: at most {_MOST_GROUPS} are allowed")
+    if found.programsize > _MOST_INSTRUCTIONS:
+        raise PatternError("it is too large: write it with fewer or smaller repetitions")
     return found
 
 
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Have searches of this thread raise SearchTimeError once it has used so much CPU time."""
+    before = getattr(_allowance, "end", None)
+    _allowance.end = (time.thread_time() + seconds, seconds)
+    try:
+        yield
+    finally:
+        _allowance.end = before
+
+
 def search(pattern: str, text: str) -> Match | None:
-    """Return the first hit of an expression, if there is one; raises PatternError."""
+    """Return the first hit of an expression, if there is one.
+
+    Raises PatternError; TextTooLongError, never for 64 KiB or less; and SearchTimeError.
+    """
+    expression = compiled(pattern)
+    most = _MOST_STEPS // expression.programsize
+    if len(text) > most:
+        raise TextTooLongError(f"the text is too long for {pattern!r}: at most {most >> 10} KiB")
+    if (end := getattr(_allowance, "end", None)) is not None and time.thread_time() > end[0]:
+        raise SearchTimeError(end[1])
     with _searching:
-        return compiled(pattern).search(text)
+        return expression.search(text)
 
 
 def extract(pattern: str, text: str) -> str | None:
-    """Search the text: give group 1 of the first hit, else all of it; None without a hit."""
+    """Search the text: return group 1 of the first hit, else all of it; None without a hit.
+
+    Raises as ``search`` does.
+    """
     hit = search(pattern, text)
     if hit is None:
         return None

@@ -330,7 +330,7 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
         for path, identity in (places or {device.path: device.identity}).items():
             same = is_same(root, path, identity, looker)
             if same is None:
-                return f"device {device.id}: {path} does not exist"
+                return f"device {device.id}: {looker.trouble(path) or f'{path} does not exist'}"
             if not same:
                 return f"device {device.id}: {path} is another device than the one on offer"
         if refusal := why_refused(device, looker.examine, looker.way):

@@ -99,6 +99,21 @@ def test_a_disk_with_two_holders_is_not_offered_raw(machine: Machine, capsys: Ca
     assert two.paths == ["sdb"]
 
 
+@pytest.mark.parametrize("target", ["/nowhere/dm-0", "dm-0"])
+def test_a_link_that_leads_nowhere_is_no_absence(
+    machine: Machine, capsys: Capture, target: str
+) -> None:
+    """The second one leads to itself."""
+    link = machine.folder / SDA / "holders/dm-0"
+    link.symlink_to(target)
+    (one,) = discovered(machine, capsys, HELD)
+    reason = (
+        f"may be excluded, but the value 'holder': /{SDA}/holders/dm-0 is a link that leads nowhere"
+    )
+    assert one.refused == {"/dev/sda": reason, "/dev/sda1": reason}
+    assert one.paths == ["sdb"]
+
+
 def test_what_surely_does_not_hold_excludes_nothing(machine: Machine, capsys: Capture) -> None:
     """No file, no link and no hit are answers, not failures."""
     keys = (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.regex import PatternError, compiled, extract
+from genericdp.regex import PatternError, TextTooLongError, compiled, extract
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,8 @@ def test_group_1_else_the_whole_hit(pattern: str, text: str, expected: str | Non
         ("a**", "bad repetition operator"),
         (r"(a)\1", "invalid escape sequence"),
         ("(?=a)", "invalid perl operator"),
+        ("(" * 20_000 + "a" + ")" * 20_000, "20000 groups: at most 32"),  # took 6 GiB
+        ("(ab){900}.*c", "it is too large"),  # took 33 s for 1 MB
     ],
 )
 def test_a_broken_pattern_says_why_and_writes_nowhere(
@@ -50,6 +52,14 @@ def test_time_is_linear_in_the_text() -> None:
     begun = time.process_time()
     assert extract("(a+)+b", "a" * 100_000) is None
     assert time.process_time() - begun < 5
+
+
+def test_a_text_that_would_take_too_long_is_not_searched() -> None:
+    slow = "[ab]*a[ab]{500}c"
+    assert extract(slow, "ab" * 32 * 1024) is None
+    with pytest.raises(TextTooLongError, match=r"the text is too long for .* at most 1.. KiB"):
+        extract(slow, "ab" * 500_000)
+    assert extract("^a.*b$", "ab" * 500_000) is not None
 
 
 @given(st.text(max_size=20), st.text(max_size=40))

@@ -13,6 +13,7 @@ import pytest
 
 from genericdp.discovery import Discoverer
 from genericdp.host.root import BlindError, Root
+from genericdp.service import why_unusable
 from tests.devices.making import resource
 from tests.fixtures.make_tree import Tree
 from tests.polling import poll_until
@@ -128,6 +129,18 @@ async def test_without_a_descriptor_nothing_is_concluded_until_there_is_one(
         "the host cannot be looked at (Too many open files): what is known of it stays",
         "the host can be looked at again",
     ]
+
+
+async def test_an_allocation_without_a_descriptor_does_not_say_that_the_node_is_gone(
+    looking: Looking, short_folder: Path
+) -> None:
+    await looking.states()
+    device = looking.offers[SERIAL.name].offered["s0"].device
+    root = Root(short_folder)
+    assert why_unusable(root, [device]) == ""
+    with spare_descriptors(0):
+        said = why_unusable(root, [device])
+    assert said == "device s0: /dev/serial/s0 cannot be read (Too many open files)"
 
 
 def test_a_folder_of_sysfs_that_cannot_be_read_any_longer_is_no_empty_one(

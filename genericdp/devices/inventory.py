@@ -13,6 +13,7 @@ from genericdp.glob import escape
 from genericdp.model import FileType
 from genericdp.natural import natural_key
 from genericdp.printing import printable
+from genericdp.regex import limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Set
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_SEARCH_SECONDS = 2.0
+"""CPU time that the expressions of one resource may take, so that the others need not wait."""
 NODE_TYPES = (FileType.CHAR, FileType.BLOCK)
 
 
@@ -95,6 +98,8 @@ class Look:
     """What could not be read, so that there may be other files; empty if nothing."""
     lost: Way | None = None
     """Of one path whose links lead to nothing: where they would lead."""
+    dangling: tuple[str, ...] = ()
+    """Links that the glob finds and that lead to nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,7 +198,8 @@ class Inventory:
         What fails is noted. Raises HostError where nothing can be concluded for any resource.
         """
         try:
-            return decide()
+            with limited(_SEARCH_SECONDS):
+                return decide()
         except HostError:
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is: it is told, the others go on

@@ -247,6 +247,10 @@ class NotedFacts:
             self.notes.questions[Question("paths", pattern)] = answer
         return answer
 
+    def dangling(self, pattern: str) -> tuple[str, ...]:
+        """Return the links to nothing that a glob found."""
+        return self._answered("dangling", pattern, self._facts.dangling(pattern))
+
     def trouble(self, path: str) -> str:
         """Say why a file could not be read; empty if it is not there or was read."""
         return self._answered("trouble", path, self._facts.trouble(path))

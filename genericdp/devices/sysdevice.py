@@ -137,7 +137,10 @@ class Facts(Protocol):
         """
 
     def paths(self, pattern: str) -> tuple[str, ...]:
-        """Give the paths that a glob finds, whatever they are."""
+        """Return the paths that a glob finds, whatever they are."""
+
+    def dangling(self, pattern: str) -> tuple[str, ...]:
+        """Return the links to nothing that a glob found when ``paths`` was asked about it."""
 
     def trouble(self, path: str) -> str:
         """Say why a file could not be read; empty if it is not there or was read."""
@@ -189,6 +192,10 @@ class _Nothing:
         return None
 
     def paths(self, pattern: str) -> tuple[str, ...]:
+        del pattern
+        return ()
+
+    def dangling(self, pattern: str) -> tuple[str, ...]:
         del pattern
         return ()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.model import ValueKind
 from genericdp.printing import shortened
-from genericdp.regex import extract
+from genericdp.regex import TextTooLongError, extract
 from genericdp.template import (
     MOST_TEXT,
     TOO_LONG,
@@ -62,11 +62,16 @@ def _source_text(
             paths = facts.paths(pattern)
             if why := facts.trouble(pattern):
                 raise UnusableValueError(f"the value {name!r}: {why}")
-            if len(paths) != 1:
-                error = AmbiguousValueError if paths else LackingValueError
-                count = f"{len(paths)} paths" if paths else "nothing"
+            dangling = facts.dangling(pattern)
+            if (count := len(paths) + len(dangling)) != 1:
+                error = AmbiguousValueError if count else LackingValueError
+                found = f"{count} paths" if count else "nothing"
                 raise error(
-                    f"the value {name!r}: {glob.unescape(pattern)} finds {count}, wanted one"
+                    f"the value {name!r}: {glob.unescape(pattern)} finds {found}, wanted one"
+                )
+            if dangling:
+                raise AmbiguousValueError(
+                    f"the value {name!r}: {dangling[0]} is a link that leads nowhere"
                 )
             target = _allowed(name, lead(paths[0]))
             text = facts.link(target)
@@ -98,7 +103,10 @@ def _extracted(name: str, regex: str | None, text: str | None) -> str | None:
         )
     if text is None or regex is None:
         return text
-    found = extract(regex, text)
+    try:
+        found = extract(regex, text)
+    except TextTooLongError as error:
+        raise UnusableValueError(f"the value {name!r}: {error}") from error
     if found is None:
         raise _without_hit(name, regex, text)
     return found

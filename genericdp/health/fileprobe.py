@@ -11,7 +11,7 @@ from genericdp.devices.bounding import readable_way
 from genericdp.health.looks import Look, look_at_all
 from genericdp.host.links import way_of
 from genericdp.printing import printable
-from genericdp.regex import search
+from genericdp.regex import TextTooLongError, search
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,10 @@ def look(check: FileRead, root: Root) -> str:
         return f"{path} cannot be read: {error}"
     if len(data) > MOST_BYTES:
         return f"{path} has more than 1 MiB"
-    return judged(check, data.decode(errors="backslashreplace"))
+    try:
+        return judged(check, data.decode(errors="backslashreplace"))
+    except TextTooLongError as error:
+        return f"{path}: {error}"
 
 
 def judged(check: FileRead, content: str) -> str:

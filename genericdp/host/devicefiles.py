@@ -58,11 +58,13 @@ class Looker:
         """Give everything that the glob finds, in natural order; raises nothing."""
         trail = _Trail()
         self._expand("", [part for part in pattern.split("/") if part not in {"", "."}], trail)
-        files = []
+        files, dangling = [], []
         for path in sorted(set(trail.paths), key=natural_key):
             found = self.examine(path)
             if found is not None:
                 files.append(found)
+            elif self._is_link(path):
+                dangling.append(path)
             trail.trouble = trail.trouble or self._troubles.get(path, "")
             if found is None or found.is_link:
                 # Its links may be turned elsewhere, and what they lead to may come and go.
@@ -76,6 +78,7 @@ class Looker:
             plain=trail.plain,
             trouble=trail.trouble,
             lost=way_of(self._root, globs.unescape(pattern)) if lost else None,
+            dangling=tuple(dangling),
         )
 
     def examine(self, path: str) -> FoundFile | None:
@@ -93,6 +96,10 @@ class Looker:
         if (found := self.examine(path)) is None:
             return way_of(self._root, path)
         return found.way
+
+    def trouble(self, path: str) -> str:
+        """Return why a path that was examined cannot be read; empty if it was, or is not there."""
+        return self._troubles.get(path, "")
 
     def _note_trouble(self, path: str, error: OSError) -> None:
         if error.errno not in ABSENT:
@@ -192,6 +199,12 @@ class Looker:
         return names[
             first : bisect_right(names, prefix, lo=first, key=lambda name: name[: len(prefix)])
         ]
+
+    def _is_link(self, path: str) -> bool:
+        try:
+            return stat.S_ISLNK(self._root.lstat(path).st_mode)
+        except OSError:
+            return False
 
     def _is_folder(self, path: str) -> bool:
         try:

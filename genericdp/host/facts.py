@@ -10,7 +10,7 @@ from genericdp.devices.sysdevice import START, Extract, Way
 from genericdp.host.devicefiles import Looker
 from genericdp.host.links import way_of
 from genericdp.host.sysdevices import SysDevices
-from genericdp.regex import extract
+from genericdp.regex import TextTooLongError, extract
 from genericdp.template import MOST_TEXT
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class HostFacts:
         self._readers: dict[str, set[str]] = {}
         """By a device, those whose attributes are read through links that lead to it."""
         self._troubles: dict[str, str] = {}
+        self._dangling: dict[str, tuple[str, ...]] = {}
         self._members: dict[str, tuple[SysDevice, ...]] = {}
 
     @property
@@ -159,8 +160,11 @@ class HostFacts:
         if (path, regex) not in self._extracts:
             text, hit = self._read(path, MOST_BYTES), None
             if text is not None:
-                found = extract(regex, text)
-                hit = Extract(found or text[:START], found is not None)
+                try:
+                    found = extract(regex, text)
+                    hit = Extract(found or text[:START], found is not None)
+                except TextTooLongError as error:
+                    self._troubles[path] = str(error)
             self._extracts[path, regex] = hit
         return self._extracts[path, regex]
 
@@ -207,12 +211,17 @@ class HostFacts:
             return None
 
     def paths(self, pattern: str) -> tuple[str, ...]:
-        """Give the paths that a glob finds, whatever they are."""
+        """Return the paths that a glob finds, whatever they are."""
         look = Looker(self._root).look(pattern)
+        self._dangling[pattern] = look.dangling
         self._troubles.pop(pattern, None)
         if look.trouble:
             self._troubles[pattern] = look.trouble
         return tuple(found.path for found in look.files)
+
+    def dangling(self, pattern: str) -> tuple[str, ...]:
+        """Return the links to nothing that a glob found when ``paths`` was asked about it."""
+        return self._dangling.get(pattern, ())
 
     def trouble(self, path: str) -> str:
         """Return why a file, link or glob could not be read; empty if it was, or is not there.

@@ -116,6 +116,10 @@ class Known:
             path for path in sorted((*self.links, *self.targets)) if glob.matches(pattern, path)
         )
 
+    def dangling(self, pattern: str) -> tuple[str, ...]:
+        del pattern
+        return ()
+
     def trouble(self, path: str) -> str:
         return self.troubles.get(path, "")
 
