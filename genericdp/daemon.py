@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from genericdp.address import Address
     from genericdp.config.loaded import Loaded
     from genericdp.health.health import Health
+    from genericdp.host.inotify import Shortage
     from genericdp.reloading.reading import Load
     from genericdp.reloading.reloader import Reloader
     from genericdp.supervisor import Supervisor
@@ -183,10 +184,12 @@ async def _serve(
         # The child starts before gRPC is imported here: both take their time.
         first = tasks.create_task(read(origin, sight, load), name="first config")
         await asyncio.sleep(0)
-        tally = Tally()
-        supervisor = _make_supervisor(settings, tally, now, health)
+        from genericdp.host.inotify import Shortage
+
+        tally, shortage = Tally(), Shortage()
+        supervisor = _make_supervisor(settings, tally, shortage, now, health)
         watched(supervisor)
-        reloader = _make_reloader(settings, origin, supervisor, reload, tally, load)
+        reloader = _make_reloader(settings, origin, supervisor, reload, tally, shortage, load)
         supply: Observed[descriptors.Supply | None] = Observed(None)
         if settings.listen is not None:
             # First of all: it shows what the others log.
@@ -225,6 +228,7 @@ async def _endpoints(
 def _make_supervisor(
     settings: Settings,
     tally: Tally,
+    shortage: Shortage,
     now: Callable[[], float],
     health: Callable[..., Health] | None,
 ) -> Supervisor:
@@ -235,10 +239,11 @@ def _make_supervisor(
     return Supervisor(
         root=Root(settings.root),
         node_name=settings.node_name,
-        kubelet=KubeletFolder(settings.kubelet_folder),
+        kubelet=KubeletFolder(settings.kubelet_folder, shortage=shortage),
         timing=settings.timing,
         pod_resources=settings.pod_resources,
         tally=tally,
+        shortage=shortage,
         now=now,
         health=health,
     )
@@ -250,6 +255,7 @@ def _make_reloader(
     supervisor: Supervisor,
     hangup: asyncio.Event,
     tally: Tally,
+    shortage: Shortage,
     load: Load,
 ) -> Reloader:
     from genericdp.reloading.reloader import Reloader
@@ -262,6 +268,7 @@ def _make_reloader(
         state_dir=settings.state_dir,
         load=load,
         tally=tally,
+        shortage=shortage,
     )
 
 

@@ -18,7 +18,7 @@ from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
 from genericdp.garbage import without_collections
 from genericdp.host.devicefiles import Looker
 from genericdp.host.root import BlindError
-from genericdp.host.udevrecords import udevd_runs
+from genericdp.host.udevdb import udevd_runs
 from genericdp.host.workers import start
 from genericdp.known import CHANGED_FILES, Known, Run, Stale
 from genericdp.unreadable import AGAIN_SECONDS, Undecided, Unreadable

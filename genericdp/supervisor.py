@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from genericdp.devices.matching import for_node
 from genericdp.discovery import Discoverer
 from genericdp.holding import Holding
-from genericdp.host.udevrecords import UdevRecords
+from genericdp.host import udevdb
+from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch, Shortage
 from genericdp.host.uevents import Uevents
 from genericdp.host.workers import in_worker
-from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.kubelet.sockets import remove_leftovers
 from genericdp.observed import Observed, until
 from genericdp.peering import PeerWatch
@@ -25,8 +25,6 @@ from genericdp.tally import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from inotify_simple import INotify
 
     from genericdp.devices.assembling import Offers
     from genericdp.discovery import Discovery
@@ -84,7 +82,7 @@ class Supervisor:
         pace: Pace | None = None,
         pod_resources: Path | None = None,
         tally: Tally | None = None,
-        open_inotify: Callable[[], INotify] = open_inotify,
+        shortage: Shortage | None = None,
         now: Callable[[], float] = time.monotonic,
         health: Callable[..., Health] | None = None,
     ) -> None:
@@ -97,11 +95,13 @@ class Supervisor:
         self.kubelet = kubelet
         self._pace = pace or Pace()
         self._tally = tally or Tally()
-        self._open_inotify = open_inotify
         self._now = now
         self._look_again = Observed(0)
-        self._events_tell: Callable[[], bool] = lambda: False
-        """Whether events tell of every change, so that not all must be looked at each time."""
+        self._records = root.real(udevdb.FOLDER)
+        self._watch = FolderWatch(
+            self._tell_of_entry, what="device folders", shortage=shortage or Shortage()
+        )
+        self._uevents = Uevents(self._tell_of_event, again_seconds=self._pace.full_look)
         self._lists_changed = False
         """Whether the last pass gave the kubelet a new list."""
         self._looked_at = 0.0
@@ -150,23 +150,34 @@ class Supervisor:
         self._tally.happened("resync" if event is None else event.action)
         self._discoverer.tell_of_event(event)
 
-    def _tell_of_record(self, name: str | None) -> None:
-        self._tally.happened("resync" if name is None else "record")
-        self._discoverer.tell_of_record(name)
+    def _tell_of_entry(self, folder: str, name: str | None) -> None:
+        if folder != self._records:
+            self._tally.happened("resync" if name is None else "file")
+            path = f"{folder.removeprefix(self._root.real('')).rstrip('/')}/{name}"
+            self._discoverer.tell_of_file(None if name is None else path)
+            self.look_again()
+        elif name is None or not name.startswith("."):  # udev writes a hidden file first
+            self._tally.happened("resync" if name is None else "record")
+            self._discoverer.tell_of_record(name)
 
-    def _tell_of_entry(self, path: str | None) -> None:
-        self._tally.happened("resync" if path is None else "file")
-        prefix = self._root.real("")
-        self._discoverer.tell_of_file(None if path is None else path.removeprefix(prefix))
-
-    def _to_watch(self, discovery: Discovery) -> set[str]:
-        """Give the folders of this machine where a change calls for a pass.
+    def _set_watch(self, discovery: Discovery) -> None:
+        """Watch the folders where a change calls for a pass, and the udev database.
 
         Not those of sysfs, of which inotify tells nothing: uevents do.
         """
         live = "/sys/" if self._root.is_machine else "/nowhere/"
         folders = (one for one in discovery.folders if not one.startswith(live))
-        return {self._root.real(folder) or "/" for folder in folders}
+        masks = {self._root.real(folder) or "/": ENTRIES for folder in folders}
+        fresh = self._watch.set_folders({**masks, self._records: RECORDS})
+        if self._records in fresh:
+            self._discoverer.tell_of_record(None)
+        if fresh - {self._records}:
+            self.look_again_at_files()
+
+    @property
+    def _events_tell(self) -> bool:
+        """Whether events tell of every change, so that not all must be looked at each time."""
+        return self._uevents.complete and self._watch.complete
 
     @property
     def wanted(self) -> dict[str, Resource]:
@@ -194,7 +205,7 @@ class Supervisor:
             tasks.create_task(self.kubelet.watch(), name="kubelet folder")
             tasks.create_task(self._plugins.run(), name="health")
             tasks.create_task(self._passes(tasks), name="passes")
-            tasks.create_task(self._watch_hardware(), name="hardware")
+            tasks.create_task(self._hear_the_kernel(), name="kernel events")
             tasks.create_task(self._peers.run(), name="peers")
             tasks.create_task(self._remove_leftovers(), name="leftovers")
             if self._holding is not None:
@@ -206,23 +217,15 @@ class Supervisor:
 
     async def _passes(self, tasks: asyncio.TaskGroup) -> None:
         await until(lambda: self.resources.value is not None, self.resources)
-        watch = FolderWatch(
-            self.look_again,
-            what="device folders",
-            entry=self._tell_of_entry,
-            open_inotify=self._open_inotify,
-        )
         full = True
         try:
             while True:
                 asked, resources = self._look_again.value, self.resources.value
                 begun = self._now()
-                if not watch.complete:
+                if not self._watch.complete:
                     self._discoverer.tell_of_file(None)
                 discovery = await self._pass(tasks, full=full)
-                if watch.set_folders(self._to_watch(discovery)):
-                    # Something may have come before the watch did: look once more.
-                    self.look_again_at_files()
+                self._set_watch(discovery)
                 pause = self._pace.pause(self._now() - begun, lists_changed=self._lists_changed)
                 await asyncio.sleep(pause)
 
@@ -233,33 +236,25 @@ class Supervisor:
                     news,
                     self._look_again,
                     self.resources,
-                    timeout_seconds=self._rest(discovery, polling=not watch.complete),
+                    timeout_seconds=self._rest(discovery),
                 )
                 # A timer changes nothing on the host: what is known of it is still true.
-                changed_unseen = not self._events_tell() and (told or not watch.complete)
+                changed_unseen = not self._events_tell and (told or not self._watch.complete)
                 full = changed_unseen or self._now() >= self._full_look_due
         finally:
-            watch.close()
+            self._watch.close()
 
-    async def _watch_hardware(self) -> None:
-        """Have the kernel and udev tell of changes; not before the first lists are out."""
+    async def _hear_the_kernel(self) -> None:
+        """Have the kernel tell of changes; not before the first lists are out."""
         await until(lambda: bool(self.offers.value), self.offers)
-        records = UdevRecords(self._tell_of_record, self._root, open_inotify=self._open_inotify)
-        uevents = Uevents(self._tell_of_event)
-        try:
-            self._events_tell = lambda: uevents.complete and records.complete
-            while True:
-                if self._root.is_machine and not uevents.complete:
-                    await uevents.open()
-                await asyncio.sleep(self._pace.full_look)
-        finally:
-            uevents.close()
-            records.close()
+        if self._root.is_machine:
+            await self._uevents.run()
 
-    def _rest(self, discovery: Discovery, *, polling: bool) -> float:
+    def _rest(self, discovery: Discovery) -> float:
         now = self._now()
         # However often there is other news meanwhile.
-        longest = self._pace.poll if polling else max(0.0, self._full_look_due - now)
+        due_in = max(0.0, self._full_look_due - now)
+        longest = due_in if self._watch.complete else self._pace.poll
         if discovery.due is None:
             return longest
         return min(longest, max(0.0, discovery.due - now))
@@ -267,7 +262,7 @@ class Supervisor:
     @property
     def _full_look_due(self) -> float:
         """When the next look at everything is to begin at the latest."""
-        if self._events_tell():
+        if self._events_tell:
             return self._looked_at + self._pace.between_full_looks(self._looked_seconds)
         # It is no net then, but how changes are found.
         return self._looked_at + self._pace.full_look

@@ -57,11 +57,44 @@ async def test_without_inotify_everything_is_polled_and_that_is_said_once(
         await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 2, 20)
         place.config.write_text(GOOD.replace("serial", "other"))
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/other") == 2, 20)
+        inside = ("nsenter", "--user", "--preserve-credentials", f"-t{daemon.process.pid}")
+        raised = f"echo 128 > /proc/sys/user/max_inotify_{what}"
+        done = await asyncio.create_subprocess_exec(*inside, "sh", "-c", raised)
+        assert await done.wait() == 0
+        await daemon.says("inotify can be used again: nothing is polled any longer")
+        place.host.plug("ttyUSB2")
+        await kubelet.wait_for(lambda: kubelet.capacity("example.com/other") == 3, 20)
         daemon.process.terminate()
         assert await daemon.ends() == 0
     said = [line for line in daemon.lines if "inotify" in line]
-    assert len(said) == 1, said
+    assert len(said) == 2, said
     assert f"({why}): polling instead; raise fs.inotify.max_user_instances" in said[0]
+
+
+WITHOUT_LIBUDEV = """
+for library in /lib/*/libudev.so.1 /usr/lib/*/libudev.so.1; do
+    [ ! -e "$library" ] || mount --bind /dev/null "$library"
+done
+exec "$0" "$@"
+"""
+
+
+@pytest.mark.skipif(not CAN_MOUNT, reason="no filesystem can be mounted here")
+async def test_without_events_of_the_kernel_devices_are_served_and_that_is_said_once(
+    place: Place,
+) -> None:
+    place.config.write_text(GOOD.replace("ttyUSB*", "null"))
+    launch = (*MOUNT_NAMESPACE, WITHOUT_LIBUDEV, sys.executable)
+    async with (
+        Kubelet(place.kubelet_folder) as kubelet,
+        place.daemon("--root=/", launch=launch) as daemon,
+    ):
+        await daemon.says("polling instead")
+        await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 1, 20)
+        daemon.process.terminate()
+        assert await daemon.ends() == 0
+    (said,) = [line for line in daemon.lines if "polling instead" in line]
+    assert "events of the kernel cannot be had (" in said
 
 
 RUNNING = """

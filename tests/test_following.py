@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.inotify import FolderWatch
+from genericdp.host.inotify import ENTRIES, FolderWatch, Shortage
 from tests.devices.making import healthy, resource
 from tests.fixtures.make_tree import Tree, serial_node
 from tests.looking import look
@@ -34,14 +34,15 @@ class Follower:
         self._tree = tree
         self._resources = resources
         self._changed = asyncio.Event()
-        self._watch = FolderWatch(self._changed.set, what="test")
+        self._watch = FolderWatch(lambda *_: self._changed.set(), what="test", shortage=Shortage())
         self._discovery = self._look({})
 
     def _look(self, previous: Mapping[str, Offer]) -> Discovery:
         while True:
             self._changed.clear()
             found = look(self._tree, *self._resources, previous=previous)
-            if not self._watch.set_folders([self._tree.root.real(one) for one in found.folders]):
+            folders = {self._tree.root.real(one): ENTRIES for one in found.folders}
+            if not self._watch.set_folders(folders):
                 return found
 
     async def sees(self, name: str, ids: list[str]) -> None:

@@ -9,9 +9,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from genericdp.host.root import Root
+
 FOLDER = "/run/udev/data"
-CONTROL = "/run/udev/control"
+_CONTROL = "/run/udev/control"
 """The socket of a running udevd."""
+
+
+def udevd_runs(root: Root) -> bool:
+    """Return whether a udevd is running, which writes a record of each new device."""
+    try:
+        root.lstat(_CONTROL)
+    except OSError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

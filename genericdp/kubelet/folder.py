@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING
 
 from genericdp.descriptors import Places
 from genericdp.errors import KubeletError, UsageError
-from genericdp.inotify import FolderWatch, open_inotify
+from genericdp.host.inotify import ENTRIES, FolderWatch, Shortage
 from genericdp.kubelet.registration import KUBELET_SOCKET
 from genericdp.kubelet.sockets import check_length
 from genericdp.kubelet.turns import Turns
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-
-    from inotify_simple import INotify
 
     from genericdp.kubelet.peers import Peer
 
@@ -62,7 +59,7 @@ class KubeletFolder:
         poll_seconds: float = _POLL_SECONDS,
         watched_times: int = _WATCHED_TIMES,
         dying_seconds: float = _DYING_SECONDS,
-        open_inotify: Callable[[], INotify] = open_inotify,
+        shortage: Shortage | None = None,
     ) -> None:
         check_length(path)
         self.path = path
@@ -81,7 +78,7 @@ class KubeletFolder:
         """What has been told of why there is no kubelet."""
         self._poll_seconds, self._dying_seconds = poll_seconds, dying_seconds
         self._watched_times = watched_times
-        self._open_inotify = open_inotify
+        self._shortage = shortage or Shortage()
 
     async def watch(self) -> None:
         """Keep ``socket`` true, for ever.
@@ -90,16 +87,13 @@ class KubeletFolder:
         deleted below a bind mount: inotify does not tell of that, and only a restart mends it.
         """
         changed = asyncio.Event()
-        watch = FolderWatch(
-            changed.set,
-            what=f"the kubelet's folder {self.path}",
-            open_inotify=self._open_inotify,
-        )
+        what = f"the kubelet's folder {self.path}"
+        watch = FolderWatch(lambda *_: changed.set(), what=what, shortage=self._shortage)
         try:
             while True:
                 changed.clear()
                 # Watch before looking, so that nothing that comes in between is missed.
-                watch.set_folders({str(_deepest_folder(self.path))})
+                watch.set_folders({str(self.path): ENTRIES})
                 await self._look_surely()
                 # A folder that somebody holds open tells nothing of its own end, nor of the next.
                 is_quiet = watch.complete and self.socket.value is not None
@@ -219,9 +213,3 @@ class KubeletFolder:
         return SocketIdentity(
             device=status.st_dev, inode=status.st_ino, ctime_ns=status.st_ctime_ns
         )
-
-
-def _deepest_folder(path: Path) -> Path:
-    while not path.is_dir() and path != path.parent:
-        path = path.parent
-    return path

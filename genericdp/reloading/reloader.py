@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from genericdp.config.child import load_in_child
 from genericdp.config.state import ConfigState
 from genericdp.errors import ConfigError
+from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch, Shortage
 from genericdp.host.workers import in_worker
-from genericdp.inotify import FolderWatch, open_inotify
 from genericdp.observed import Observed, until
 from genericdp.reloading.deciding import Verdict, decide, in_force
 from genericdp.reloading.mounts import pinned_here
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from inotify_simple import INotify
-
     from genericdp.config.loaded import Loaded
     from genericdp.model import Resource
     from genericdp.reloading.reading import Load, Origin, Reading
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_MOST_LOOKS = 5
-"""Before watching folders that are always others is given up until the next change."""
 _RESULTS: Mapping[Verdict, ReloadResult] = {
     Verdict.APPLY: "applied",
     Verdict.KEEP: "unchanged",
@@ -75,7 +71,7 @@ class Reloader:
         state_dir: Path | None = None,
         pace: Pace | None = None,
         load: Load = load_in_child,
-        open_inotify: Callable[[], INotify] = open_inotify,
+        shortage: Shortage | None = None,
         tally: Tally | None = None,
         clock: Callable[[], float] = time.time,  # noqa: TID251
     ) -> None:
@@ -90,14 +86,12 @@ class Reloader:
         self._state_dir = state_dir
         self._pace = pace or Pace()
         self._load = load
-        self._open_inotify = open_inotify
+        self._shortage = shortage or Shortage()
         self._tally = tally or Tally()
         self._clock = clock
         self._asked = False
         self.news = Observed(0)
         """How often something told that the config may have changed."""
-        self._told = False
-        """Whether something has happened that concerns the config and is not news yet."""
         self._sight: Sight | None = None
         """What was to be seen when folders were watched last."""
         self._retries = 0
@@ -132,18 +126,14 @@ class Reloader:
             self.news.value += 1
 
     async def _follow(self, sight: Sight | None) -> None:
-        watch = FolderWatch(
-            self._tell,
-            what=f"the config {self._origin}",
-            entry=self._note,
-            contents=True,
-            open_inotify=self._open_inotify,
-        )
+        watch = FolderWatch(self._note, what=f"the config {self._origin}", shortage=self._shortage)
         settled = False
         try:
             while True:
                 told = self.news.value
-                found = await self._watched(watch)
+                found = self._sight = await see(self._origin.paths)
+                if found is not None and watch.set_folders(_masks(found)):
+                    self.news.value += 1  # it may have changed before the watch was set
                 differs = found not in {None, sight}
                 if self._asked or self._is_due() or (differs and settled):
                     asked, self._asked, settled = self._asked, False, False
@@ -155,24 +145,9 @@ class Reloader:
         finally:
             watch.close()
 
-    def _note(self, path: str | None) -> None:
-        self._told = self._told or self._sight is None or self._sight.concerns(path)
-
-    def _tell(self) -> None:
-        if self._told:
-            self._told = False
+    def _note(self, folder: str, name: str | None) -> None:
+        if self._sight is None or self._sight.concerns(folder, name):
             self.news.value += 1
-
-    async def _watched(self, watch: FolderWatch) -> Sight | None:
-        """See what there is, with all folders watched in which it can change from now on."""
-        for _ in range(_MOST_LOOKS):
-            self._sight = await see(self._origin.paths)
-            if (sight := self._sight) is None:
-                break
-            # On the way there much may be written that is no config, as to /dev/null in /dev.
-            if not watch.set_folders(sight.folders, written=sight.written):
-                break
-        return self._sight
 
     def _rest(self, watch: FolderWatch) -> float:
         rest = self._pace.net if watch.complete else self._pace.poll
@@ -304,3 +279,11 @@ class Reloader:
             if sentence not in self.state.value.pinned:
                 log.warning("%s", sentence)
         self.state.value = replace(self.state.value, pinned=tuple(found))
+
+
+def _masks(sight: Sight) -> dict[str, int]:
+    """Return what to watch for in each folder of a config.
+
+    On the way there much may be written that is no config, as to /dev/null in /dev.
+    """
+    return {one: CONTENTS if one in sight.written else ENTRIES for one in sight.folders}

@@ -32,12 +32,12 @@ class Sight:
 
     @property
     def folders(self) -> frozenset[str]:
-        """Give the folders in which a change may mean another config."""
+        """Return the folders in which a change may mean another config."""
         return self.whole | {os.path.dirname(path) for path in self.passed}
 
-    def concerns(self, path: str | None) -> bool:
-        """Say whether what happened to a path may mean another config; None: to any path."""
-        return path is None or path in self.passed or os.path.dirname(path) in self.whole
+    def concerns(self, folder: str, name: str | None) -> bool:
+        """Return whether a change of an entry may mean another config; None: of any entry."""
+        return name is None or folder in self.whole or os.path.join(folder, name) in self.passed
 
 
 def look(paths: Sequence[Path]) -> Sight:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 from contextlib import suppress
@@ -13,15 +12,12 @@ import pytest
 
 from genericdp.discovery import Discoverer
 from genericdp.host.root import Root
-from genericdp.host.uevents import Uevents
 from genericdp.model import Selector, UdevSelector
 from tests.devices.making import healthy, resource
-from tests.host.hearing import as_root, few, tell
+from tests.host.hearing import as_root, few, hearing, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from genericdp.host.uevents import Uevent
 
 CONTROL, ADD, REMOVE = Path("/dev/loop-control"), 0x4C80, 0x4C81
 NUMBERS = (51, 52)
@@ -51,33 +47,21 @@ def control() -> Iterator[int]:
 @as_root
 @pytest.mark.skipif(not CONTROL.exists(), reason="this kernel has no loop devices")
 async def test_what_comes_and_goes_in_a_flood_of_events_is_not_lost(control: int) -> None:
-    """Without the None of ``Uevents._drained`` the list stays as it was before the flood."""
-    again = asyncio.Event()
-    told: list[Uevent | None] = []
-    discoverer = Discoverer(Root(Path("/")), node_name="n", look_again=again.set)
-
-    def changed(event: Uevent | None) -> None:
-        told.append(event)
-        discoverer.tell_of_event(event)
-
-    uevents = Uevents(changed, open_monitor=few)
-    await uevents.open()
-    try:
+    """Without the call for a look at everything the list stays as it was before the flood."""
+    discoverer = Discoverer(Root(Path("/")), node_name="n", look_again=lambda: None)
+    async with hearing(few) as heard:
         offers = (await discoverer.discover([LOOPS], {})).offers
         assert healthy(offers, "loops") == NAMES[:1]
-        told.clear()
+        heard.all.clear()
         for i in range(2_000):
             tell()
             if i == 1_000:
                 fcntl.ioctl(control, REMOVE, NUMBERS[0])
                 fcntl.ioctl(control, ADD, NUMBERS[1])
-        async with asyncio.timeout(20):
-            while None not in told:
-                again.clear()
-                await again.wait()
-        assert len(told) < 2_000
-        assert not [event for event in told if event and event.syspath.endswith(tuple(NAMES))]
+        await heard.until(lambda: None in heard.all)
+        assert len(heard.all) < 2_000
+        assert not [event for event in heard.all if event and event.syspath.endswith(tuple(NAMES))]
+        for event in heard.all:
+            discoverer.tell_of_event(event)
         offers = (await discoverer.discover([LOOPS], offers, full=False)).offers
         assert healthy(offers, "loops") == NAMES[1:]
-    finally:
-        uevents.close()

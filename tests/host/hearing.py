@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,11 @@ import pytest
 from genericdp.host.uevents import Uevents, open_monitor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
-    from genericdp.host.uevents import Monitor, Uevent
+    import pyudev
+
+    from genericdp.host.uevents import Uevent
 
 NULL = "/sys/devices/virtual/mem/null"
 
@@ -24,12 +27,13 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make the k
 class Heard:
     """Uevents that are written down."""
 
-    def __init__(self, open_monitor: Callable[[], Monitor] = open_monitor) -> None:
+    def __init__(self, open_monitor: Callable[[], pyudev.Monitor]) -> None:
         self.all: list[Uevent | None] = []
         self.added = asyncio.Event()
-        self.uevents = Uevents(self._changed, open_monitor=open_monitor)
+        self.uevents = Uevents(self.add, again_seconds=0.05, open_monitor=open_monitor)
 
-    def _changed(self, event: Uevent | None) -> None:
+    def add(self, event: Uevent | None) -> None:
+        """Take note of an event."""
         self.all.append(event)
         self.added.set()
 
@@ -48,7 +52,22 @@ class Heard:
                 await self.added.wait()
 
 
-def few() -> Monitor:
+@asynccontextmanager
+async def hearing(
+    open_monitor: Callable[[], pyudev.Monitor] = open_monitor,
+) -> AsyncIterator[Heard]:
+    """Listen to the kernel until the end of the context."""
+    heard = Heard(open_monitor)
+    async with asyncio.TaskGroup() as tasks:
+        listening = tasks.create_task(heard.uevents.run(), name="events of the kernel")
+        try:
+            await heard.until(lambda: bool(heard.all))
+            yield heard
+        finally:
+            listening.cancel()
+
+
+def few() -> pyudev.Monitor:
     """Open a monitor that loses what is not read soon: its queue has the least size there is."""
     return open_monitor(buffer_bytes=1)
 

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from inotify_simple import flags
+from inotify_simple import INotify, flags
 
 from genericdp.host.digests import Digests
-from genericdp.inotify import open_inotify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 @contextmanager
 def _reads(path: Path) -> Iterator[Callable[[], int]]:
     """Yield what tells how often a file has been read meanwhile."""
-    with open_inotify() as inotify:
+    with INotify() as inotify:
         inotify.add_watch(path, flags.ACCESS)
         yield lambda: len(inotify.read(timeout=0))
 

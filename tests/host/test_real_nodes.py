@@ -12,8 +12,8 @@ import pytest
 
 from genericdp.discovery import discover
 from genericdp.host.devicefiles import Looker, is_same
+from genericdp.host.inotify import ENTRIES, FolderWatch, Shortage
 from genericdp.host.root import Root
-from genericdp.inotify import FolderWatch
 from genericdp.model import FileType
 from tests.devices.making import healthy, resource, unhealthy
 
@@ -129,9 +129,9 @@ def test_a_device_that_was_removed_and_added_again_is_another_one(loops: Loops) 
 
 async def test_the_kernel_tells_of_both(loops: Loops) -> None:
     changed = asyncio.Event()
-    watch = FolderWatch(changed.set, what="test")
+    watch = FolderWatch(lambda *_: changed.set(), what="test", shortage=Shortage())
     try:
-        assert watch.set_folders(["/dev"])
+        assert watch.set_folders({"/dev": ENTRIES})
         for change in (loops.add, loops.remove):
             changed.clear()
             change(loops.second)

@@ -1,31 +1,31 @@
-"""Events of the kernel: its own where the test is root, scripted ones where it is not."""
+"""Events of the kernel, which only root can make it tell."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import fcntl
 import logging
 import os
+import resource
 import subprocess
 import sys
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from genericdp.host.uevents import Uevent
-from tests.budget import examples
-from tests.host.hearing import NULL, Heard, as_root, few, tell
+from genericdp.host.uevents import Uevent, open_monitor, uevent_of
+from tests.host.hearing import NULL, as_root, few, hearing, tell
+from tests.polling import poll_until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterator
 
-    from genericdp.host.uevents import Monitor, Told
+    import pyudev
+
+    from tests.host.hearing import Heard
 
 ZRAM = Path("/sys/class/zram-control")
 LOOP_CONTROL, LOOP_ADD, LOOP_REMOVE = "/dev/loop-control", 0x4C80, 0x4C81
@@ -35,10 +35,8 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture
 async def heard() -> AsyncIterator[Heard]:
-    heard = Heard()
-    await heard.uevents.open()
-    yield heard
-    heard.uevents.close()
+    async with hearing() as heard:
+        yield heard
 
 
 @contextmanager
@@ -107,10 +105,7 @@ async def test_what_is_no_device_is_not_told(heard: Heard) -> None:
 
 @as_root
 async def test_an_overrun_calls_for_one_look_at_everything_and_is_over() -> None:
-    """Without ``_clear_error`` the socket's error stays and the monitor is given up."""
-    heard = Heard(few)
-    await heard.uevents.open()
-    try:
+    async with hearing(few) as heard:
         for _ in range(200):
             tell()
         await heard.until(lambda: heard.all.count(None) == 2)
@@ -119,177 +114,82 @@ async def test_an_overrun_calls_for_one_look_at_everything_and_is_over() -> None
         await heard.until(lambda: heard.all[-1] is not None)
         assert heard.pairs(NULL)[-1] == ("change", NULL)
         assert heard.uevents.complete
-    finally:
-        heard.uevents.close()
 
 
 @as_root
-async def test_nothing_is_told_after_the_end(heard: Heard) -> None:
-    heard.uevents.close()
+async def test_nothing_is_told_after_the_end() -> None:
+    async with hearing() as heard:
+        pass
     before = list(heard.all)
-    tell()
-    other = Heard()
-    await other.uevents.open()
-    tell()
-    await other.until(lambda: bool(other.pairs(NULL)))
-    other.uevents.close()
+    async with hearing() as other:
+        tell()
+        await other.until(lambda: bool(other.pairs(NULL)))
     assert heard.all == before
+    assert not heard.uevents.complete
 
 
-@dataclass
-class Made:
-    """An event as a monitor tells it."""
-
-    sys_path: str
-    action: str = "change"
-    subsystem: str | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-
-
-LOST = OSError(errno.ENOBUFS, "No buffer space available")
-
-
-class Script:
-    """A monitor that tells what it was given; an OSError in it is raised."""
-
-    def __init__(self, told: Sequence[Told | OSError] = (), *, for_ever: OSError | None = None):
-        self.told = list(told)
-        self.for_ever = for_ever
-        self.readable, self.writable = os.pipe()
-        os.write(self.writable, b"x")
-
-    def __del__(self) -> None:
-        os.close(self.readable)
-        os.close(self.writable)
-
-    def fileno(self) -> int:
-        return self.readable
-
-    def poll(self, timeout: float | None = None) -> Told | None:
-        assert timeout == 0, "the loop would wait"
-        if self.for_ever is not None:
-            raise self.for_ever
-        if not self.told:
-            os.read(self.readable, 1)
-            return None
-        next_one = self.told.pop(0)
-        if isinstance(next_one, OSError):
-            raise next_one
-        return next_one
+@as_root
+async def test_a_flood_leaves_the_loop_its_turns(heard: Heard) -> None:
+    """Taken in one go, thousands of events would hold up an allocation for long."""
+    for _ in range(1000):
+        tell()
+    most, before = 0, 0
+    async with asyncio.timeout(10):
+        while len(heard.pairs(NULL)) < 1000:
+            await asyncio.sleep(0)
+            most, before = max(most, len(heard.all) - before), len(heard.all)
+    assert 0 < most <= 256
 
 
-async def heard_of(script: Callable[[], Script], reached: Callable[[Heard], bool]) -> Heard:
-    heard = Heard(script)
-    await heard.uevents.open()
-    await heard.until(lambda: reached(heard))
-    heard.uevents.close()
-    return heard
+@contextmanager
+def without_descriptors() -> Iterator[None]:
+    """Have this process at its limit: nothing more can be opened."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_a_move_tells_both_places() -> None:
-    moved = Made(
-        "/sys/devices/pci0/net/ens1",
+async def test_without_a_monitor_it_is_said_once_and_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    tries = 0
+
+    def counted() -> pyudev.Monitor:
+        nonlocal tries
+        tries += 1
+        return open_monitor()
+
+    with ExitStack() as shortage:
+        shortage.enter_context(without_descriptors())
+        async with hearing(counted) as heard:
+            await poll_until(lambda: tries > 2, seconds=10)
+            assert not heard.uevents.complete
+            shortage.close()
+            await heard.until(lambda: heard.uevents.complete)
+            assert heard.all == [None, None]
+    first, last = caplog.messages
+    assert first.startswith("events of the kernel cannot be had (")
+    assert first.endswith("): polling instead")
+    assert last == "events of the kernel can be had again"
+
+
+def test_a_move_tells_both_places() -> None:
+    moved = SimpleNamespace(
+        sys_path="/sys/devices/pci0/net/ens1",
         action="move",
         subsystem="net",
         properties={"DEVPATH_OLD": "/devices/pci0/net/eth0"},
     )
-    heard = await heard_of(lambda: Script([moved]), lambda heard: len(heard.all) == 2)
-    assert heard.all[1] == Uevent(
+    assert uevent_of(moved) == Uevent(
         action="move",
         syspath="/sys/devices/pci0/net/ens1",
         subsystem="net",
         former_syspath="/sys/devices/pci0/net/eth0",
     )
-
-
-async def test_a_flood_leaves_the_loop_its_turns() -> None:
-    """Drained in one go, ten thousand events would hold up an allocation for 300 ms."""
-    heard = Heard(lambda: Script([Made(f"/sys/devices/{i}") for i in range(1000)]))
-    await heard.uevents.open()
-    most, before = 0, len(heard.all)
-    async with asyncio.timeout(10):
-        while len(heard.all) < 1001:
-            await asyncio.sleep(0)
-            most, before = max(most, len(heard.all) - before), len(heard.all)
-    heard.uevents.close()
-    assert 0 < most <= 256
-
-
-@settings(max_examples=examples(25))
-@given(st.lists(st.booleans(), max_size=600))
-def test_what_is_not_told_is_made_up_for_by_a_later_look_at_everything(lost: list[bool]) -> None:
-    """The kernel drops more until its queue is empty, so the look comes only then."""
-
-    async def run() -> None:
-        told: list[Told | OSError] = [
-            LOST if one else Made(f"/sys/devices/{i}") for i, one in enumerate(lost)
-        ]
-        heard = Heard(lambda: Script(told))
-        await heard.uevents.open()
-        first = lost.index(True) if any(lost) else len(lost)
-        await heard.until(lambda: len(heard.all) == 1 + first + any(lost))
-        heard.uevents.close()
-        seen = [event and event.syspath for event in heard.all[1:]]
-        assert seen == [f"/sys/devices/{i}" for i in range(first)] + [None] * any(lost)
-
-    asyncio.run(run())
-
-
-async def test_a_monitor_that_only_fails_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
-    """Otherwise it would keep the loop busy for ever."""
-    heard = Heard(lambda: Script(for_ever=OSError("gone")))
-    await heard.uevents.open()
-    await heard.until(lambda: len(heard.all) == 2)
-    assert heard.all == [None, None]
-    assert not heard.uevents.complete
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-
-
-@pytest.mark.parametrize("error", [OSError("no netlink"), ImportError("No library named udev")])
-async def test_no_monitor_is_said_once_and_leaves_polling_to_the_owner(
-    error: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail() -> Monitor:
-        raise error
-
-    heard = Heard(fail)
-    await heard.uevents.open()
-    assert not heard.uevents.complete
-    assert heard.all == []
-    assert [record.getMessage() for record in caplog.records] == [
-        f"events of the kernel cannot be had ({error}): polling instead"
-    ]
-    heard.uevents.close()
-
-
-async def test_a_monitor_is_used_when_it_can_be_had(caplog: pytest.LogCaptureFixture) -> None:
-    """It may have failed for lack of a descriptor."""
-    caplog.set_level("INFO")
-    scripts: list[Script | None] = [None, Script(for_ever=OSError("gone")), None, Script()]
-
-    def scarce() -> Monitor:
-        if (script := scripts.pop(0)) is None:
-            raise OSError("no descriptor")
-        return script
-
-    heard = Heard(scarce)
-    for looks in (0, 2, 2, 3):
-        await heard.uevents.open()
-        await heard.until(lambda: len(heard.all) == looks)  # noqa: B023
-    assert heard.uevents.complete
-    heard.uevents.close()
-    had = [" can be had again" in record.getMessage() for record in caplog.records]
-    assert had == [False, True] * 2
-
-
-async def test_an_end_while_it_opens_leaves_nothing() -> None:
-    heard = Heard()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(heard.uevents.open(), name="open")
-        await asyncio.sleep(0)
-        heard.uevents.close()
-    assert not heard.uevents.complete
-    assert heard.all == []
 
 
 def test_pyudev_is_not_imported_before_it_is_needed() -> None:

@@ -31,13 +31,13 @@ from genericdp.host.uevents import Uevents
 
 def changed(event):
     print(json.dumps(event and dataclasses.asdict(event)), flush=True)
+    if event is None:
+        print(open("/proc/self/status").read().partition("CapEff:")[2].split()[0], flush=True)
 
 async def main():
-    uevents = Uevents(changed)
-    await uevents.open()
-    print(open("/proc/self/status").read().partition("CapEff:")[2].split()[0], flush=True)
+    listening = asyncio.create_task(Uevents(changed, again_seconds=30).run())
     await asyncio.to_thread(sys.stdin.read)  # until the other end closes it
-    uevents.close()
+    listening.cancel()
 
 asyncio.run(main())
 """

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.inotify import open_inotify
 from genericdp.reloading.reloader import Pace
 from tests.reloading.configs import WAYS, ConfigMap, config, rename, write
 from tests.reloading.following import following, load_here, until_true
@@ -19,8 +16,6 @@ from tests.reloading.following import following, load_here, until_true
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    from inotify_simple import INotify
 
     from genericdp.config.loaded import Loaded
 
@@ -190,37 +185,3 @@ async def test_a_hangup_reads_a_config_that_shows_no_change(
         followed.hangup.set()
         await until_true(lambda: "the config on disk is the one in force" in caplog.text)
     assert (loads, followed.applied) == (2, 1)
-
-
-async def test_without_inotify_it_polls_and_says_so_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    def exhausted() -> INotify:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-    (tmp_path / "a.yaml").write_text(config("a"))
-    async with following(tmp_path, open_inotify=exhausted) as followed:
-        for name in "bcd":
-            (tmp_path / "a.yaml").write_text(config(name))
-            await followed.has(name)
-    assert caplog.text.count("inotify cannot be used") == 1
-
-
-async def test_without_a_watch_left_it_polls_and_says_so_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    def poor() -> INotify:
-        one = open_inotify()
-
-        def refuse(*_: object) -> int:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-        one.add_watch = refuse
-        return one
-
-    (tmp_path / "a.yaml").write_text(config("a"))
-    async with following(tmp_path, open_inotify=poor) as followed:
-        for name in "bcd":
-            (tmp_path / "a.yaml").write_text(config(name))
-            await followed.has(name)
-    assert caplog.text.count("inotify cannot be used") == 1

@@ -25,16 +25,16 @@ def test_every_folder_on_the_way_is_watched(tmp_path: Path) -> None:
     assert {"/link", "/real", "/real/a.yaml", "/elsewhere/x.yaml"} <= passed
     assert sight.whole == frozenset()
     assert sight.written == {f"{tmp_path}/elsewhere"}
-    assert sight.concerns(f"{tmp_path}/real/a.yaml")
-    assert sight.concerns(None)
-    assert not sight.concerns(f"{tmp_path}/real/b.yaml")
+    assert sight.concerns(f"{tmp_path}/real", "a.yaml")
+    assert sight.concerns(f"{tmp_path}/real", None)
+    assert not sight.concerns(f"{tmp_path}/real", "b.yaml")
 
 
 def test_of_a_folder_every_entry_counts(tmp_path: Path) -> None:
     volume = ConfigMap(tmp_path / "v", {"a.yaml": "x"})
     sight = look([volume.folder])
-    assert sight.concerns(f"{volume.folder}/new.yaml")
-    assert sight.concerns(f"{volume.folder}/..data")
+    assert sight.concerns(f"{volume.folder}", "new.yaml")
+    assert sight.concerns(f"{volume.folder}", "..data")
     assert os.path.realpath(volume.folder / "..data") in sight.folders
     data = os.path.realpath(volume.folder / "..data")
     assert sight.written == {f"{volume.folder}", data}

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from genericdp.host import udevdb
 from genericdp.host.facts import HostFacts
-from genericdp.host.uevents import Uevent, Uevents
+from genericdp.host.uevents import uevent_of
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from genericdp.host.root import Root
-    from genericdp.host.uevents import Told
 
 SECONDS = 5.0
 SEPARATOR = b"\x00\x00"
@@ -40,95 +38,36 @@ def seeds() -> Iterator[bytes]:
     yield b"" + SEPARATOR + b"move@/devices/a\0DEVPATH_OLD=/devices/b\0ACTION=move" + SEPARATOR
 
 
-class _Told:
-    """An event as libudev gives it; raises UnicodeError for what is no UTF-8."""
-
-    def __init__(self, message: bytes) -> None:
-        header, *pairs = message.decode().split("\0")
-        self.action, _, path = header.partition("@")
-        self.sys_path = f"/sys{path}"
-        self.properties: Mapping[str, str] = {
-            key: value for key, _, value in (pair.partition("=") for pair in pairs)
-        }
-        self.subsystem = self.properties.get("SUBSYSTEM")
-
-
-class _Script:
-    """A monitor whose events are written down; an empty one stands for an overrun."""
-
-    def __init__(self) -> None:
-        self._messages: list[bytes] = []
-        self._ours, self._theirs = socket.socketpair()
-        self._polled: asyncio.Future[None] | None = None
-        asyncio.get_running_loop().set_exception_handler(self._failed)
-
-    async def play(self, messages: list[bytes]) -> None:
-        """Have these events heard; raises what hearing them raises."""
-        self._messages = messages
-        self._polled = asyncio.get_running_loop().create_future()
-        self._theirs.send(b"x")
-        await self._polled
-
-    def _failed(self, _: object, context: dict[str, Any]) -> None:
-        assert self._polled is not None
-        self._polled.set_exception(context.get("exception") or AssertionError(context["message"]))
-
-    def fileno(self) -> int:
-        return self._ours.fileno()
-
-    def poll(self, timeout: float | None = None) -> Told | None:
-        if not self._messages:
-            if self._polled is not None and not self._polled.done():
-                self._ours.recv(1)
-                self._polled.set_result(None)
-            return None
-        message = self._messages.pop(0)
-        if not message:
-            raise OSError(105, "No buffer space available")
-        return _Told(message)
-
-    def close(self) -> None:
-        self._ours.close()
-        self._theirs.close()
-
-
 @contextmanager
 def opened() -> Iterator[Callable[[bytes], None]]:
-    with TemporaryDirectory() as folder, asyncio.Runner() as runner:
+    with TemporaryDirectory() as folder:
         root = loading.build(loading.path_of("can"), Path(folder))
-        heard: list[Uevent | None] = []
-        script, uevents = runner.run(_listening(heard))
-        try:
-            yield lambda data: runner.run(_run(data, root, script, heard))
-        finally:
-            runner.run(_end(script, uevents))
+        yield lambda data: _run(data, root)
 
 
-async def _listening(heard: list[Uevent | None]) -> tuple[_Script, Uevents]:
-    script = _Script()
-    uevents = Uevents(heard.append, open_monitor=lambda: script)
-    await uevents.open()  # in a thread, which costs ten times as much as to hear
-    return script, uevents
-
-
-async def _end(script: _Script, uevents: Uevents) -> None:
-    uevents.close()
-    script.close()
-
-
-async def _run(data: bytes, root: Root, script: _Script, heard: list[Uevent | None]) -> None:
+def _run(data: bytes, root: Root) -> None:
     text, *messages = data.split(SEPARATOR)[:20]
     record = udevdb.parse(text.decode(errors="backslashreplace"))
     assert all(record.properties.values())
     assert record.removed.isdisjoint(record.properties.keys() - {"TAGS", "DEVLINKS"})
-    heard.clear()
-    await script.play(messages)
     facts = HostFacts(root)
     facts.subsystems()
-    for event in heard:
-        if event is not None:
+    for message in messages:
+        with suppress(UnicodeError):
+            event = uevent_of(_device(message))
             for syspath in facts.forget(event.syspath):
                 facts.device(syspath)
             facts.members(event.subsystem)
     for line in text.split(b"\n")[:5]:
         facts.syspaths_of_record(line.decode(errors="surrogateescape").replace("\0", ""))
+
+
+def _device(message: bytes) -> SimpleNamespace:
+    """Return an event as libudev gives it; raises UnicodeError for what is no UTF-8."""
+    header, *pairs = message.decode().split("\0")
+    action, _, path = header.partition("@")
+    properties = {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
+    subsystem = properties.get("SUBSYSTEM")
+    return SimpleNamespace(
+        action=action, sys_path=f"/sys{path}", properties=properties, subsystem=subsystem
+    )

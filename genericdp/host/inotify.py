@@ -1,0 +1,173 @@
+"""Watches of folders with inotify; an event only means that the owner has to look again."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from inotify_simple import INotify, flags, parse_events
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from inotify_simple import Event
+
+log = logging.getLogger(__name__)
+
+# Without the files' content: a device that is written to must not wake the daemon.
+ENTRIES = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO | flags.ATTRIB
+CONTENTS = ENTRIES | flags.CLOSE_WRITE
+# Without CREATE: a record of udev that is read before it is written would be empty.
+RECORDS = flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO | flags.CLOSE_WRITE
+# Two paths may lead to one folder, which has a single watch: their masks are added up.
+_ALWAYS = flags.DELETE_SELF | flags.MOVE_SELF | flags.ONLYDIR | flags.MASK_ADD
+
+_READ_BYTES = 65_536
+"""At most 2,000 events are read before the rest of the loop has its turn."""
+
+
+class Shortage:
+    """Logs once that inotify cannot be used, for all watches, and once that it can be again."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, int | None] = {}
+        """By what is polled, the error because of which it is."""
+
+    def begins(self, what: str, error: OSError) -> None:
+        """Log that something is polled: a warning once for everything that lacks the same."""
+        if what in self._errors:
+            return
+        is_told = error.errno in self._errors.values()
+        self._errors[what] = error.errno
+        is_limit = error.errno in {errno.EMFILE, errno.ENOSPC}
+        log.log(
+            logging.DEBUG if is_told else logging.WARNING,
+            "%s: inotify cannot be used (%s): polling instead%s",
+            what,
+            error.strerror,
+            "; raise fs.inotify.max_user_instances and max_user_watches" if is_limit else "",
+        )
+
+    def ends(self, what: str) -> None:
+        """Log that nothing is polled any longer, if this was the last that was."""
+        if self._errors.pop(what, None) is not None and not self._errors:
+            log.info("inotify can be used again: nothing is polled any longer")
+
+
+class FolderWatch:
+    """Watches folders; of a folder that does not exist, its deepest existing ancestor.
+
+    ``changed`` is called on the loop with the folder and the name of an entry that came, went or
+    changed. The name is None if anything in the folder may have changed: the folder itself came,
+    went or was replaced, or events were lost. The owner then has to call ``set_folders`` again.
+
+    Where inotify cannot be had, or cannot watch all folders, ``complete`` is False and the owner
+    has to poll. Each call of ``set_folders`` tries again.
+    """
+
+    def __init__(
+        self, changed: Callable[[str, str | None], None], *, what: str, shortage: Shortage
+    ) -> None:
+        self._changed = changed
+        self._what = what
+        self._shortage = shortage
+        self._inotify: INotify | None = None
+        self._watched: dict[str, tuple[int, str]] = {}
+        """By folder, the number of the watch and, if that is an ancestor's, the entry awaited."""
+        self.complete = True
+
+    def set_folders(self, folders: Mapping[str, int]) -> set[str]:
+        """Watch these folders and no others, each for the events of its mask.
+
+        Return those that are new, have come, gone or been replaced since the last call. The owner
+        has to look at them again: they may have changed before the watch was set.
+        """
+        self.complete = True
+        try:
+            inotify = self._opened()
+        except OSError as error:
+            self._poll_instead(error)
+            return set()
+        before, self._watched = self._watched, {}
+        unused = {number for number, _ in before.values()}
+        for folder, mask in folders.items():
+            try:
+                # Added again each time: a folder that was replaced gets another number that way.
+                self._watched[folder] = _watch(inotify, folder, mask, unused)
+            except OSError as error:
+                self._poll_instead(error)
+        for number in unused - {number for number, _ in self._watched.values()}:
+            with suppress(OSError):  # the kernel has removed it along with its folder
+                inotify.rm_watch(number)
+        if self.complete:
+            self._shortage.ends(self._what)
+        return {one for one, place in self._watched.items() if before.get(one) != place}
+
+    def _opened(self) -> INotify:
+        if self._inotify is None:
+            self._inotify = INotify(nonblocking=True)
+            loop = asyncio.get_running_loop()
+            loop.add_reader(self._inotify.fileno(), self._drain, self._inotify)
+        return self._inotify
+
+    def _poll_instead(self, error: OSError) -> None:
+        self.complete = False
+        self._shortage.begins(self._what, error)
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._inotify is not None:
+            asyncio.get_running_loop().remove_reader(self._inotify.fileno())
+            self._inotify.close()
+            self._inotify = None
+
+    def _drain(self, inotify: INotify) -> None:
+        events = parse_events(os.read(inotify.fileno(), _READ_BYTES))
+        by_number: dict[int, list[tuple[str, str]]] = {}
+        for folder, (number, awaited) in self._watched.items():
+            by_number.setdefault(number, []).append((folder, awaited))
+        changes = [one for event in events for one in self._changes(event, by_number)]
+        # The kernel uses the number of a dropped watch again: the next one must count as new.
+        dropped = {event.wd for event in events if event.mask & flags.IGNORED}
+        self._watched = {
+            folder: place for folder, place in self._watched.items() if place[0] not in dropped
+        }
+        for folder, name in dict.fromkeys(changes):
+            self._changed(folder, name)
+
+    def _changes(
+        self, event: Event, by_number: Mapping[int, list[tuple[str, str]]]
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield the folders that an event concerns, each with an entry; None: any entry."""
+        if event.mask & flags.Q_OVERFLOW:
+            yield from ((folder, None) for folder in self._watched)
+        elif not event.mask & flags.IGNORED:  # also told of a watch that we have removed
+            for folder, awaited in by_number.get(event.wd, ()):
+                if event.name in {"", awaited}:
+                    yield folder, None
+                elif not awaited:
+                    yield folder, event.name
+
+
+def _watch(inotify: INotify, folder: str, mask: int, added: set[int]) -> tuple[int, str]:
+    """Watch a folder, or its deepest existing ancestor for the entry that is missing there.
+
+    Return the number of the watch and the name of that entry. Raises OSError.
+    """
+    path, awaited = folder, ""
+    while True:
+        try:
+            number = inotify.add_watch(path, (ENTRIES if awaited else mask) | _ALWAYS)
+        except (FileNotFoundError, NotADirectoryError):
+            path, awaited = os.path.split(path)
+            path = path or "."
+            continue
+        added.add(number)
+        if not awaited or not Path(path, awaited).is_dir():
+            return number, awaited
+        path, awaited = folder, ""  # it came before its ancestor was watched

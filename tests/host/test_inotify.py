@@ -1,0 +1,365 @@
+"""Folders that come, go and are replaced: real inotify only."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from genericdp.host.inotify import CONTENTS, ENTRIES, RECORDS, FolderWatch, Shortage
+from tests.budget import examples
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+MOST_QUEUED = Path("/proc/sys/fs/inotify/max_queued_events")
+
+
+class Changes:
+    """A watch whose calls are recorded."""
+
+    def __init__(self, shortage: Shortage | None = None, what: str = "test folders") -> None:
+        self.told: list[tuple[Path, str | None]] = []
+        self._event = asyncio.Event()
+        self.watch = FolderWatch(self._changed, what=what, shortage=shortage or Shortage())
+
+    def _changed(self, folder: str, name: str | None) -> None:
+        self.told.append((Path(folder), name))
+        self._event.set()
+
+    def set(self, *folders: Path, mask: int = ENTRIES) -> set[Path]:
+        """Watch these folders, and return which have to be looked at again."""
+        return set(map(Path, self.watch.set_folders({str(one): mask for one in folders})))
+
+    async def next(self) -> list[tuple[Path, str | None]]:
+        """Wait until something has been told, and return it."""
+        async with asyncio.timeout(5):
+            await self._event.wait()
+        return await self.settled()
+
+    async def settled(self) -> list[tuple[Path, str | None]]:
+        """Return what has been told by now: inotify queues an event before the call returns."""
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self._event.clear()
+        told, self.told = self.told, []
+        return told
+
+
+@pytest.fixture
+async def changes() -> AsyncIterator[Changes]:
+    changes = Changes()
+    yield changes
+    changes.watch.close()
+
+
+async def test_an_entry_that_comes_goes_or_changes_its_mode_is_told(
+    changes: Changes, tmp_path: Path
+) -> None:
+    assert changes.set(tmp_path) == {tmp_path}
+    file = tmp_path / "file"
+    for change, name in (
+        (file.touch, "file"),
+        (lambda: file.chmod(0o600), "file"),
+        (lambda: file.rename(tmp_path / "other"), "other"),
+        ((tmp_path / "other").unlink, "other"),
+        (lambda: (tmp_path / "link").symlink_to("x"), "link"),
+    ):
+        change()
+        assert (tmp_path, name) in await changes.next()
+
+
+async def test_what_is_written_is_told_only_where_that_is_asked_for(
+    changes: Changes, tmp_path: Path
+) -> None:
+    """A device that is written to must not wake the daemon, nor /dev/null one whose config lies
+    below /dev.
+    """
+    file = tmp_path / "file"
+    file.touch()
+    changes.set(tmp_path)
+    file.write_text("x")
+    file.read_text()
+    assert await changes.settled() == []
+    changes.set(tmp_path, mask=CONTENTS)
+    file.write_text("y")
+    assert await changes.settled() == [(tmp_path, "file")]
+
+
+async def test_a_record_is_told_only_when_it_is_complete(changes: Changes, tmp_path: Path) -> None:
+    """With CREATE in the mask its empty file would be read as a device without properties."""
+    changes.set(tmp_path, mask=RECORDS)
+    with (tmp_path / "c188:0").open("w") as file:
+        assert await changes.settled() == []
+        file.write("E:ID_MODEL=x\n")
+    assert await changes.settled() == [(tmp_path, "c188:0")]
+
+
+async def test_a_folder_that_two_paths_lead_to_tells_both_whatever_they_want(
+    changes: Changes, tmp_path: Path
+) -> None:
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    changes.watch.set_folders({str(folder): CONTENTS, str(link): ENTRIES})
+    (folder / "new").touch()
+    await changes.settled()
+    (folder / "new").write_text("x")
+    assert set(await changes.settled()) == {(folder, "new"), (link, "new")}
+
+
+async def test_only_a_folder_that_is_another_one_has_to_be_looked_at_again(
+    changes: Changes, tmp_path: Path
+) -> None:
+    below = tmp_path / "below"
+    assert changes.set(tmp_path) == {tmp_path}
+    assert changes.set(tmp_path) == set()
+    below.mkdir()
+    assert changes.set(tmp_path, below) == {below}
+    assert changes.set(below) == set()
+
+
+async def test_a_folder_that_is_watched_no_longer_tells_nothing(
+    changes: Changes, tmp_path: Path
+) -> None:
+    """The kernel tells of each removed watch, which would be a pass for nothing."""
+    (tmp_path / "below").mkdir()
+    changes.set(tmp_path, tmp_path / "below")
+    changes.set(tmp_path)
+    assert await changes.settled() == []
+    (tmp_path / "below" / "file").touch()
+    assert await changes.settled() == []
+    assert changes.set(tmp_path, tmp_path / "below") == {tmp_path / "below"}
+
+
+async def test_a_folder_that_is_gone_before_its_watch_calls_for_one_more_look(
+    changes: Changes, tmp_path: Path
+) -> None:
+    """No event tells of it; that it is still missing later is no news."""
+    gone = tmp_path / "gone"
+    assert changes.set(gone) == {gone}
+    assert changes.set(gone) == set()
+    gone.mkdir()
+    assert changes.set(gone) == {gone}
+
+
+async def test_a_folder_that_vanishes_and_returns_is_another_one(
+    changes: Changes, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    changes.set(folder)
+    folder.rmdir()
+    assert (folder, None) in await changes.next()
+    folder.mkdir()
+    assert changes.set(folder) == {folder}
+    await changes.settled()
+    (folder / "file").touch()
+    assert (folder, "file") in await changes.next()
+
+
+async def test_a_folder_that_is_replaced_by_rename_is_followed(
+    changes: Changes, tmp_path: Path
+) -> None:
+    folder, old = tmp_path / "folder", tmp_path / "old"
+    folder.mkdir()
+    changes.set(folder)
+    folder.rename(old)
+    folder.mkdir()
+    assert await changes.next() == [(folder, None)]
+    assert changes.set(folder) == {folder}
+    await changes.settled()
+    (old / "file").touch()
+    assert await changes.settled() == [], "the old one is nothing to us any more"
+    (folder / "file").touch()
+    assert (folder, "file") in await changes.next()
+
+
+async def test_a_folder_replaced_between_two_calls_is_another_one_without_an_event(
+    changes: Changes, tmp_path: Path
+) -> None:
+    folder, other = tmp_path / "folder", tmp_path / "other"
+    folder.mkdir()
+    other.mkdir()
+    changes.set(folder)
+    shutil.rmtree(folder)
+    other.rename(folder)
+    assert changes.set(folder) == {folder}, "asked before the loop could read the event"
+
+
+@pytest.mark.parametrize("there", ["", "run", "run/udev"])
+@pytest.mark.parametrize("relative", [False, True])
+async def test_the_way_to_a_missing_folder_is_awaited_at_its_deepest_ancestor(
+    changes: Changes,
+    there: str,
+    relative: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if relative:
+        monkeypatch.chdir(tmp_path)
+    folder = Path("run/udev/data") if relative else tmp_path / "run/udev/data"
+    (tmp_path / there).mkdir(exist_ok=True, parents=True)
+    changes.set(folder)
+    assert changes.watch.complete
+    (tmp_path / there / "other").mkdir()
+    assert await changes.settled() == [], "what else appears there is nothing to us"
+    folder.mkdir(parents=True)
+    assert await changes.settled() == [(folder, None)]
+    assert changes.set(folder) == {folder}
+    (folder / "c188:0").touch()
+    assert (folder, "c188:0") in await changes.next()
+
+
+async def test_a_file_in_place_of_a_folder_is_waited_out(changes: Changes, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.touch()
+    changes.set(folder)
+    folder.unlink()
+    assert await changes.next() == [(folder, None)]
+
+
+async def test_only_one_watch_is_kept_for_a_folder(changes: Changes, tmp_path: Path) -> None:
+    """Watches that pile up on what was moved away would use up the user's share of them."""
+    folder = tmp_path / "run/udev/data"
+    before = watches()
+    changes.set(folder)
+    assert watches() == before + 1
+    folder.mkdir(parents=True)
+    changes.set(folder)
+    assert watches() == before + 1
+    folder.rename(tmp_path / "away")
+    changes.set(folder)
+    assert watches() == before + 1
+
+
+def watches() -> int:
+    """Return how many inotify watches this process holds."""
+    descriptors = Path("/proc/self/fdinfo").iterdir()
+    return sum(one.read_text().count("inotify wd:") for one in descriptors if one.exists())
+
+
+def _move_away(path: Path) -> None:
+    if path.exists():
+        path.rename(path.with_name(f"{path.name}-{len(list(path.parent.iterdir()))}"))
+
+
+STEPS: dict[str, Callable[[Path], object]] = {
+    "make run": lambda root: (root / "run").mkdir(exist_ok=True),
+    "make udev": lambda root: (root / "run/udev").mkdir(exist_ok=True, parents=True),
+    "make data": lambda root: (root / "run/udev/data").mkdir(exist_ok=True, parents=True),
+    "remove run": lambda root: shutil.rmtree(root / "run", ignore_errors=True),
+    "remove udev": lambda root: shutil.rmtree(root / "run/udev", ignore_errors=True),
+    "remove data": lambda root: shutil.rmtree(root / "run/udev/data", ignore_errors=True),
+    "move data": lambda root: _move_away(root / "run/udev/data"),
+}
+
+
+@settings(max_examples=examples(30))
+@given(st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.booleans()), max_size=8))
+@example([("make data", True), ("move data", True), ("remove udev", False)])
+def test_whatever_became_of_the_folders_the_next_entry_is_told(
+    steps: list[tuple[str, bool]],
+) -> None:
+    """As long as the owner sets the folders again whenever something is told of them."""
+
+    async def run(root: Path) -> None:
+        folder, changes = root / "run/udev/data", Changes()
+        changes.set(folder)
+
+        async def follow() -> None:
+            while (folder, None) in await changes.settled():
+                changes.set(folder)
+
+        for step, is_followed in steps:
+            STEPS[step](root)
+            if is_followed:
+                await follow()
+        folder.mkdir(exist_ok=True, parents=True)
+        await follow()
+        (folder / "c188:0").touch()
+        assert (folder, "c188:0") in await changes.settled()
+        changes.watch.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(run(Path(folder)))
+
+
+async def test_two_thousand_folders_are_watched(changes: Changes, tmp_path: Path) -> None:
+    folders = [tmp_path / str(i) for i in range(2000)]
+    for folder in folders:
+        folder.mkdir()
+    assert changes.set(*folders) == set(folders)
+    assert changes.watch.complete
+    for i in (0, 1999):
+        (folders[i] / "file").touch()
+        assert set(await changes.next()) == {(folders[i], "file")}
+    assert changes.set(*folders[:1000]) == set()
+    assert await changes.settled() == []
+
+
+@pytest.mark.skipif(int(MOST_QUEUED.read_text()) > 70_000, reason="the queue here is very long")
+async def test_more_events_than_the_kernel_keeps_are_a_call_to_look_again(
+    changes: Changes, tmp_path: Path
+) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    changes.set(tmp_path, below)
+    path = str(tmp_path / "file")
+    for _ in range(int(MOST_QUEUED.read_text()) // 2 + 1):
+        os.mkdir(path)
+        os.rmdir(path)
+    below.rmdir()  # this is lost, and so is that the kernel has dropped the watch
+    told: set[tuple[Path, str | None]] = set()
+    while (below, None) not in told:
+        told |= set(await changes.next())
+    assert told == {(tmp_path, "file"), (tmp_path, None), (below, None)}
+    below.mkdir()
+    await changes.settled()
+    assert changes.set(tmp_path, below) == {below}
+    (below / "file").touch()
+    assert (below, "file") in await changes.next()
+
+
+async def test_what_cannot_be_watched_is_polled_and_said_once_for_all(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others are watched, and that nothing is polled any longer is said once, too."""
+    caplog.set_level(logging.INFO)
+    loop, shortage = tmp_path / "loop", Shortage()
+    loop.symlink_to(loop)
+    two = [Changes(shortage, what=f"test {i}") for i in range(2)]
+    for _ in range(2):
+        for one in two:
+            one.set(loop, tmp_path)
+            assert one.watch.complete is False
+    (tmp_path / "file").touch()
+    for one in two:
+        assert (tmp_path, "file") in await one.next()
+    loop.unlink()
+    for one in two:
+        assert one.set(loop, tmp_path) == {loop}
+        assert one.watch.complete is True
+        one.watch.close()
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
+        (logging.WARNING, "test 0: inotify cannot be used (Too many levels of symbolic links):"
+         " polling instead"),
+        (logging.INFO, "inotify can be used again: nothing is polled any longer"),
+    ]  # fmt: skip
+
+
+async def test_after_the_end_nothing_is_told(tmp_path: Path) -> None:
+    changes = Changes()
+    changes.set(tmp_path)
+    (tmp_path / "file").touch()
+    changes.watch.close()
+    changes.watch.close()
+    assert await changes.settled() == []
