@@ -7,7 +7,6 @@ import errno
 import logging
 import os
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inotify_simple import INotify, flags, parse_events
@@ -159,15 +158,22 @@ def _watch(inotify: INotify, folder: str, mask: int, added: set[int]) -> tuple[i
 
     Return the number of the watch and the name of that entry. Raises OSError.
     """
-    path, awaited = folder, ""
-    while True:
-        try:
-            number = inotify.add_watch(path, (ENTRIES if awaited else mask) | _ALWAYS)
-        except (FileNotFoundError, NotADirectoryError):
-            path, awaited = os.path.split(path)
-            path = path or "."
-            continue
-        added.add(number)
-        if not awaited or not Path(path, awaited).is_dir():
-            return number, awaited
-        path, awaited = folder, ""  # it came before its ancestor was watched
+    if (number := _add(inotify, folder, mask, added)) is not None:
+        return number, ""
+    parent, name = os.path.split(folder)
+    above, awaited = _watch(inotify, parent or ".", ENTRIES, added)
+    if awaited:
+        return above, awaited
+    # Once more: it may have come before its parent was watched.
+    number = _add(inotify, folder, mask, added)
+    return (above, name) if number is None else (number, "")
+
+
+def _add(inotify: INotify, folder: str, mask: int, added: set[int]) -> int | None:
+    """Watch a folder; return None if there is none."""
+    try:
+        number: int = inotify.add_watch(folder, mask | _ALWAYS)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    added.add(number)
+    return number
