@@ -1,16 +1,13 @@
-"""One process: config, supervisor, signals."""
+"""The daemon: config, supervisor and endpoints in one process, until a signal stops it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-import signal
 import time
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING
 
 from genericdp import __version__, arenas, children, descriptors
@@ -18,11 +15,12 @@ from genericdp.config.child import load_in_child
 from genericdp.errors import ungrouped
 from genericdp.observed import Observed
 from genericdp.reloading.reading import Origin, read, see
-from genericdp.signals import Inbox
+from genericdp.signals import until_signalled
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    import signal
+    from collections.abc import Callable
     from pathlib import Path
 
     from genericdp.address import Address
@@ -39,8 +37,6 @@ log = logging.getLogger(__name__)
 KUBELET_FOLDER = "/var/lib/kubelet/device-plugins"
 """A constant of the kubelet: its ``--root-dir`` does not move it."""
 
-_ONE_WISH_SECONDS = 0.2
-"""What comes within this time is one signal that came twice: to a process and to its group."""
 _SHOWN_DIGITS = 12
 """Of a SHA-256, in the log."""
 
@@ -68,83 +64,25 @@ class Settings:
 
 def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT; raises GenericdpError for what a person must mend."""
-
-    def work(reload: asyncio.Event) -> Coroutine[None, None, None]:
-        return serve(settings, reload=reload)
-
     arenas.keep_to_one()
     descriptors.wait_for_a_start()
-    asyncio.run(until_signalled(work, Inbox(), insisted=leave_at_once))
+    reload = asyncio.Event()
+    asyncio.run(
+        until_signalled(
+            lambda: serve(settings, reload=reload),
+            on_stop=children.hurry,
+            on_repeat=exit_at_once,
+            on_hangup=reload.set,
+        )
+    )
 
 
-def leave_at_once(number: signal.Signals) -> None:
-    """End without waiting for anything; the next start copes with what is left."""
+def exit_at_once(number: signal.Signals) -> None:
+    """Exit without any cleanup; the next start copes with what is left."""
     children.abandon()
     log.warning("%s once more: ended at once", number.name)
+    logging.shutdown()
     os._exit(128 + number)
-
-
-async def until_signalled(
-    work: Callable[[asyncio.Event], Coroutine[None, None, None]],
-    inbox: Inbox,
-    *,
-    hangup_ends: bool = False,
-    insisted: Callable[[signal.Signals], None] = lambda _: None,
-) -> None:
-    """Run ``work`` until it ends, or cancel it at SIGTERM or SIGINT; SIGHUP sets its event.
-
-    Where a ``hangup_ends`` it, SIGHUP cancels too: what runs in a terminal goes with it.
-    ``insisted`` is called with each signal that comes so much later that it is another wish.
-    """
-    reload = asyncio.Event()
-    stopped_by: list[str] = []
-    loop, since = asyncio.get_running_loop(), inf
-    async with ungrouped(), asyncio.TaskGroup() as tasks:
-        working = tasks.create_task(work(reload), name="work")
-
-        def answer(number: signal.Signals) -> None:
-            nonlocal since
-            if number is signal.SIGHUP and not hangup_ends:
-                reload.set()
-            elif not stopped_by:
-                since = loop.time()
-                stopped_by.append(number.name)
-                children.hurry()
-                working.cancel()
-            elif loop.time() - since > _ONE_WISH_SECONDS:
-                insisted(number)
-
-        with _answering(inbox, answer):
-            await asyncio.wait([working])
-    if stopped_by:
-        log.info("%s: stopped", stopped_by[0])
-
-
-@contextmanager
-def _answering(inbox: Inbox, answer: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Have the running loop answer the signals that come, and those that have come already."""
-    loop = asyncio.get_running_loop()
-    reader, writer = os.pipe()
-
-    def look() -> None:
-        with suppress(BlockingIOError):
-            os.read(reader, 4096)
-        for number in inbox.take():
-            answer(number)
-
-    for end in (reader, writer):
-        os.set_blocking(end, False)
-    # Python's own handlers only run between two steps of Python: this wakes a loop that waits.
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    loop.add_reader(reader, look)
-    loop.call_soon(look)
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(-1)
-        loop.remove_reader(reader)
-        os.close(reader)
-        os.close(writer)
 
 
 async def serve(

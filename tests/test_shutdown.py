@@ -178,10 +178,10 @@ async def test_a_folder_that_hangs_does_not_hold_it_up(place: Place) -> None:
 INSISTENT = """
 import asyncio, os, sys
 from genericdp import children
-from genericdp.daemon import leave_at_once, until_signalled
-from genericdp.signals import Inbox
+from genericdp.daemon import exit_at_once
+from genericdp.signals import until_signalled
 
-async def work(_):
+async def work():
     with children.contain():
         devnull = asyncio.subprocess.DEVNULL
         child = await children.spawn(["/bin/sleep", "60"], env={}, stdout=devnull, stderr=devnull)
@@ -192,7 +192,7 @@ async def work(_):
             except asyncio.CancelledError:
                 print("cancelled", flush=True)
 
-asyncio.run(until_signalled(work, Inbox(), insisted=leave_at_once))
+asyncio.run(until_signalled(work, on_repeat=exit_at_once))
 """
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from genericdp import signals
 
-# What is imported here comes before the first signal is answered: not even typing (6 ms).
+# What is imported here delays the handling of signals: not even typing (6 ms).
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,17 +24,17 @@ _UNTIL_SIGNALLED = ("run", "simulate")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; exit codes: 0 fine, 1 failed, 2 bad usage or config.
+    """Run a command and return its exit code: 0 fine, 1 failed, 2 bad usage or config.
 
-    Without ``argv`` this is a process of its own, which answers its signals from here on.
+    Without ``argv`` this is a process of its own, and its signals are handled from here on.
     """
     if argv is not None:
         from genericdp.cli.boundary import run_command
 
         return run_command(argv)
-    _insist_on_utf8()
+    _ensure_utf8_mode()
     command = asked_for(sys.argv[1:])
-    _answer_signals(command)
+    _handle_signals(command)
     if command == "run":
         from genericdp import lean
 
@@ -42,32 +43,34 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     code = run_process(sys.argv[1:])
     if command in _UNTIL_SIGNALLED:
-        # It ends anyway: one more Ctrl-C must not change how.
-        signals.ignore(signals.ANSWERED)
+        # A signal must not change the exit code any more.
+        signals.ignore(signals.HANDLED)
     return code
 
 
-def _insist_on_utf8() -> None:
-    """Begin anew, in Python's UTF-8 mode, where the locale says that paths are anything else.
+def _ensure_utf8_mode() -> None:
+    """Re-exec in UTF-8 mode if the locale is not UTF-8.
 
-    Configs are UTF-8 and may name any file; in such a locale not even asking for it is possible.
+    Configs are UTF-8 and may name any file, and Python fixes the encoding of paths when it starts.
     """
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
 
 
 def asked_for(argv: Sequence[str]) -> str | None:
-    """Give the command's name before anything is parsed."""
+    """Return the name of the command without parsing the arguments."""
     return next((word for word in argv if not word.startswith("-")), None)
 
 
-def _answer_signals(command: str | None) -> None:
-    hangup, interrupt, terminate = signals.SIGHUP, signals.SIGINT, signals.SIGTERM
-    if command == "run":
-        # The config is yet to be read: there is nothing to reload.
-        signals.ignore([hangup])
-        signals.leave_at([interrupt, terminate], 0)
-    elif command == "simulate":
-        signals.leave_at([*signals.not_ignored([hangup]), interrupt, terminate], 0)
+def _handle_signals(command: str | None) -> None:
+    if command not in _UNTIL_SIGNALLED:
+        # The second Ctrl-C kills a process that hangs in its cleanup.
+        signals.exit_on(signals.not_ignored(signals.HANDLED), then=signal.SIG_DFL)
+        return
+    stopping = [signals.SIGINT, signals.SIGTERM]
+    if command == "simulate":
+        stopping += signals.not_ignored([signals.SIGHUP])
     else:
-        signals.leave_at(signals.not_ignored([interrupt]), 130)
+        # The config is yet to be read: there is nothing to reload.
+        signal.signal(signals.SIGHUP, lambda *_: None)
+    signals.exit_on(stopping, 0, then=signal.SIG_IGN)

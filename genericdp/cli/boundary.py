@@ -40,18 +40,26 @@ def run_process(argv: Sequence[str]) -> int:
     try:
         try:
             return run_command(argv)
+        except SystemExit as error:
+            if error.code:  # a signal: the reader of stdout may have stopped
+                _discard_stdout()
+            raise
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except (OSError, BaseExceptionGroup):
         if out.failure is None:
             raise
-        # Nothing may be flushed there at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _discard_stdout()
         if isinstance(out.failure, BrokenPipeError):
             return 0  # the reader has gone (`| head`): not our failure
         _say(f"genericdp: stdout cannot be written: {(out.failure.strerror or '').lower()}")
         return 1
+
+
+def _discard_stdout() -> None:
+    """Discard what is yet to be flushed, also at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def run_command(argv: Sequence[str]) -> int:

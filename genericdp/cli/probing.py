@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from genericdp.children import contain
-from genericdp.cli.interrupting import run_until_signalled
+from genericdp.children import contain, hurry
 from genericdp.cli.logprobes import LogProbes
 from genericdp.devices.checks import FileRead, LogWatch
 from genericdp.health.kinds import run_probes
@@ -17,6 +16,7 @@ from genericdp.health.outcome import Outcome
 from genericdp.health.thresholds import verdict
 from genericdp.host.kmsg import open_log
 from genericdp.printing import print_lines, printable
+from genericdp.signals import until_signalled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -128,10 +128,17 @@ def probe_once(
 ) -> tuple[Probed, ...]:
     """Run all probes of these devices; ``told`` is called for each in order, as soon as it can be.
 
-    In the main thread. A signal ends the commands with all that they started, and then the
-    process: it raises SystemExit.
+    In the main thread. A signal ends the commands with all that they started; SystemExit is then
+    raised.
     """
-    return run_until_signalled(lambda: _Round(subjects, root, told, open_log).run())
+    probed: list[Probed] = []
+
+    async def run() -> None:
+        probed.extend(await _Round(subjects, root, told, open_log).run())
+
+    if (stopped_by := asyncio.run(until_signalled(run, on_stop=hurry))) is not None:
+        raise SystemExit(128 + stopped_by)
+    return tuple(probed)
 
 
 class _Round:

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from genericdp import children
 from genericdp.cli.applying import refuse_if_none, usable_resources
 from genericdp.cli.container import as_json, as_text
 from genericdp.cli.loading import read_stdin
@@ -30,14 +31,14 @@ from genericdp.cli.options import (
     set_up_logging,
 )
 from genericdp.config.files import STDIN
-from genericdp.daemon import Settings, until_signalled
+from genericdp.daemon import Settings
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.devices.hardware import online_nodes
 from genericdp.errors import UsageError
 from genericdp.host.facts import HostFacts
 from genericdp.kubelet.sockets import check_length
 from genericdp.printing import print_json, print_lines
-from genericdp.signals import SIGHUP, SIGINT, SIGTERM, Inbox, not_ignored
+from genericdp.signals import deferred, until_signalled
 from genericdp.simulator.settings import MOST_NUMA_NODES, Generation, Topology, TopologyPolicy
 from genericdp.simulator.simulation import Simulation
 from genericdp.simulator.trial import RETRY_SECONDS
@@ -107,9 +108,9 @@ def execute(arguments: argparse.Namespace) -> int:
     resources = usable_resources(arguments, stdin, silent=True)  # the daemon warns, in its log
     refuse_if_none(resources, node_name_of(arguments))
     topology = _topology(root_of(arguments), TopologyPolicy(arguments.topology_policy))
-    # Before there is anything that a signal could leave behind.
-    inbox = Inbox([SIGINT, SIGTERM, *not_ignored([SIGHUP])])
-    with tempfile.TemporaryDirectory(prefix="genericdp-") as folder:
+    with deferred():
+        temporary = tempfile.TemporaryDirectory(prefix="genericdp-")
+    with temporary as folder:
         simulation = Simulation(
             Settings(
                 configs=_files(configs_of(arguments), stdin, Path(folder)),
@@ -126,7 +127,7 @@ def execute(arguments: argparse.Namespace) -> int:
             once=arguments.once,
             show=_show_json if arguments.output == "json" else _Screen(arguments.once).show,
         )
-        asyncio.run(until_signalled(simulation.run, inbox, hangup_ends=True))
+        asyncio.run(until_signalled(simulation.run, on_stop=children.hurry))
     return 0
 
 

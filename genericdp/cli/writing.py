@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from genericdp.errors import GenericdpError, UsageError
-from genericdp.signals import ANSWERED
+from genericdp.signals import deferred
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -24,7 +21,7 @@ def refuse_existing(file: Path) -> None:
 def write_new(file: Path, content: bytes) -> None:
     """Write a new file; nothing is left of one that could not be written as a whole."""
     try:
-        with _undisturbed(), file.open("xb") as out:
+        with deferred(), file.open("xb") as out:
             try:
                 out.write(content)
                 out.flush()
@@ -37,13 +34,3 @@ def write_new(file: Path, content: bytes) -> None:
     except OSError as error:
         why = (error.strerror or "").lower()
         raise GenericdpError(f"{file} cannot be written: {why}") from error
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Let Ctrl-C wait: most commands leave at once then, and half a file would stay."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ANSWERED)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.daemon import serve
-from genericdp.errors import GenericdpError, UsageError
+from genericdp.errors import GenericdpError, UsageError, ungrouped
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.trial import RETRY_SECONDS, Trial
 
@@ -71,11 +71,11 @@ class Simulation:
         """How the container's last start ended; None: there is no container."""
         self._supervisor: Supervisor | None = None
 
-    async def run(self, reload: asyncio.Event) -> None:
+    async def run(self) -> None:
         """Show the first full picture, then one for each change; raises GenericdpError."""
-        async with self._kubelet, asyncio.TaskGroup() as tasks:
+        async with ungrouped(), self._kubelet, asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(
-                serve(self._settings, reload=reload, watched=self._attach), name="daemon"
+                serve(self._settings, reload=asyncio.Event(), watched=self._attach), name="daemon"
             )
             await self._first_picture()
             await self._begin()

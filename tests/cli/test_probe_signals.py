@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import probing
-from genericdp.cli.interrupting import run_until_signalled
 from tests.cli.test_probe import HEAD, exec_of, own
 from tests.polling import poll_until
 
@@ -107,26 +105,3 @@ async def test_what_takes_its_time_says_how_far_it_is(tmp_path: Path) -> None:
     named = ", ".join(f"file{number} {slow}" for number in range(3))
     assert line == f"0 of 5 devices are done; waiting for {named} and 2 more\n"
     assert probing.QUIET_SECONDS == 2
-
-
-def test_who_asked_for_signals_before_gets_them_after() -> None:
-    seen: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
-    try:
-
-        async def work() -> str:
-            return "done"
-
-        assert run_until_signalled(work) == "done"
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert seen == [signal.SIGTERM]
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def test_a_cancellation_that_is_no_signal_s_is_no_end_by_one() -> None:
-    async def work() -> None:
-        raise asyncio.CancelledError
-
-    with pytest.raises(asyncio.CancelledError):
-        run_until_signalled(work)

@@ -148,7 +148,7 @@ async def test_a_container_that_waits_is_started_until_it_runs(
     async with asyncio.timeout(20):
         with pytest.raises(GenericdpError, match="the container runs"):
             async with ungrouped():
-                await simulation.run(asyncio.Event())
+                await simulation.run()
     waits, runs = shown
     assert waits is not None
     assert waits.message == START_FAILED

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import pytest
 from genericdp.cli import main
 from genericdp.cli.unpacking import remove_unpacked, unpacked
 from genericdp.errors import UsageError
+from tests.polling import poll_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,13 +22,6 @@ CAN = (
     "  - name: example.com/can\n    match:\n      - net: {linkType: can}\n"
     "    inject: {env: {CAN: $(net.name)}}\n"
 )
-WAITING = """
-import signal, sys, threading
-from pathlib import Path
-from genericdp.cli.unpacking import unpacked
-print(unpacked(Path(sys.argv[1])), flush=True)
-signal.pause()
-"""
 
 
 @pytest.fixture
@@ -49,7 +43,7 @@ def test_every_command_takes_a_snapshot_and_leaves_nothing(
 ) -> None:
     config = tmp_path / "can.yaml"
     config.write_text(CAN)
-    root, answers = ["--root", str(snapshot)], signal.getsignal(signal.SIGTERM)
+    root = ["--root", str(snapshot)]
     for argv in (
         ["discover", "--config", str(config)],
         ["explain", "--config", str(config), "can0"],
@@ -58,7 +52,6 @@ def test_every_command_takes_a_snapshot_and_leaves_nothing(
         ["validate", "--diff", str(config), str(config)],
         ["simulate", "--config", str(config), "--once"],
     ):
-        assert signal.getsignal(signal.SIGTERM) is answers
         assert main([*argv, *root]) == 0, argv
         assert list(temporary.iterdir()) == []
     assert "can0" in capsys.readouterr().out
@@ -94,11 +87,23 @@ def test_what_cannot_be_read_is_bad_usage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_nothing(number: signal.Signals, snapshot: Path, temporary: Path) -> None:
-    argv = [sys.executable, "-c", WAITING, str(snapshot)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline().decode().startswith(str(temporary))
+async def test_a_signal_leaves_nothing(
+    number: signal.Signals, snapshot: Path, temporary: Path
+) -> None:
+    """While the command waits for the reader of its output."""
+    reader, full = os.pipe()
+    with os.fdopen(reader), os.fdopen(full, "wb", buffering=0) as stdout:
+        os.set_blocking(full, False)
+        while stdout.write(b"x" * 4096):
+            pass
+        os.set_blocking(full, True)
+        argv = [sys.executable, "-m", "genericdp", "discover", "--all", f"--root={snapshot}"]
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdout=stdout, stderr=asyncio.subprocess.PIPE
+        )
+        await poll_until(lambda: list(temporary.iterdir()))
         process.send_signal(number)
-        assert process.wait(60) != 0
+        async with asyncio.timeout(60):
+            _, complaint = await process.communicate()
+    assert (process.returncode, complaint) == (128 + number, b"")
     assert list(temporary.iterdir()) == []
