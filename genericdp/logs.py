@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 import logging
 import os
+import queue
 import select
 import sys
 import threading
-import time
-from collections import deque
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from logging.handlers import QueueHandler, QueueListener
 
 from genericdp.printing import printable, printable_lines
 
 resource_name: ContextVar[str] = ContextVar("resource_name", default="")
 """Set once in a plugin's task: every line logged from there carries it."""
 
-_MOST_KEPT_BYTES = 1024 * 1024
+_MOST_QUEUED = 4096
+"""Lines that wait for the reader of stderr; most have 100 to 200 bytes."""
 _FLUSH_SECONDS = 0.5
-_AGAIN_SECONDS = 0.05
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -37,104 +38,100 @@ def set_up(*, log_format: str, level: str) -> None:
 
 def _handler() -> logging.Handler:
     try:
-        return UnblockedLines(sys.stderr.fileno())
+        return QueuedLines(sys.stderr.fileno())
     except (AttributeError, OSError):  # in a test, or where there is none
         return logging.StreamHandler(sys.stderr)
 
 
-class UnblockedLines(logging.Handler):
-    """Writes lines to a descriptor and waits for nobody: its reader may be stopped, or gone.
+class QueuedLines(QueueHandler):
+    """Has a thread write lines to a descriptor, so that a reader who stops delays nobody.
 
-    What cannot be written yet is kept, at most ``most_bytes``, and written by a thread when it
-    can be. Then the log says how many lines were lost.
+    Lines that do not fit into the queue are dropped, and the log says later how many.
     """
 
-    def __init__(self, descriptor: int, *, most_bytes: int = _MOST_KEPT_BYTES) -> None:
-        super().__init__()
-        self._descriptor = descriptor
-        self._most_bytes = most_bytes
-        self._kept: deque[bytes] = deque()
-        self._kept_bytes = 0
-        self._lost = 0
-        self._changing = threading.Lock()
-        """Held for moments only: never while anything is written that may have to wait."""
-        self._writer: threading.Thread | None = None
+    def __init__(self, descriptor: int) -> None:
+        lines: queue.Queue[bytes | threading.Event] = queue.Queue(_MOST_QUEUED)
+        super().__init__(lines)
+        self._lines = lines
+        self._writer = _Writer(lines, descriptor, self)
+        self._writer.start()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, or keep it."""
+    def prepare(self, record: logging.LogRecord) -> bytes:
+        """Return the line: the thread knows nothing of resources."""
+        return f"{self.format(record)}\n".encode(errors="backslashreplace")
+
+    def enqueue(self, record: bytes) -> None:  # type: ignore[override]  # as ``prepare`` returns it
+        """Queue a line, or count it."""
         try:
-            line = f"{self.format(record)}\n".encode(errors="backslashreplace")
-        except Exception:  # noqa: BLE001  # as all handlers do
-            self.handleError(record)
-            return
-        with self._changing:
-            rest = line
-            if not self._kept:
-                rest, failed = _write(self._descriptor, line, wait=False)
-                self._lost += failed
-            if rest:
-                self._keep(rest)
-
-    def _keep(self, line: bytes) -> None:
-        if self._kept_bytes + len(line) > self._most_bytes:
-            self._lost += 1
-            return
-        self._kept.append(line)
-        self._kept_bytes += len(line)
-        if self._writer is None:
-            writer = threading.Thread(target=self._write_kept, name="log", daemon=True)
-            try:
-                writer.start()
-            except RuntimeError:
-                return  # with the next line
-            self._writer = writer
-
-    def _write_kept(self) -> None:
-        while True:
-            with self._changing:
-                if not self._kept and self._lost:
-                    self._note_losses()
-                if not self._kept:
-                    self._writer = None
-                    return
-                line = self._kept[0]
-            _, failed = _write(self._descriptor, line, wait=True)
-            with self._changing:
-                self._kept.popleft()
-                self._kept_bytes -= len(line)
-                self._lost += failed
-
-    def _note_losses(self) -> None:
-        text = f"{self._lost} lines of the log were lost: nobody has read them"
-        self._lost = 0
-        fields = {"msg": text, "levelno": logging.WARNING, "levelname": "WARNING"}
-        record = logging.makeLogRecord({**fields, "name": __name__})
-        self._kept.append(f"{self.format(record)}\n".encode())
-        self._kept_bytes += len(self._kept[-1])
+            self._lines.put_nowait(record)
+        except queue.Full:
+            self._writer.dropped += 1
 
     def flush(self) -> None:
-        """Wait a moment for what is kept to be written; at the end of the process, mostly."""
-        if (writer := self._writer) is not None:
-            writer.join(_FLUSH_SECONDS)
+        """Wait a moment until all lines are written; logging calls this when the process exits."""
+        written = threading.Event()
+        with suppress(queue.Full):
+            self._lines.put(written, timeout=_FLUSH_SECONDS)
+            written.wait(_FLUSH_SECONDS)
 
 
-def _write(descriptor: int, line: bytes, *, wait: bool) -> tuple[bytes, bool]:
-    """Write what can be written, or all; gives the rest, and whether that failed for good."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLOUT)
-    while line:
-        if not poll.poll(None if wait else 0):
-            return line, False
-        try:
-            # Where poll says that there is room, a pipe takes so many bytes at once.
-            line = line[os.write(descriptor, line[: select.PIPE_BUF]) :]
-        except BlockingIOError:
-            if not wait:
-                return line, False
-            time.sleep(_AGAIN_SECONDS)  # poll promised too much
-        except OSError:
-            return b"", True
-    return b"", False
+class _Writer(QueueListener):
+    """The thread that writes queued lines, and how many of them were lost."""
+
+    def __init__(
+        self,
+        lines: queue.Queue[bytes | threading.Event],
+        descriptor: int,
+        formatter: logging.Handler,
+    ) -> None:
+        super().__init__(lines)
+        self._lines = lines
+        self._descriptor = descriptor
+        self._formatter = formatter
+        self._told = 0
+        self._failed = 0
+        self.dropped = 0
+
+    def handle(self, record: bytes | threading.Event) -> None:  # type: ignore[override]
+        """Write all lines that wait, at once: each write may cost a wait for Python's lock."""
+        batch = [record]
+        with suppress(queue.Empty):
+            while True:
+                batch.append(self._lines.get_nowait())
+        lines = [one for one in batch if isinstance(one, bytes)]
+        if not self._write(b"".join(lines)):
+            self._failed += len(lines)
+        elif self._lines.empty():
+            self._tell_losses()
+        for one in batch:
+            if isinstance(one, threading.Event):
+                one.set()
+
+    def _tell_losses(self) -> None:
+        lost = self.dropped + self._failed - self._told
+        if not lost:
+            return
+        text = f"{lost} lines of the log were lost: nobody has read them"
+        fields = {"msg": text, "levelno": logging.WARNING, "levelname": "WARNING"}
+        record = logging.makeLogRecord({**fields, "name": __name__})
+        if self._write(f"{self._formatter.format(record)}\n".encode()):
+            self._told += lost
+
+    def _write(self, data: bytes) -> bool:
+        while data:
+            try:
+                data = data[os.write(self._descriptor, data) :]
+            except BlockingIOError:
+                select.select([], [self._descriptor], [])
+            except OSError:
+                return False
+        return True
+
+
+def flush() -> None:
+    """Wait a moment until all lines are written, before anything else is printed to stderr."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
 
 
 def add_subject(record: logging.LogRecord) -> bool:

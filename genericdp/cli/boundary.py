@@ -93,18 +93,18 @@ def _refuse_closed_stdout(arguments: argparse.Namespace) -> None:
 
 def _tell(argv: Sequence[str], messages: Sequence[str], *, prefix: str = "") -> None:
     """Say why it ends, in the form of the log: who collects that must not miss its last line."""
-    if not _logs_json(argv):
-        _say(printable_lines("\n".join(f"{prefix}{one}" for one in messages)))
-        return
-    from genericdp.logs import as_json
+    if asked_for(argv) in LOGGING:
+        from genericdp import logs
 
-    _say("\n".join(map(as_json, messages)))
+        logs.flush()
+        if _logs_json(argv):
+            _say("\n".join(map(logs.as_json, messages)))
+            return
+    _say(printable_lines("\n".join(f"{prefix}{one}" for one in messages)))
 
 
 def _logs_json(argv: Sequence[str]) -> bool:
-    """Say whether the command has a log, in JSON; the arguments may be what is wrong."""
-    if asked_for(argv) not in LOGGING:
-        return False
+    """Return whether the log is to be JSON; the arguments may be what is wrong."""
     form = os.environ.get(variable("log-format"))
     flag = "--log-format"
     for word, following in zip(argv, (*argv[1:], ""), strict=True):
