@@ -277,7 +277,7 @@ class Plugins:
             # The results may still be waiting to be told together.
             self._judge_again_of(plugin.resource, offer.offered)
         plugin.standing.lacks("it waits for descriptors: they run short")
-        async with self._kubelet.places.place(plugin.resource, plugin.active):
+        async with self._kubelet.places.place(plugin.resource):
             await plugin.run()
 
     async def _stop(self, todo: Plan, tasks: asyncio.TaskGroup) -> None:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp import descriptors
-from genericdp.descriptors import Places, Supply
+from genericdp.descriptors import Supply
 from genericdp.observed import Observed, until
 from genericdp.simulator.kubelet import Kubelet
-from tests.polling import poll_until
 from tests.scarcity import spare_descriptors
 from tests.test_daemon import GOOD, Place
 
@@ -70,39 +69,6 @@ async def test_it_is_said_once_when_they_run_short_and_when_no_longer(
     assert len(caplog.records) == 4
     assert first.startswith("descriptors run short: ")
     assert second.startswith("descriptors no longer run short: ")
-
-
-async def test_places_are_given_in_order_as_far_as_descriptors_reach(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Each takes 5 until it has registered, and 2 then."""
-    caplog.set_level("INFO")
-    inside = Observed[tuple[str, ...]](())
-    registered = {name: Observed(value=False) for name in "abcde"}
-
-    most = descriptors.KEPT + 12
-
-    def supply() -> Supply:
-        return Supply(used=2 * len(inside.value), most=most)
-
-    places = Places(supply=supply, most=lambda: most, again_seconds=0.01)
-
-    async def live(name: str) -> None:
-        async with places.place(name, registered[name]):
-            inside.value += (name,)
-            await asyncio.Event().wait()
-
-    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
-        living = {name: tasks.create_task(live(name)) for name in registered}
-        for name, more in [("a", "ab"), ("b", "abc"), ("c", "abcd"), ("d", "abcd")]:
-            await until(lambda name=name: name in inside.value, inside)  # type: ignore[misc]
-            registered[name].value = True
-            await until(lambda more=more: inside.value == tuple(more), inside)  # type: ignore[misc]
-        await poll_until(lambda: caplog.messages)
-        for one in living.values():
-            one.cancel()
-    assert [one.partition(": ")[0] for one in caplog.messages] == ["descriptors run short"]
-    assert "e waits, and so do all after it" in caplog.messages[0]
 
 
 def written(place: Place, resources: int) -> None:

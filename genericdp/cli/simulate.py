@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp import children
+from genericdp import children, descriptors
 from genericdp.cli.applying import refuse_if_none, usable_resources
 from genericdp.cli.container import as_json, as_text
 from genericdp.cli.loading import read_stdin
@@ -102,6 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Simulate until Ctrl-C, or for one picture."""
     set_up_logging(arguments)
+    descriptors.raise_limit()
     amounts = amounts_of(arguments.amounts)
     # The daemon would wait for a better config; here somebody is looking.
     stdin = read_stdin(configs_of(arguments))
