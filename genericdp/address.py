@@ -1,4 +1,4 @@
-"""Addresses to listen on: ``HOST:PORT``, ``[V6]:PORT``, or ``:PORT`` for all addresses."""
+"""Network addresses: ``HOST:PORT``, ``[IPV6]:PORT``, or ``:PORT`` for all of the machine's."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _FORM = "HOST:PORT, [IPV6]:PORT or :PORT, where HOST is an IP address or localho
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Address:
-    """Where to listen, or whom to ask."""
+    """An address to listen on, or to connect to."""
 
     host: str
-    """An IP address, ``localhost``, or nothing: all addresses."""
+    """An IP address, ``localhost``, or empty for all addresses."""
     port: int
-    """0: any that is free."""
+    """0: any free one."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def listening_address_of(text: str) -> Address:
-    """Take an address to listen on; raises ValueError, which says what is wrong with it.
+def parse_listen_address(text: str) -> Address:
+    """Parse an address to listen on; raises ValueError with what is wrong.
 
-    No names but ``localhost``: what they mean may change, and asking may take its time.
+    ``localhost`` is the only name: others may resolve to something else later, and slowly.
     """
     written = _WRITTEN.fullmatch(text)
     if written is None:
@@ -41,8 +41,8 @@ def listening_address_of(text: str) -> Address:
     return Address(host=host, port=port)
 
 
-def asked_address_of(text: str) -> Address:
-    """Take an address to ask at; raises ValueError. Any name is one, and none is this machine."""
+def parse_server_address(text: str) -> Address:
+    """Parse an address to connect to; raises ValueError. Without a host it is this machine."""
     written = _WRITTEN.fullmatch(text)
     if written is None or not 0 < int(written["port"]) <= _LAST_PORT:
         raise ValueError(f"{text!r} is no address to ask at")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.address import Address, asked_address_of, listening_address_of
+from genericdp.address import Address, parse_listen_address, parse_server_address
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from genericdp.address import Address, asked_address_of, listening_address_of
     ],
 )
 def test_an_address_is_taken(text: str, host: str, port: int) -> None:
-    assert listening_address_of(text) == Address(host=host, port=port)
+    assert parse_listen_address(text) == Address(host=host, port=port)
 
 
 @pytest.mark.parametrize(
@@ -36,30 +36,30 @@ def test_an_address_is_taken(text: str, host: str, port: int) -> None:
 )
 def test_what_is_none_is_named(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no|is greater than 65535") as caught:
-        listening_address_of(text)
+        parse_listen_address(text)
     assert repr(text) in str(caught.value)
 
 
 def test_an_ipv4_address_in_ipv6_clothes_is_told_what_was_meant() -> None:
     with pytest.raises(ValueError, match=r"give 127\.0\.0\.1 instead"):
-        listening_address_of("[::ffff:7f00:1]:9733")
+        parse_listen_address("[::ffff:7f00:1]:9733")
 
 
 @given(st.text(alphabet="0123456789.:[]%abclo", max_size=24))
 def test_what_is_taken_is_written_as_it_was_meant(text: str) -> None:
     try:
-        address = listening_address_of(text)
+        address = parse_listen_address(text)
     except ValueError:
         return
-    assert listening_address_of(str(address)) == address
+    assert parse_listen_address(str(address)) == address
 
 
 @given(st.text(alphabet="0123456789.:[]%abclo", max_size=24))
 def test_where_one_can_listen_one_can_ask(text: str) -> None:
     try:
-        address = listening_address_of(text)
+        address = parse_listen_address(text)
     except ValueError:
         return
     if address.port:
         host = address.host or "127.0.0.1"
-        assert asked_address_of(text) == Address(host=host, port=address.port)
+        assert parse_server_address(text) == Address(host=host, port=address.port)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.applying import discovered
 from genericdp.cli.container import as_json, as_text
 from genericdp.cli.docker import docker_arguments, podman_4_needs
+from genericdp.cli.environment import Appended
 from genericdp.cli.options import (
     add_config,
     add_host,
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--id",
         dest="ids",
         metavar="ID",
-        action="append",
+        action=Appended,
         default=[],
         help="a device (or share) that must be among them; may be repeated",
     )

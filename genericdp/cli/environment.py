@@ -1,16 +1,17 @@
-"""Each option of each command as a variable, ``GENERICDP_…``; lists are separated by ``:``."""
+"""Options from environment variables, ``GENERICDP_…``; lists are separated by ``:``."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from genericdp.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 PREFIX = "GENERICDP_"
 OPTIONS = (
@@ -21,12 +22,27 @@ OPTIONS = (
 )
 """The options of all commands, so that not all of them need to be imported."""
 _OF_A_SERVICE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")
-"""What Kubernetes puts into the pods of a namespace with a service whose name begins with ours."""
+"""What Kubernetes sets in the pods of a namespace with a service whose name begins with ours."""
 _BOOLEANS = {"true": True, "false": False}
 
 
+class OptionParser(argparse.ArgumentParser):
+    """An argument parser that lists its options, to take their defaults from variables."""
+
+    @cached_property
+    def options(self) -> list[argparse.Action]:
+        """All options and arguments."""
+        return []
+
+    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:  # noqa: ANN401
+        """Add an option or argument."""
+        action = super().add_argument(*names, **settings)
+        self.options.append(action)
+        return action
+
+
 class StoredUnlessEmpty(argparse.Action):
-    """Store what an option is given; its variable may be empty, though the option takes no ''."""
+    """Store the value of an option whose variable may be empty, though the option may not."""
 
     def __call__(
         self,
@@ -39,33 +55,40 @@ class StoredUnlessEmpty(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-class _List(list[Any]):
-    """A list that the command line replaces, where argparse would add to a copy of it."""
+class Appended(argparse.Action):
+    """Append the values of an option to a list, which replaces that of its variable."""
 
-    def __copy__(self) -> list[Any]:
-        return []
+    def __call__(
+        self,
+        _parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        _option: str | None = None,
+    ) -> None:
+        """Append a value."""
+        listed = getattr(namespace, self.dest)
+        before = listed if isinstance(listed, list) else []
+        setattr(namespace, self.dest, [*before, values])
 
 
-def is_given(listed: list[Any] | None) -> bool:
-    """Say whether a list comes from the command line, not from a variable."""
-    return bool(listed) and not isinstance(listed, _List)
+def is_given(listed: Sequence[Any] | None) -> bool:
+    """Return whether a list comes from the command line, not from a variable."""
+    return bool(listed) and isinstance(listed, list)
 
 
 def variable(option: str) -> str:
-    """Give the name of an option's variable."""
+    """Return the name of an option's variable."""
     return f"{PREFIX}{option.upper().replace('-', '_')}"
 
 
-def take_variables(
-    parser: argparse.ArgumentParser, environment: Mapping[str, str] = os.environ
-) -> None:
-    """Let what the variables say be the options' defaults; an empty one says nothing.
+def take_variables(parser: OptionParser, environment: Mapping[str, str] = os.environ) -> None:
+    """Make the values of variables the defaults of the options; empty ones are ignored.
 
-    But not of a path: it is as wrong as on the command line, where it may stand for a policy.
-    Where nothing is a choice, too, as of where to listen, the option's action says so.
-    Raises UsageError for one that says what its option does not take.
+    But an empty path is as wrong as on the command line: it may stand for a policy. Where nothing
+    is a choice, too, as of where to listen, the option's action is ``StoredUnlessEmpty``.
+    Raises UsageError for a value that the option does not take.
     """
-    for action in parser._actions:  # noqa: SLF001  # nothing public lists them
+    for action in parser.options:
         long = [one[2:] for one in action.option_strings if one.startswith("--")]
         if not long or long[0] == "help":
             continue
@@ -76,7 +99,7 @@ def take_variables(
 
 
 def _refuses_empty(action: argparse.Action) -> bool:
-    """Say whether an empty variable is a mistake."""
+    """Return whether an empty variable is a mistake."""
     try:
         if callable(action.type) and not isinstance(action, StoredUnlessEmpty):
             action.type("")
@@ -90,9 +113,9 @@ def _value(action: argparse.Action, name: str, text: str) -> object:
         if text not in _BOOLEANS:
             raise UsageError(f"{name} is {text!r}, but must be one of: {', '.join(_BOOLEANS)}")
         return _BOOLEANS[text]
-    if not isinstance(action, argparse._AppendAction):  # noqa: SLF001
+    if not isinstance(action, Appended):
         return _one(action, name, text)
-    listed = _List(_one(action, name, part) for part in text.split(":") if part)
+    listed = tuple(_one(action, name, part) for part in text.split(":") if part)
     if not listed:
         raise UsageError(f"{name} is {text!r}, which names nothing")
     return listed
@@ -110,7 +133,7 @@ def _one(action: argparse.Action, name: str, text: str) -> object:
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> Iterator[str]:
-    """Say of each variable with our prefix that is none of ours what may have been meant."""
+    """Yield a message for each unknown variable with our prefix, with a suggestion."""
     known = [variable(option) for option in OPTIONS]
     for name, text in sorted(environment.items()):
         rest = name.removeprefix(PREFIX)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp import logs
-from genericdp.address import Address, listening_address_of
-from genericdp.cli.environment import StoredUnlessEmpty, unknown_variables
+from genericdp.address import Address, parse_listen_address
+from genericdp.cli.environment import Appended, StoredUnlessEmpty, unknown_variables
 from genericdp.config.files import STDIN
 from genericdp.errors import UsageError
 from genericdp.host.root import Root
@@ -74,7 +74,7 @@ def add_config(
     parser.add_argument(
         "--config",
         metavar="PATH",
-        action="append",
+        action=Appended,
         type=config_of,
         default=None,
         required=required,
@@ -96,7 +96,7 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
 
 def configs_of(arguments: argparse.Namespace) -> tuple[Path, ...]:
     """Give the paths of ``--config``."""
-    given: list[Path] | None = arguments.config
+    given: Sequence[Path] | None = arguments.config
     if not given:
         raise UsageError("the following arguments are required: --config")
     return tuple(given)
@@ -209,7 +209,7 @@ def add_host(parser: argparse.ArgumentParser) -> None:
 def listen_of(text: str) -> Address:
     """Take an address to listen on."""
     try:
-        return listening_address_of(text)
+        return parse_listen_address(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

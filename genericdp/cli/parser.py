@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from genericdp.cli import COMMANDS, asked_for
-from genericdp.cli.environment import take_variables
+from genericdp.cli.environment import OptionParser, take_variables
 from genericdp.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
             """Do it; give the exit code."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, with where to read on."""
+class _Parser(OptionParser):
+    """Reports a usage error in one line that points to --help."""
 
     asked = ""
     """The command that is asked for: what it does not take is found out by the whole's parser."""

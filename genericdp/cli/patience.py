@@ -1,4 +1,4 @@
-"""Work over the host that ends although a folder or file of it does not answer."""
+"""Reading the host without the folders and files of it that hang."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_HANGING = 10
 
 
 class _WatchedRoot(Root):
-    """A root that tells which path it is waiting for, and leaves some alone."""
+    """A root that records which path it is waiting for, and refuses those known to hang."""
 
     def __init__(self, root: Root, hanging: frozenset[str]) -> None:
         super().__init__(Path(root.real("/")))
@@ -67,7 +67,7 @@ class _WatchedRoot(Root):
             return Walk(at=path, error=error.with_traceback(None))
 
     def guard(self, path: str, read: Callable[[], str]) -> str:
-        """Read a file's content; as ``HostFacts.guard``."""
+        """Call what reads a file's content; for ``HostFacts``."""
         return self._watched(path, lambda _: read(), content=True)
 
     def _watched(self, path: str, ask: Callable[[str], T], *, content: bool = False) -> T:
@@ -107,8 +107,7 @@ class _Attempt(Generic[T]):
             finally:
                 self.glob = outer
 
-        facts = HostFacts(self.root)
-        facts.guard = self.root.guard
+        facts = HostFacts(self.root, guard=self.root.guard)
         try:
             self.results.append(self.work(look, facts))
         except BaseException as error:  # noqa: BLE001  # raised again where it is waited for

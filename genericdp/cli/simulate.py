@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from genericdp import children, descriptors
 from genericdp.cli.applying import refuse_if_none, usable_resources
 from genericdp.cli.container import as_json, as_text
+from genericdp.cli.environment import Appended
 from genericdp.cli.loading import read_stdin
 from genericdp.cli.options import (
     add_choice,
@@ -70,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allocate",
         dest="amounts",
         metavar="RESOURCE=N",
-        action="append",
+        action=Appended,
         default=[],
         help=(
             "let a container ask for devices and show what it gets; may be repeated;"

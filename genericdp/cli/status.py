@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from genericdp.address import asked_address_of
+from genericdp.address import parse_server_address
 from genericdp.cli.colours import are_wanted
 from genericdp.cli.environment import StoredUnlessEmpty
 from genericdp.cli.fetching import fetch
@@ -31,7 +31,7 @@ ADDRESS = "127.0.0.1:9733"
 def daemon_at(text: str) -> Address:
     """Take ``HOST:PORT``, ``[IPv6]:PORT`` or ``:PORT``, which is this machine."""
     try:
-        return asked_address_of(text)
+        return parse_server_address(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not of the form HOST:PORT, as in {ADDRESS} or [::1]:9733"

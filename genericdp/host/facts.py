@@ -34,11 +34,11 @@ _HINTS = {MOST_TEXT: " (a value with file and regex can take a part of it)"}
 class HostFacts:
     """Answers from a root, and remembers them until it is told to forget."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: Root, *, guard: Guard = lambda _, read: read()) -> None:
         self.awaiting: Collection[str] = ()
         """Devices that have just appeared and that udev has yet to record."""
         self._root = root
-        self._devices = SysDevices(root)
+        self._devices = SysDevices(root, guard=guard)
         self._texts: dict[str, dict[str, str | None]] = {}
         """By the device whose attribute it is; empty: of no device."""
         self._extracts: dict[tuple[str, str], Extract | None] = {}

@@ -77,7 +77,6 @@ def test_what_cannot_be_read_is_lacking_with_the_reason(
 
 
 def test_a_read_that_is_known_to_hang_is_lacking_too(tree: Tree) -> None:
-    facts = HostFacts(tree.root)
     asked: list[str] = []
 
     def guard(path: str, read: Callable[[], str]) -> str:
@@ -86,7 +85,7 @@ def test_a_read_that_is_known_to_hang_is_lacking_too(tree: Tree) -> None:
             raise TimeoutError("reading it does not end")
         return read()
 
-    facts.guard = guard
+    facts = HostFacts(tree.root, guard=guard)
     os.mkfifo(tree.folder / GPU[1:] / "serial")
     assert facts.attribute(GPU, "serial") is None
     assert facts.trouble(f"{GPU}/serial") == "reading it does not end"

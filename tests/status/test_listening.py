@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from genericdp.address import Address, listening_address_of
+from genericdp.address import Address, parse_listen_address
 from genericdp.errors import UsageError
 from genericdp.status.listening import bound, listening
 from tests.status.addresses import ANYWHERE
@@ -127,7 +127,7 @@ async def test_an_address_of_a_link_is_bound_at_its_interface() -> None:
     for digits, _, _, scope, _, name in found:
         if scope == "20":  # a link
             host = ":".join(digits[at : at + 4] for at in range(0, 32, 4))
-            (one,) = bound(listening_address_of(f"[{host}%{name}]:0"))
+            (one,) = bound(parse_listen_address(f"[{host}%{name}]:0"))
             one.close()
             return
     pytest.skip("no link of this machine has an address of IPv6")
