@@ -19,10 +19,10 @@ from genericdp.health.health import Health
 from genericdp.health.kinds import run_probes
 from genericdp.host.root import Root
 from genericdp.kubelet.folder import KubeletFolder
-from genericdp.kubelet.messages import listed_device
+from genericdp.kubelet.messages import NO_DEVICES
 from genericdp.kubelet.registration import register
 from genericdp.kubelet.server import listening
-from genericdp.listing import NO_LISTING
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import FileCheck, PathSelector, Place, Probe, Resource, Selector
 from genericdp.plugins import Plugins
 from genericdp.service import Service
@@ -43,7 +43,7 @@ _MANY = 10_000
 _NAME = "bench.example.com/thing"
 _PERIOD_SECONDS = 6
 """40 batches in it: 150 ms apart, so that each change goes out alone."""
-_GOAL = 6.0
+_GOAL = 40.0
 _STATES = "states"
 """The folder, beside the nodes, of the files that the probes read."""
 
@@ -129,23 +129,32 @@ def _probed() -> Resource:
 async def _floor(bench: Bench, flips: int) -> list[float]:
     """Encode one device, join all, send: without any of what has to be known for that."""
     service = Service(_NAME, root=Root(bench.scratch), look_again=lambda: None)
-    entries = {f"thing-{i}": listed_device(f"thing-{i}", healthy=True) for i in range(_MANY)}
+    entries = {f"thing-{i}": _listed(f"thing-{i}", "Healthy") for i in range(_MANY)}
     took = []
     async with _heard(bench) as (folder, heard):
         path = folder / "floor.sock"
         async with listening(path, service):
             await register(
-                folder, endpoint=path.name, resource=_NAME, options=b"", timeout_seconds=10
+                folder,
+                endpoint=path.name,
+                resource=_NAME,
+                options=service.options(),
+                timeout_seconds=10,
             )
             await heard.next_list()
             for flip in range(flips):
                 await asyncio.sleep(0.05)
                 begun = time.monotonic()
                 name = f"thing-{flip // 2 * 31 % _MANY}"
-                entries[name] = listed_device(name, healthy=flip % 2 == 1)
-                service.set_listing(replace(NO_LISTING, whole=b"".join(entries.values())))
+                entries[name] = _listed(name, "Healthy" if flip % 2 else "Unhealthy")
+                service.set_devices(replace(NO_DEVICES, response=b"".join(entries.values())))
                 took.append(((await heard.next_list()).at - begun) * 1000)
     return took
+
+
+def _listed(name: str, health: str) -> bytes:
+    devices = [api.Device(ID=name, health=health)]
+    return api.ListAndWatchResponse(devices=devices).SerializeToString()
 
 
 @asynccontextmanager

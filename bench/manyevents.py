@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bench.sides import Bench, Globs
 
 _MANY = 10_000
-_GOAL_OF_MANY = 6.0
+_GOAL_OF_MANY = 40.0
 _EACH = 100
 """So many resources have so many devices each."""
 _HUNDREDS = {

@@ -13,9 +13,8 @@ from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.devices.offers import Offer, Offered
 from genericdp.host.root import Root
-from genericdp.kubelet import messages
 from genericdp.kubelet.server import listening
-from genericdp.listing import NO_LISTING, listing
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.preferences import Preferences
 from genericdp.service import Service
@@ -36,8 +35,11 @@ class _Floor(Service):
     """Takes the first ids that come: what the libraries cost."""
 
     async def preferred_allocation(self, request: bytes) -> bytes:
-        chosen = [wish.available[: wish.size] for wish in messages.wishes(request)]
-        return messages.preferred_allocation(chosen)
+        response = api.PreferredAllocationResponse()
+        for one in api.PreferredAllocationRequest.FromString(request).container_requests:
+            chosen = one.available_deviceIDs[: one.allocation_size]
+            response.container_responses.add(deviceIDs=chosen)
+        return response.SerializeToString()
 
 
 async def measure(bench: Bench) -> AsyncIterator[Line]:
@@ -87,7 +89,7 @@ async def _lines(
     async with AsyncExitStack() as stack:
         askers: list[Asker] = []
         for name, service in (("ours", ours), ("floor", floor)):
-            service.set_listing(listing(offer, NO_LISTING))
+            service.set_offer(offer)
             socket = bench.scratch / f"preferring-{name}.sock"
             await stack.enter_async_context(listening(socket, service))
             askers.append(await stack.enter_async_context(asking(socket)))

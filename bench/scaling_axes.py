@@ -14,7 +14,7 @@ from bench.scaling_passes import PLACE, TIMES, Costs, Passes, encode, paths, pre
 from bench.sides import config_text, things
 from genericdp.config.load import read_all
 from genericdp.host.uevents import Uevent
-from genericdp.listing import listing
+from genericdp.kubelet.messages import device_list
 from genericdp.model import (
     Hardware,
     Preference,
@@ -104,7 +104,7 @@ async def _all_events(costs: Costs, passes: Passes, host: Nodes, count: int) -> 
 def _made(costs: Costs, offer: Offer, notes: Page) -> None:
     status = _status(offer)
     for what, work in (
-        ("one list", lambda: listing(offer).whole),
+        ("one list", lambda: device_list(offer).response),
         ("/status", lambda: codec.encode(status)),
         ("the page", lambda: page.render(status)),
     ):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from genericdp.discovery import Discoverer
 from genericdp.host.root import Root
+from genericdp.kubelet.messages import device_list
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from genericdp.listing import NO_LISTING, Listing, listing
 from genericdp.model import PathSelector, Place, Preference, Resource, Selector
 from genericdp.preferences import Preferences
 
@@ -56,26 +56,24 @@ class Passes:
         self._root = Root(root)
         self.resources = tuple(resources)
         self.offers: Mapping[str, Offer] = {}
-        self.lists: dict[str, Listing] = {}
         self._begin()
 
     def _begin(self) -> None:
         self.discoverer = Discoverer(self._root, node_name="bench", look_again=lambda: None)
 
     async def look(self, *, full: bool) -> None:
-        """Run one pass, and encode what has changed."""
+        """Run one pass, and serialize what has changed."""
         found = await self.discoverer.discover(self.resources, self.offers, full=full)
-        self.offers = found.offers
-        self.lists = {
-            name: listing(offer, self.lists.get(name, NO_LISTING))
-            for name, offer in self.offers.items()
-        }
+        before, self.offers = self.offers, found.offers
+        for name, offer in self.offers.items():
+            if offer is not before.get(name):
+                device_list(offer)
 
     async def first(self, costs: Costs, what: str, times: int = TIMES) -> None:
         """Measure passes of a process that knows nothing yet."""
         for _ in range(times):
             self._begin()
-            self.offers, self.lists = {}, {}
+            self.offers = {}
             with costs.of(what):
                 await self.look(full=True)
 

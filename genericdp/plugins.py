@@ -15,8 +15,8 @@ from genericdp.devices.offers import NOTHING
 from genericdp.farewells import Farewells, end
 from genericdp.health.hooks import HookRunner
 from genericdp.host.workers import in_worker
+from genericdp.kubelet.messages import NO_DEVICES, DeviceList
 from genericdp.kubelet.sockets import SocketNames
-from genericdp.listing import NO_LISTING, Listing, relisted
 from genericdp.observed import Observed, until
 from genericdp.planning import Plan, plan
 from genericdp.plugin import Plugin
@@ -130,16 +130,16 @@ class Plugins:
                 self._tally.keep({name: labels(one) for name, one in wanted.items()})
             merged = self._merged(offers, wanted)
             bare = {n: ids for n, ids in (changed or {}).items() if not self._is_probed(wanted[n])}
-            listings = await self._encoded(merged, bare)
+            lists = await self._serialized(merged, bare)
             sent = []
             for name, running in self._running.items():
-                if name in listings:
-                    sent.append(running.service.set_listing(listings[name]))
+                if name in lists:
+                    sent.append(running.service.set_devices(lists[name]))
                 else:
                     running.service.looked()
             for name in wanted:
                 if name in todo.start:
-                    given = listings.get(name, NO_LISTING)
+                    given = lists.get(name, NO_DEVICES)
                     self._running[name] = self._start(wanted[name], given, tasks)
             self.found, self.offers.value = offers, merged
         finally:
@@ -204,7 +204,7 @@ class Plugins:
         merged = rejudged(offer, changes, shown[name])
         if merged is shown[name]:
             return
-        running.service.set_listing(relisted(merged, running.service.listing, changes))
+        running.service.set_offer(merged)
         self.offers.value = {**shown, name: merged}
         # The kubelet has the list meanwhile.
         self.since.note_of(name, shown[name], merged, changes)
@@ -220,25 +220,25 @@ class Plugins:
         health = self._health.value
         return bool(resource.health) or (health is not None and health.watches(resource.name))
 
-    async def _encoded(
+    async def _serialized(
         self, offers: Offers, changed: Mapping[str, frozenset[str]]
-    ) -> dict[str, Listing]:
-        """Give the lists of the resources whose offer is another one, and log what has changed.
+    ) -> dict[str, DeviceList]:
+        """Serialize the device lists that have changed, and log the changes.
 
         Off the loop: ten thousand devices take their time.
         """
-        running = {name: one.service.listing for name, one in self._running.items()}
-        known = {name: running.get(name, NO_LISTING) for name in offers}
+        running = {name: one.service.devices.offer for name, one in self._running.items()}
+        known = {name: running.get(name, NOTHING) for name in offers}
         before, warned = self.offers.value, self._warned_ids
         if before.keys() == offers.keys() and all(
-            offer is known[name].offer for name, offer in offers.items()
+            offer is known[name] for name, offer in offers.items()
         ):
             return {}
         work = partial(told, before, offers, known, warned, self.since, changed)
-        listings, self._warned_ids = await in_worker(work)
-        return listings
+        lists, self._warned_ids = await in_worker(work)
+        return lists
 
-    def _start(self, resource: Resource, listing: Listing, tasks: asyncio.TaskGroup) -> _Running:
+    def _start(self, resource: Resource, devices: DeviceList, tasks: asyncio.TaskGroup) -> _Running:
         service = Service(
             resource.name,
             root=self._root,
@@ -250,7 +250,7 @@ class Plugins:
             ),
             tally=self._tally.of(resource.name),
         )
-        service.set_listing(listing)
+        service.set_devices(devices)
         plugin = Plugin(
             resource.name,
             kubelet=self._kubelet,

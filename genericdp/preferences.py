@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.devices.offers import NOTHING
-from genericdp.garbage import without_collections
 from genericdp.host.workers import in_worker
-from genericdp.kubelet import messages
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from genericdp.devices.closeness import Spot
     from genericdp.devices.offers import Offer
-    from genericdp.kubelet.messages import Wish
 
 Choose = Callable[..., list[str]]
 """As ``preferred_ids``."""
@@ -101,39 +99,37 @@ class Preferences:
             from genericdp.devices.preferring import preferred_ids
 
             self._choose = preferred_ids
-        # One collection would hold up the loop for longer than all of this takes.
-        with without_collections():
-            return self._decided(request, self._of(offer), self._choose)
+        return self._decided(request, self._of(offer), self._choose)
 
     def _decided(self, request: bytes, known: _Known, choose: Choose) -> bytes:
-        wishes = messages.wishes(request)
-        chosen = [self._preferred(wish, known, choose) for wish in wishes]
-        return messages.preferred_allocation(chosen)
-
-    def _preferred(self, wish: Wish, known: _Known, choose: Choose) -> list[str]:
-        available, must = _healthy_first(wish, known.unhealthy)
-        return choose(
-            available,
-            must,
-            wish.size,
-            known.spots,
-            self.prefer,
-            replicas=self.replicas,
-        )
+        response = api.PreferredAllocationResponse()
+        for container in api.PreferredAllocationRequest.FromString(request).container_requests:
+            available, must = _healthy_first(container, known.unhealthy)
+            chosen = choose(
+                available,
+                must,
+                container.allocation_size,
+                known.spots,
+                self.prefer,
+                replicas=self.replicas,
+            )
+            response.container_responses.add(deviceIDs=chosen)
+        return response.SerializeToString()
 
 
 def _healthy_first(
-    wish: Wish, unhealthy: frozenset[str]
+    container: api.ContainerPreferredAllocationRequest, unhealthy: frozenset[str]
 ) -> tuple[Collection[str], Collection[str]]:
     """Give what to choose from and what must be given: others than these only where they lack.
 
     The kubelet may not know yet that they are Unhealthy, and Allocate would refuse them.
     """
+    available, must = list(container.available_deviceIDs), list(container.must_include_deviceIDs)
     if not unhealthy:
-        return wish.available, wish.must
-    well = {share for share in wish.available if share.partition("::")[0] not in unhealthy}
-    well.update(wish.must)
-    return (well, wish.must) if len(well) >= wish.size else (wish.available, well)
+        return available, must
+    well = {share for share in available if share.partition("::")[0] not in unhealthy}
+    well.update(must)
+    return (well, must) if len(well) >= container.allocation_size else (available, well)
 
 
 def _known(offer: Offer) -> _Known:

@@ -16,7 +16,8 @@ from genericdp.health.hooks import HookRunner
 from genericdp.host.devicefiles import Looker, is_same
 from genericdp.host.workers import start
 from genericdp.kubelet import messages
-from genericdp.listing import NO_LISTING, Listing, listing
+from genericdp.kubelet.messages import NO_DEVICES, DeviceList, device_list
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.observed import Observed, until
 from genericdp.preferences import Preferences
@@ -89,9 +90,9 @@ class Service:
         self._look_again = look_again
         self._hooks = hooks or HookRunner()
         self.preferences = preferences or Preferences(resource)
-        self._options = messages.options(
+        self._options = api.DevicePluginOptions(
             pre_start_required=pre_start,
-            preferred_allocation=self.preferences.prefer is not Preference.NONE,
+            get_preferred_allocation_available=self.preferences.prefer is not Preference.NONE,
         )
         self._check_seconds = check_seconds
         self._allocate_seconds = allocate_seconds
@@ -100,46 +101,47 @@ class Service:
         self._checking: dict[str, _Checking] = {}
         """By device, the look at its nodes that is under way, if any."""
         self._tally = tally or ResourceTally()
-        self.listing = NO_LISTING
-        """The latest offer."""
-        self._list = Observed(b"")
+        self.devices = NO_DEVICES
+        """The latest device list."""
+        self._response = Observed(b"")
+        """The latest ListAndWatchResponse."""
         self._looks = Observed(0)
         """How often the host has been looked at, or the offer has changed."""
         self._again = Observed(0)
         """How often what has been sent already was to be sent again."""
 
     def set_offer(self, offer: Offer) -> bool:
-        """As ``set_listing``, where the time that encoding takes does not matter."""
-        return self.set_listing(listing(offer, self.listing))
+        """Do as ``set_devices``, where the time for serialization does not matter."""
+        return self.set_devices(device_list(offer))
 
-    def set_listing(self, listing: Listing) -> bool:
-        """Take the latest offer; streams get a new list if the kubelet would see a difference.
+    def set_devices(self, devices: DeviceList) -> bool:
+        """Set the device list; streams send it if the kubelet would see a difference.
 
-        Says whether they do.
+        Return whether they do.
         """
-        self.listing = listing
-        before, self._list.value = self._list.value, listing.whole
+        self.devices = devices
+        before, self._response.value = self._response.value, devices.response
         self.looked()
-        return self._list.value != before
+        return self._response.value != before
 
     def looked(self) -> None:
         """Note that the host has been looked at again, even if the offer is the same."""
         self._looks.value += 1
 
-    def options(self) -> bytes:
+    def options(self) -> api.DevicePluginOptions:
         """Answer GetDevicePluginOptions."""
         return self._options
 
     async def lists(self) -> AsyncIterator[bytes]:
         """Give the list at once, then whenever it changes; a slow peer gets only the latest."""
         while True:
-            sent = self._list.value, self._again.value
+            sent = self._response.value, self._again.value
             log.debug("list of %d bytes sent", len(sent[0]))
             self._tally.updates += 1
             yield sent[0]
             await until(
-                lambda sent=sent: (self._list.value, self._again.value) != sent,  # type: ignore[misc]
-                self._list,
+                lambda sent=sent: (self._response.value, self._again.value) != sent,  # type: ignore[misc]
+                self._response,
                 self._again,
             )
 
@@ -166,7 +168,7 @@ class Service:
 
     async def preferred_allocation(self, request: bytes) -> bytes:
         """Answer GetPreferredAllocation; never raises, that would reject the pod (PRF-4)."""
-        return await self.preferences.answer(request, self.listing.offer)
+        return await self.preferences.answer(request, self.devices.offer)
 
     async def pre_start_container(self, request: bytes) -> bytes:
         """Answer PreStartContainer: the hooks have run, or an error that says which failed.
@@ -299,7 +301,7 @@ class Service:
 
     def _offered(self, share: str) -> Offered:
         # An id holds no "::" itself.
-        one = self.listing.offer.offered.get(share.partition("::")[0])
+        one = self.devices.offer.offered.get(share.partition("::")[0])
         if one is None or not one.device.has_share(share):
             name = share if len(share) <= _MOST_SHOWN else f"{share[:_MOST_SHOWN]}…"
             why = f"{self._resource}: there is no device {name!r}"

@@ -1,10 +1,10 @@
-"""What is done with new offers before the kubelet gets them: noted, logged and encoded."""
+"""What is done with new offers before the kubelet gets them: noted, logged and serialized."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.listing import Listing, listing, relisted
+from genericdp.kubelet.messages import DeviceList, device_list
 from genericdp.telling import tell_changes, tell_shared_ids
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def told(
     before: Offers,
     offers: Offers,
-    known: Mapping[str, Listing],
+    known: Mapping[str, Offer],
     warned: frozenset[str],
     since: Since,
     changed: Mapping[str, Collection[str]],
-) -> tuple[dict[str, Listing], frozenset[str]]:
+) -> tuple[dict[str, DeviceList], frozenset[str]]:
     """Give the lists of the offers that are not ``known``, and the ids warned of; log the changes.
 
     ``changed``: by resource, the only devices that differ from ``before``; any may of a resource
@@ -35,16 +35,10 @@ def told(
     }
     since.note(before, offers, few)
     tell_changes(before, offers, few)
-    fresh = {name: one for name, one in offers.items() if one is not known[name].offer}
+    fresh = {name: one for name, one in offers.items() if one is not known[name]}
     if not (before.keys() == offers.keys() and fresh.keys() <= few.keys()):
         warned = tell_shared_ids(offers, warned)
-    listings = {
-        name: relisted(one, known[name], few[name])
-        if name in few and known[name].offer is before[name]
-        else listing(one, known[name])
-        for name, one in fresh.items()
-    }
-    return listings, warned
+    return {name: device_list(one) for name, one in fresh.items()}, warned
 
 
 def is_about_few(before: Offer, offer: Offer, changed: Collection[str]) -> bool:

@@ -1,117 +1,97 @@
-"""Between the model and the bytes on the wire."""
+"""Conversion between the model and the kubelet's messages."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from google.protobuf.message import DecodeError
+
+from genericdp.devices.offers import NOTHING
 from genericdp.errors import InvalidCallError
-from genericdp.kubelet import wire
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
     from genericdp.devices.device import ContainerEdits
+    from genericdp.devices.offers import Offer
 
 VERSION = "v1beta1"
 HEALTHY = "Healthy"
 UNHEALTHY = "Unhealthy"
-_HEALTH = {True: wire.text(2, HEALTHY), False: wire.text(2, UNHEALTHY)}
-
-# Field numbers are those of v1beta1/deviceplugin.proto; tests compare with what is made of that.
 
 
-def listed_device(share: str, *, healthy: bool, numa_nodes: Iterable[int] = ()) -> bytes:
-    """Give one device as it stands in a list; a list is nothing but these, joined."""
-    body = wire.text(1, share) + _HEALTH[healthy]
-    if nodes := [wire.message(1, wire.number(1, node)) for node in numa_nodes]:
-        body += wire.message(3, b"".join(nodes))
-    return wire.message(1, body)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceList:
+    """The devices that a resource offers, and how the kubelet is told of them."""
+
+    offer: Offer
+    response: bytes
+    """A serialized ListAndWatchResponse."""
 
 
-def options(*, pre_start_required: bool = False, preferred_allocation: bool = False) -> bytes:
-    """Give the answer to GetDevicePluginOptions."""
-    return wire.number(1, pre_start_required) + wire.number(2, preferred_allocation)
+NO_DEVICES = DeviceList(offer=NOTHING, response=b"")
 
 
-def registration(*, endpoint: str, resource: str, options: bytes) -> bytes:
-    """Give the request that registers a socket; the options in it are for old kubelets (REG-7)."""
-    names = enumerate((VERSION, endpoint, resource), 1)
-    return b"".join(wire.text(*one) for one in names) + wire.message(4, options)
+def device_list(offer: Offer) -> DeviceList:
+    """Serialize the device list; for ten thousand devices this takes about 10 ms."""
+    response = api.ListAndWatchResponse()
+    has_topology = not offer.without_numa_node
+    for one in offer.offered.values():
+        health = UNHEALTHY if one.unhealthy else HEALTHY
+        topology = None
+        # A topology without nodes is a wish that nothing fulfills.
+        if has_topology and one.device.numa_nodes:
+            nodes = [api.NUMANode(ID=node) for node in one.device.numa_nodes]
+            topology = api.TopologyInfo(nodes=nodes)
+        for share in one.device.shares:
+            response.devices.add(ID=share, health=health, topology=topology)
+    return DeviceList(offer=offer, response=response.SerializeToString())
 
 
 def requested_ids(request: bytes) -> tuple[tuple[str, ...], ...]:
-    """Take an AllocateRequest apart: the ids for each container; raises InvalidCallError."""
+    """Parse an AllocateRequest: the IDs for each container; raises InvalidCallError."""
     try:
-        containers = wire.messages_of(wire.fields(request), 1)
-        return tuple(wire.texts_of(wire.fields(one), 1) for one in containers)
-    except wire.WireError as error:
+        containers = api.AllocateRequest.FromString(request).container_requests
+    except DecodeError as error:
         raise InvalidCallError(f"the request is no AllocateRequest: {error}") from error
+    return tuple(tuple(one.devices_ids) for one in containers)
 
 
 def started_ids(request: bytes) -> tuple[str, ...]:
-    """Take a PreStartContainerRequest apart: the container's ids; raises InvalidCallError."""
+    """Parse a PreStartContainerRequest: the container's IDs; raises InvalidCallError."""
     try:
-        return wire.texts_of(wire.fields(request), 1)
-    except wire.WireError as error:
+        return tuple(api.PreStartContainerRequest.FromString(request).devices_ids)
+    except DecodeError as error:
         raise InvalidCallError(f"the request is no PreStartContainerRequest: {error}") from error
 
 
-class Wish(NamedTuple):
-    """What the kubelet asks of GetPreferredAllocation for one container."""
-
-    available: Sequence[str]
-    """In random order, with those that must be among the answer (PRF-2)."""
-    must: Sequence[str]
-    size: int
-
-
-def wishes(request: bytes) -> tuple[Wish, ...]:
-    """Take a PreferredAllocationRequest apart; raises InvalidCallError."""
-    try:
-        containers = map(wire.fields, wire.messages_of(wire.fields(request), 1))
-        return tuple(
-            Wish(wire.texts_of(one, 1), wire.texts_of(one, 2), wire.number_of(one, 3))
-            for one in containers
-        )
-    except wire.WireError as error:
-        raise InvalidCallError(f"the request is no PreferredAllocationRequest: {error}") from error
-
-
 def allocation(containers: Iterable[ContainerEdits]) -> bytes:
-    """Give the answer to Allocate: one entry for each container, in their order (ALL-2)."""
-    return b"".join(wire.message(1, _container(edits)) for edits in containers)
+    """Return the answer to Allocate: one entry for each container, in their order (ALL-2)."""
+    responses = [_container(edits) for edits in containers]
+    return api.AllocateResponse(container_responses=responses).SerializeToString()
 
 
-def _container(edits: ContainerEdits) -> bytes:
-    mounts = (
-        wire.text(1, one.container_path)
-        + wire.text(2, one.host_path)
-        + wire.number(3, one.read_only)
-        for one in edits.mounts
+def _container(edits: ContainerEdits) -> api.ContainerAllocateResponse:
+    return api.ContainerAllocateResponse(
+        envs=edits.env,
+        mounts=[
+            api.Mount(
+                container_path=one.container_path,
+                host_path=one.host_path,
+                read_only=one.read_only,
+            )
+            for one in edits.mounts
+        ],
+        devices=[
+            api.DeviceSpec(
+                container_path=one.container_path,
+                host_path=one.host_path,
+                permissions=one.permissions,
+            )
+            for one in edits.devices
+        ],
+        annotations=edits.annotations,
+        cdi_devices=[api.CDIDevice(name=name) for name in edits.cdi],
     )
-    nodes = (
-        wire.text(1, one.container_path)
-        + wire.text(2, one.host_path)
-        + wire.text(3, one.permissions)
-        for one in edits.devices
-    )
-    return b"".join(
-        (
-            _mapping(1, edits.env),
-            *(wire.message(2, one) for one in mounts),
-            *(wire.message(3, one) for one in nodes),
-            _mapping(4, edits.annotations),
-            *(wire.message(5, wire.text(1, name)) for name in edits.cdi),
-        )
-    )
-
-
-def _mapping(field: int, texts: Mapping[str, str]) -> bytes:
-    """Encode a map, in an order that is always the same; each entry has both, also if empty."""
-    entries = (wire.texts(1, (key,)) + wire.texts(2, (texts[key],)) for key in sorted(texts))
-    return b"".join(wire.message(field, one) for one in entries)
-
-
-def preferred_allocation(containers: Iterable[Iterable[str]]) -> bytes:
-    """Give the answer to GetPreferredAllocation: the preferred ids for each container."""
-    return b"".join(wire.message(1, wire.texts(1, ids)) for ids in containers)

@@ -9,9 +9,10 @@ import grpc
 
 from genericdp.descriptors import count
 from genericdp.errors import KubeletError
-from genericdp.kubelet import messages
 from genericdp.kubelet.channels import channel
-from genericdp.kubelet.server import SERVICE
+from genericdp.kubelet.messages import VERSION
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,21 +37,25 @@ class RegistrationError(KubeletError):
 
 
 async def register(
-    folder: Path, *, endpoint: str, resource: str, options: bytes, timeout_seconds: float
+    folder: Path,
+    *,
+    endpoint: str,
+    resource: str,
+    options: api.DevicePluginOptions,
+    timeout_seconds: float,
 ) -> None:
     """Register the socket ``endpoint`` of the folder; raises RegistrationError.
 
-    ``options`` is what the socket answers to GetDevicePluginOptions.
+    ``options`` is what the socket answers to GetDevicePluginOptions; old kubelets read it (REG-7).
 
     The kubelet calls the socket back before it answers (REG-1), for up to 10 s.
     """
-    request = messages.registration(endpoint=endpoint, resource=resource, options=options)
+    request = api.RegisterRequest(
+        version=VERSION, endpoint=endpoint, resource_name=resource, options=options
+    )
     async with channel(folder / KUBELET_SOCKET) as connection:
-        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = connection.unary_unary(
-            "/v1beta1.Registration/Register"
-        )
         try:
-            await call(request, timeout=timeout_seconds)
+            await rpc.RegistrationStub(connection).Register(request, timeout=timeout_seconds)
         except grpc.aio.AioRpcError as error:
             # Every refusal comes as UNKNOWN with a text (REG-8).
             text = _END.split(error.details() or error.code().name)[0]
@@ -70,11 +75,9 @@ async def check(socket: Path, *, timeout_seconds: float) -> None:
     Raises KubeletError if it does not answer.
     """
     async with channel(socket) as connection:
-        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = connection.unary_unary(
-            f"/{SERVICE}/GetDevicePluginOptions"
-        )
+        plugin = rpc.DevicePluginStub(connection)
         try:
-            await call(b"", timeout=timeout_seconds)
+            await plugin.GetDevicePluginOptions(api.Empty(), timeout=timeout_seconds)
         except grpc.aio.AioRpcError as error:
             short = ": descriptors run short" if count().is_short else ""
             raise KubeletError(f"our own socket does not answer{short}") from error

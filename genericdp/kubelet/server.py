@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any, TypeAlias
 
+    from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+
     _Context: TypeAlias = grpc.aio.ServicerContext[bytes, bytes]
 
 SERVICE = "v1beta1.DevicePlugin"
@@ -36,12 +38,12 @@ _PRIVATE = 0o177  # as umask: the socket is 0600; the kubelet is root (TRN-5)
 
 
 class Answers(Protocol):
-    """What a resource answers; requests and answers are serialized messages.
+    """What a resource answers; but for options, requests and answers are serialized messages.
 
     A CallError is told to the kubelet with its text.
     """
 
-    def options(self) -> bytes:
+    def options(self) -> api.DevicePluginOptions:
         """Answer GetDevicePluginOptions."""
 
     def lists(self) -> AsyncIterator[bytes]:
@@ -110,12 +112,14 @@ def _make_server() -> grpc.aio.Server:
 
 @cache
 def keep_grpc() -> grpc.aio.Channel:
-    """Have gRPC keep its threads and descriptors also while no server runs.
+    """Keep gRPC's threads and descriptors while no server runs.
 
-    Else it ends and starts them each time, and where no thread can be started it aborts us.
+    Otherwise gRPC ends them with the last server and starts them with the next one, and where a
+    limit allows no thread then, it aborts the process. Any channel keeps them; nobody calls by
+    this one, so it never connects.
     """
     grpc.aio.init_grpc_aio()
-    return grpc.aio.insecure_channel("unix:/nowhere")  # never connects; holds the thread pool
+    return grpc.aio.insecure_channel("unix:/nowhere")
 
 
 def _why(path: Path) -> str:
@@ -131,7 +135,7 @@ def _why(path: Path) -> str:
 
 def _handlers(answers: Answers, streams: Observed[Streams]) -> grpc.GenericRpcHandler:
     async def options(_request: bytes, _context: _Context) -> bytes:
-        return answers.options()
+        return answers.options().SerializeToString()
 
     async def list_and_watch(_request: bytes, _context: _Context) -> AsyncIterator[bytes]:
         streams.value = replace(streams.value, opened=streams.value.opened + 1)

@@ -11,8 +11,8 @@ from genericdp.devices.closeness import Distance, distance
 from genericdp.discovery import discover
 from genericdp.host.devicefiles import Looker
 from genericdp.host.facts import HostFacts
+from genericdp.kubelet.messages import device_list
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from genericdp.listing import listing
 from tests.fixtures.topologies import TOPOLOGIES
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def offer_of(name: str, keys: str, tmp_path: Path, hives: dict[str, str] | None 
 
 def told(offer: Offer) -> list[list[int]]:
     """The NUMA nodes of each device that the kubelet is told."""
-    devices = api.ListAndWatchResponse.FromString(listing(offer).whole).devices
+    devices = api.ListAndWatchResponse.FromString(device_list(offer).response).devices
     return [[node.ID for node in one.topology.nodes] for one in devices]
 
 

@@ -1,15 +1,18 @@
-"""What is said of a call that fails for want of descriptors: real limits."""
+"""Registering at a socket, also where descriptors run short: real limits."""
 
 from __future__ import annotations
 
 import socket
 from typing import TYPE_CHECKING
 
+import grpc
 import pytest
 
 from genericdp.errors import KubeletError
 from genericdp.kubelet.registration import RegistrationError, check, register
 from genericdp.kubelet.server import keep_grpc
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from tests.scarcity import spare_descriptors
 
 if TYPE_CHECKING:
@@ -22,6 +25,42 @@ def _kept() -> None:
     keep_grpc()
 
 
+async def registered(folder: Path) -> None:
+    options = api.DevicePluginOptions(pre_start_required=True)
+    await register(folder, endpoint="e.sock", resource="a/b", options=options, timeout_seconds=5)
+
+
+class Registration(rpc.RegistrationServicer):
+    """Takes every registration and keeps it."""
+
+    def __init__(self) -> None:
+        self.requests: list[api.RegisterRequest] = []
+
+    async def Register(self, request: api.RegisterRequest, context: object) -> api.Empty:
+        self.requests.append(request)
+        return api.Empty()
+
+
+async def test_a_registration_names_version_endpoint_resource_and_options(
+    short_folder: Path,
+) -> None:
+    """REG-7: old kubelets read the options here, newer ones ask the socket."""
+    registration, server = Registration(), grpc.aio.server()
+    rpc.add_RegistrationServicer_to_server(registration, server)
+    server.add_insecure_port(f"unix:{short_folder}/kubelet.sock")
+    await server.start()
+    await registered(short_folder)
+    await server.stop(None)
+    assert registration.requests == [
+        api.RegisterRequest(
+            version="v1beta1",
+            endpoint="e.sock",
+            resource_name="a/b",
+            options=api.DevicePluginOptions(pre_start_required=True),
+        )
+    ]
+
+
 async def test_a_lack_of_descriptors_is_not_taken_for_silence(short_folder: Path) -> None:
     """The reason is always the same, so that it is told once: it names no socket."""
     with spare_descriptors(0), pytest.raises(KubeletError) as caught:
@@ -32,7 +71,7 @@ async def test_a_lack_of_descriptors_is_not_taken_for_silence(short_folder: Path
 async def test_what_grpc_says_ends_where_its_text_does(short_folder: Path) -> None:
     """Found by a new user: NUL bytes in the log."""
     with spare_descriptors(0), pytest.raises(RegistrationError) as caught:
-        await register(short_folder, endpoint="e", resource="a/b", options=b"", timeout_seconds=5)
+        await registered(short_folder)
     assert str(caught.value).endswith("Too many open files")
     assert str(caught.value).isprintable()
 
@@ -46,7 +85,7 @@ async def test_a_kubelet_that_is_down_has_refused_nothing(
         with socket.socket(socket.AF_UNIX) as one:
             one.bind(str(short_folder / "kubelet.sock"))
     with pytest.raises(RegistrationError) as caught:
-        await register(short_folder, endpoint="e", resource="a/b", options=b"", timeout_seconds=5)
+        await registered(short_folder)
     assert str(caught.value) == (
         "nobody listens at kubelet.sock: the kubelet is down, or is starting"
     )

@@ -18,7 +18,7 @@ from genericdp.config.wire import decode, encode
 from genericdp.discovery import discover
 from genericdp.host.devicefiles import Looker
 from genericdp.host.facts import HostFacts
-from genericdp.listing import listing
+from genericdp.kubelet.messages import device_list
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -85,4 +85,4 @@ def _run(content: bytes, root: Root) -> None:
         now=0.0,
     ).offers
     for offer in offers.values():
-        listing(offer)
+        device_list(offer)

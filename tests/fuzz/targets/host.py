@@ -18,7 +18,7 @@ from genericdp.host.devicefiles import Looker
 from genericdp.host.facts import HostFacts
 from genericdp.host.sysfs import device_names, plugged_of
 from genericdp.kubelet import messages
-from genericdp.listing import listing
+from genericdp.kubelet.messages import device_list
 from genericdp.model import FileType
 from genericdp.service import why_unusable
 from genericdp.telling import tell_changes
@@ -157,7 +157,7 @@ def _run(data: bytes, root: Root, paths: list[str], resources: tuple[Resource, .
         )
         tell_changes({}, found.offers)
         for offer in found.offers.values():
-            listing(offer)
+            device_list(offer)
             for one in list(offer.offered.values())[:4]:
                 why_unusable(root, [one.device])
                 with suppress(AllocationConflictError, UnusableValueError):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError
 from genericdp.kubelet.registration import KUBELET_SOCKET, RegistrationError, check, register
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from tests.fuzz.hostile import asked
 from tests.fuzz.targets.http2 import SETTINGS, frame
 
@@ -46,7 +47,13 @@ def opened() -> AbstractContextManager[Callable[[bytes], None]]:
 async def _run(kubelet: HostileKubelet) -> None:
     folder, timeout = kubelet.how
     try:
-        await register(folder, endpoint="e", resource="a/b", options=b"", timeout_seconds=timeout)
+        await register(
+            folder,
+            endpoint="e",
+            resource="a/b",
+            options=api.DevicePluginOptions(),
+            timeout_seconds=timeout,
+        )
     except RegistrationError as error:
         str(error).encode("utf-8", "backslashreplace")
     with suppress(KubeletError):
