@@ -131,7 +131,7 @@ class Plugin:
         begun = self._now()
         async with listening(path, self._service) as streams:
             bound_ns = path.lstat().st_ctime_ns
-            async with self._kubelet.turns.turn():
+            async with self._kubelet.registrations:
                 await check(path, timeout_seconds=self._timing.self_check)
                 self._undertakes("the kubelet has not answered Register yet")
                 await self._register(name, kubelet)

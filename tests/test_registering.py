@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-MANY = 34
-"""More than are under way at once."""
+MANY = 32
+"""As many as register at once."""
 FAILURES = 10
 """The wait after the last of them is 512 times the first one, at most 1,024 times."""
 _FAILED = re.compile(r'registrations_total\{.*result="failure".*\} (\d+)')
@@ -99,7 +99,7 @@ async def test_a_new_socket_is_tried_again_soon_however_long_the_last_one_was_de
 
 
 async def test_registrations_that_hang_keep_no_other_one_waiting(short_folder: Path) -> None:
-    """K6: a kubelet that hangs for as many as are under way at once is asked for the others."""
+    """K6: a kubelet that hangs for 31 resources is asked for one more."""
     world, hanging = world_in(short_folder), Hanging()
     resources = [resource(f"example.com/r{number}", "/dev/none") for number in range(MANY)]
     patient = replace(FAST, register=600.0)

@@ -14,7 +14,6 @@ from genericdp.errors import KubeletError, UsageError
 from genericdp.host.inotify import ENTRIES, FolderWatch, Shortage
 from genericdp.kubelet.registration import KUBELET_SOCKET
 from genericdp.kubelet.sockets import check_length
-from genericdp.kubelet.turns import Turns
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ log = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0
 _DYING_SECONDS = 1.0
 _FIRST_DYING_SECONDS = 0.01
+_MOST_REGISTRATIONS = 32
 _WATCHED_TIMES = 5
 """So much longer are the pauses while inotify tells of nearly everything (KST-3): waking up each
 second cost as much as all else that is done when nothing happens."""
@@ -66,7 +66,8 @@ class KubeletFolder:
         self.socket: Observed[SocketIdentity | None] = Observed(None)
         self.absence = Observed(f"there is no {path / KUBELET_SOCKET}")
         """Why there is none, or was none last."""
-        self.turns = Turns()
+        self.registrations = asyncio.Semaphore(_MOST_REGISTRATIONS)
+        """Limits how many plugins register at once: memory for a crowd never comes back."""
         self.places = Places()
         self.events = Observed(0)
         """How often something may have happened in the folder."""
