@@ -236,7 +236,9 @@ def _config(globs: Mapping[str, str], health: str) -> Iterator[str]:
 
 
 def _environment() -> dict[str, str]:
-    return {key: text for key, text in os.environ.items() if not key.startswith("GENERICDP_")}
+    """Give our environment without options of the daemon, with what the image and the unit set."""
+    ours = {key: text for key, text in os.environ.items() if not key.startswith("GENERICDP_")}
+    return {**ours, "MALLOC_ARENA_MAX": "1"}
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp import __version__, arenas, children, descriptors
+from genericdp import __version__, children, descriptors
 from genericdp.config.child import load_in_child
 from genericdp.errors import ungrouped
 from genericdp.observed import Observed
@@ -64,7 +64,6 @@ class Settings:
 
 def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT; raises GenericdpError for what a person must mend."""
-    arenas.keep_to_one()
     descriptors.wait_for_a_start()
     reload = asyncio.Event()
     asyncio.run(

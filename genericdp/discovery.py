@@ -15,7 +15,6 @@ from genericdp.devices.inventory import Inventory, Look
 from genericdp.devices.matching import path_globs, reads_properties
 from genericdp.devices.offers import next_change
 from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
-from genericdp.garbage import without_collections
 from genericdp.host.devicefiles import Looker
 from genericdp.host.root import BlindError
 from genericdp.host.udevdb import udevd_runs
@@ -233,17 +232,16 @@ class Discoverer:
         resources: Sequence[Resource],
         previous: Mapping[str, Offer],
     ) -> Discovery:
-        with without_collections():
-            found = discover_again(
-                known,
-                run,
-                stale,
-                resources,
-                node_name=self._node_name,
-                previous=previous,
-                now=self._now(),
-                holders=self._holders(),
-            )
+        found = discover_again(
+            known,
+            run,
+            stale,
+            resources,
+            node_name=self._node_name,
+            previous=previous,
+            now=self._now(),
+            holders=self._holders(),
+        )
         return replace(found, folders=frozenset(known.looks.folders))
 
     def _waiting(self, resources: Sequence[Resource], stale: Stale) -> dict[str, float]:

@@ -28,12 +28,12 @@ EMULATORS = {"amd64": "qemu-x86_64-static", "arm64": "qemu-aarch64-static"}
 PYTHON = "python3.11"
 
 LIBRARIES = (
-    "libc6 libc-bin libudev1 libgcc-s1 libstdc++6 zlib1g libexpat1 libffi8 "
+    "libc6 libc-bin libudev1 libgcc-s1 libstdc++6 zlib1g libexpat1 libffi8 libssl3 "
     f"{PYTHON}-minimal lib{PYTHON}-minimal lib{PYTHON}-stdlib base-files"
 ).split()
 PIP = (
     "python3-minimal python3-pip python3-wheel python3-setuptools python3-pkg-resources "
-    "python3-distutils python3-lib2to3 libbz2-1.0 liblzma5 libssl3 ca-certificates"
+    "python3-distutils python3-lib2to3 libbz2-1.0 liblzma5 ca-certificates"
 ).split()
 
 NEVER = (
@@ -74,13 +74,17 @@ UNUSED = [
         "encodings/h[pz]* encodings/iso* encodings/johab* encodings/k[oz]* encodings/mac_* "
         "encodings/ptcp* encodings/shift* encodings/tis* "
         # What needs libraries that are not here, or tests.
-        "*/_ssl*.so */_hashlib*.so "
         "*/_curses*.so */_dbm*.so */_sqlite3*.so */_tkinter*.so */readline*.so */nis*.so "
         "*/_crypt*.so */_uuid*.so */_bz2*.so */_lzma*.so */_codecs_*.so */audioop*.so "
         "*/_multibytecodec*.so */_multiprocessing*.so */_lsprof*.so */_zoneinfo*.so "
         "*/ossaudiodev*.so */_xx*.so */xx*.so */_test*.so */_ctypes_test*.so"
     ).split()
-] + ["usr/lib/*/libmvec.so*", "usr/lib/*/libexpatw.so*"]
+] + [
+    "usr/lib/*/libmvec.so*",
+    "usr/lib/*/libexpatw.so*",
+    "usr/lib/*/engines-3/*",
+    "usr/lib/*/ossl-modules/*",
+]
 """What the daemon never imports, or what needs libraries that are not here."""
 
 ENTRIES = {

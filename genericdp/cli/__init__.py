@@ -35,10 +35,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     _ensure_utf8_mode()
     command = asked_for(sys.argv[1:])
     _handle_signals(command)
-    if command == "run":
-        from genericdp import lean
-
-        lean.import_asyncio()
     from genericdp.cli.boundary import run_process
 
     code = run_process(sys.argv[1:])

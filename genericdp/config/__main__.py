@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import resource
 import sys
@@ -38,7 +37,6 @@ def main() -> None:
     _limit(resource.RLIMIT_NOFILE, MAX_FILES)
     _limit(resource.RLIMIT_CPU, MAX_CPU_SECONDS)
     _limit(resource.RLIMIT_CORE, 0)
-    gc.disable()  # it is over before much could be collected
     answer = b""
     # Not to be said within: the error keeps all that was built, and there is no memory to speak.
     try:
@@ -56,7 +54,7 @@ def main() -> None:
 
 
 def _answer(arguments: Sequence[str]) -> bytes:
-    # Within the bounds, and without the collector.
+    # Imported within the bounds.
     from genericdp.config.check import resources_of
     from genericdp.config.load import places_of, read_all
     from genericdp.config.wire import encode

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp import sha256
 from genericdp.config.build import build
 from genericdp.config.check import check, resources_of
 from genericdp.config.files import Content, content, sources, unquoted
@@ -72,7 +72,7 @@ def read_all(
         problems=_sorted(unquoted(problems, contents)),
         warnings=(*bounds.warnings, *unquoted(warnings, contents)),
         files=tuple(source.path for source in files),
-        digest=sha256.hexdigest(b"".join(digested)),
+        digest=hashlib.sha256(b"".join(digested)).hexdigest(),
         policy=bounds.policy,
         policy_is_unusable=bool(bounds.problems),
     )

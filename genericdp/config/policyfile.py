@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import stat
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,6 @@ from genericdp.config.read import read
 from genericdp.config.schema import POLICY, schema
 from genericdp.glob import is_glob, path_problem, pattern_problem
 from genericdp.policy import SECTIONS, Bound, Policy, Section
-from genericdp.sha256 import hexdigest
 
 if TYPE_CHECKING:
     import pathlib
@@ -60,7 +60,7 @@ def load_policy(path: pathlib.Path) -> LoadedPolicy:
     if problems:
         problems = unquoted(set(problems), {name: given})
         return LoadedPolicy(problems=tuple(sorted(problems)), text=text)
-    policy = _policy(documents[0], sha256=hexdigest(text))
+    policy = _policy(documents[0], sha256=hashlib.sha256(text).hexdigest())
     return LoadedPolicy(policy=policy, warnings=tuple(_warnings(path, given.doubt)), text=text)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp import sha256
 from genericdp.config.bounds import bounds_findings
 from genericdp.config.tree import shown_path
 from genericdp.errors import Problem
@@ -34,7 +34,7 @@ def rebound(loaded: Loaded, policy: Policy | None) -> Loaded:
         resources=tuple(replace(one, policy=policy) for one in loaded.resources),
         policy=policy,
         # Else the same config under its former policy would be taken for the one in force.
-        digest=sha256.hexdigest(f"{loaded.digest}\0{policy!r}".encode()),
+        digest=hashlib.sha256(f"{loaded.digest}\0{policy!r}".encode()).hexdigest(),
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-
-from genericdp import sha256
 
 MAX_REPLICAS = 10_000
 MAX_LENGTH = 63 - len(f"::{MAX_REPLICAS - 1}")
@@ -19,5 +18,5 @@ def as_id(text: str) -> str:
     clean = _FOREIGN.sub("_", text).replace("::", "__")
     if len(clean) <= MAX_LENGTH:
         return clean
-    digest = sha256.hexdigest(text.encode(errors="surrogatepass"))[:12]
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
     return f"{clean[: MAX_LENGTH - len(digest) - 1]}-{digest}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-
-from genericdp import sha256
 
 
 def share_of_period(*names: str) -> float:
     """Give where in its period a probe runs, from 0 to 1: the same after each restart."""
-    digest = sha256.digest("\0".join(names).encode(errors="surrogatepass"))
+    digest = hashlib.sha256("\0".join(names).encode(errors="surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 import os
@@ -12,7 +13,6 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from genericdp import sha256
 from genericdp.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class SocketNames:
 
 def digest_of(resource: str) -> str:
     """Give what stands for a resource in the names of its sockets, whoever makes them."""
-    return sha256.hexdigest(resource.encode())[:12]
+    return hashlib.sha256(resource.encode()).hexdigest()[:12]
 
 
 def parts_of(name: str) -> tuple[str, str] | None:

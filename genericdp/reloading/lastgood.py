@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -11,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp import __version__, sha256
+from genericdp import __version__
 from genericdp.config.child import MAX_OUTPUT
 from genericdp.config.rebinding import rebound
 from genericdp.config.wire import decode
@@ -52,7 +53,7 @@ def store(folder: Path, loaded: Loaded) -> None:
 
 def _head(text: bytes) -> bytes:
     """Give a first line that tells what follows, by whom, and whether it is whole."""
-    head = {"kind": _KIND, "version": __version__, "sha256": sha256.hexdigest(text)}
+    head = {"kind": _KIND, "version": __version__, "sha256": hashlib.sha256(text).hexdigest()}
     return json.dumps(head).encode() + b"\n"
 
 

@@ -5,27 +5,27 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.channels import GRPC_VERSION
-from genericdp.status.catalogue import METRICS, MOST_DEVICES, MOST_OF_RESOURCE, PREFIX
-from genericdp.status.prometheus import (
-    CONTENT_TYPE_PLAIN_0_0_4,
-    Collector,
-    CollectorRegistry,
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
-    ProcessCollector,
-    generate_latest,
-    generate_openmetrics,
 )
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.registry import Collector
+
+from genericdp.kubelet.channels import GRPC_VERSION
+from genericdp.status.catalogue import METRICS, MOST_DEVICES, MOST_OF_RESOURCE, PREFIX
 from genericdp.tally import BOUNDS, Durations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TypeAlias
 
+    from prometheus_client.metrics_core import Metric
+
     from genericdp.status.model import ResourceStatus, Status
-    from genericdp.status.prometheus import Metric
     from genericdp.tally import ResourceTally, Tally
 
     Sample: TypeAlias = tuple[str, tuple[str, ...], float | Durations]

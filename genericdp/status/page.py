@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from genericdp import sha256
 from genericdp.status.choosing import chosen
 from genericdp.status.markup import Markup, ago, element, joined, pill, time_of
 from genericdp.status.sections import (
@@ -32,7 +32,7 @@ _RELOAD_SECONDS = 10
 
 
 def _hash(text: str) -> str:
-    return base64.b64encode(sha256.digest(text.encode())).decode()
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 CONTENT_SECURITY_POLICY = (

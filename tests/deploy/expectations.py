@@ -90,6 +90,7 @@ def _expect_container(container: Manifest, *, host: str | None) -> None:
     assert policy is None or f"--policy={policy}" in container["args"]
     assert ours == {}
     assert {entry["name"] for entry in container["env"]} >= {"NODE_NAME"}
+    assert {"name": "MALLOC_ARENA_MAX", "value": "1"} in container["env"]
 
 
 def _expect_config(daemonset: Manifest) -> None:

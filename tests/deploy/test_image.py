@@ -94,11 +94,11 @@ def test_the_same_sources_are_the_same_image(archives: list[Path]) -> None:
     assert bills[0] == bills[1]
 
 
-def test_it_is_at_most_56_megabytes_beyond_libc(image: Any) -> None:
+def test_it_is_at_most_61_megabytes_beyond_libc(image: Any) -> None:
     total = sum(image.sizes.values())
     beyond = sum(size for path, size in image.sizes.items() if not LIBC.search(path))
     print(f"unpacked {total / MEGABYTE:.1f} MB, beyond libc {beyond / MEGABYTE:.1f} MB")
-    assert beyond <= 56 * MEGABYTE
+    assert beyond <= 61 * MEGABYTE
 
 
 def test_there_is_nothing_to_make_or_fetch_programs_with(image: Any) -> None:
@@ -133,8 +133,11 @@ def test_the_bill_has_every_pinned_dependency(archives: list[Path]) -> None:
     listed = {(one["name"].lower().replace("_", "-"), one["version"]) for one in bill["components"]}
     assert pinned <= listed
     names = {one["name"] for one in bill["components"]}
-    assert {"libc6", "libudev1"} <= names
-    assert "libssl3" not in names, "nothing here speaks TLS"
+    assert {"libc6", "libssl3", "libudev1"} <= names
+
+
+def test_all_threads_share_an_arena(image: Any) -> None:
+    assert "MALLOC_ARENA_MAX=1" in image.config["config"]["Env"]
 
 
 def test_it_tells_its_versions(run: Run) -> None:
@@ -169,19 +172,6 @@ print(len(names))
 def test_every_module_can_be_imported(run: Run) -> None:
     python = ("--entrypoint=python3",)
     assert int(run("-c", IMPORTS, options=python)) > 200
-
-
-DIGEST = """
-import sys
-from genericdp.host.digests import Digests
-from genericdp.status.metrics import exposition
-print(Digests().sha256("/usr/bin/python3.11"), "_hashlib" in sys.modules or "_ssl" in sys.modules)
-"""
-
-
-def test_programs_have_digests_and_metrics_a_text_without_openssl(run: Run) -> None:
-    said = run("-c", DIGEST, options=("--entrypoint=python3",)).split()
-    assert (len(said[0]), said[1]) == (64, "False")
 
 
 MONITOR = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _HEAD = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
 _STILL_SECONDS = 1.0
+_LAUNCH = ("env", "MALLOC_ARENA_MAX=1", sys.executable)
+"""With what the image and the unit set."""
 
 
 class Process:
@@ -56,7 +59,7 @@ async def at_rest(folder: Path, resources: int) -> AsyncIterator[Process]:
         for number, name in enumerate(names)
     )
     place.config.write_text(_HEAD + "".join(entries))
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
+    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(launch=_LAUNCH) as daemon:
         await kubelet.wait_for(lambda: all(kubelet.capacity(one) == 1 for one in names), 120)
         process = Process(daemon.process.pid)
         await _still(process)

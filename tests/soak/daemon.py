@@ -74,6 +74,7 @@ class Daemon:
                 env={
                     **environment,
                     **_WITHOUT_CACHES,
+                    "MALLOC_ARENA_MAX": "1",  # as in the image and the unit
                     "PYTHONUTF8": "1",
                     "PYTHONPATH": f"{package}{os.pathsep}{_REPOSITORY}",
                 },
