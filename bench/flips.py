@@ -8,15 +8,16 @@ import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.ear import ear
 from bench.nodes import FOLDER, nodes
 from bench.quantiles import quantiles
 from genericdp.devices.checks import FileRead
 from genericdp.discovery import Discoverer
+from genericdp.health.execprobe import runner
 from genericdp.health.health import Health
-from genericdp.health.kinds import run_probes
+from genericdp.health.hooks import HookRunner
 from genericdp.host.root import Root
 from genericdp.kubelet.folder import KubeletFolder
 from genericdp.kubelet.messages import NO_DEVICES
@@ -25,6 +26,7 @@ from genericdp.kubelet.server import listening
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import FileCheck, PathSelector, Place, Probe, Resource, Selector
 from genericdp.plugins import Plugins
+from genericdp.process.run import Commands
 from genericdp.service import Service
 from genericdp.template import parse
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from bench.lines import Line
     from bench.nodes import Nodes
     from bench.sides import Bench
-    from genericdp.health.kinds import Run
+    from genericdp.health.kinds import Run, RunProbes
     from genericdp.health.outcome import Outcome
 
 _MANY = 10_000
@@ -77,7 +79,13 @@ class _Flipper:
     result: asyncio.Queue[float] = field(default_factory=asyncio.Queue)
     """When the results of the next batch with a change were there."""
 
-    async def run_probes(self, runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
+    def health(self, root: Root, *, run_probes: RunProbes, **settings: Any) -> Health:
+        """Make what runs the probes."""
+        return Health(root, run_probes=partial(self._run_probes, run_probes), **settings)
+
+    async def _run_probes(
+        self, run_probes: RunProbes, runs: Sequence[Run], resource: str, root: Root
+    ) -> Sequence[Outcome]:
         wanted, self.wanted = self.wanted, False
         check = runs[0][0].check
         if wanted and isinstance(check, FileRead):
@@ -102,7 +110,8 @@ async def _flips(bench: Bench, host: Nodes, flips: int) -> list[float]:
             root=root,
             kubelet=kubelet,
             look_again=lambda: None,
-            health=partial(Health, run_probes=flipper.run_probes),
+            commands=Commands(),
+            health=flipper.health,
         )
         running = [tasks.create_task(kubelet.watch()), tasks.create_task(plugins.run())]
         await plugins.apply(tasks, {_NAME: resource}, found.offers)
@@ -128,7 +137,8 @@ def _probed() -> Resource:
 
 async def _floor(bench: Bench, flips: int) -> list[float]:
     """Encode one device, join all, send: without any of what has to be known for that."""
-    service = Service(_NAME, root=Root(bench.scratch), look_again=lambda: None)
+    hooks = HookRunner(runner(Commands()))
+    service = Service(_NAME, root=Root(bench.scratch), look_again=lambda: None, hooks=hooks)
     entries = {f"thing-{i}": _listed(f"thing-{i}", "Healthy") for i in range(_MANY)}
     took = []
     async with _heard(bench) as (folder, heard):

@@ -27,6 +27,7 @@ from genericdp.model import (
     UsbSelector,
 )
 from genericdp.observed import until
+from genericdp.process.run import Commands
 from genericdp.supervisor import Pace, Supervisor
 from genericdp.template import parse
 
@@ -151,6 +152,7 @@ async def _supervised(bench: Bench, root: Path) -> AsyncIterator[Supervisor]:
         root=Root(root),
         node_name="bench",
         kubelet=KubeletFolder(folder),
+        commands=Commands(),
         pace=Pace(full_look=_FULL_LOOK_SECONDS),
     )
     paths = Selector(candidates=PathSelector(globs=("/dev/genericdp-bench/thing-*",)))

@@ -12,11 +12,14 @@ from genericdp.devices.closeness import Spot
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.devices.offers import Offer, Offered
+from genericdp.health.execprobe import runner
+from genericdp.health.hooks import HookRunner
 from genericdp.host.root import Root
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.preferences import Preferences
+from genericdp.process.run import Commands
 from genericdp.service import Service
 
 if TYPE_CHECKING:
@@ -83,8 +86,9 @@ async def _lines(
     ids = [share for one in offer.offered.values() for share in one.device.shares]
     root, lag = Root(bench.scratch), Lag()
     preferences = Preferences(_NAME, prefer=prefer, replicas=len(ids) // len(offer.offered))
-    ours = Service(_NAME, root=root, look_again=lambda: None, preferences=preferences)
-    floor = _Floor(_NAME, root=root, look_again=lambda: None)
+    hooks = HookRunner(runner(Commands()))
+    ours = Service(_NAME, root=root, look_again=lambda: None, hooks=hooks, preferences=preferences)
+    floor = _Floor(_NAME, root=root, look_again=lambda: None, hooks=hooks)
     what = f"{prefer} of {len(ids)}"
     async with AsyncExitStack() as stack:
         askers: list[Asker] = []

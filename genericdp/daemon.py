@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp import __version__, children, descriptors
+from genericdp import __version__, descriptors
 from genericdp.config.child import load_in_child
 from genericdp.errors import ungrouped
 from genericdp.observed import Observed
+from genericdp.process.run import Commands
 from genericdp.reloading.reading import Origin, read, see
 from genericdp.signals import until_signalled
 from genericdp.tally import Tally
@@ -66,19 +67,20 @@ def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT; raises GenericdpError for what a person must mend."""
     descriptors.wait_for_a_start()
     reload = asyncio.Event()
+    commands = Commands()
+
+    async def work() -> None:
+        async with commands:
+            await serve(settings, reload=reload, commands=commands)
+
     asyncio.run(
-        until_signalled(
-            lambda: serve(settings, reload=reload),
-            on_stop=children.hurry,
-            on_repeat=exit_at_once,
-            on_hangup=reload.set,
-        )
+        until_signalled(work, on_repeat=partial(exit_at_once, commands), on_hangup=reload.set)
     )
 
 
-def exit_at_once(number: signal.Signals) -> None:
+def exit_at_once(commands: Commands, number: signal.Signals) -> None:
     """Exit without any cleanup; the next start copes with what is left."""
-    children.abandon()
+    commands.kill()
     log.warning("%s once more: ended at once", number.name)
     logging.shutdown()
     os._exit(128 + number)
@@ -88,9 +90,10 @@ async def serve(
     settings: Settings,
     *,
     reload: asyncio.Event,
+    commands: Commands,
     watched: Callable[[Supervisor], None] = lambda _: None,
     now: Callable[[], float] = time.monotonic,
-    load: Load = load_in_child,
+    load: Load | None = None,
     health: Callable[..., Health] | None = None,
 ) -> None:
     """Run until cancelled; ``watched`` is given the supervisor, to look on.
@@ -99,21 +102,7 @@ async def serve(
     ``health`` stands in for the class Health, which reads the kernel's log and runs probes.
     Raises GenericdpError for what a person must mend.
     """
-    with children.contain():
-        try:
-            await _serve(settings, reload, watched, now, load, health)
-        finally:
-            await children.end_all()
-
-
-async def _serve(
-    settings: Settings,
-    reload: asyncio.Event,
-    watched: Callable[[Supervisor], None],
-    now: Callable[[], float],
-    load: Load,
-    health: Callable[..., Health] | None,
-) -> None:
+    load = load or partial(load_in_child, commands)
     log.info("genericdp %s, on node %s", __version__, settings.node_name)
     async with ungrouped(), asyncio.TaskGroup() as tasks:
         origin = Origin(configs=settings.configs, policy=settings.policy)
@@ -124,7 +113,7 @@ async def _serve(
         from genericdp.host.inotify import Shortage
 
         tally, shortage = Tally(), Shortage()
-        supervisor = _make_supervisor(settings, tally, shortage, now, health)
+        supervisor = _make_supervisor(settings, commands, tally, shortage, now, health)
         watched(supervisor)
         reloader = _make_reloader(settings, origin, supervisor, reload, tally, shortage, load)
         supply: Observed[descriptors.Supply | None] = Observed(None)
@@ -164,6 +153,7 @@ async def _endpoints(
 
 def _make_supervisor(
     settings: Settings,
+    commands: Commands,
     tally: Tally,
     shortage: Shortage,
     now: Callable[[], float],
@@ -177,6 +167,7 @@ def _make_supervisor(
         root=Root(settings.root),
         node_name=settings.node_name,
         kubelet=KubeletFolder(settings.kubelet_folder, shortage=shortage),
+        commands=commands,
         timing=settings.timing,
         pod_resources=settings.pod_resources,
         tally=tally,

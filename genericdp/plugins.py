@@ -13,6 +13,7 @@ from genericdp.counting import labels
 from genericdp.devices.judging import judged, rejudged
 from genericdp.devices.offers import NOTHING
 from genericdp.farewells import Farewells, end
+from genericdp.health.execprobe import runner
 from genericdp.health.hooks import HookRunner
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.messages import NO_DEVICES, DeviceList
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.model import Resource
+    from genericdp.process.run import Commands
     from genericdp.timing import Timing
 
 log = logging.getLogger(__name__)
@@ -68,6 +70,7 @@ class Plugins:
         root: Root,
         kubelet: KubeletFolder,
         look_again: Callable[[], None],
+        commands: Commands,
         timing: Timing | None = None,
         tally: Tally | None = None,
         now: Callable[[], float] = time.monotonic,
@@ -91,7 +94,8 @@ class Plugins:
         self._health: Observed[Health | None] = Observed(None)
         """None until there is something to watch."""
         self._tally = tally or Tally()
-        self._hooks = HookRunner(told=self._count_hook)
+        self._run_command = runner(commands)
+        self._hooks = HookRunner(self._run_command, told=self._count_hook)
         self._applying = False
         self._flipped: dict[str, set[str]] = {}
         """The devices whose health has changed while a pass was being applied, by resource."""
@@ -181,9 +185,16 @@ class Plugins:
     def _new_health(self) -> Health:
         # Costs 15 ms and 1.4 MB, which most nodes never need.
         from genericdp.health.health import Health
+        from genericdp.health.kinds import run_probes
 
         make = self._make_health or Health
-        return make(self._root, changed=self._judge_again, told=self._count_probe, now=self._now)
+        return make(
+            self._root,
+            run_probes=partial(run_probes, run=self._run_command),
+            changed=self._judge_again,
+            told=self._count_probe,
+            now=self._now,
+        )
 
     def _count_probe(self, run: ProbeRun) -> None:
         one = self._tally.of(run.resource)

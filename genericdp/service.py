@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.bounding import why_refused
 from genericdp.errors import InvalidCallError, OverdueCallError, UnusableDeviceError
-from genericdp.health.hooks import HookRunner
 from genericdp.host.devicefiles import Looker, is_same
 from genericdp.host.workers import start
 from genericdp.kubelet import messages
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import ContainerEdits, Device
     from genericdp.devices.offers import Offer, Offered
+    from genericdp.health.hooks import HookRunner
     from genericdp.host.root import Root
     from genericdp.tally import AllocationResult
 
@@ -76,7 +76,7 @@ class Service:
         *,
         root: Root,
         look_again: Callable[[], None],
-        hooks: HookRunner | None = None,
+        hooks: HookRunner,
         pre_start: bool = False,
         preferences: Preferences | None = None,
         tally: ResourceTally | None = None,
@@ -88,7 +88,7 @@ class Service:
         self._resource = resource
         self._root = root
         self._look_again = look_again
-        self._hooks = hooks or HookRunner()
+        self._hooks = hooks
         self.preferences = preferences or Preferences(resource)
         self._options = api.DevicePluginOptions(
             pre_start_required=pre_start,

@@ -71,21 +71,20 @@ def deferred() -> Iterator[None]:
 async def until_signalled(
     work: Callable[[], Coroutine[None, None, None]],
     *,
-    on_stop: Callable[[], None] = lambda: None,
     on_repeat: Callable[[signal.Signals], None] = lambda _: None,
     on_hangup: Callable[[], None] | None = None,
 ) -> signal.Signals | None:
     """Await ``work``, cancelled at the first SIGINT, SIGTERM or SIGHUP; return that signal or None.
 
-    ``on_stop`` is called before it is cancelled, ``on_repeat`` for a signal that arrives later
-    while it still ends, and ``on_hangup``, if given, at SIGHUP, which then does not stop it.
+    ``on_repeat`` is called for a signal that arrives later while it still ends, and
+    ``on_hangup``, if given, at SIGHUP, which then does not stop it.
     """
     import asyncio
     import logging
 
     if _received:
         return _received[0]
-    stop = _Stop(asyncio.get_running_loop(), on_stop=on_stop, on_repeat=on_repeat)
+    stop = _Stop(asyncio.get_running_loop(), on_repeat=on_repeat)
     with stop.handling(on_hangup):
         try:
             await work()
@@ -104,7 +103,6 @@ class _Stop:
         self,
         loop: asyncio.AbstractEventLoop,
         *,
-        on_stop: Callable[[], None],
         on_repeat: Callable[[signal.Signals], None],
     ) -> None:
         from asyncio import current_task
@@ -113,14 +111,12 @@ class _Stop:
         """The first signal."""
         self._loop = loop
         self._task = current_task(loop)
-        self._on_stop = on_stop
         self._on_repeat = on_repeat
         self._time = 0.0
 
     def _handle(self, number: signal.Signals) -> None:
         if self.signal is None:
             self.signal, self._time = number, self._loop.time()
-            self._on_stop()
             if self._task is not None:
                 self._task.cancel()
         elif self._loop.time() - self._time > _SAME_REQUEST_SECONDS:

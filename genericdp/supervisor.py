@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.model import Resource
     from genericdp.plugin import Plugin
+    from genericdp.process.run import Commands
     from genericdp.since import Since
     from genericdp.timing import Timing
 
@@ -78,6 +79,7 @@ class Supervisor:
         root: Root,
         node_name: str,
         kubelet: KubeletFolder,
+        commands: Commands,
         timing: Timing | None = None,
         pace: Pace | None = None,
         pod_resources: Path | None = None,
@@ -127,6 +129,7 @@ class Supervisor:
             root=root,
             kubelet=kubelet,
             look_again=self.look_again_at_files,
+            commands=commands,
             timing=timing,
             tally=self._tally,
             now=now,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genericdp.health.health import Health
-from genericdp.health.kinds import run_probes
 from genericdp.simulator.kubelet import Kubelet
 from tests.world import World, serial
 
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from genericdp.health.kinds import Run
+    from genericdp.health.kinds import Run, RunProbes
     from genericdp.health.outcome import Outcome
     from genericdp.host.root import Root
 
@@ -29,17 +27,19 @@ async def test_an_exception_in_one_probe_ends_no_other_one(short_folder: Path) -
     """K6: one resource's trouble ends those of all others."""
     broken = {"ttyUSB0"}
 
-    async def run(runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
-        if broken & {device.id for _, device in runs}:
-            raise BrokenError("no code expects this")
-        return await run_probes(runs, resource, root)
+    def health(root: Root, *, run_probes: RunProbes, **settings: Any) -> Health:
+        async def run(runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
+            if broken & {device.id for _, device in runs}:
+                raise BrokenError("no code expects this")
+            return await run_probes(runs, resource, root)
+
+        return Health(root, run_probes=run, **settings)
 
     true = {"exec": {"command": ["/bin/true"]}, "periodSeconds": 1, "failureThreshold": 1}
     async with Kubelet(short_folder / "kubelet") as kubelet:
         world = World(short_folder, kubelet)
         world.host.plug("ttyUSB0")
         world.host.plug("ttyUSB1")
-        health = partial(Health, run_probes=run)
         async with world.serving(serial(health=[true]), health=health) as daemon:
             await world.listed(NAME, "ttyUSB1")
             why = "exec /bin/true: unexpected failure: no code expects this"

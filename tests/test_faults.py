@@ -14,7 +14,7 @@ import pytest
 
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
-from tests.health.cgroups import cgroup
+from tests.process.cgroups import cgroup
 from tests.test_daemon import GOOD, Place
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from genericdp.host.root import Root
 from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.service import Service
+from tests.health.made import no_hooks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,7 +29,9 @@ MALFORMED = {
 @asynccontextmanager
 async def calling(folder: Path) -> AsyncIterator[grpc.aio.Channel]:
     """Connect to the socket of a resource without devices."""
-    service = Service("example.com/none", root=Root(folder), look_again=lambda: None)
+    service = Service(
+        "example.com/none", root=Root(folder), look_again=lambda: None, hooks=no_hooks()
+    )
     socket = folder / "own.sock"
     async with (
         listening(socket, service),

@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -16,6 +17,7 @@ from genericdp.config.load import load
 from genericdp.daemon import Settings, serve
 from genericdp.discovery import discover
 from genericdp.health.hooks import HookRunner
+from genericdp.health.kinds import run_probes
 from genericdp.health.outcome import Outcome
 from genericdp.health.prober import Prober
 from genericdp.host.devicefiles import Looker
@@ -23,6 +25,7 @@ from genericdp.host.root import Root
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+from genericdp.process.run import Commands
 from genericdp.service import Service
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
@@ -58,7 +61,11 @@ async def daemon(
 ) -> AsyncIterator[tuple[Host, Kubelet]]:
     """A daemon with these resources, its host, and its kubelet."""
     host, config = Host(folder / "host"), written(folder, *resources)
-    async with Kubelet(folder / "kubelet") as kubelet, asyncio.TaskGroup() as tasks:
+    async with (
+        Kubelet(folder / "kubelet") as kubelet,
+        Commands() as commands,
+        asyncio.TaskGroup() as tasks,
+    ):
         settings = Settings(
             configs=(config,),
             kubelet_folder=kubelet.folder,
@@ -66,7 +73,8 @@ async def daemon(
             node_name="node-1",
             timing=Timing(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05),
         )
-        running = tasks.create_task(serve(settings, reload=asyncio.Event()))
+        work = serve(settings, reload=asyncio.Event(), commands=commands)
+        running = tasks.create_task(work)
         yield host, kubelet
         running.cancel()
 
@@ -165,7 +173,7 @@ async def test_hanging_probes_of_eight_resources_delay_no_probe_of_another(
             await healthy(kubelet, "works", 1)
 
 
-class Commands:
+class Hanging:
     """Stands for commands: some hang until they are let go."""
 
     def __init__(self, *hang: str) -> None:
@@ -184,7 +192,7 @@ class Commands:
 
 @asynccontextmanager
 async def calling(
-    folder: Path, commands: Commands, **settings: Any
+    folder: Path, commands: Hanging, **settings: Any
 ) -> AsyncIterator[tuple[Service, rpc.DevicePluginAsyncStub]]:
     """A service of one device with both hooks, and a client of its socket."""
     host = Host(folder / "host")
@@ -219,7 +227,7 @@ async def refusal(client: rpc.DevicePluginAsyncStub) -> tuple[grpc.StatusCode, s
 async def test_an_allocation_that_waits_for_a_hook_of_its_device_names_it(
     short_folder: Path,
 ) -> None:
-    commands = Commands("/bin/reset")
+    commands = Hanging("/bin/reset")
     async with calling(short_folder, commands, allocate_seconds=0.1) as (_, client):
         started = client.PreStartContainer(api.PreStartContainerRequest(devices_ids=["ttyUSB0"]))
         await commands.begun.wait()
@@ -234,7 +242,7 @@ async def test_an_allocation_that_waits_for_a_hook_of_its_device_names_it(
 
 
 async def test_an_allocation_whose_own_hook_does_not_end_names_it(short_folder: Path) -> None:
-    async with calling(short_folder, Commands("/bin/prepare"), allocate_seconds=0.1) as (_, client):
+    async with calling(short_folder, Hanging("/bin/prepare"), allocate_seconds=0.1) as (_, client):
         assert await refusal(client) == (
             grpc.StatusCode.DEADLINE_EXCEEDED,
             f"{R}: Allocate took longer than 0.1 s:"
@@ -262,7 +270,7 @@ async def test_a_node_absent_right_after_its_hook_is_looked_for_again_after_the_
         service.looked()
 
     settings = {"check": Absent(1), "look_again": look_again, "settling_seconds": LONG_SECONDS}
-    async with calling(short_folder, Commands(), **settings) as (service, client):
+    async with calling(short_folder, Hanging(), **settings) as (service, client):
         await client.Allocate(ONE)
 
 
@@ -270,7 +278,7 @@ async def test_a_node_absent_right_after_its_hook_is_looked_for_again_at_the_dea
     short_folder: Path,
 ) -> None:
     settings = {"check": Absent(1), "settling_seconds": 0.05}
-    async with calling(short_folder, Commands(), **settings) as (_, client):
+    async with calling(short_folder, Hanging(), **settings) as (_, client):
         await client.Allocate(ONE)
 
 
@@ -278,7 +286,7 @@ async def test_a_node_that_stays_absent_after_its_hook_is_refused_with_the_reaso
     short_folder: Path,
 ) -> None:
     settings = {"check": Absent(9), "settling_seconds": 0.05}
-    async with calling(short_folder, Commands(), **settings) as (_, client):
+    async with calling(short_folder, Hanging(), **settings) as (_, client):
         assert await refusal(client) == (
             grpc.StatusCode.FAILED_PRECONDITION,
             f"{R}: after its allocate hook: /dev/ttyUSB0 does not exist",
@@ -294,7 +302,9 @@ async def test_threads_that_hang_in_reads_of_one_resource_have_a_limit(tmp_path:
     (tmp_path / "well").mkdir()
     (tmp_path / "well" / "0").write_text("1")
     quick = probe(period_seconds=60, timeout_seconds=0.02)
-    before, prober = threading.active_count(), Prober(root, changed=lambda *_: None)
+    probes = partial(run_probes, run=Hanging())
+    prober = Prober(root, run_probes=probes, changed=lambda *_: None)
+    before = threading.active_count()
     prober.watch("example.com/hangs", {one: device(one, quick, file=True) for one in names})
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(prober.run())

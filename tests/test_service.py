@@ -17,6 +17,7 @@ from genericdp.kubelet.server import listening
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.service import Service
+from tests.health.made import no_hooks
 from tests.world import Host, config, serial
 
 if TYPE_CHECKING:
@@ -61,7 +62,12 @@ async def served(
     root = Root(host.folder)
     found = discover(load([file]).resources, Looker(root).look, node_name="n", previous={}, now=0.0)
     service = Service(
-        NAME, root=root, look_again=lambda: None, check=gate.look, check_seconds=check_seconds
+        NAME,
+        root=root,
+        look_again=lambda: None,
+        hooks=no_hooks(),
+        check=gate.look,
+        check_seconds=check_seconds,
     )
     service.set_offer(found.offers[NAME])
     async with (

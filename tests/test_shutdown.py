@@ -17,8 +17,8 @@ import pytest
 
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
-from tests.health.cgroups import freezer
 from tests.polling import poll_until
+from tests.process.cgroups import freezer
 from tests.test_daemon import GOOD, Daemon, Place
 
 SERIAL = "example.com/serial"
@@ -177,22 +177,25 @@ async def test_a_folder_that_hangs_does_not_hold_it_up(place: Place) -> None:
 
 INSISTENT = """
 import asyncio, os, sys
-from genericdp import children
+from functools import partial
 from genericdp.daemon import exit_at_once
+from genericdp.process.run import Commands
 from genericdp.signals import until_signalled
 
+commands = Commands()
+SCRIPT = f"echo $$ > /proc/{os.getpid()}/fd/1; exec sleep 60"
+
 async def work():
-    with children.contain():
-        devnull = asyncio.subprocess.DEVNULL
-        child = await children.spawn(["/bin/sleep", "60"], env={}, stdout=devnull, stderr=devnull)
-        print(child.process.pid, flush=True)
+    async with commands, asyncio.TaskGroup() as tasks:
+        run = commands.run(["/bin/sh", "-c", SCRIPT], {"PATH": "/bin"}, timeout_seconds=60)
+        running = asyncio.get_running_loop().create_task(run)
         while True:
             try:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
                 print("cancelled", flush=True)
 
-asyncio.run(until_signalled(work, on_repeat=exit_at_once))
+asyncio.run(until_signalled(work, on_repeat=partial(exit_at_once, commands)))
 """
 
 

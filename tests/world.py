@@ -23,6 +23,7 @@ from genericdp.daemon import Settings, serve
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.logs import add_subject
+from genericdp.process.run import Commands
 from genericdp.simulator.pods import Container, Pod
 from genericdp.timing import Timing
 from tests.polling import ask_until
@@ -284,6 +285,8 @@ class World:
         self.host = Host(folder / "host")
         self.kubelet = kubelet
         self._daemons = 0
+        self._commands = Commands()
+        self._commands_users = 0
 
     @asynccontextmanager
     async def serving(
@@ -318,13 +321,32 @@ class World:
         }
         with _logged() as log:
             daemon = Daemon(file, bounds, log)
-            work = serve(Settings(**chosen), reload=daemon.reload, load=_load, health=health)
-            async with asyncio.TaskGroup() as tasks:
+            async with self._run_commands() as commands, asyncio.TaskGroup() as tasks:
+                work = serve(
+                    Settings(**chosen),
+                    reload=daemon.reload,
+                    commands=commands,
+                    load=_load,
+                    health=health,
+                )
                 context = copy_context()
                 context.run(_own.set, log)
                 running = tasks.create_task(work, context=context)
                 yield daemon
                 running.cancel()
+
+    @asynccontextmanager
+    async def _run_commands(self) -> AsyncIterator[Commands]:
+        """Give what runs commands: there is one in a process, for all daemons in it."""
+        if not self._commands_users:
+            await self._commands.__aenter__()
+        self._commands_users += 1
+        try:
+            yield self._commands
+        finally:
+            self._commands_users -= 1
+            if not self._commands_users:
+                await self._commands.__aexit__(None, None, None)
 
     async def listed(self, name: str, *healthy: str) -> None:
         """Wait until the kubelet's healthy devices are exactly these."""

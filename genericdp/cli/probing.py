@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from genericdp.children import contain, hurry
 from genericdp.cli.logprobes import LogProbes
 from genericdp.devices.checks import FileRead, LogWatch
+from genericdp.health.execprobe import runner
 from genericdp.health.kinds import run_probes
 from genericdp.health.outcome import Outcome
 from genericdp.health.thresholds import verdict
 from genericdp.host.kmsg import open_log
 from genericdp.printing import print_lines, printable
+from genericdp.process.run import Commands
 from genericdp.signals import until_signalled
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def probe_once(
     async def run() -> None:
         probed.extend(await _Round(subjects, root, told, open_log).run())
 
-    if (stopped_by := asyncio.run(until_signalled(run, on_stop=hurry))) is not None:
+    if (stopped_by := asyncio.run(until_signalled(run))) is not None:
         raise SystemExit(128 + stopped_by)
     return tuple(probed)
 
@@ -155,6 +156,7 @@ class _Round:
         self._root = root
         self._told = told
         self._open_log = open_log
+        self._commands = Commands()
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
         self._probed: dict[int, Probed] = {}
         self._running: dict[int, BoundProbe] = {}
@@ -164,7 +166,7 @@ class _Round:
     async def run(self) -> tuple[Probed, ...]:
         """Run it to its end."""
         log = LogProbes(self._open_log)
-        with contain():
+        async with self._commands:
             try:
                 if self._root.is_machine:
                     log.watch((one.resource, one.one.device) for one in self._subjects)
@@ -202,7 +204,8 @@ class _Round:
             outcome = await log.outcome(subject.resource, number, device)
         else:
             runs = [(bound, device)]
-            outcome = (await run_probes(runs, subject.resource, self._root))[0]
+            run = runner(self._commands)
+            outcome = (await run_probes(runs, subject.resource, self._root, run=run))[0]
         ending = Ending.PASSED if outcome.ok else Ending.FAILED
         return Result(check=bound.check, ending=ending, outcome=outcome)
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp import children, descriptors
+from genericdp import descriptors
 from genericdp.cli.applying import refuse_if_none, usable_resources
 from genericdp.cli.container import as_json, as_text
 from genericdp.cli.environment import Appended
@@ -129,7 +129,7 @@ def execute(arguments: argparse.Namespace) -> int:
             once=arguments.once,
             show=_show_json if arguments.output == "json" else _Screen(arguments.once).show,
         )
-        asyncio.run(until_signalled(simulation.run, on_stop=children.hurry))
+        asyncio.run(until_signalled(simulation.run))
     return 0
 
 

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from genericdp.health.commands import run
 from genericdp.health.outcome import Outcome
 from genericdp.health.permitted import why_not_permitted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from genericdp.devices.checks import CommandRun
     from genericdp.devices.device import Device
-    from genericdp.host.root import Root
-
+    from genericdp.process.run import Commands
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class RunCommand(Protocol):
+    """Runs a command to its end."""
+
+    async def __call__(
+        self, argv: Sequence[str], env: Mapping[str, str], *, timeout_seconds: float
+    ) -> Outcome:
+        """Return the outcome; raise nothing."""
+
+
+def runner(commands: Commands) -> RunCommand:
+    """Return what runs commands for probes and hooks."""
+
+    async def run(
+        argv: Sequence[str], env: Mapping[str, str], *, timeout_seconds: float
+    ) -> Outcome:
+        end = await commands.run(argv, env, timeout_seconds=timeout_seconds)
+        return Outcome(ok=end.ok, reason=end.reason, output=end.output, seconds=end.seconds)
+
+    return run
 
 
 def command_environment(
@@ -37,8 +56,8 @@ async def probe(
     device: Device,
     *,
     resource: str,
-    root: Root,  # noqa: ARG001  # as every probe has it; a command runs on this machine
     timeout_seconds: float,
+    run: RunCommand,
 ) -> Outcome:
     """Run the command for one device."""
     program = check.argv[0]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import LogWatch
 from genericdp.health.kernellog import KernelLog
-from genericdp.health.kinds import run_probes
 from genericdp.health.prober import FIRST_ROUND_SECONDS, Prober
 from genericdp.health.thresholds import verdict
 from genericdp.host.kmsg import open_log
@@ -35,10 +34,10 @@ class Health:
         self,
         root: Root,
         *,
+        run_probes: RunProbes,
         changed: Callable[[str, Mapping[str, str]], None],
         told: Callable[[ProbeRun], None] = lambda _: None,
         now: Callable[[], float] = time.monotonic,
-        run_probes: RunProbes = run_probes,
         open_log: Callable[[], Log] = open_log,
     ) -> None:
         self._changed = changed

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from genericdp.errors import UnusableDeviceError
-from genericdp.health.commands import run
 from genericdp.health.execprobe import command_environment
 from genericdp.health.outcome import Outcome
 from genericdp.health.permitted import why_not_permitted
 from genericdp.health.slots import Slots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from genericdp.devices.checks import BoundHook
     from genericdp.devices.device import Device
-
-
-class RunCommand(Protocol):
-    """Runs a command to its end."""
-
-    async def __call__(
-        self, argv: Sequence[str], env: Mapping[str, str], *, timeout_seconds: float
-    ) -> Outcome:
-        """Give how it ended; never raises."""
+    from genericdp.health.execprobe import RunCommand
 
 
 class HookRunner:
     """Runs the hooks of all resources: those of several devices at once, of one never."""
 
     def __init__(
-        self,
-        *,
-        told: Callable[[str, str, Outcome], None] = lambda *_: None,
-        run: RunCommand = run,
+        self, run: RunCommand, *, told: Callable[[str, str, Outcome], None] = lambda *_: None
     ) -> None:
         self._told = told
         """Called with resource, hook (``allocate``, ``preStart``) and outcome."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from genericdp.devices.checks import CommandRun, FileRead, NodeOpening
 from genericdp.health import execprobe, fileprobe, openprobe
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
     from genericdp.devices.checks import BoundProbe
     from genericdp.devices.device import Device
+    from genericdp.health.execprobe import RunCommand
     from genericdp.health.outcome import Outcome
     from genericdp.host.root import Root
 
@@ -25,25 +26,23 @@ class RunProbes(Protocol):
         """Give how each ended; that is its outcome, whatever happened."""
 
 
-_KINDS: dict[type[Any], Callable[..., Awaitable[Outcome]]] = {
-    CommandRun: execprobe.probe,
-    FileRead: fileprobe.probe,
-    NodeOpening: openprobe.probe,
-}
-
-
-async def run_probes(runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
-    """Run probes as ``RunProbes`` says."""
+async def run_probes(
+    runs: Sequence[Run], resource: str, root: Root, *, run: RunCommand
+) -> Sequence[Outcome]:
+    """Run probes as ``RunProbes`` says, commands through ``run``."""
     bound, device = runs[0]
-    timeout_seconds = bound.probe.timeout_seconds
+    check, timeout_seconds = bound.check, bound.probe.timeout_seconds
+    if isinstance(check, CommandRun):
+        ran = execprobe.probe(
+            check, device, resource=resource, timeout_seconds=timeout_seconds, run=run
+        )
+        return [await ran]
+    if isinstance(check, NodeOpening):
+        opened = openprobe.probe(
+            check, device, resource=resource, root=root, timeout_seconds=timeout_seconds
+        )
+        return [await opened]
     files = [one.check for one, _ in runs if isinstance(one.check, FileRead)]
-    if files:
-        return await fileprobe.probe_many(
-            files, resource=resource, root=root, timeout_seconds=timeout_seconds
-        )
-    probe = _KINDS[type(bound.check)]
-    return [
-        await probe(
-            bound.check, device, resource=resource, root=root, timeout_seconds=timeout_seconds
-        )
-    ]
+    return await fileprobe.probe_many(
+        files, resource=resource, root=root, timeout_seconds=timeout_seconds
+    )

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import FileRead
-from genericdp.health.kinds import run_probes
 from genericdp.health.outcome import Outcome
 from genericdp.health.slots import Slots
 from genericdp.health.thresholds import WELL
@@ -70,10 +69,10 @@ class Prober:
         self,
         root: Root,
         *,
+        run_probes: RunProbes,
         changed: Callable[[str, Mapping[str, str]], None],
         told: Callable[[ProbeRun], None] = lambda _: None,
         now: Callable[[], float] = time.monotonic,
-        run_probes: RunProbes = run_probes,
     ) -> None:
         self._root = root
         self._changed = changed

@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from genericdp.config.child import load_in_child
 from genericdp.host.workers import in_worker
 from genericdp.reloading.sight import Sight, look
 
@@ -54,7 +53,7 @@ class Reading:
     """What was to be seen before; None: its files did not answer."""
 
 
-async def read(origin: Origin, sight: Sight | None, load: Load = load_in_child) -> Reading:
+async def read(origin: Origin, sight: Sight | None, load: Load) -> Reading:
     """Read a config; again where it changes meanwhile, so that no mixture of two is taken.
 
     The policy counts as a part of it. ``sight`` is what is to be seen of it now.

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.config.child import load_in_child
 from genericdp.config.state import ConfigState
 from genericdp.errors import ConfigError
 from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch, Shortage
@@ -65,12 +64,12 @@ class Reloader:
         self,
         origin: Origin,
         *,
+        load: Load,
         put_in_force: Callable[[Loaded], None],
         hangup: asyncio.Event,
         decided: Observed[tuple[Resource, ...] | None],
         state_dir: Path | None = None,
         pace: Pace | None = None,
-        load: Load = load_in_child,
         shortage: Shortage | None = None,
         tally: Tally | None = None,
         clock: Callable[[], float] = time.time,  # noqa: TID251

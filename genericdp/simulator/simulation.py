@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.daemon import serve
 from genericdp.errors import GenericdpError, UsageError, ungrouped
+from genericdp.process.run import Commands
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.trial import RETRY_SECONDS, Trial
 
@@ -73,10 +74,19 @@ class Simulation:
 
     async def run(self) -> None:
         """Show the first full picture, then one for each change; raises GenericdpError."""
-        async with ungrouped(), self._kubelet, asyncio.TaskGroup() as tasks:
-            serving = tasks.create_task(
-                serve(self._settings, reload=asyncio.Event(), watched=self._attach), name="daemon"
+        async with (
+            ungrouped(),
+            self._kubelet,
+            Commands() as commands,
+            asyncio.TaskGroup() as tasks,
+        ):
+            work = serve(
+                self._settings,
+                reload=asyncio.Event(),
+                commands=commands,
+                watched=self._attach,
             )
+            serving = tasks.create_task(work, name="daemon")
             await self._first_picture()
             await self._begin()
             if self._once:

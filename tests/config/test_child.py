@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from genericdp.config.child import load_in_child
 from genericdp.config.load import load
+from tests.process.running import load_in_child
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 
@@ -48,7 +48,11 @@ def test_the_parent_never_imports_a_parser() -> None:
     code = (
         "import asyncio, json, sys, pathlib\n"
         "from genericdp.config.child import load_in_child\n"
-        "loaded = asyncio.run(load_in_child([pathlib.Path(sys.argv[1])]))\n"
+        "from genericdp.process.run import Commands\n"
+        "async def main():\n"
+        "    async with Commands() as commands:\n"
+        "        return await load_in_child(commands, [pathlib.Path(sys.argv[1])])\n"
+        "loaded = asyncio.run(main())\n"
         "print(json.dumps([len(loaded.resources), sorted(sys.modules)]))"
     )
     package = CONFIGS.parent.parent
@@ -98,6 +102,7 @@ async def test_a_cancelled_load_leaves_no_child() -> None:
         ("echo '{'", "it is too much"),
         ("echo '{}'", "it is too much"),
         ("exit 0", "it is too much"),
+        ("nice >&2; exit 1", f"failed with code 1: {os.nice(0)}"),
     ],
 )
 async def test_a_child_that_breaks_is_a_problem(

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.child import load_in_child
 from genericdp.config.load import load
 from genericdp.config.rebinding import rebound
 from tests.config.bounded import HEAD
+from tests.process.running import load_in_child
 from tests.reloading.configs import config
 
 if TYPE_CHECKING:

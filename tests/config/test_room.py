@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.child import load_in_child
 from genericdp.config.room import memory_left
-from tests.health.cgroups import cgroup
+from tests.process.cgroups import cgroup
+from tests.process.running import load_in_child
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp import children
 from genericdp.config.load import load
 from genericdp.devices.checks import CommandRun, FileRead, LogWatch
 from genericdp.devices.preferring import preferred_ids
 from genericdp.discovery import discover
-from genericdp.health.commands import run
 from genericdp.health.fileprobe import look
 from genericdp.health.logmatch import struck
 from genericdp.host.devicefiles import Looker
@@ -23,6 +21,7 @@ from genericdp.host.facts import HostFacts
 from genericdp.host.kmsg import parse
 from genericdp.host.root import Root
 from genericdp.model import Preference
+from genericdp.process.run import Commands
 from tests.fixtures.make_tree import Tree
 from tests.host.kernel_log import recorded
 from tests.hosts.hosts import Host
@@ -194,8 +193,8 @@ async def test_a_serial_port_loses_what_its_last_container_has_set(tmp_path: Pat
             os.ttyname(port) if one == device.nodes[0].host_path else one
             for one in hook.command.argv
         ]
-        with children.contain():
-            outcome = await run(argv, {}, timeout_seconds=hook.timeout_seconds)
+        async with Commands() as commands:
+            outcome = await commands.run(argv, {}, timeout_seconds=hook.timeout_seconds)
         assert outcome.reason == ""
         after = termios.tcgetattr(port)
         assert after[4:6] == [termios.B9600, termios.B9600]

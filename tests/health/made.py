@@ -5,13 +5,21 @@ from __future__ import annotations
 from genericdp.devices.checks import BoundProbe, Check, CommandRun, FileRead
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
+from genericdp.health.execprobe import runner
+from genericdp.health.hooks import HookRunner
 from genericdp.model import FileCheck, Probe
+from genericdp.process.run import Commands
 from genericdp.template import parse
 
 
 def probe(**settings: object) -> Probe:
     """A probe as the config has it; times in seconds may be fractions."""
     return Probe(check=FileCheck(path=parse("/x"), equals=parse("1")), **settings)  # type: ignore[arg-type]
+
+
+def no_hooks() -> HookRunner:
+    """Give what runs hooks, for devices that have none."""
+    return HookRunner(runner(Commands()))
 
 
 def device(name: str, *probes: Probe, inode: int = 1, file: bool = False) -> Device:

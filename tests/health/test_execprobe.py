@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,8 +8,8 @@ import pytest
 from genericdp.devices.checks import CommandRun
 from genericdp.devices.device import Device, Node
 from genericdp.devices.inventory import Identity
-from genericdp.health.execprobe import PATH, command_environment, probe
-from genericdp.host.root import Root
+from genericdp.health.execprobe import PATH, command_environment, probe, runner
+from genericdp.process.run import Commands
 from genericdp.template import parse
 
 if TYPE_CHECKING:
@@ -62,7 +61,12 @@ def test_what_is_declared_hides_no_device() -> None:
 async def test_the_command_decides(wanted: str, reason: str) -> None:
     script = 'echo "$GENERICDP_DEVICE_ID"; test "$GENERICDP_DEVICE_ID" = "$WANTED"'
     check = CommandRun(argv=("/bin/sh", "-c", script), env={"WANTED": wanted})
-    outcome = await probe(
-        check, DEVICE, resource="example.com/serial", root=Root(Path("/")), timeout_seconds=5
-    )
+    async with Commands() as commands:
+        outcome = await probe(
+            check,
+            DEVICE,
+            resource="example.com/serial",
+            timeout_seconds=5,
+            run=runner(commands),
+        )
     assert (outcome.ok, outcome.reason, outcome.output) == (not reason, reason, "tty-1\n")

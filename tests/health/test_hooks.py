@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp import children
 from genericdp.devices.checks import BoundHook, BoundHooks, CommandRun
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.errors import UnusableDeviceError
+from genericdp.health.execprobe import runner
 from genericdp.health.hooks import HookRunner
 from genericdp.health.outcome import Outcome
 from genericdp.health.slots import POOL
+from genericdp.process.run import Commands
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
@@ -112,8 +113,8 @@ async def test_a_device_without_that_hook_costs_nothing() -> None:
 
 async def test_a_failure_names_device_and_hook_and_quotes_the_last_line_of_output() -> None:
     told: list[tuple[str, str, Outcome]] = []
-    with children.contain():
-        hooks = HookRunner(told=lambda *one: told.append(one))
+    async with Commands() as commands:
+        hooks = HookRunner(runner(commands), told=lambda *one: told.append(one))
         bad = device("bad", "/bin/sh", "-c", "echo some; echo the card is locked; exit 3")
         with pytest.raises(UnusableDeviceError) as raised:
             await hooks.allocate(R, [bad, device("good", "/bin/true")])
@@ -141,9 +142,9 @@ async def test_the_command_finds_what_the_config_declares_and_whom_it_is_about(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "out"
-    with children.contain():
+    async with Commands() as commands:
         one = device("a", "/bin/sh", "-c", f"env > {out}", env={"MODE": "quick"})
-        await HookRunner().allocate(R, [one])
+        await HookRunner(runner(commands)).allocate(R, [one])
     found = dict(line.split("=", 1) for line in out.read_text().splitlines())
     assert found.pop("PWD", "/") == "/"  # the shell's own
     assert found.pop("SHLVL", "0") == "0"
@@ -160,9 +161,9 @@ async def test_the_command_finds_what_the_config_declares_and_whom_it_is_about(
 async def test_a_call_that_is_cancelled_ends_its_hooks(tmp_path: Path) -> None:
     """A shutdown during a hook."""
     started = tmp_path / "started"
-    with children.contain():
+    async with Commands() as commands:
         one = device("a", "/bin/sh", "-c", f"echo $$ > {started}; exec sleep 60")
-        hooks = HookRunner()
+        hooks = HookRunner(runner(commands))
         async with asyncio.TaskGroup() as tasks:
             call = tasks.create_task(hooks.allocate(R, [one]))
             await poll_until(lambda: started.exists() and started.read_text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from genericdp.health.outcome import Outcome
 from genericdp.health.permitted import why_not_permitted
 from genericdp.host.digests import Digests
 from genericdp.host.root import Root
+from genericdp.process.run import Commands
 from tests.config.bounded import policy_of
 from tests.health.made import device
 from tests.health.test_hooks import device as device_with_hook
@@ -46,12 +48,13 @@ def _pinned(script: Path) -> Policy:
 
 async def test_a_probe_whose_program_has_changed_is_not_run_and_says_the_line(script: Path) -> None:
     one = replace(device("a"), policy=_pinned(script))
-    run = CommandRun(argv=(str(script),))
-
-    assert (await execprobe.probe(run, one, resource=R, root=Root(script), timeout_seconds=5)).ok
-    marker = script.with_name("ran")
-    script.write_text(f"#!/bin/sh\ntouch {marker}\n")
-    after = await execprobe.probe(run, one, resource=R, root=Root(script), timeout_seconds=5)
+    check = CommandRun(argv=(str(script),))
+    async with Commands() as commands:
+        probe = partial(execprobe.probe, check, one, resource=R, run=execprobe.runner(commands))
+        assert (await probe(timeout_seconds=5)).ok
+        marker = script.with_name("ran")
+        script.write_text(f"#!/bin/sh\ntouch {marker}\n")
+        after = await probe(timeout_seconds=5)
     assert not after.ok
     assert f"{script} has the SHA-256 " in after.reason
     assert f"(policy {script.parent}/p.yaml:3 says " in after.reason

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp import __version__
-from genericdp.config.child import load_in_child
 from genericdp.reloading.lastgood import NAME, UnusableStateError, recall, store
+from tests.process.running import load_in_child
 from tests.reloading.configs import BAD, config
 from tests.reloading.following import following, until_true
 

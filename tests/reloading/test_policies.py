@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.child import load_in_child
 from genericdp.config.loaded import Loaded
 from genericdp.errors import ConfigError, Problem
 from genericdp.reloading.lastgood import NAME
 from tests.config.bounded import HEAD
+from tests.process.running import load_in_child
 from tests.reloading.configs import BAD, ConfigMap, config, rename, write
 from tests.reloading.following import Followed, following, until_true
 

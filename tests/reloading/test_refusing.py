@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.child import load_in_child
 from genericdp.config.loaded import Loaded
 from genericdp.errors import Problem
 from genericdp.reloading.reloader import Pace
+from tests.process.running import load_in_child
 from tests.reloading.configs import BAD, config, rename
 from tests.reloading.following import QUICK, following, load_here, until_true
 

@@ -16,6 +16,7 @@ import pytest
 from genericdp.daemon import Settings, serve
 from genericdp.devices.closeness import distance
 from genericdp.natural import natural_key
+from genericdp.process.run import Commands
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Topology, TopologyPolicy
@@ -117,9 +118,11 @@ async def running(machine: str, policy: TopologyPolicy, folder: Path) -> AsyncIt
     wanted = {DEVICES: len(spots(machine)), NICS: len(spots(machine, nics=True))}
     async with (
         Kubelet(settings.kubelet_folder, topology=topology) as kubelet,
+        Commands() as commands,
         asyncio.TaskGroup() as tasks,
     ):
-        serving = tasks.create_task(serve(settings, reload=asyncio.Event()))
+        work = serve(settings, reload=asyncio.Event(), commands=commands)
+        serving = tasks.create_task(work)
         await kubelet.wait_for(
             lambda: {name: kubelet.allocatable(name) for name in wanted} == wanted,
             timeout_seconds=20,

@@ -13,8 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from genericdp.processes import parent_of
-
 _TICK_SECONDS = 0.01
 
 
@@ -77,4 +75,6 @@ def waited(pid: int) -> dict[str, float]:
 
 
 def _children(pid: int) -> list[int]:
-    return [int(n) for n in os.listdir("/proc") if n.isdigit() and parent_of(int(n)) == pid]
+    with suppress(OSError):
+        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    return []

@@ -150,7 +150,7 @@ async def chromium() -> AsyncIterator[Page]:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
+            process_group=0,
             env={**os.environ, "HOME": folder},
         )
         os.close(theirs_in)

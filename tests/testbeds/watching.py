@@ -24,6 +24,7 @@ from genericdp.kubelet.folder import KubeletFolder
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.observed import until
+from genericdp.process.run import Commands
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.supervisor import Pace, Supervisor
 from genericdp.tally import Tally
@@ -47,6 +48,7 @@ async def _watch(config: Path, folder: Path) -> None:
             root=Root(Path("/")),
             node_name="n",
             kubelet=KubeletFolder(folder),
+            commands=Commands(),
             pace=NEVER,
             tally=tally,
         )

@@ -17,6 +17,7 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.preferences import Preferences
 from genericdp.service import Service
+from tests.health.made import no_hooks
 from tests.modelled import Host, serial
 
 if TYPE_CHECKING:
@@ -86,7 +87,12 @@ async def calling() -> AsyncIterator[tuple[Path, grpc.aio.Channel]]:
         offer = discover([resource], look, node_name="n", previous={}, now=0.0).offers[NAME]
         preferences = Preferences(NAME, prefer=Preference.CLOSEST, replicas=2)
         service = Service(
-            NAME, root=host.root, look_again=lambda: None, preferences=preferences, pre_start=True
+            NAME,
+            root=host.root,
+            look_again=lambda: None,
+            hooks=no_hooks(),
+            preferences=preferences,
+            pre_start=True,
         )
         service.set_offer(offer)
         socket = Path(folder) / "s"

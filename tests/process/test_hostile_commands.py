@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp import children, processes
-from genericdp.health.commands import run
-from tests.health.cgroups import cgroup, freezer
-from tests.health.running import ENV, held, resident, shell
+from genericdp.process.run import Commands
 from tests.polling import ask_until, poll_until
+from tests.process.cgroups import cgroup, freezer
+from tests.process.running import ENV, children, held, resident, shell
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,14 +32,14 @@ FORKS_128_SESSIONS = (
 )
 
 
-@pytest.fixture(autouse=True)
-async def unharmed() -> AsyncIterator[None]:
+@pytest.fixture
+async def commands() -> AsyncIterator[Commands]:
     """Whatever a command does: memory, threads, descriptors and children stay as they were."""
-    with children.contain():
-        await shell("exit 0")  # opens what is kept open
+    async with Commands() as commands:
+        await shell(commands, "exit 0")  # opens what is kept open
         before, memory = held(), resident()
-        yield
-        assert processes.own_children() == []
+        yield commands
+        assert children() == []
         assert held() == before
         assert resident() < memory + 8 * MIB
 
@@ -62,16 +61,20 @@ async def unharmed() -> AsyncIterator[None]:
         ("kill -ABRT $$", "killed by SIGABRT"),
     ],
 )
-async def test_a_command_that_misbehaves_is_contained(script: str, reason: str) -> None:
+async def test_a_command_that_misbehaves_is_contained(
+    commands: Commands, script: str, reason: str
+) -> None:
     begin = time.monotonic()
-    outcome = await shell(script, timeout_seconds=0.5)
+    outcome = await shell(commands, script, timeout_seconds=0.5)
     assert not outcome.ok
     assert outcome.reason.startswith(reason)
     assert len(outcome.reason) < 250
     assert time.monotonic() - begin < 5
 
 
-async def test_of_a_gigabyte_of_output_the_ends_are_kept_and_the_loop_goes_on() -> None:
+async def test_of_a_gigabyte_of_output_the_ends_are_kept_and_the_loop_goes_on(
+    commands: Commands,
+) -> None:
     turns = 0
 
     async def turn() -> None:
@@ -83,7 +86,7 @@ async def test_of_a_gigabyte_of_output_the_ends_are_kept_and_the_loop_goes_on() 
     script = "echo first; head -c 1G /dev/zero | tr '\\0' x; echo; echo last; exit 1"
     async with asyncio.TaskGroup() as tasks:
         turning = tasks.create_task(turn())
-        outcome = await shell(script, timeout_seconds=120)
+        outcome = await shell(commands, script, timeout_seconds=120)
         turning.cancel()
     assert outcome.reason == "exited with 1: last"
     assert outcome.output.startswith("first\nxxx")
@@ -92,70 +95,76 @@ async def test_of_a_gigabyte_of_output_the_ends_are_kept_and_the_loop_goes_on() 
 
 
 @pytest.mark.parametrize("script", [FORKS_128, FORKS_128_SESSIONS])
-async def test_a_hundred_processes_are_killed_at_the_timeout(script: str) -> None:
-    outcome = await run([*PYTHON, script], ENV, timeout_seconds=1)
+async def test_a_hundred_processes_are_killed_at_the_timeout(
+    commands: Commands, script: str
+) -> None:
+    outcome = await commands.run([*PYTHON, script], ENV, timeout_seconds=1)
     assert outcome.reason == "took longer than 1 s"
 
 
-async def test_a_hundred_processes_are_killed_when_their_first_one_exits() -> None:
+async def test_a_hundred_processes_are_killed_when_their_first_one_exits(
+    commands: Commands,
+) -> None:
     script = f"import os\nif os.fork(): os._exit(3)\n{FORKS_128_SESSIONS}"
-    outcome = await run([*PYTHON, script], ENV, timeout_seconds=10)
+    outcome = await commands.run([*PYTHON, script], ENV, timeout_seconds=10)
     assert outcome.reason == "exited with 3"
 
 
-async def test_processes_that_start_another_and_exit_are_caught(tmp_path: Path) -> None:
+async def test_processes_that_start_another_and_exit_are_caught(
+    commands: Commands, tmp_path: Path
+) -> None:
     chain = tmp_path / "chain"
     chain.write_text('#!/bin/sh\nsetsid "$0" &\n')
     chain.chmod(0o755)
-    assert (await run([str(chain)], ENV, timeout_seconds=10)).ok
+    assert (await commands.run([str(chain)], ENV, timeout_seconds=10)).ok
 
 
-async def test_what_cannot_be_killed_is_not_started_again() -> None:
+async def test_what_cannot_be_killed_is_not_started_again(commands: Commands) -> None:
     with freezer() as frozen:
         script = f"echo $$ > {frozen}/cgroup.procs; echo FROZEN > {frozen}/freezer.state; sleep 60"
-        outcome = await shell(script, timeout_seconds=0.2)
+        outcome = await shell(commands, script, timeout_seconds=0.2)
         assert outcome.reason == "took longer than 0.2 s"
-        outcome = await shell(script, timeout_seconds=0.2)
+        outcome = await shell(commands, script, timeout_seconds=0.2)
         assert outcome.reason == "its last run still hangs in the kernel"
-        assert (await shell("exit 0")).ok
+        assert (await shell(commands, "exit 0")).ok
         (frozen / "freezer.state").write_text("THAWED")
         # It is reaped some time after it can be killed.
         again = await ask_until(
-            lambda: shell(script, timeout_seconds=0.2),
+            lambda: shell(commands, script, timeout_seconds=0.2),
             lambda outcome: outcome.reason != "its last run still hangs in the kernel",
         )
         assert again.reason == "took longer than 0.2 s"
         (frozen / "freezer.state").write_text("THAWED")
-        await poll_until(lambda: not processes.own_children())
+        await poll_until(lambda: not children())
 
 
 BOMBED = """
 import asyncio, sys
-from genericdp import children, processes
-from genericdp.health.commands import run
-from tests.health.running import held, resident
+from genericdp.process.run import Commands
+from tests.process.running import children, held, resident
 
 ENV = {"PATH": "/usr/bin:/bin"}
 BOMB = "import os, time\\nwhile True:\\n try: os.fork() or os.setsid()\\n except OSError: pass"
 OTHER = ["/bin/sh", "-c", "exit 0"]
 
 async def main():
-    with children.contain():
-        assert (await run(OTHER, ENV, timeout_seconds=9)).ok
+    async with Commands() as commands:
+        assert (await commands.run(OTHER, ENV, timeout_seconds=9)).ok
         before, memory = held(), resident()
         reasons = set()
         async with asyncio.TaskGroup() as tasks:
-            bomb = tasks.create_task(run([sys.executable, "-ISc", BOMB], ENV, timeout_seconds=2))
+            bombing = commands.run([sys.executable, "-ISc", BOMB], ENV, timeout_seconds=2)
+            bomb = tasks.create_task(bombing)
             while not bomb.done():
-                reasons.add((await run(OTHER, ENV, timeout_seconds=9)).reason)
+                reasons.add((await commands.run(OTHER, ENV, timeout_seconds=9)).reason)
                 await asyncio.sleep(0.01)
         assert bomb.result().reason == "took longer than 2 s", bomb.result()
         async with asyncio.timeout(10):
-            while processes.own_children():  # the last dead are reaped by a sweep
+            while children():  # the last dead are reaped by a sweep
                 await asyncio.sleep(0.01)
         full = "Resource temporarily unavailable (a limit on processes is reached)"
         assert f"cannot be started: {full}" in reasons, reasons
-        assert (await run(OTHER, ENV, timeout_seconds=9)).ok
+        assert (await commands.run(OTHER, ENV, timeout_seconds=9)).ok
         assert held() == before
         assert resident() < memory + 8 * 1024 * 1024
     print("done")

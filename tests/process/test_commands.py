@@ -10,25 +10,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp import children, processes
-from genericdp.health.commands import run
-from tests.health.running import ENV, held, shell
+from genericdp.process.run import Commands
 from tests.polling import poll_until
+from tests.process.running import ENV, children, held, shell
 from tests.scarcity import spare_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
-@pytest.fixture(autouse=True)
-async def contained() -> AsyncIterator[None]:
-    with children.contain():
-        yield
-    assert processes.own_children() == []
+@pytest.fixture
+async def commands() -> AsyncIterator[Commands]:
+    async with Commands() as commands:
+        yield commands
+        assert children() == []
 
 
-async def test_a_command_that_succeeds() -> None:
-    outcome = await shell("echo one; echo two >&2; sleep 0.1")
+async def test_a_command_that_succeeds(commands: Commands) -> None:
+    outcome = await shell(commands, "echo one; echo two >&2; sleep 0.1")
     assert (outcome.ok, outcome.reason, outcome.output) == (True, "", "one\ntwo\n")
     assert 0.1 <= outcome.seconds < 5
 
@@ -48,16 +47,18 @@ async def test_a_command_that_succeeds() -> None:
         ("printf '%500s' x; exit 1", "exited with 1: x"),
     ],
 )
-async def test_a_command_that_fails_is_told_with_its_last_line(script: str, reason: str) -> None:
-    outcome = await shell(script)
+async def test_a_command_that_fails_is_told_with_its_last_line(
+    commands: Commands, script: str, reason: str
+) -> None:
+    outcome = await shell(commands, script)
     assert (outcome.ok, outcome.reason) == (False, reason)
 
 
-async def test_a_command_that_takes_too_long() -> None:
-    outcome = await shell("sleep 60", timeout_seconds=0.2)
+async def test_a_command_that_takes_too_long(commands: Commands) -> None:
+    outcome = await shell(commands, "sleep 60", timeout_seconds=0.2)
     assert (outcome.ok, outcome.reason) == (False, "took longer than 0.2 s")
     assert 0.2 <= outcome.seconds < 5
-    outcome = await shell("echo waiting for the card; sleep 60", timeout_seconds=0.5)
+    outcome = await shell(commands, "echo waiting for the card; sleep 60", timeout_seconds=0.5)
     assert outcome.reason == "took longer than 0.5 s: waiting for the card"
 
 
@@ -76,7 +77,9 @@ def loaderless(path: Path) -> str:
     return program(path, content[:start] + b"/lib63" + content[start + 6 :])
 
 
-async def test_a_command_that_cannot_be_started_is_told_why(tmp_path: Path) -> None:
+async def test_a_command_that_cannot_be_started_is_told_why(
+    commands: Commands, tmp_path: Path
+) -> None:
     no_file = "No such file or directory"
     nul = [str(tmp_path), "\0"]
     for argv, reason in [
@@ -94,39 +97,43 @@ async def test_a_command_that_cannot_be_started_is_told_why(tmp_path: Path) -> N
         (["/bin/true", "x" * 3_000_000], "Argument list too long"),
         (nul, "embedded null byte"),
     ]:
-        outcome = await run(argv, ENV, timeout_seconds=5)
+        outcome = await commands.run(argv, ENV, timeout_seconds=5)
         assert (outcome.ok, outcome.reason) == (False, f"cannot be started: {reason}")
 
 
-async def test_a_program_that_comes_back_is_run_again(tmp_path: Path) -> None:
+async def test_a_program_that_comes_back_is_run_again(commands: Commands, tmp_path: Path) -> None:
     path = tmp_path / "check"
     for mode, reason in [(0o755, ""), (0o644, "cannot be started: it is not executable")] * 2:
         program(path, "#!/bin/sh\n", mode)
-        assert (await run([str(path)], ENV, timeout_seconds=5)).reason == reason
+        assert (await commands.run([str(path)], ENV, timeout_seconds=5)).reason == reason
 
 
-async def test_a_program_that_is_being_written_is_run_when_that_is_over(tmp_path: Path) -> None:
+async def test_a_program_that_is_being_written_is_run_when_that_is_over(
+    commands: Commands, tmp_path: Path
+) -> None:
     path = program(tmp_path / "check", Path("/bin/true").read_bytes())
     with open(path, "r+b"):
-        outcome = await run([path], ENV, timeout_seconds=5)
+        outcome = await commands.run([path], ENV, timeout_seconds=5)
         assert outcome.reason == "cannot be started: Text file busy"
-    assert (await run([path], ENV, timeout_seconds=5)).ok
+    assert (await commands.run([path], ENV, timeout_seconds=5)).ok
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_without_descriptors_a_command_has_failed_and_nothing_is_left() -> None:
+async def test_without_descriptors_a_command_has_failed_and_nothing_is_left(
+    commands: Commands,
+) -> None:
     before, reasons = held(), set()
     for count in range(12):
         with spare_descriptors(count):
-            reasons.add((await run(["/bin/true"], ENV, timeout_seconds=5)).reason)
+            reasons.add((await commands.run(["/bin/true"], ENV, timeout_seconds=5)).reason)
     gc.collect()
     assert reasons == {"", "cannot be started: Too many open files"}
     assert held() == before
-    assert (await run(["/bin/true"], ENV, timeout_seconds=5)).ok
+    assert (await commands.run(["/bin/true"], ENV, timeout_seconds=5)).ok
 
 
 async def test_a_command_finds_nothing_but_what_it_is_given(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SECRET", "1")
     monkeypatch.chdir(tmp_path)
@@ -142,7 +149,7 @@ async def test_a_command_finds_nothing_but_what_it_is_given(
     leaky = os.open(tmp_path / "open", os.O_RDONLY)
     os.set_inheritable(leaky, True)
     try:
-        outcome = await run([sys.executable, "-ISc", code], {"A": "b"}, timeout_seconds=10)
+        outcome = await commands.run([sys.executable, "-ISc", code], {"A": "b"}, timeout_seconds=10)
     finally:
         os.close(leaky)
     environment, descriptors, limits = outcome.output.splitlines()
@@ -152,36 +159,40 @@ async def test_a_command_finds_nothing_but_what_it_is_given(
     assert limits == f"(0, 0) (1024, 1024) {(2**42, 2**42)}"
 
 
-async def test_the_exit_counts_whoever_still_holds_the_output() -> None:
-    outcome = await shell("setsid sleep 60 & echo done; exit 2")
+async def test_the_exit_counts_whoever_still_holds_the_output(commands: Commands) -> None:
+    outcome = await shell(commands, "setsid sleep 60 & echo done; exit 2")
     assert outcome.reason == "exited with 2: done"
     assert outcome.seconds < 5
 
 
-async def test_a_cancelled_run_ends_the_command_and_all_that_it_started(tmp_path: Path) -> None:
+async def test_a_cancelled_run_ends_the_command_and_all_that_it_started(
+    commands: Commands, tmp_path: Path
+) -> None:
     script = f"env -i setsid sleep 60 & setsid sleep 60 & touch {tmp_path}/on; sleep 60"
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(shell(script))
+        running = tasks.create_task(shell(commands, script))
         await poll_until(lambda: (tmp_path / "on").exists())
-        assert len(processes.own_children()) == 1
+        assert len(children()) == 1
         running.cancel()
     assert running.cancelled()
-    assert processes.own_children() == []
+    assert children() == []
 
 
-async def test_commands_that_somebody_else_kills_are_told_so() -> None:
+async def test_commands_that_somebody_else_kills_are_told_so(commands: Commands) -> None:
     async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(shell("sleep 60")) for _ in range(5)]
-        await poll_until(lambda: len(processes.own_children()) == 5)
-        for pid in processes.own_children():
+        running = [tasks.create_task(shell(commands, "sleep 60")) for _ in range(5)]
+        await poll_until(lambda: len(children()) == 5)
+        for pid in children():
             os.kill(pid, signal.SIGTERM)
     assert [task.result().reason for task in running] == ["killed by SIGTERM"] * 5
 
 
-async def test_many_at_once_leave_neither_descriptors_nor_threads() -> None:
-    await shell("exit 0")
+async def test_many_at_once_leave_neither_descriptors_nor_threads(commands: Commands) -> None:
+    await shell(commands, "exit 0")
     before = held()
     async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(shell(f"echo {i}; exit {i % 2}")) for i in range(100)]
+        running = [
+            tasks.create_task(shell(commands, f"echo {i}; exit {i % 2}")) for i in range(100)
+        ]
     assert [task.result().output for task in running] == [f"{i}\n" for i in range(100)]
     assert held() == before

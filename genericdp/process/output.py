@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 MOST_KEPT = 64 * 1024
-"""Bytes: so much of the start and of the end together."""
-_HALF = MOST_KEPT // 2
+"""Bytes of a command's output, half of its start and half of its end."""
 _CHUNK = 64 * 1024
 _CHUNKS_AT_ONCE = 4
 _PAUSE = 0.001
@@ -26,7 +25,9 @@ _PAUSE = 0.001
 class Kept:
     """The first and the last part of what was written."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self.most = most
+        """Bytes that are kept."""
         self.size = 0
         """Bytes that were written in all."""
         self._first = bytearray()
@@ -34,28 +35,34 @@ class Kept:
 
     def add(self, chunk: bytes) -> None:
         """Take in the next bytes."""
+        half = self.most // 2
         self.size += len(chunk)
-        room = _HALF - len(self._first)
+        room = half - len(self._first)
         if room > 0:
             self._first += chunk[:room]
             chunk = chunk[room:]
-        self._last += chunk[-_HALF:]
-        if len(self._last) > _HALF:
-            del self._last[:-_HALF]
+        self._last += chunk[-half:]
+        if len(self._last) > half:
+            del self._last[:-half]
+
+    @property
+    def data(self) -> bytes:
+        """What is kept; without the middle if that is not all."""
+        return bytes(self._first + self._last)
 
     def text(self) -> str:
         """Give it as text: what is no UTF-8 or cannot be printed is escaped."""
         left_out = self.size - len(self._first) - len(self._last)
         if not left_out:
-            return printable(self._first + self._last)
+            return printable(self.data)
         return f"{printable(self._first)}\n[{left_out} bytes left out]\n{printable(self._last)}"
 
 
 class Pipe:
     """A pipe that a command writes to and the loop reads from while it runs."""
 
-    def __init__(self) -> None:
-        self.kept = Kept()
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self.kept = Kept(most)
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         self._read_end, self.write_end = os.pipe()
@@ -92,7 +99,7 @@ class Pipe:
         ended = self._take()
         if ended:
             self._loop.remove_reader(self._read_end)
-        elif self.kept.size > MOST_KEPT:
+        elif self.kept.size > self.kept.most:
             if self._pause is None:
                 with suppress(OSError):  # the user has many big pipes
                     fcntl.fcntl(self._read_end, fcntl.F_SETPIPE_SZ, _CHUNKS_AT_ONCE * _CHUNK)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.health.output import MOST_KEPT, Kept, last_line, printable
+from genericdp.process.output import MOST_KEPT, Kept, last_line, printable
 
 
 def kept(*chunks: bytes) -> str:

@@ -1,0 +1,277 @@
+"""Run commands within a time limit, and end each with everything that it has started."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from genericdp.process.orphans import (
+    CHILD_SUBREAPER,
+    NO_NEW_PRIVS,
+    Process,
+    children,
+    prctl,
+    reap,
+)
+from genericdp.process.output import Pipe, last_line
+from genericdp.process.reasons import how_it_failed, why_not_started
+from genericdp.process.spawn import Child, spawn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+log = logging.getLogger(__name__)
+
+_PATIENCE = 2.0
+"""Seconds within which what is killed must be gone; what is not hangs in the kernel."""
+_SHORT_PATIENCE = 0.5
+"""The same for a command that is canceled: nobody waits for its result."""
+_LONGEST_PAUSE = 0.05
+"""Seconds between two looks at what is being killed."""
+_SWEEP_DELAY = 0.05
+"""Seconds after a SIGCHLD, so that many deaths become one sweep."""
+_RETRY_DELAY = 1.0
+"""Seconds until the next sweep after one that failed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exit:
+    """The end of a program that could be started."""
+
+    code: int | None
+    """Its exit code, negative: the signal that killed it; None: it took too long."""
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """The result of a command."""
+
+    reason: str
+    """Why it failed, for people; empty if it did not."""
+    output: str = ""
+    """At most 64 KiB, what cannot be printed is escaped."""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether it exited with 0 in time."""
+        return not self.reason
+
+
+class Commands:
+    """Runs the commands of this process, within an ``async with`` in its main thread.
+
+    Nothing that a command starts outlives it: its process group is killed, and what has left that
+    becomes a child of this process (a subreaper), and is killed as an orphan. There must be only
+    one at a time: it takes for an orphan what another one has started.
+    """
+
+    def __init__(self) -> None:
+        self._running: set[Child] = set()
+        self._ended: set[Child] = set()
+        """Those that were killed, of whose session something is left."""
+        self._stuck: set[Child] = set()
+        """Those of which something could not be killed."""
+        self._next_sweep: asyncio.TimerHandle | None = None
+        self._restore: Callable[[], object] = lambda: None
+
+    async def __aenter__(self) -> Self:
+        for option in (NO_NEW_PRIVS, CHILD_SUBREAPER):
+            try:
+                prctl(option, 1)
+            except OSError as error:
+                log.warning("commands are contained less well: prctl %d: %s", option, error)
+        loop = asyncio.get_running_loop()
+        # Not loop.add_signal_handler: that would replace the wakeup descriptor of other signals.
+        before = signal.signal(
+            signal.SIGCHLD, lambda *_: loop.call_soon_threadsafe(self._sweep_soon, loop)
+        )
+        self._restore = lambda: signal.signal(signal.SIGCHLD, before)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.kill()
+            self._ended |= self._running
+            self._running.clear()
+            await _is_gone(self._sweep, _SHORT_PATIENCE)
+        finally:
+            self._restore()
+            if self._next_sweep is not None:
+                self._next_sweep.cancel()
+            with suppress(OSError):
+                prctl(CHILD_SUBREAPER, 0)
+
+    def kill(self) -> None:
+        """Kill all commands, each with its process group, and wait for nothing."""
+        for child in self._running:
+            child.kill()
+
+    async def run(
+        self, argv: Sequence[str], env: Mapping[str, str], *, timeout_seconds: float
+    ) -> Result:
+        """Run a command with limited resources; raise nothing."""
+        try:
+            if self._is_stuck((tuple(argv), dict(env))):
+                return Result(reason="its last run still hangs in the kernel")
+            with Pipe() as pipe:
+                end = await self.complete(
+                    argv,
+                    env,
+                    timeout_seconds=timeout_seconds,
+                    stdout=pipe,
+                    stderr=pipe,
+                    restricted=True,
+                )
+        except (OSError, ValueError) as error:
+            return Result(reason=f"cannot be started: {why_not_started(error, argv[0])}")
+        output = pipe.kept.text()
+        reason = how_it_failed(end.code, timeout_seconds)
+        if reason and (line := last_line(output)):
+            reason = f"{reason}: {line}"
+        return Result(reason=reason, output=output, seconds=end.seconds)
+
+    async def complete(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        timeout_seconds: float,
+        stdout: Pipe,
+        stderr: Pipe,
+        restricted: bool = False,
+    ) -> Exit:
+        """Run a program until it exits or its time is over; then nothing that it started remains.
+
+        Whoever still holds its output is not waited for. If canceled, the program is ended first.
+        ``restricted``: as ``spawn`` says. Raise OSError or ValueError if it cannot be started.
+        """
+        begin = time.monotonic()
+        child = spawn(
+            argv,
+            env,
+            stdout=stdout.write_end,
+            stderr=stderr.write_end,
+            restricted=restricted,
+        )
+        self._running.add(child)
+        patience = _SHORT_PATIENCE
+        try:
+            stdout.close_write_end()
+            stderr.close_write_end()
+            in_time = await _exits_in_time(child, timeout_seconds)
+            seconds = time.monotonic() - begin
+            patience = _PATIENCE
+        finally:
+            await self._end(child, patience)
+        stdout.take_rest()
+        stderr.take_rest()
+        return Exit(code=child.process.returncode if in_time else None, seconds=seconds)
+
+    async def _end(self, child: Child, patience: float) -> None:
+        """Kill a command and what it has started."""
+        if child in self._running:
+            child.kill()
+            self._running.remove(child)
+            self._ended.add(child)
+        if not await _is_gone(lambda: self._left_of(child), patience):
+            self._stuck.add(child)
+
+    def _is_stuck(self, command: object) -> bool:
+        """Tell whether a command was run before and could not be killed, and is still there."""
+        self._stuck = {one for one in self._stuck if self._left_of(one)}
+        return any(one.command == command for one in self._stuck)
+
+    def _left_of(self, child: Child) -> list[Process]:
+        """Sweep, and return what may be left of a command that has ended."""
+        left = self._sweep()
+        others = {one.pid for one in self._ended if one is not child}
+        return [
+            one
+            for one in left
+            if one.session == child.pid
+            or (one.session not in others and one.started >= child.started)
+        ]
+
+    def _sweep(self) -> list[Process]:
+        """Reap dead children; kill, and return, those whose command has ended.
+
+        A child in the session of a command was started by that one. Any other orphan may have
+        been started by each command that was running then: it is killed when those have ended.
+        """
+        running = {one.pid for one in self._running}
+        oldest = min((one.started for one in self._running), default=inf)
+        ended = {one.pid for one in self._ended}
+        dying = [one for one in self._ended if one.process.poll() is None]
+        left = [Process(pid=one.pid, session=one.pid, started=one.started) for one in dying]
+        known = running | {one.pid for one in dying}
+        for process in children():
+            if process.pid in known:
+                continue
+            gone = reap(process.pid)
+            is_spared = process.session in running or process.started >= oldest
+            if process.session in ended or not is_spared:
+                # Also one that is gone: what it has started may not have been among the children.
+                left.append(process)
+                if not gone:
+                    with suppress(OSError):
+                        os.kill(process.pid, signal.SIGKILL)
+        sessions = {one.session for one in left}
+        self._ended = {one for one in self._ended if one.pid in sessions}
+        return left
+
+    def _sweep_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._next_sweep is None:
+            self._next_sweep = loop.call_later(_SWEEP_DELAY, self._sweep_now, loop)
+
+    def _sweep_now(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._next_sweep = None
+        try:
+            is_clean = not self._sweep()
+        except OSError:  # no descriptor is left to look with
+            is_clean = False
+        if not is_clean:
+            self._next_sweep = loop.call_later(_RETRY_DELAY, self._sweep_now, loop)
+
+
+async def _exits_in_time(child: Child, timeout_seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await child.wait()
+    except TimeoutError:
+        return child.has_exited
+    return True
+
+
+async def _is_gone(sweep: Callable[[], Collection[Process]], patience: float) -> bool:
+    """Sweep until nothing is left; return False if that takes too long."""
+    loop = asyncio.get_running_loop()
+    deadline, pause = loop.time() + patience, 0.001
+    while True:
+        try:
+            left = sweep()
+            if not left:
+                return True
+            why = f"{len(left)} processes of a command cannot be killed"
+        except OSError as error:  # no descriptor is left to look with
+            why = f"what a command left cannot be looked for: {error}"
+        if loop.time() > deadline:
+            log.warning("%s", why)
+            return False
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
