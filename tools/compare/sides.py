@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-BASE = "c6655c2"
+BASE = "7edf06a"
 """The commit to compare with unless ``--base`` names another one."""
 ROOT = Path(__file__).parents[2]
 _WORKER = Path(__file__).with_name("worker.py")
