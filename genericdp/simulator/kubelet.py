@@ -160,7 +160,9 @@ class Kubelet:
         """Wait until anything here changes."""
         await self._change.wait()
 
-    async def wait_for(self, predicate: Callable[[], object], timeout_seconds: float = 5.0) -> None:
+    async def wait_for(
+        self, predicate: Callable[[], object], timeout_seconds: float = 30.0
+    ) -> None:
         """Wait until something holds; a TimeoutError tells how things stand instead."""
         try:
             async with asyncio.timeout(timeout_seconds):
