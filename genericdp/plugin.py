@@ -158,6 +158,10 @@ class Plugin:
     async def _register(self, endpoint: str, kubelet: SocketIdentity) -> None:
         """Register; a kubelet that does not answer is given up when another one is there."""
         loop = asyncio.get_running_loop()
+        # The next kubelet may listen before an event tells of it, and get two registrations.
+        self._kubelet.look()
+        if self._is_replaced(kubelet):
+            raise Ended("new kubelet")
         try:
             # Not a task group: up to Python 3.12 it loses a cancellation if a child fails in that
             # very moment, and the plugin would live on for ever.
