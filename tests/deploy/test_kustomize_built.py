@@ -117,7 +117,7 @@ def test_all_components_go_together(kubectl: Path, tmp_path: Path) -> None:
         se_linux=SE_LINUX,
     )
     policy = {"name": "GENERICDP_POLICY", "value": "/etc/genericdp-policy/policy.yaml"}
-    assert daemon(daemonset)["env"][1:] == [policy]
+    assert daemon(daemonset)["env"][2:] == [policy]
     assert sorted(daemon(daemonset)["args"][3:]) == [
         "--pod-resources=/var/lib/kubelet/pod-resources/kubelet.sock",
         "--policy=/etc/genericdp-policy/policy.yaml",
