@@ -1,4 +1,4 @@
-"""Log lines on stderr, as text or JSON, each with the resource and device that it is about."""
+"""Log lines on stderr: as text with the resource they are about, as JSON also with the device."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import queue
 import select
 import sys
 import threading
-from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from logging.handlers import QueueHandler, QueueListener
 
 from genericdp.printing import printable, printable_lines
 
@@ -39,92 +37,79 @@ def set_up(*, log_format: str, level: str) -> None:
 def _handler() -> logging.Handler:
     try:
         return QueuedLines(sys.stderr.fileno())
-    except (AttributeError, OSError):  # in a test, or where there is none
+    except (AttributeError, OSError, RuntimeError):  # no descriptor, or no thread can be started
         return logging.StreamHandler(sys.stderr)
 
 
-class QueuedLines(QueueHandler):
+class QueuedLines(logging.Handler):
     """Has a thread write lines to a descriptor, so that a reader who stops delays nobody.
 
-    Lines that do not fit into the queue are dropped, and the log says later how many.
+    Lines that come while too many wait are dropped, and the log says later how many.
     """
 
     def __init__(self, descriptor: int) -> None:
-        lines: queue.Queue[bytes | threading.Event] = queue.Queue(_MOST_QUEUED)
-        super().__init__(lines)
-        self._lines = lines
-        self._writer = _Writer(lines, descriptor, self)
-        self._writer.start()
+        super().__init__()
+        self._descriptor = descriptor
+        # Not queue.Queue: it deadlocks if a finalizer logs while the same thread puts or gets.
+        self._lines: queue.SimpleQueue[bytes | threading.Event] = queue.SimpleQueue()
+        self._dropped = 0
+        self._failed = 0
+        self._told = 0
+        threading.Thread(target=self._write_lines, name="log", daemon=True).start()
 
-    def prepare(self, record: logging.LogRecord) -> bytes:
-        """Return the line: the thread knows nothing of resources."""
-        return f"{self.format(record)}\n".encode(errors="backslashreplace")
-
-    def enqueue(self, record: bytes) -> None:  # type: ignore[override]  # as ``prepare`` returns it
+    def emit(self, record: logging.LogRecord) -> None:
         """Queue a line, or count it."""
         try:
-            self._lines.put_nowait(record)
-        except queue.Full:
-            self._writer.dropped += 1
+            line = self._encoded(record)
+        except Exception:  # noqa: BLE001  # as every handler does
+            self.handleError(record)
+            return
+        if self._lines.qsize() < _MOST_QUEUED:
+            self._lines.put(line)
+        else:
+            self._dropped += 1
 
     def flush(self) -> None:
         """Wait a moment until all lines are written; logging calls this when the process exits."""
         written = threading.Event()
-        with suppress(queue.Full):
-            self._lines.put(written, timeout=_FLUSH_SECONDS)
-            written.wait(_FLUSH_SECONDS)
+        self._lines.put(written)
+        written.wait(_FLUSH_SECONDS)
 
+    def _encoded(self, record: logging.LogRecord) -> bytes:
+        return f"{self.format(record)}\n".encode(errors="backslashreplace")
 
-class _Writer(QueueListener):
-    """The thread that writes queued lines, and how many of them were lost."""
-
-    def __init__(
-        self,
-        lines: queue.Queue[bytes | threading.Event],
-        descriptor: int,
-        formatter: logging.Handler,
-    ) -> None:
-        super().__init__(lines)
-        self._lines = lines
-        self._descriptor = descriptor
-        self._formatter = formatter
-        self._told = 0
-        self._failed = 0
-        self.dropped = 0
-
-    def handle(self, record: bytes | threading.Event) -> None:  # type: ignore[override]
-        """Write all lines that wait, at once: each write may cost a wait for Python's lock."""
-        batch = [record]
-        with suppress(queue.Empty):
-            while True:
-                batch.append(self._lines.get_nowait())
-        lines = [one for one in batch if isinstance(one, bytes)]
-        if not self._write(b"".join(lines)):
-            self._failed += len(lines)
-        elif self._lines.empty():
-            self._tell_losses()
-        for one in batch:
-            if isinstance(one, threading.Event):
-                one.set()
+    def _write_lines(self) -> None:
+        """Write all queued lines in one call: each write may have to wait for the GIL."""
+        while True:
+            batch = [self._lines.get()]
+            batch += [self._lines.get() for _ in range(self._lines.qsize())]
+            lines = [one for one in batch if isinstance(one, bytes)]
+            if not self._write(b"".join(lines)):
+                self._failed += len(lines)
+            elif self._lines.empty():
+                self._tell_losses()
+            for one in batch:
+                if isinstance(one, threading.Event):
+                    one.set()
 
     def _tell_losses(self) -> None:
-        lost = self.dropped + self._failed - self._told
+        lost = self._dropped + self._failed - self._told
         if not lost:
             return
-        text = f"{lost} lines of the log were lost: nobody has read them"
+        text = f"{lost} log lines were dropped: stderr was not being read"
         fields = {"msg": text, "levelno": logging.WARNING, "levelname": "WARNING"}
-        record = logging.makeLogRecord({**fields, "name": __name__})
-        if self._write(f"{self._formatter.format(record)}\n".encode()):
+        if self._write(self._encoded(logging.makeLogRecord({**fields, "name": __name__}))):
             self._told += lost
 
     def _write(self, data: bytes) -> bool:
-        while data:
-            try:
-                data = data[os.write(self._descriptor, data) :]
-            except BlockingIOError:
-                select.select([], [self._descriptor], [])
-            except OSError:
-                return False
+        try:
+            while data:
+                try:
+                    data = data[os.write(self._descriptor, data) :]
+                except BlockingIOError:
+                    select.select([], [self._descriptor], [])
+        except OSError:
+            return False
         return True
 
 
@@ -167,11 +152,11 @@ class _JsonLines(logging.Formatter):
                 line[subject] = name
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return json.dumps(line)
 
 
 def as_json(message: str, *, level: int = logging.ERROR) -> str:
-    """Give a line of the log for what is told past it, at the end of the process."""
+    """Format a message as a JSON log line without using logging: a process's last error."""
     fields = {"msg": message, "levelno": level, "levelname": logging.getLevelName(level)}
     return _JsonLines().format(logging.makeLogRecord({**fields, "name": "genericdp"}))
 

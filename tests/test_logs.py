@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -90,6 +92,14 @@ def test_any_handler_can_have_resource_and_device_of_a_line() -> None:
     assert found == [("example.com/a", ""), ("", "tty0")]
 
 
+def test_a_json_line_is_safe_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(log_format="json", level="info")
+    log.info("%s", "\x1b[2J\x85\u202e ü\udcff")
+    line = capsys.readouterr().err.removesuffix("\n")
+    assert line.isprintable()
+    assert json.loads(line)["message"] == "\x1b[2J\x85\u202e ü\udcff"
+
+
 def test_what_libraries_say_for_their_own_developers_is_not_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -138,11 +148,11 @@ def test_what_is_too_much_to_keep_is_counted(pipe: tuple[int, int]) -> None:
     for i in range(20_000):
         log.info("%d %s", i, "x" * 100)
     read = b""
-    while not read.endswith(b"nobody has read them\n"):
+    while not read.endswith(b"was not being read\n"):
         read += os.read(reader, 65_536)
     *lines, last = read.decode().splitlines()
     lost = int(last.split()[0])
-    assert last == f"{lost} lines of the log were lost: nobody has read them"
+    assert last == f"{lost} log lines were dropped: stderr was not being read"
     assert [line.split()[0] for line in lines] == [str(i) for i in range(20_000 - lost)]
 
 
@@ -154,6 +164,29 @@ def test_a_line_longer_than_a_pipe_holds_arrives_whole(pipe: tuple[int, int]) ->
     while not read.endswith(b"\n"):
         read += os.read(reader, 65_536)
     assert len(read) == 300_001
+
+
+INTERRUPTED = """
+import logging, signal
+from genericdp import logs
+
+logs.set_up(log_format="text", level="info")
+signal.signal(signal.SIGALRM, lambda *_: logging.info("interrupted"))
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+for _ in range(3000):
+    logging.info("queued")
+signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+
+
+def test_a_line_may_be_logged_while_another_is_being_queued() -> None:
+    """As by a finalizer, or a signal handler: with a lock that is not reentrant all would hang."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60
+    )
+    ends = [line.split(maxsplit=1)[1] for line in done.stderr.splitlines()]
+    assert ends.count("info    queued") == 3000
+    assert set(ends) == {"info    queued", "info    interrupted"}
 
 
 @pytest.mark.parametrize("closed", [0, 1], ids=["its reader", "itself"])
