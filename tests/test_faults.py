@@ -94,7 +94,7 @@ async def test_without_events_of_the_kernel_devices_are_served_and_that_is_said_
         daemon.process.terminate()
         assert await daemon.ends() == 0
     (said,) = [line for line in daemon.lines if "polling instead" in line]
-    assert "events of the kernel cannot be had (" in said
+    assert "kernel events are unavailable (" in said
 
 
 RUNNING = """

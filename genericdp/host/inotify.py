@@ -35,7 +35,7 @@ class Shortage:
 
     def __init__(self) -> None:
         self._errors: dict[str, int | None] = {}
-        """By what is polled, the error because of which it is."""
+        """The errno that forces polling, by what is polled."""
 
     def begins(self, what: str, error: OSError) -> None:
         """Log that something is polled: a warning once for everything that lacks the same."""
@@ -78,7 +78,7 @@ class FolderWatch:
         self._inotify: INotify | None = None
         self._watched: dict[str, tuple[int, str]] = {}
         """By folder, the number of the watch and, if that is an ancestor's, the entry awaited."""
-        self.complete = True
+        self.complete = False
 
     def set_folders(self, folders: Mapping[str, int]) -> set[str]:
         """Watch these folders and no others, each for the events of its mask.
@@ -93,14 +93,14 @@ class FolderWatch:
             self._poll_instead(error)
             return set()
         before, self._watched = self._watched, {}
-        unused = {number for number, _ in before.values()}
+        numbers = {number for number, _ in before.values()}
         for folder, mask in folders.items():
             try:
                 # Added again each time: a folder that was replaced gets another number that way.
-                self._watched[folder] = _watch(inotify, folder, mask, unused)
+                self._watched[folder] = _watch(inotify, folder, mask, numbers)
             except OSError as error:
                 self._poll_instead(error)
-        for number in unused - {number for number, _ in self._watched.values()}:
+        for number in numbers - {number for number, _ in self._watched.values()}:
             with suppress(OSError):  # the kernel has removed it along with its folder
                 inotify.rm_watch(number)
         if self.complete:
@@ -109,9 +109,13 @@ class FolderWatch:
 
     def _opened(self) -> INotify:
         if self._inotify is None:
-            self._inotify = INotify(nonblocking=True)
-            loop = asyncio.get_running_loop()
-            loop.add_reader(self._inotify.fileno(), self._drain, self._inotify)
+            inotify = INotify(nonblocking=True)
+            try:
+                asyncio.get_running_loop().add_reader(inotify.fileno(), self._drain, inotify)
+            except OSError:
+                inotify.close()
+                raise
+            self._inotify = inotify
         return self._inotify
 
     def _poll_instead(self, error: OSError) -> None:
@@ -124,6 +128,8 @@ class FolderWatch:
             asyncio.get_running_loop().remove_reader(self._inotify.fileno())
             self._inotify.close()
             self._inotify = None
+            self._watched = {}
+            self.complete = False
 
     def _drain(self, inotify: INotify) -> None:
         events = parse_events(os.read(inotify.fileno(), _READ_BYTES))
@@ -153,27 +159,28 @@ class FolderWatch:
                     yield folder, event.name
 
 
-def _watch(inotify: INotify, folder: str, mask: int, added: set[int]) -> tuple[int, str]:
+def _watch(inotify: INotify, folder: str, mask: int, numbers: set[int]) -> tuple[int, str]:
     """Watch a folder, or its deepest existing ancestor for the entry that is missing there.
 
-    Return the number of the watch and the name of that entry. Raises OSError.
+    Return the number of the watch and the name of that entry; raise OSError. Each number that is
+    used on the way is added to ``numbers``.
     """
-    if (number := _add(inotify, folder, mask, added)) is not None:
+    if (number := _add(inotify, folder, mask, numbers)) is not None:
         return number, ""
     parent, name = os.path.split(folder)
-    above, awaited = _watch(inotify, parent or ".", ENTRIES, added)
+    above, awaited = _watch(inotify, parent or ".", ENTRIES, numbers)
     if awaited:
         return above, awaited
     # Once more: it may have come before its parent was watched.
-    number = _add(inotify, folder, mask, added)
+    number = _add(inotify, folder, mask, numbers)
     return (above, name) if number is None else (number, "")
 
 
-def _add(inotify: INotify, folder: str, mask: int, added: set[int]) -> int | None:
+def _add(inotify: INotify, folder: str, mask: int, numbers: set[int]) -> int | None:
     """Watch a folder; return None if there is none."""
     try:
         number: int = inotify.add_watch(folder, mask | _ALWAYS)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    added.add(number)
+    numbers.add(number)
     return number

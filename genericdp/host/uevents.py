@@ -1,4 +1,4 @@
-"""Events of the kernel about devices, through pyudev."""
+"""Kernel events (uevents) about devices, through pyudev."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 
 _BUFFER_BYTES = 16 * 1024 * 1024
 _AT_ONCE = 256
-"""So many events, at about 30 µs each, are taken before the rest of the loop has its turn."""
+"""Events that are read, at about 30 µs each, before the rest of the loop has its turn."""
 _PAUSE_SECONDS = 0.1
-"""After events were lost: what caused so many may still go on."""
+"""After events were lost: their cause may still go on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Uevent:
-    """What the kernel tells of one device."""
+    """An event of one device."""
 
     action: str
     """``add``, ``remove``, ``change``, ``bind``, ``unbind``, ``move``, ``online``, ``offline``."""
@@ -37,7 +37,7 @@ class Uevent:
 
 
 def open_monitor(buffer_bytes: int = _BUFFER_BYTES) -> pyudev.Monitor:
-    """Listen to the kernel; raises OSError or ImportError where that is impossible.
+    """Open a monitor of kernel events; raise OSError or ImportError where that is impossible.
 
     The import takes 20 ms and asks ``ldconfig`` for libudev: not before the first registration,
     not on the loop.
@@ -52,11 +52,11 @@ def open_monitor(buffer_bytes: int = _BUFFER_BYTES) -> pyudev.Monitor:
 
 
 class Uevents:
-    """Calls ``changed`` on the loop for each event of a device; None: look at everything.
+    """Calls ``changed`` on the loop for each event of a device; with None: read everything again.
 
     Events reach every network namespace and need no capability, except those of network
-    interfaces: these stay in the interface's own namespace, so elsewhere only a full look finds
-    them. While ``complete`` is False the owner has to poll.
+    interfaces: these stay in the interface's own namespace, and elsewhere only reading everything
+    finds them. While ``complete`` is False the owner has to poll.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class Uevents:
         self.complete = False
 
     async def run(self) -> None:
-        """Listen for ever, and call for a look at everything whenever that begins.
+        """Listen forever, and have everything read again whenever listening begins.
 
-        A monitor that has lost events is replaced. Where there is none, it is tried again.
+        A monitor that has lost events is replaced. Where none can be opened, try again.
         """
         while True:
             try:
@@ -83,20 +83,20 @@ class Uevents:
             except (OSError, ImportError) as error:
                 if not self._is_polling:
                     self._is_polling = True
-                    log.warning("events of the kernel cannot be had (%s): polling instead", error)
+                    log.warning("kernel events are unavailable (%s): polling instead", error)
                     self._changed(None)
                 await asyncio.sleep(self._again_seconds)
             else:
-                log.info("events of the kernel were lost: looking at everything")
+                log.info("kernel events were lost: reading everything again")
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _listen(self, monitor: pyudev.Monitor) -> None:
-        """Tell what a monitor receives, until that loses events."""
-        if self._is_polling:
-            self._is_polling = False
-            log.info("events of the kernel can be had again")
+        """Pass on the events of a monitor until it loses some."""
         loop, lost = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(monitor.fileno(), self._drain, monitor, lost)
+        if self._is_polling:
+            self._is_polling = False
+            log.info("kernel events are available again")
         self.complete = True
         try:
             self._changed(None)
@@ -118,7 +118,7 @@ class Uevents:
 
 
 def uevent_of(device: pyudev.Device) -> Uevent:
-    """Return what a received event tells, without reading sysfs; raises UnicodeError."""
+    """Convert an event without reading sysfs; raise UnicodeError."""
     former = device.properties.get("DEVPATH_OLD") if device.action == "move" else None
     return Uevent(
         action=device.action,

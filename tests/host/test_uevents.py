@@ -172,9 +172,9 @@ async def test_without_a_monitor_it_is_said_once_and_tried_again(
             await heard.until(lambda: heard.uevents.complete)
             assert heard.all == [None, None]
     first, last = caplog.messages
-    assert first.startswith("events of the kernel cannot be had (")
+    assert first.startswith("kernel events are unavailable (")
     assert first.endswith("): polling instead")
-    assert last == "events of the kernel can be had again"
+    assert last == "kernel events are available again"
 
 
 def test_a_move_tells_both_places() -> None:
