@@ -15,7 +15,6 @@ from bench.nodes import FOLDER, nodes
 from bench.quantiles import quantiles
 from genericdp.devices.checks import FileRead
 from genericdp.discovery import Discoverer
-from genericdp.health.execprobe import runner
 from genericdp.health.health import Health
 from genericdp.health.hooks import HookRunner
 from genericdp.host.root import Root
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from bench.nodes import Nodes
     from bench.sides import Bench
     from genericdp.health.kinds import Run, RunProbes
-    from genericdp.health.outcome import Outcome
+    from genericdp.process.outcome import Outcome
 
 _MANY = 10_000
 _NAME = "bench.example.com/thing"
@@ -137,7 +136,7 @@ def _probed() -> Resource:
 
 async def _floor(bench: Bench, flips: int) -> list[float]:
     """Encode one device, join all, send: without any of what has to be known for that."""
-    hooks = HookRunner(runner(Commands()))
+    hooks = HookRunner(Commands().run)
     service = Service(_NAME, root=Root(bench.scratch), look_again=lambda: None, hooks=hooks)
     entries = {f"thing-{i}": _listed(f"thing-{i}", "Healthy") for i in range(_MANY)}
     took = []

@@ -12,7 +12,6 @@ from genericdp.devices.closeness import Spot
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.devices.offers import Offer, Offered
-from genericdp.health.execprobe import runner
 from genericdp.health.hooks import HookRunner
 from genericdp.host.root import Root
 from genericdp.kubelet.server import listening
@@ -86,7 +85,7 @@ async def _lines(
     ids = [share for one in offer.offered.values() for share in one.device.shares]
     root, lag = Root(bench.scratch), Lag()
     preferences = Preferences(_NAME, prefer=prefer, replicas=len(ids) // len(offer.offered))
-    hooks = HookRunner(runner(Commands()))
+    hooks = HookRunner(Commands().run)
     ours = Service(_NAME, root=root, look_again=lambda: None, hooks=hooks, preferences=preferences)
     floor = _Floor(_NAME, root=root, look_again=lambda: None, hooks=hooks)
     what = f"{prefer} of {len(ids)}"

@@ -13,7 +13,6 @@ from genericdp.counting import labels
 from genericdp.devices.judging import judged, rejudged
 from genericdp.devices.offers import NOTHING
 from genericdp.farewells import Farewells, end
-from genericdp.health.execprobe import runner
 from genericdp.health.hooks import HookRunner
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.messages import NO_DEVICES, DeviceList
@@ -34,11 +33,11 @@ if TYPE_CHECKING:
     from genericdp.devices.assembling import Offers
     from genericdp.devices.device import Device
     from genericdp.health.health import Health
-    from genericdp.health.outcome import Outcome
     from genericdp.health.prober import ProbeRun
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.model import Resource
+    from genericdp.process.outcome import Outcome
     from genericdp.process.run import Commands
     from genericdp.timing import Timing
 
@@ -94,7 +93,7 @@ class Plugins:
         self._health: Observed[Health | None] = Observed(None)
         """None until there is something to watch."""
         self._tally = tally or Tally()
-        self._run_command = runner(commands)
+        self._run_command = commands.run
         self._hooks = HookRunner(self._run_command, told=self._count_hook)
         self._applying = False
         self._flipped: dict[str, set[str]] = {}

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.health.kinds import Run, RunProbes
-    from genericdp.health.outcome import Outcome
     from genericdp.host.root import Root
+    from genericdp.process.outcome import Outcome
 
 NAME = "example.com/serial"
 

@@ -18,13 +18,13 @@ from genericdp.daemon import Settings, serve
 from genericdp.discovery import discover
 from genericdp.health.hooks import HookRunner
 from genericdp.health.kinds import run_probes
-from genericdp.health.outcome import Outcome
 from genericdp.health.prober import Prober
 from genericdp.host.devicefiles import Looker
 from genericdp.host.root import Root
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from genericdp.service import Service
 from genericdp.simulator.kubelet import Kubelet
@@ -187,7 +187,7 @@ class Hanging:
         if argv[0] in self._hang:
             self.begun.set()
             await self.go.wait()
-        return Outcome(ok=True)
+        return Outcome()
 
 
 @asynccontextmanager

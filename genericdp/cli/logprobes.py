@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import LogWatch
 from genericdp.health.kernellog import KernelLog
-from genericdp.health.outcome import Outcome
+from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -52,11 +52,11 @@ class LogProbes:
             async with asyncio.timeout(MOST_SECONDS):
                 await self._log.caught_up()
         except TimeoutError:
-            return Outcome(ok=False, reason="reading the kernel's log does not end")
+            return Outcome(reason="reading the kernel's log does not end")
         if name not in self._reasons:
             self._reasons[name] = self._log.reasons(name)
         reason = self._reasons[name].get(device.key, "")
-        return Outcome(ok=not reason, reason=reason, seconds=time.monotonic() - begin)
+        return Outcome(reason=reason, seconds=time.monotonic() - begin)
 
 
 def _name(resource: str, index: int) -> str:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.logprobes import LogProbes
 from genericdp.devices.checks import FileRead, LogWatch
-from genericdp.health.execprobe import runner
 from genericdp.health.kinds import run_probes
-from genericdp.health.outcome import Outcome
 from genericdp.health.thresholds import verdict
 from genericdp.host.kmsg import open_log
 from genericdp.printing import print_lines, printable
+from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from genericdp.signals import until_signalled
 
@@ -204,7 +203,7 @@ class _Round:
             outcome = await log.outcome(subject.resource, number, device)
         else:
             runs = [(bound, device)]
-            run = runner(self._commands)
+            run = self._commands.run
             outcome = (await run_probes(runs, subject.resource, self._root, run=run))[0]
         ending = Ending.PASSED if outcome.ok else Ending.FAILED
         return Result(check=bound.check, ending=ending, outcome=outcome)
@@ -234,4 +233,4 @@ def _probes(subject: Subject) -> Iterable[BoundProbe]:
 
 
 def _not_run(check: Check, why: str) -> Result:
-    return Result(check=check, ending=Ending.NOT_RUN, outcome=Outcome(ok=False, reason=why))
+    return Result(check=check, ending=Ending.NOT_RUN, outcome=Outcome(reason=why))

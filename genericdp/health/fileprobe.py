@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from genericdp.devices.checks import FileRead
     from genericdp.devices.device import Device
-    from genericdp.health.outcome import Outcome
     from genericdp.host.root import Root
+    from genericdp.process.outcome import Outcome
 
 MOST_BYTES = 1024 * 1024
 MOST_SHOWN = 60

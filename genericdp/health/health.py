@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import Device
     from genericdp.health.kinds import RunProbes
-    from genericdp.health.outcome import Outcome
     from genericdp.health.prober import ProbeRun
     from genericdp.host.kmsg import Log
     from genericdp.host.root import Root
+    from genericdp.process.outcome import Outcome
 
 BURST_SECONDS = 0.1
 """What changes within this time goes out together: a list costs the kubelet a write (LAW-7)."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import UnusableDeviceError
 from genericdp.health.execprobe import command_environment
-from genericdp.health.outcome import Outcome
 from genericdp.health.permitted import why_not_permitted
 from genericdp.health.slots import Slots
+from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -90,7 +90,7 @@ class HookRunner:
         unfinished: dict[str, str] | None,
     ) -> Outcome:
         key, label = (resource, device.id), f"{name} hook {hook.command.argv[0]}"
-        outcome = Outcome(ok=False, reason="was given up")
+        outcome = Outcome(reason="was given up")
         try:
             async with self._turns.slot(key):
                 self._running[key] = label
@@ -115,4 +115,4 @@ class HookRunner:
         """Give what comes of a hook that must not be run; None: it may."""
         program, seconds = hook.command.argv[0], hook.timeout_seconds
         why = await why_not_permitted(device.policy, program, timeout_seconds=seconds)
-        return Outcome(ok=False, reason=why) if why else None
+        return Outcome(reason=why) if why else None

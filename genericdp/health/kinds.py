@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from genericdp.devices.checks import BoundProbe
     from genericdp.devices.device import Device
     from genericdp.health.execprobe import RunCommand
-    from genericdp.health.outcome import Outcome
     from genericdp.host.root import Root
+    from genericdp.process.outcome import Outcome
 
     Run = tuple[BoundProbe, Device]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.health.outcome import Outcome
 from genericdp.host.workers import start
+from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,11 +45,11 @@ class Look:
             self.ended = True
         if self.outcome is None:
             seconds = time.monotonic() - self.began
-            self.outcome = Outcome(ok=not reason, reason=reason, seconds=seconds)
+            self.outcome = Outcome(reason=reason, seconds=seconds)
 
     def give_up(self, seconds: float = 0.0) -> None:
         """Do without its end."""
-        self.outcome = Outcome(ok=False, reason=f"{self.what} does not end", seconds=seconds)
+        self.outcome = Outcome(reason=f"{self.what} does not end", seconds=seconds)
 
 
 _hanging: dict[str, tuple[str, Look]] = {}
@@ -157,4 +157,4 @@ class _Batch:
         while self.pending:
             look = self.pending.popleft()
             reason = f"{look.what} cannot be begun: {why}"
-            look.outcome = Outcome(ok=False, reason=reason)
+            look.outcome = Outcome(reason=reason)

@@ -14,8 +14,8 @@ from genericdp.printing import printable
 if TYPE_CHECKING:
     from genericdp.devices.checks import NodeOpening
     from genericdp.devices.device import Device, Node
-    from genericdp.health.outcome import Outcome
     from genericdp.host.root import Root
+    from genericdp.process.outcome import Outcome
 
 _ACCESS = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR}
 # Not to wait for a carrier, nor to become the terminal of a daemon that has none.

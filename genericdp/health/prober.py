@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import FileRead
-from genericdp.health.outcome import Outcome
 from genericdp.health.slots import Slots
 from genericdp.health.thresholds import WELL
 from genericdp.health.watched import Watched, asks_the_same, is_same_device, watched
 from genericdp.observed import Observed, until
+from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -249,7 +249,7 @@ class Prober:
             only = jobs[0][0].device.id if len(jobs) == 1 else ""
             log.exception("unexpected failure", extra={"resource": resource, "device": only})
             reason = f"unexpected failure: {error}"
-            return [Outcome(ok=False, reason=reason, seconds=self._now() - begun)] * len(jobs)
+            return [Outcome(reason=reason, seconds=self._now() - begun)] * len(jobs)
 
     def _enter(self, job: Job, outcome: Outcome) -> None:
         """Take a result; tell if it makes a difference to what a person or kubelet sees."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from genericdp.health.outcome import Outcome
     from genericdp.model import Probe
+    from genericdp.process.outcome import Outcome
 
 NOT_PROBED = "not probed yet"
 

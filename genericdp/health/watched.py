@@ -12,7 +12,7 @@ from genericdp.health.thresholds import UNPROBED, WELL, ProbeState, after, verdi
 if TYPE_CHECKING:
     from genericdp.devices.checks import BoundProbe
     from genericdp.devices.device import Device
-    from genericdp.health.outcome import Outcome
+    from genericdp.process.outcome import Outcome
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from genericdp import printing
+from genericdp.printing import printable, shortened
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,11 +51,11 @@ class Kept:
         return bytes(self._first + self._last)
 
     def text(self) -> str:
-        """Give it as text: what is no UTF-8 or cannot be printed is escaped."""
+        """Return the output as text, with unprintable bytes escaped."""
         left_out = self.size - len(self._first) - len(self._last)
         if not left_out:
-            return printable(self.data)
-        return f"{printable(self._first)}\n[{left_out} bytes left out]\n{printable(self._last)}"
+            return decoded(self.data)
+        return f"{decoded(self._first)}\n[{left_out} bytes left out]\n{decoded(self._last)}"
 
 
 class Pipe:
@@ -67,7 +67,11 @@ class Pipe:
         self._pause: asyncio.TimerHandle | None = None
         self._read_end, self.write_end = os.pipe()
         os.set_blocking(self._read_end, False)
-        self._loop.add_reader(self._read_end, self._read)
+        try:
+            self._loop.add_reader(self._read_end, self._read)
+        except OSError:
+            self._close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -78,6 +82,9 @@ class Pipe:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
         self.close_write_end()
         self._loop.remove_reader(self._read_end)
         if self._pause is not None:
@@ -127,20 +134,19 @@ class Pipe:
 class _Escapes(dict[int, str]):
     def __missing__(self, code: int) -> str:
         # Not remembered: hostile output has a million of them.
-        return printing.printable(chr(code))
+        return printable(chr(code))
 
 
 _ESCAPES = _Escapes({code: _Escapes()[code] for code in range(256)})
 _ESCAPES.update({code: chr(code) for code in b"\t\n"})
 
 
-def printable(data: bytes | bytearray) -> str:
-    """Give bytes as text in which whatever no terminal should see is escaped."""
+def decoded(data: bytes | bytearray) -> str:
+    """Decode as UTF-8, and escape all that is not, or that no terminal should see."""
     text = data.decode("utf-8", "backslashreplace")
     return text if text.isprintable() else text.translate(_ESCAPES)
 
 
-def last_line(text: str, *, longest: int = 200) -> str:
-    """Give the last line that is not blank, cut to so many characters; empty if there is none."""
-    line = text.rstrip().rpartition("\n")[2].strip()
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+def last_line(text: str) -> str:
+    """Return the last line that is not blank, shortened; empty if there is none."""
+    return shortened(text.rstrip().rpartition("\n")[2].strip())

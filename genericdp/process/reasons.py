@@ -8,7 +8,7 @@ import signal
 import stat
 from contextlib import suppress
 
-from genericdp.process.output import printable
+from genericdp.process.output import decoded
 
 _MOST_INTERPRETER = 256  # bytes of a #! line that the kernel reads
 
@@ -22,7 +22,7 @@ def signal_name(number: int) -> str:
 
 
 def how_it_failed(code: int | None, timeout_seconds: float) -> str:
-    """Say how a command failed, empty if it did not. A code of None: it was not in time."""
+    """Describe how a command failed; empty if it succeeded. ``None`` means that it timed out."""
     if code is None:
         return f"took longer than {timeout_seconds:g} s"
     if code < 0:
@@ -57,7 +57,7 @@ def _what_is_missing(program: str) -> str:
         return ""
     if not first.startswith(b"#!"):
         return "the loader that it needs does not exist"
-    interpreter = printable(first[2:].strip(b" \t").partition(b" ")[0])
+    interpreter = decoded(first[2:].strip(b" \t").partition(b" ")[0])
     return f"its interpreter does not exist: {interpreter}"
 
 

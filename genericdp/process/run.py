@@ -20,14 +20,17 @@ from genericdp.process.orphans import (
     prctl,
     reap,
 )
+from genericdp.process.outcome import Outcome
 from genericdp.process.output import Pipe, last_line
 from genericdp.process.reasons import how_it_failed, why_not_started
-from genericdp.process.spawn import Child, spawn
+from genericdp.process.spawn import Child, command_of, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from types import TracebackType
     from typing import Self
+
+    from genericdp.process.spawn import Command
 
 log = logging.getLogger(__name__)
 
@@ -45,35 +48,20 @@ _RETRY_DELAY = 1.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exit:
-    """The end of a program that could be started."""
+    """How a program ended."""
 
     code: int | None
     """Its exit code, negative: the signal that killed it; None: it took too long."""
     seconds: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Result:
-    """The result of a command."""
-
-    reason: str
-    """Why it failed, for people; empty if it did not."""
-    output: str = ""
-    """At most 64 KiB, what cannot be printed is escaped."""
-    seconds: float = 0.0
-
-    @property
-    def ok(self) -> bool:
-        """Whether it exited with 0 in time."""
-        return not self.reason
-
-
 class Commands:
     """Runs the commands of this process, within an ``async with`` in its main thread.
 
-    Nothing that a command starts outlives it: its process group is killed, and what has left that
-    becomes a child of this process (a subreaper), and is killed as an orphan. There must be only
-    one at a time: it takes for an orphan what another one has started.
+    Everything that a command starts is killed: its process group and session at once, an orphan in
+    a session of its own once every command that was running when it started has ended. Orphans
+    become children of this process, a subreaper. There must be only one ``Commands`` at a time: it
+    would take for orphans what another one has started.
     """
 
     def __init__(self) -> None:
@@ -81,8 +69,9 @@ class Commands:
         self._ended: set[Child] = set()
         """Those that were killed, of whose session something is left."""
         self._stuck: set[Child] = set()
-        """Those of which something could not be killed."""
+        """Those of whose session something could not be killed in time."""
         self._next_sweep: asyncio.TimerHandle | None = None
+        self._is_closed = False
         self._restore: Callable[[], object] = lambda: None
 
     async def __aenter__(self) -> Self:
@@ -92,7 +81,8 @@ class Commands:
             except OSError as error:
                 log.warning("commands are contained less well: prctl %d: %s", option, error)
         loop = asyncio.get_running_loop()
-        # Not loop.add_signal_handler: that would replace the wakeup descriptor of other signals.
+        # Not loop.add_signal_handler: removing that restores SIG_DFL, not the handler that was
+        # there before.
         before = signal.signal(
             signal.SIGCHLD, lambda *_: loop.call_soon_threadsafe(self._sweep_soon, loop)
         )
@@ -109,8 +99,9 @@ class Commands:
             self.kill()
             self._ended |= self._running
             self._running.clear()
-            await _is_gone(self._sweep, _SHORT_PATIENCE)
+            await _wait_until_gone(self._sweep, "commands", _SHORT_PATIENCE)
         finally:
+            self._is_closed = True
             self._restore()
             if self._next_sweep is not None:
                 self._next_sweep.cancel()
@@ -124,11 +115,11 @@ class Commands:
 
     async def run(
         self, argv: Sequence[str], env: Mapping[str, str], *, timeout_seconds: float
-    ) -> Result:
+    ) -> Outcome:
         """Run a command with limited resources; raise nothing."""
         try:
-            if self._is_stuck((tuple(argv), dict(env))):
-                return Result(reason="its last run still hangs in the kernel")
+            if self._is_stuck(command_of(argv, env)):
+                return Outcome(reason="its last run still hangs in the kernel")
             with Pipe() as pipe:
                 end = await self.complete(
                     argv,
@@ -139,12 +130,12 @@ class Commands:
                     restricted=True,
                 )
         except (OSError, ValueError) as error:
-            return Result(reason=f"cannot be started: {why_not_started(error, argv[0])}")
+            return Outcome(reason=f"cannot be started: {why_not_started(error, argv[0])}")
         output = pipe.kept.text()
         reason = how_it_failed(end.code, timeout_seconds)
         if reason and (line := last_line(output)):
             reason = f"{reason}: {line}"
-        return Result(reason=reason, output=output, seconds=end.seconds)
+        return Outcome(reason=reason, output=output, seconds=end.seconds)
 
     async def complete(
         self,
@@ -156,7 +147,7 @@ class Commands:
         stderr: Pipe,
         restricted: bool = False,
     ) -> Exit:
-        """Run a program until it exits or its time is over; then nothing that it started remains.
+        """Run a program until it exits or its time is over, then kill what it started.
 
         Whoever still holds its output is not waited for. If canceled, the program is ended first.
         ``restricted``: as ``spawn`` says. Raise OSError or ValueError if it cannot be started.
@@ -189,12 +180,16 @@ class Commands:
             child.kill()
             self._running.remove(child)
             self._ended.add(child)
-        if not await _is_gone(lambda: self._left_of(child), patience):
+        name = child.command.argv[0]
+        is_gone = await _wait_until_gone(lambda: self._left_of(child), name, patience)
+        if not is_gone and child in self._ended:
             self._stuck.add(child)
 
-    def _is_stuck(self, command: object) -> bool:
+    def _is_stuck(self, command: Command) -> bool:
         """Tell whether a command was run before and could not be killed, and is still there."""
-        self._stuck = {one for one in self._stuck if self._left_of(one)}
+        if self._stuck:
+            self._sweep()
+            self._stuck &= self._ended
         return any(one.command == command for one in self._stuck)
 
     def _left_of(self, child: Child) -> list[Process]:
@@ -220,23 +215,24 @@ class Commands:
         dying = [one for one in self._ended if one.process.poll() is None]
         left = [Process(pid=one.pid, session=one.pid, started=one.started) for one in dying]
         known = running | {one.pid for one in dying}
-        for process in children():
-            if process.pid in known:
+        for orphan in children():
+            if orphan.pid in known:
                 continue
-            gone = reap(process.pid)
-            is_spared = process.session in running or process.started >= oldest
-            if process.session in ended or not is_spared:
+            gone = reap(orphan.pid)
+            is_spared = orphan.session in running or orphan.started >= oldest
+            if orphan.session in ended or not is_spared:
                 # Also one that is gone: what it has started may not have been among the children.
-                left.append(process)
+                left.append(orphan)
                 if not gone:
                     with suppress(OSError):
-                        os.kill(process.pid, signal.SIGKILL)
+                        os.kill(orphan.pid, signal.SIGKILL)
         sessions = {one.session for one in left}
         self._ended = {one for one in self._ended if one.pid in sessions}
         return left
 
     def _sweep_soon(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._next_sweep is None:
+        # A signal from before the end may come here after it.
+        if self._next_sweep is None and not self._is_closed:
             self._next_sweep = loop.call_later(_SWEEP_DELAY, self._sweep_now, loop)
 
     def _sweep_now(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -258,7 +254,9 @@ async def _exits_in_time(child: Child, timeout_seconds: float) -> bool:
     return True
 
 
-async def _is_gone(sweep: Callable[[], Collection[Process]], patience: float) -> bool:
+async def _wait_until_gone(
+    sweep: Callable[[], Collection[Process]], name: str, patience: float
+) -> bool:
     """Sweep until nothing is left; return False if that takes too long."""
     loop = asyncio.get_running_loop()
     deadline, pause = loop.time() + patience, 0.001
@@ -267,9 +265,9 @@ async def _is_gone(sweep: Callable[[], Collection[Process]], patience: float) ->
             left = sweep()
             if not left:
                 return True
-            why = f"{len(left)} processes of a command cannot be killed"
+            why = f"{len(left)} processes of {name} cannot be killed"
         except OSError as error:  # no descriptor is left to look with
-            why = f"what a command left cannot be looked for: {error}"
+            why = f"what {name} left cannot be looked for: {error}"
         if loop.time() > deadline:
             log.warning("%s", why)
             return False

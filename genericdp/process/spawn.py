@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.process.orphans import CLOCK_TICKS, descendants
 
@@ -33,6 +33,18 @@ _POLL_SECONDS = 0.02
 """Between two looks at a child where no pidfd can be had."""
 
 
+class Command(NamedTuple):
+    """What a child runs; equal if another one runs the same."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+
+
+def command_of(argv: Sequence[str], env: Mapping[str, str]) -> Command:
+    """Copy the arguments and environment of a command."""
+    return Command(tuple(argv), dict(env))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Child:
     """A program that was started here. It stays a zombie until it is reaped through ``process``."""
@@ -40,8 +52,7 @@ class Child:
     process: subprocess.Popen[bytes]
     started: int
     """Clock ticks since boot: nothing that it starts is older."""
-    command: object
-    """What equals the ``command`` of another child that runs the same."""
+    command: Command
 
     @property
     def pid(self) -> int:
@@ -59,13 +70,13 @@ class Child:
         """Wait until it has exited."""
         try:
             descriptor = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):  # an old Python or kernel, or no descriptor is left
+        except (AttributeError, OSError):  # Python or the kernel lacks it, or no descriptor is left
             while not self.has_exited:  # noqa: ASYNC110  # nothing tells of it
                 await asyncio.sleep(_POLL_SECONDS)
             return
         loop, exited = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(descriptor, exited.set)
         try:
+            loop.add_reader(descriptor, exited.set)
             await exited.wait()
         finally:
             loop.remove_reader(descriptor)
@@ -111,13 +122,14 @@ def spawn(
     # When memory runs out, the kernel might otherwise kill the daemon, which is bigger.
     with suppress(OSError):
         Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
-    return Child(process=process, started=started, command=(tuple(argv), dict(env)))
+    return Child(process=process, started=started, command=command_of(argv, env))
 
 
 def _restrict(pid: int) -> None:
-    with suppress(OSError):  # it has exited already
-        for what, limit in LIMITS.items():
+    for what, limit in LIMITS.items():
+        with suppress(OSError):  # it has exited already, or this limit cannot be set
             _, hard = resource.getrlimit(what)  # which it inherited
             most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
             resource.prlimit(pid, what, (most, most))
+    with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, NICENESS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from genericdp.devices.checks import BoundProbe, Check, CommandRun, FileRead
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
-from genericdp.health.execprobe import runner
 from genericdp.health.hooks import HookRunner
 from genericdp.model import FileCheck, Probe
 from genericdp.process.run import Commands
@@ -19,7 +18,7 @@ def probe(**settings: object) -> Probe:
 
 def no_hooks() -> HookRunner:
     """Give what runs hooks, for devices that have none."""
-    return HookRunner(runner(Commands()))
+    return HookRunner(Commands().run)
 
 
 def device(name: str, *probes: Probe, inode: int = 1, file: bool = False) -> Device:

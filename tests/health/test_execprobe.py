@@ -8,7 +8,7 @@ import pytest
 from genericdp.devices.checks import CommandRun
 from genericdp.devices.device import Device, Node
 from genericdp.devices.inventory import Identity
-from genericdp.health.execprobe import PATH, command_environment, probe, runner
+from genericdp.health.execprobe import PATH, command_environment, probe
 from genericdp.process.run import Commands
 from genericdp.template import parse
 
@@ -67,6 +67,6 @@ async def test_the_command_decides(wanted: str, reason: str) -> None:
             DEVICE,
             resource="example.com/serial",
             timeout_seconds=5,
-            run=runner(commands),
+            run=commands.run,
         )
     assert (outcome.ok, outcome.reason, outcome.output) == (not reason, reason, "tty-1\n")

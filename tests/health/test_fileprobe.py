@@ -18,7 +18,7 @@ from genericdp.host.root import Root
 from tests.health.made import device
 
 if TYPE_CHECKING:
-    from genericdp.health.outcome import Outcome
+    from genericdp.process.outcome import Outcome
 
 MACHINE = Root(Path("/"))
 

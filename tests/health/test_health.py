@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import BoundProbe, LogWatch
 from genericdp.health.health import Health
-from genericdp.health.outcome import Outcome
 from genericdp.health.thresholds import NOT_PROBED
 from genericdp.host.root import Root
 from genericdp.model import KernelLogCheck, Probe
 from genericdp.observed import Observed, until
+from genericdp.process.outcome import Outcome
 from tests.health.made import device, probe
 from tests.host.kernel_log import Script, record
 
@@ -62,7 +62,7 @@ class Told:
     async def run(self, runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
         if self.held is not None:
             await self.held.wait()
-        ok, broken = Outcome(ok=True), Outcome(ok=False, reason="broken")
+        ok, broken = Outcome(), Outcome(reason="broken")
         return [broken if one.id in self.bad else ok for _, one in runs]
 
     async def after(self, count: int) -> dict[str, str]:

@@ -14,10 +14,9 @@ from genericdp.devices.checks import BoundHook, BoundHooks, CommandRun
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.errors import UnusableDeviceError
-from genericdp.health.execprobe import runner
 from genericdp.health.hooks import HookRunner
-from genericdp.health.outcome import Outcome
 from genericdp.health.slots import POOL
+from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from tests.polling import poll_until
 
@@ -64,7 +63,7 @@ class Runs:
         finally:
             for one in (name, "all"):
                 self.running[one] -= 1
-        return Outcome(ok=True)
+        return Outcome()
 
 
 async def test_the_hook_runs_once_for_each_device_in_parallel() -> None:
@@ -114,7 +113,7 @@ async def test_a_device_without_that_hook_costs_nothing() -> None:
 async def test_a_failure_names_device_and_hook_and_quotes_the_last_line_of_output() -> None:
     told: list[tuple[str, str, Outcome]] = []
     async with Commands() as commands:
-        hooks = HookRunner(runner(commands), told=lambda *one: told.append(one))
+        hooks = HookRunner(commands.run, told=lambda *one: told.append(one))
         bad = device("bad", "/bin/sh", "-c", "echo some; echo the card is locked; exit 3")
         with pytest.raises(UnusableDeviceError) as raised:
             await hooks.allocate(R, [bad, device("good", "/bin/true")])
@@ -144,7 +143,7 @@ async def test_the_command_finds_what_the_config_declares_and_whom_it_is_about(
     out = tmp_path / "out"
     async with Commands() as commands:
         one = device("a", "/bin/sh", "-c", f"env > {out}", env={"MODE": "quick"})
-        await HookRunner(runner(commands)).allocate(R, [one])
+        await HookRunner(commands.run).allocate(R, [one])
     found = dict(line.split("=", 1) for line in out.read_text().splitlines())
     assert found.pop("PWD", "/") == "/"  # the shell's own
     assert found.pop("SHLVL", "0") == "0"
@@ -163,7 +162,7 @@ async def test_a_call_that_is_cancelled_ends_its_hooks(tmp_path: Path) -> None:
     started = tmp_path / "started"
     async with Commands() as commands:
         one = device("a", "/bin/sh", "-c", f"echo $$ > {started}; exec sleep 60")
-        hooks = HookRunner(runner(commands))
+        hooks = HookRunner(commands.run)
         async with asyncio.TaskGroup() as tasks:
             call = tasks.create_task(hooks.allocate(R, [one]))
             await poll_until(lambda: started.exists() and started.read_text())

@@ -14,10 +14,10 @@ from genericdp.devices.checks import CommandRun, FileRead
 from genericdp.errors import UnusableDeviceError
 from genericdp.health import execprobe, fileprobe
 from genericdp.health.hooks import HookRunner
-from genericdp.health.outcome import Outcome
 from genericdp.health.permitted import why_not_permitted
 from genericdp.host.digests import Digests
 from genericdp.host.root import Root
+from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from tests.config.bounded import policy_of
 from tests.health.made import device
@@ -50,7 +50,7 @@ async def test_a_probe_whose_program_has_changed_is_not_run_and_says_the_line(sc
     one = replace(device("a"), policy=_pinned(script))
     check = CommandRun(argv=(str(script),))
     async with Commands() as commands:
-        probe = partial(execprobe.probe, check, one, resource=R, run=execprobe.runner(commands))
+        probe = partial(execprobe.probe, check, one, resource=R, run=commands.run)
         assert (await probe(timeout_seconds=5)).ok
         marker = script.with_name("ran")
         script.write_text(f"#!/bin/sh\ntouch {marker}\n")
@@ -68,7 +68,7 @@ async def test_a_hook_that_is_not_allowed_is_not_run_and_says_why(script: Path) 
         argv: Sequence[str], env: Mapping[str, str], *, timeout_seconds: float
     ) -> Outcome:
         ran.append(argv)
-        return Outcome(ok=True)
+        return Outcome()
 
     policy = policy_of(script.parent, "")
     one = replace(device_with_hook("a", str(script)), policy=policy)

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import CommandRun, FileRead
-from genericdp.health.outcome import Outcome
 from genericdp.health.prober import Prober
 from genericdp.health.thresholds import NOT_PROBED
 from genericdp.host.root import Root
 from genericdp.observed import Observed, until
+from genericdp.process.outcome import Outcome
 from tests.health.made import device, probe
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from genericdp.health.kinds import Run
     from genericdp.health.prober import ProbeRun
 
-OK = Outcome(ok=True)
+OK = Outcome()
 R = "example.com/r"
 
 
@@ -103,7 +103,7 @@ async def test_all_probes_must_pass_and_the_reason_names_the_one_that_does_not(
     tmp_path: Path,
 ) -> None:
     probes = Probes()
-    probes.outcomes["/a/1"] = Outcome(ok=False, reason="broken")
+    probes.outcomes["/a/1"] = Outcome(reason="broken")
     async with probing(probes, tmp_path) as prober:
         prober.watch(R, named(device("a", probe(), probe())))
         assert await prober.first_round(R)
@@ -117,7 +117,7 @@ async def test_a_device_flips_after_its_threshold_and_recovers(tmp_path: Path) -
     async with probing(probes, tmp_path, told.append) as prober:
         prober.watch(R, named(device("a", probe(period_seconds=0.02, failure_threshold=2))))
         await prober.first_round(R)
-        probes.outcomes["/a/0"] = Outcome(ok=False, reason="broken")
+        probes.outcomes["/a/0"] = Outcome(reason="broken")
         await until(lambda: bool(prober.reasons(R)), probes.changes, timeout_seconds=5)
         failures = [one.outcome.reason for one in told]
         assert failures[-2:] == ["broken", "broken"]
@@ -201,7 +201,7 @@ async def test_a_reload_that_adds_a_probe_keeps_a_well_device_healthy(tmp_path: 
     async with probing(probes, tmp_path) as prober:
         prober.watch(R, named(device("a", probe())))
         await prober.first_round(R)
-        probes.outcomes["/a/1"] = Outcome(ok=False, reason="broken")
+        probes.outcomes["/a/1"] = Outcome(reason="broken")
         prober.watch(
             R,
             named(

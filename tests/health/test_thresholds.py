@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.health.outcome import Outcome
 from genericdp.health.thresholds import (
     NOT_PROBED,
     UNPROBED,
@@ -18,6 +17,7 @@ from genericdp.health.thresholds import (
     verdict,
 )
 from genericdp.model import FileCheck, Probe
+from genericdp.process.outcome import Outcome
 from genericdp.template import parse
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from genericdp.health.thresholds import ProbeState
 
-OK = Outcome(ok=True)
+OK = Outcome()
 
 
 def failed(reason: str = "broken") -> Outcome:
-    return Outcome(ok=False, reason=reason)
+    return Outcome(reason=reason)
 
 
 def probe(failures: int = 3, successes: int = 1) -> Probe:

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from genericdp.config.loaded import Loaded
-    from genericdp.process.run import Result
+    from genericdp.process.outcome import Outcome
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
 async def shell(
     commands: Commands, script: str, *, timeout_seconds: float = 10.0, **env: str
-) -> Result:
+) -> Outcome:
     """Run a script of a shell."""
     argv = ["/bin/sh", "-c", script]
     return await commands.run(argv, {**ENV, **env}, timeout_seconds=timeout_seconds)

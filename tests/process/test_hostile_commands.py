@@ -138,6 +138,23 @@ async def test_what_cannot_be_killed_is_not_started_again(commands: Commands) ->
         await poll_until(lambda: not children())
 
 
+async def test_an_orphan_that_cannot_be_killed_does_not_make_its_command_hang(
+    commands: Commands,
+) -> None:
+    with freezer() as frozen:
+        orphan = f"echo $$ > {frozen}/cgroup.procs; sleep 60"
+        script = (
+            f"setsid sh -c '{orphan}' > /dev/null 2>&1 &"
+            f" until grep -q . {frozen}/cgroup.procs; do sleep 0.01; done;"
+            f" echo FROZEN > {frozen}/freezer.state"
+        )
+        assert (await shell(commands, script)).ok
+        assert (await shell(commands, "exit 0")).ok
+        assert (await shell(commands, script)).ok
+        (frozen / "freezer.state").write_text("THAWED")
+        await poll_until(lambda: not children())
+
+
 BOMBED = """
 import asyncio, sys
 from genericdp.process.run import Commands

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -141,6 +142,15 @@ async def test_what_is_left_at_the_end_is_ended(tmp_path: Path) -> None:
             await poll_until((tmp_path / "on").exists)
         assert children() == []
         assert (await running).reason == "killed by SIGKILL"
+
+
+async def test_nothing_is_swept_after_the_end() -> None:
+    async with Commands():
+        os.kill(os.getpid(), signal.SIGCHLD)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:
+        await asyncio.sleep(0.2)  # a sweep would come after 0.05 s
+        assert other.poll() is None
+        other.kill()
 
 
 async def test_commands_gain_no_privileges_and_have_a_session_of_their_own(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.process.output import MOST_KEPT, Kept, last_line, printable
+from genericdp.process.output import MOST_KEPT, Kept, decoded, last_line
 
 
 def kept(*chunks: bytes) -> str:
@@ -18,7 +18,7 @@ def kept(*chunks: bytes) -> str:
 
 @given(st.lists(st.binary(max_size=100)))
 def test_what_fits_is_kept_whole_however_it_arrives(chunks: list[bytes]) -> None:
-    assert kept(*chunks) == printable(b"".join(chunks))
+    assert kept(*chunks) == decoded(b"".join(chunks))
 
 
 def test_of_much_the_first_and_the_last_part_are_kept() -> None:
@@ -54,12 +54,12 @@ def test_no_more_memory_is_held_than_for_what_is_kept() -> None:
     ],
 )
 def test_what_no_terminal_should_see_is_escaped(data: bytes, text: str) -> None:
-    assert printable(data) == text
+    assert decoded(data) == text
 
 
 @given(st.binary())
 def test_everything_can_be_printed(data: bytes) -> None:
-    text = printable(data)
+    text = decoded(data)
     assert text.replace("\n", "").replace("\t", "").isprintable()
     text.encode()
 
