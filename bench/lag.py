@@ -22,7 +22,7 @@ class Lag:
     samples: list[float] = field(default_factory=list)
 
     async def watch(self) -> None:
-        """Look for ever."""
+        """Look forever."""
         while True:
             since = time.monotonic()
             await asyncio.sleep(_TICK_SECONDS)

@@ -16,7 +16,7 @@ from genericdp.errors import ungrouped
 from genericdp.observed import Observed
 from genericdp.process.run import Commands
 from genericdp.reloading.reading import Origin, read, see
-from genericdp.signals import until_signalled
+from genericdp.signals import until_signaled
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def run(settings: Settings) -> None:
             await serve(settings, reload=reload, commands=commands)
 
     asyncio.run(
-        until_signalled(work, on_repeat=partial(exit_at_once, commands), on_hangup=reload.set)
+        until_signaled(work, on_repeat=partial(exit_at_once, commands), on_hangup=reload.set)
     )
 
 
@@ -96,7 +96,7 @@ async def serve(
     load: Load | None = None,
     health: Callable[..., Health] | None = None,
 ) -> None:
-    """Run until cancelled; ``watched`` is given the supervisor, to look on.
+    """Run until canceled; ``watched`` is given the supervisor, to look on.
 
     ``now`` is the clock of the running loop, ``load`` reads and checks each config, and
     ``health`` stands in for the class Health, which reads the kernel's log and runs probes.

@@ -32,7 +32,7 @@ _WHILE_REGISTERING = 5
 """What a resource takes: its socket, its calls and those of the kubelet."""
 _REGISTERED = 2
 _AT_ONCE = 32
-"""So many resources register at the same time, as ``kubelet.turns`` lets them."""
+"""Resources that register at the same time, as ``kubelet.folder`` lets them."""
 _REMEDY = (
     "allow more (LimitNOFILE= of the unit, the container runtime's ulimits), or serve fewer"
     " resources"

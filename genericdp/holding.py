@@ -52,7 +52,7 @@ class Holding:
         forget_after_seconds: Callable[[], Mapping[str, float]],
         config: Observed[Any],
     ) -> None:
-        """Ask when it is time to, for ever; another ``config`` may have it another time."""
+        """Ask when it is time to, forever; another ``config`` may have it another time."""
 
         def moment() -> float | None:
             return self._next(offers.value, forget_after_seconds())

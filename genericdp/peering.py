@@ -39,7 +39,7 @@ class PeerWatch:
         """The folder and the kubelet's socket where they were seen."""
 
     async def run(self) -> None:
-        """Look at each event, for ever."""
+        """Look at each event, forever."""
         kubelet = self._kubelet
         peers = Peers(kubelet.path, instance=self._instance, ended=kubelet.tell)
         try:

@@ -73,7 +73,7 @@ class Plugin:
         """Why the last attempt has come to nothing; empty: it has not."""
 
     async def run(self) -> None:
-        """Serve and register for ever."""
+        """Serve and register forever."""
         resource_name.set(self.resource)
         with self._kubelet.peers.calling(self._look_around):
             last: SocketIdentity | None = None
@@ -164,7 +164,7 @@ class Plugin:
             raise Ended("new kubelet")
         try:
             # Not a task group: up to Python 3.12 it loses a cancellation if a child fails in that
-            # very moment, and the plugin would live on for ever.
+            # very moment, and the plugin would live on forever.
             async with asyncio.timeout(None) as limit:
 
                 def give_up() -> None:

@@ -105,7 +105,7 @@ class Plugins:
         return {name: one.plugin for name, one in self._running.items()}
 
     async def run(self) -> None:
-        """Look after the health of the devices for ever."""
+        """Look after the health of the devices forever."""
         while (health := self._health.value) is None:
             await until(lambda: self._health.value is not None, self._health)
         await health.run()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 5.0
-"""How long Allocate may look at nodes: the kubelet waits for ever, and all its pods with it."""
+"""How long Allocate may look at nodes: the kubelet waits forever, and all its pods with it."""
 ALLOCATE_SECONDS = 9.5
 """How long Allocate may take in all, hooks included (ALL-4)."""
 PRE_START_SECONDS = 28.0
@@ -155,7 +155,7 @@ class Service:
         try:
             async with self._answering("Allocate", self._allocate_seconds) as unfinished:
                 containers = [
-                    await self._edits(ids, unfinished) for ids in messages.requested_ids(request)
+                    await self._edits(ids, unfinished) for ids in messages.allocate_ids(request)
                 ]
         except BaseException as error:
             result = _RESULTS.get(type(error), "error")
@@ -177,7 +177,7 @@ class Service:
         be what makes it well.
         """
         async with self._answering("PreStartContainer", PRE_START_SECONDS) as unfinished:
-            devices = [self._offered(share).device for share in messages.started_ids(request)]
+            devices = [self._offered(share).device for share in messages.pre_start_ids(request)]
             await self._hooks.pre_start(self._resource, _distinct(devices), unfinished)
         return b""
 

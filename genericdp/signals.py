@@ -68,13 +68,13 @@ def deferred() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-async def until_signalled(
+async def until_signaled(
     work: Callable[[], Coroutine[None, None, None]],
     *,
     on_repeat: Callable[[signal.Signals], None] = lambda _: None,
     on_hangup: Callable[[], None] | None = None,
 ) -> signal.Signals | None:
-    """Await ``work``, cancelled at the first SIGINT, SIGTERM or SIGHUP; return that signal or None.
+    """Await ``work``, canceled at the first SIGINT, SIGTERM or SIGHUP; return that signal or None.
 
     ``on_repeat`` is called for a signal that arrives later while it still ends, and
     ``on_hangup``, if given, at SIGHUP, which then does not stop it.

@@ -203,7 +203,7 @@ class Supervisor:
         return self._plugins.since
 
     async def run(self) -> None:
-        """Look after the plugins for ever; raises as ``KubeletFolder.watch`` does."""
+        """Look after the plugins forever; raises as ``KubeletFolder.watch`` does."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.kubelet.watch(), name="kubelet folder")
             tasks.create_task(self._plugins.run(), name="health")

@@ -180,7 +180,7 @@ async def test_two_folders_that_hang_are_both_left_alone(tree: Tree) -> None:
             found = await discoverer.discover(resources, found.offers)
 
 
-async def test_a_pass_that_is_cancelled_leaves_nothing_behind(tree: Tree) -> None:
+async def test_a_pass_that_is_canceled_leaves_nothing_behind(tree: Tree) -> None:
     gate = Gate("/dev/ttyUSB*")
     gate.open.clear()
     discoverer = discoverer_of(tree, gate, lambda: None)

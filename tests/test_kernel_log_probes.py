@@ -39,7 +39,7 @@ def failed(name: str, *, sequence: int, seconds: float = 1.0) -> bytes:
 
 
 async def test_a_device_recovers_so_long_after_the_last_line_that_named_it(world: World) -> None:
-    """D6: Unhealthy for ever after one error."""
+    """D6: Unhealthy forever after one error."""
     script = Script()
     health = partial(Health, open_log=script.open)
     async with world.serving(watched(recoverAfterSeconds=2), health=health) as daemon:

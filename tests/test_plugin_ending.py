@@ -1,4 +1,4 @@
-"""The daemon ends in whatever moment it is cancelled, and leaves no socket."""
+"""The daemon ends in whatever moment it is canceled, and leaves no socket."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_no_moment_of_a_registration_keeps_the_daemon_from_ending(
 async def test_no_moment_of_the_start_keeps_the_daemon_from_ending(
     world: World, turns: int
 ) -> None:
-    """gRPC's own start, cancelled half-way, made its stop fail, and SIGTERM was never heard."""
+    """gRPC's own start, canceled half-way, made its stop fail, and SIGTERM was never heard."""
     async with asyncio.timeout(60):
         async with world.serving(serial(), timing=PATIENT):
             await turn(turns)

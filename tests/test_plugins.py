@@ -63,7 +63,7 @@ async def test_the_devices_that_a_container_gets_are_those_that_are_preferred(
 
 
 async def test_a_device_falls_and_returns_with_its_probe(world: World) -> None:
-    """D6: nothing is Unhealthy for ever."""
+    """D6: nothing is Unhealthy forever."""
     for name in ("ttyUSB0", "ttyUSB1"):
         world.host.plug(name)
         set_state(world, name, "1")

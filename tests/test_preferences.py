@@ -165,7 +165,7 @@ async def test_only_a_few_devices_are_decided_about_on_the_loop(
     assert [thread is threading.main_thread() for thread in threads] == [on_loop]
 
 
-async def test_a_call_that_is_cancelled_stays_so() -> None:
+async def test_a_call_that_is_canceled_stays_so() -> None:
     free = threading.Event()
 
     def hang(*_: object, **__: object) -> list[str]:

@@ -100,7 +100,7 @@ async def test_a_probe_that_not_even_sigkill_ends_does_not_hold_it_up(place: Pla
         async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
             await poll_until(lambda: "FROZEN" in (frozen / "freezer.state").read_text(), seconds=10)
             assert await ends_in_time(daemon) == 0
-        assert "1 processes of a command cannot be killed" in "".join(daemon.lines)
+        assert "1 processes of commands cannot be killed" in "".join(daemon.lines)
         assert sockets(place) == []
         assert len(left()) <= 1
     assert left() == []
@@ -180,7 +180,7 @@ import asyncio, os, sys
 from functools import partial
 from genericdp.daemon import exit_at_once
 from genericdp.process.run import Commands
-from genericdp.signals import until_signalled
+from genericdp.signals import until_signaled
 
 commands = Commands()
 SCRIPT = f"echo $$ > /proc/{os.getpid()}/fd/1; exec sleep 60"
@@ -195,7 +195,7 @@ async def work():
             except asyncio.CancelledError:
                 print("cancelled", flush=True)
 
-asyncio.run(until_signalled(work, on_repeat=partial(exit_at_once, commands)))
+asyncio.run(until_signaled(work, on_repeat=partial(exit_at_once, commands)))
 """
 
 

@@ -115,7 +115,7 @@ FINALIZED = """
 import asyncio
 import signal
 
-from genericdp.signals import exit_on, until_signalled
+from genericdp.signals import exit_on, until_signaled
 
 
 class Finalized:
@@ -125,7 +125,7 @@ class Finalized:
 
 exit_on([signal.SIGTERM], 0, then=signal.SIG_IGN)
 Finalized()
-asyncio.run(until_signalled(lambda: asyncio.sleep(600)))
+asyncio.run(until_signaled(lambda: asyncio.sleep(600)))
 """
 
 

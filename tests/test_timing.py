@@ -17,5 +17,5 @@ def test_pauses_are_doubled_up_to_a_limit(times: int, suspected: bool, seconds: 
 
 @pytest.mark.parametrize(("times", "seconds"), [(1, 0.3), (2, 0.6), (5, 4.8), (6, 5.0)])
 def test_a_doubtful_stream_is_awaited_longer_each_time(times: int, seconds: float) -> None:
-    """K10: a busy kubelet's stream, which is only late, is not missed for ever."""
+    """K10: a busy kubelet's stream, which is only late, is not missed forever."""
     assert Timing().doubtful_stream(times) == pytest.approx(seconds)

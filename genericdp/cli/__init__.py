@@ -20,7 +20,7 @@ COMMANDS = (
 """Name and module of each command, in the order in which a new user meets them."""
 LOGGING = ("run", "simulate")
 """Those that have a log."""
-_UNTIL_SIGNALLED = ("run", "simulate")
+_UNTIL_SIGNALED = ("run", "simulate")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from genericdp.cli.boundary import run_process
 
     code = run_process(sys.argv[1:])
-    if command in _UNTIL_SIGNALLED:
+    if command in _UNTIL_SIGNALED:
         # A signal must not change the exit code any more.
         signals.ignore(signals.HANDLED)
     return code
@@ -59,7 +59,7 @@ def asked_for(argv: Sequence[str]) -> str | None:
 
 
 def _handle_signals(command: str | None) -> None:
-    if command not in _UNTIL_SIGNALLED:
+    if command not in _UNTIL_SIGNALED:
         # The second Ctrl-C kills a process that hangs in its cleanup.
         signals.exit_on(signals.not_ignored(signals.HANDLED), then=signal.SIG_DFL)
         return

@@ -16,7 +16,7 @@ from genericdp.host.kmsg import open_log
 from genericdp.printing import print_lines, printable
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
-from genericdp.signals import until_signalled
+from genericdp.signals import until_signaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -136,7 +136,7 @@ def probe_once(
     async def run() -> None:
         probed.extend(await _Round(subjects, root, told, open_log).run())
 
-    if (stopped_by := asyncio.run(until_signalled(run))) is not None:
+    if (stopped_by := asyncio.run(until_signaled(run))) is not None:
         raise SystemExit(128 + stopped_by)
     return tuple(probed)
 

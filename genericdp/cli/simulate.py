@@ -39,7 +39,7 @@ from genericdp.errors import UsageError
 from genericdp.host.facts import HostFacts
 from genericdp.kubelet.sockets import check_length
 from genericdp.printing import print_json, print_lines
-from genericdp.signals import deferred, until_signalled
+from genericdp.signals import deferred, until_signaled
 from genericdp.simulator.settings import MOST_NUMA_NODES, Generation, Topology, TopologyPolicy
 from genericdp.simulator.simulation import Simulation
 from genericdp.simulator.trial import RETRY_SECONDS
@@ -129,7 +129,7 @@ def execute(arguments: argparse.Namespace) -> int:
             once=arguments.once,
             show=_show_json if arguments.output == "json" else _Screen(arguments.once).show,
         )
-        asyncio.run(until_signalled(simulation.run))
+        asyncio.run(until_signaled(simulation.run))
     return 0
 
 

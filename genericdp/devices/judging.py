@@ -15,7 +15,7 @@ def judged(offer: Offer, reasons: Mapping[str, str], before: Offer) -> Offer:
     """Give the offer in which devices are Unhealthy for these reasons too, by id.
 
     What the host itself says of a device comes first. Entries that are as in ``before``, what this
-    gave last, are the same objects: so their encoding can be used again.
+    gave last, are the same objects.
     """
     if not reasons:
         return offer

@@ -115,7 +115,7 @@ class Health:
         return await self._prober.first_round(resource, timeout_seconds=rest)
 
     async def run(self) -> None:
-        """Watch for ever."""
+        """Watch forever."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._prober.run(), name="prober")

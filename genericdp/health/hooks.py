@@ -40,7 +40,7 @@ class HookRunner:
     ) -> None:
         """Run the ``allocate`` hook of each device; raise UnusableDeviceError if one fails.
 
-        If the call is cancelled, ``unfinished`` tells, by device, the hook that had not ended: its
+        If the call is canceled, ``unfinished`` tells, by device, the hook that had not ended: its
         own, or the one that it waited for.
         """
         hooks = [(device, device.hooks.allocate) for device in devices]
@@ -63,7 +63,7 @@ class HookRunner:
         asked = [(device, hook) for device, hook in hooks if hook is not None]
         if not asked:
             return
-        # All to their end, so that none goes on after the answer; cancelled with the call.
+        # All to their end, so that none goes on after the answer; canceled with the call.
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(

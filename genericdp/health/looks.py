@@ -66,7 +66,7 @@ async def look_at_all(
     try:
         await batch.finish()
     finally:
-        batch.pending.clear()  # if it was cancelled, the threads take no more
+        batch.pending.clear()  # if it was canceled, the threads take no more
     return [one.outcome for one in looks if one.outcome is not None]
 
 

@@ -146,7 +146,7 @@ class Prober:
         return await until(settled, self._news, timeout_seconds=timeout_seconds)
 
     async def run(self) -> None:
-        """Run probes for ever."""
+        """Run probes forever."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 seen = self._news.value

@@ -41,7 +41,7 @@ class Slots:
             await turn.wait()
             yield
         finally:
-            if turn.is_set():  # also if cancelled at the moment when the turn had come
+            if turn.is_set():  # also if canceled at the moment when the turn had come
                 self._leave(owner)
             else:
                 self._remove(owner, turn)

@@ -82,7 +82,7 @@ class KubeletFolder:
         self._shortage = shortage or Shortage()
 
     async def watch(self) -> None:
-        """Keep ``socket`` true, for ever.
+        """Keep ``socket`` true, forever.
 
         Raises UsageError if the path is no folder at the start, and KubeletError if the folder was
         deleted below a bind mount: inotify does not tell of that, and only a restart mends it.

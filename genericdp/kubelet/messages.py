@@ -41,7 +41,7 @@ def device_list(offer: Offer) -> DeviceList:
     for one in offer.offered.values():
         health = UNHEALTHY if one.unhealthy else HEALTHY
         topology = None
-        # A topology without nodes is a wish that nothing fulfills.
+        # An empty TopologyInfo would be taken for a NUMA constraint that no node satisfies.
         if has_topology and one.device.numa_nodes:
             nodes = [api.NUMANode(ID=node) for node in one.device.numa_nodes]
             topology = api.TopologyInfo(nodes=nodes)
@@ -50,21 +50,21 @@ def device_list(offer: Offer) -> DeviceList:
     return DeviceList(offer=offer, response=response.SerializeToString())
 
 
-def requested_ids(request: bytes) -> tuple[tuple[str, ...], ...]:
-    """Parse an AllocateRequest: the IDs for each container; raises InvalidCallError."""
+def allocate_ids(request: bytes) -> tuple[tuple[str, ...], ...]:
+    """Parse an AllocateRequest: the IDs for each container; raise InvalidCallError."""
     try:
         containers = api.AllocateRequest.FromString(request).container_requests
     except DecodeError as error:
-        raise InvalidCallError(f"the request is no AllocateRequest: {error}") from error
+        raise InvalidCallError(f"AllocateRequest cannot be parsed: {error}") from error
     return tuple(tuple(one.devices_ids) for one in containers)
 
 
-def started_ids(request: bytes) -> tuple[str, ...]:
-    """Parse a PreStartContainerRequest: the container's IDs; raises InvalidCallError."""
+def pre_start_ids(request: bytes) -> tuple[str, ...]:
+    """Parse a PreStartContainerRequest: the container's IDs; raise InvalidCallError."""
     try:
         return tuple(api.PreStartContainerRequest.FromString(request).devices_ids)
     except DecodeError as error:
-        raise InvalidCallError(f"the request is no PreStartContainerRequest: {error}") from error
+        raise InvalidCallError(f"PreStartContainerRequest cannot be parsed: {error}") from error
 
 
 def allocation(containers: Iterable[ContainerEdits]) -> bytes:

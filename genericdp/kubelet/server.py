@@ -85,7 +85,7 @@ async def listening(path: Path, answers: Answers) -> AsyncIterator[Observed[Stre
     finally:
         os.umask(mask)
     try:
-        # A start that is cancelled half-way makes the stop fail, and the socket stays.
+        # A start that is canceled half-way makes the stop fail, and the socket stays.
         await _to_its_end(server.start())
         yield streams
     finally:
@@ -93,7 +93,7 @@ async def listening(path: Path, answers: Answers) -> AsyncIterator[Observed[Stre
 
 
 async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await something that must not be left half-done; who is cancelled meanwhile, is after it."""
+    """Await something that must not be left half-done; who is canceled meanwhile, is after it."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         await asyncio.shield(task)

@@ -98,7 +98,7 @@ class Reloader:
         """When a refused config is read again, on the loop's clock."""
 
     async def run(self, first: Awaitable[Reading]) -> None:
-        """Take the first reading, then follow the config for ever.
+        """Take the first reading, then follow the config forever.
 
         Raises ConfigError if there is a policy then that cannot be used.
         """

@@ -23,7 +23,7 @@ class Allocation:
     ids_by_numa: Mapping[int, tuple[str, ...]]
     """Under -1 are the devices without NUMA node."""
     response: pb.ContainerAllocateResponse
-    """The plugin's answer, kept for ever: each start of the container replays it (ALL-7)."""
+    """The plugin's answer, kept forever: each start of the container replays it (ALL-7)."""
 
     @property
     def ids(self) -> frozenset[str]:

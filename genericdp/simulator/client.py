@@ -71,7 +71,7 @@ class PluginClient:
         except grpc.aio.AioRpcError as error:
             raise from_rpc(error) from None
         except asyncio.CancelledError:
-            if _is_cancelled():
+            if _is_canceled():
                 raise
             raise connection_closing() from None
 
@@ -88,7 +88,7 @@ class PluginClient:
         except grpc.aio.AioRpcError:
             pass
         except asyncio.CancelledError:
-            if _is_cancelled():
+            if _is_canceled():
                 raise
         finally:
             self.streams -= 1
@@ -108,7 +108,7 @@ class PluginClient:
             await channel.close()
 
 
-def _is_cancelled() -> bool:
-    """Tell a cancelled task from a cancelled call: grpc.aio raises the same for both."""
+def _is_canceled() -> bool:
+    """Tell a canceled task from a canceled call: grpc.aio raises the same for both."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

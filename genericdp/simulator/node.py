@@ -17,7 +17,7 @@ class Node:
     def refresh(self, manager: DeviceManager) -> bool:
         """Bring it up to date; say whether anything changed, here or in the manager.
 
-        A resource whose plugin is gone for good shows zeros: the key stays for ever (KST-7).
+        A resource whose plugin is gone for good shows zeros: the key stays forever (KST-7).
         """
         before = dict(self.shown)
         expired = manager.drop_expired()

@@ -1,4 +1,4 @@
-"""The kubelet's side of Register: check, dial the plugin back, read its list for ever."""
+"""The kubelet's side of Register: check, dial the plugin back, read its list forever."""
 
 from __future__ import annotations
 

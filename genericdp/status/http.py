@@ -93,7 +93,7 @@ class Server:
         return len(self._connections)
 
     async def run(self, sockets: Sequence[socket.socket]) -> None:
-        """Serve for ever at sockets that listen; closes them in the end."""
+        """Serve forever at sockets that listen; closes them in the end."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 for one in sockets:

@@ -31,7 +31,7 @@ _AGAIN_SECONDS = 10.0
 
 
 async def serve(address: Address, parts: Parts, *, tally: Tally, shows_status: bool) -> None:
-    """Serve the endpoints for ever; raises UsageError if there never can be any at that address."""
+    """Serve the endpoints forever; raises UsageError if there never can be any at that address."""
     sockets = await listening(address)
     try:
         await _first_lists(parts)

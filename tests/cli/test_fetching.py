@@ -23,7 +23,7 @@ NODE = Address(host="node-7.example.com", port=9733)
 
 @contextmanager
 def unanswered() -> Iterator[int]:
-    """Give a port of 127.0.0.1 where connecting takes for ever: its queue is full."""
+    """Give a port of 127.0.0.1 where connecting takes forever: its queue is full."""
     with (
         socket.create_server(("127.0.0.1", 0), backlog=0) as server,
         socket.create_connection(server.getsockname()),

@@ -27,7 +27,7 @@ class Podman:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._name = f"genericdp-{uuid4().hex}"
-        # What an ordinary user's podman makes in these would stay there for ever.
+        # What an ordinary user's podman makes in these would stay there forever.
         own = dict.fromkeys(("HOME", "TMPDIR", "XDG_RUNTIME_DIR"), str(folder))
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("XDG_")}
         self._environment = inherited | own

@@ -79,7 +79,7 @@ async def test_a_child_that_takes_too_long_is_ended_and_told() -> None:
         os.waitpid(-1, os.WNOHANG)
 
 
-async def test_a_cancelled_load_leaves_no_child() -> None:
+async def test_a_canceled_load_leaves_no_child() -> None:
     async with asyncio.TaskGroup() as tasks:
         loading = tasks.create_task(load_in_child([CONFIGS / "valid"]))
         await asyncio.sleep(0)

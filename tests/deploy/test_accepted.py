@@ -103,7 +103,7 @@ def _let(api: ApiServer, level: str) -> None:
 
 
 def test_applied_again_only_what_was_edited_differs(api: ApiServer, tmp_path: Path) -> None:
-    """An edit of the config is no rollout, and what is as it was shows no difference for ever."""
+    """An edit of the config is no rollout, and what is as it was shows no difference forever."""
     folder = shutil.copytree(KUSTOMIZE / "base", tmp_path / "base")
     api("apply", "-k", str(folder))
     again = api("apply", "-k", str(folder)).splitlines()

@@ -134,7 +134,7 @@ def test_a_daemon_without_a_config_is_told_of(tmp_path: Path) -> None:
 
 
 def test_everything_fires_where_nothing_is(tmp_path: Path) -> None:
-    """A label or a bucket that is called otherwise would keep an alert silent for ever."""
+    """A label or a bucket that is called otherwise would keep an alert silent forever."""
     groups = yaml.safe_load(RULES.read_text())["groups"]
     every = {rule["alert"] for group in groups for rule in group["rules"]}
     assert fires(tmp_path, ILL, every - ELSEWHERE - BETWEEN - EMPTY, is_well=False) == ""

@@ -233,7 +233,7 @@ def test_an_ipv6_address_is_in_brackets(helm: Path) -> None:
 
 
 def test_an_address_that_nobody_reaches_is_refused(helm: Path) -> None:
-    """Found by a new user: all pods ended for ever, for the kubelet's probes failed."""
+    """Found by a new user: all pods ended forever, for the kubelet's probes failed."""
     with pytest.raises(RenderingError, match="the kubelet's probes ask the pod's own address"):
         render_helm(helm, {"http": {"address": "127.0.0.1"}})
     for odd in ("localhost", "[::1]", "a b", "http://1.2.3.4"):

@@ -28,7 +28,7 @@ IN_BOTH_ORDERS = pytest.mark.parametrize("order", [1, -1])
 
 
 def test_groups_that_have_lost_to_others_do_not_wait_again_and_again() -> None:
-    """Two that were out of phase had each other's pass begin anew, every 0.3 s for ever."""
+    """Two that were out of phase had each other's pass begin anew, every 0.3 s forever."""
     resources = [WANTING, GROUPS]
     said = {"/dev/b0": BELONGS.format(0), "/dev/b1": BELONGS.format(1)}
     offers = decide(resources, EVERYTHING)

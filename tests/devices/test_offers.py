@@ -34,7 +34,7 @@ SERIAL = resource("x", "/dev/ttyUSB*", forget_after_seconds=300)
 
 
 def test_a_device_that_vanishes_is_unhealthy_at_once_and_one_that_comes_is_seen() -> None:
-    """D3: an unplugged device stays Healthy for ever, or a plugged one is never seen."""
+    """D3: an unplugged device stays Healthy forever, or a plugged one is never seen."""
     before = decide([SERIAL], [TTY0])
     offers = decide([SERIAL], [TTY1], before, now=1.0)
     assert unhealthy(offers, "x") == {"ttyUSB0": "/dev/ttyUSB0 does not exist"}
@@ -190,7 +190,7 @@ def test_each_numa_node_of_a_device_counts(device_id: str, nodes: int) -> None:
 def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
     replicas: dict[str, int], limit: int, data: st.DataObject
 ) -> None:
-    """K11: a list that a kubelet does not take makes it reconnect for ever."""
+    """K11: a list that a kubelet does not take makes it reconnect forever."""
     offered = {one: Offered(device=device(one, count)) for one, count in replicas.items()}
     listed = data.draw(st.sets(st.sampled_from(sorted(offered)))) if offered else set()
     previous, _ = within_limit("x", {name: offered[name] for name in sorted(listed)}, {}, limit)

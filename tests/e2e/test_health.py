@@ -78,7 +78,7 @@ def registrations(bench: Bench, resource: str) -> int:
 
 @pytest.mark.kubelets(*NEWEST)  # others do not tell a pod of its devices' health
 def test_a_probe_takes_a_device_off_the_list_and_puts_it_back(bench: Bench) -> None:
-    """D6: Unhealthy for ever after one error. LAW-10: who holds it runs on, and is told."""
+    """D6: Unhealthy forever after one error. LAW-10: who holds it runs on, and is told."""
     loop.add(70)
     loop.add(71)
     bench.await_listed(PROBED, "loop70", "loop71", seconds=10)

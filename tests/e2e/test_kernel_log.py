@@ -135,7 +135,7 @@ def break_until_told(bench: Bench, disks: Disks, number: int) -> str:
 def test_an_error_of_the_kernel_takes_exactly_its_device_until_it_recovers(
     bench: Bench, disks: Disks
 ) -> None:
-    """D6: Unhealthy for ever after one error."""
+    """D6: Unhealthy forever after one error."""
     line = break_until_told(bench, disks, 76)
     told_at = time.monotonic()
     print(f"\n--- the daemon on loop76\n[{line}", flush=True)

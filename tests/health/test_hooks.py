@@ -157,7 +157,7 @@ async def test_the_command_finds_what_the_config_declares_and_whom_it_is_about(
     }
 
 
-async def test_a_call_that_is_cancelled_ends_its_hooks(tmp_path: Path) -> None:
+async def test_a_call_that_is_canceled_ends_its_hooks(tmp_path: Path) -> None:
     """A shutdown during a hook."""
     started = tmp_path / "started"
     async with Commands() as commands:

@@ -113,7 +113,7 @@ async def test_lines_before_the_start_of_the_daemon_count() -> None:
 
 
 async def test_it_recovers_so_long_after_the_last_line() -> None:
-    """D6: Unhealthy for ever after one error."""
+    """D6: Unhealthy forever after one error."""
     script = Script([error("sda", sequence=1, seconds=800), error("sda", sequence=2, seconds=900)])
     async with following(script) as log:
         await log.watch(watched("sda", recover_after_seconds=150))

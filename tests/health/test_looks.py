@@ -122,7 +122,7 @@ async def test_so_many_threads_and_no_more_hang_in_one_batch_at_once() -> None:
         assert began[MOST_AT_ONCE] - began[0] >= 0.25
 
 
-async def test_a_batch_that_is_cancelled_begins_no_more_looks() -> None:
+async def test_a_batch_that_is_canceled_begins_no_more_looks() -> None:
     begun: list[str] = []
     with stuck() as hanging:
         later = [noting("later", begun)]

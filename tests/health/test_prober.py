@@ -31,7 +31,7 @@ R = "example.com/r"
 
 
 class Probes:
-    """Stands for what probes would find: an outcome for each file, or none for ever."""
+    """Stands for what probes would find: an outcome for each file, or none forever."""
 
     def __init__(self) -> None:
         self.outcomes: defaultdict[str, Outcome | Exception | None] = defaultdict(lambda: OK)

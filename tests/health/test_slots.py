@@ -114,7 +114,7 @@ async def test_without_a_pool_the_jobs_of_an_owner_never_overlap() -> None:
         assert jobs.running == [("a", 0), ("b", 2)]
 
 
-async def test_a_job_cancelled_in_the_moment_of_its_turn_frees_its_slot() -> None:
+async def test_a_job_canceled_in_the_moment_of_its_turn_frees_its_slot() -> None:
     slots = Slots(pool=0)
     async with jobs_in(slots) as jobs:
         await jobs.enter("a")

@@ -165,7 +165,7 @@ async def test_the_exit_counts_whoever_still_holds_the_output(commands: Commands
     assert outcome.seconds < 5
 
 
-async def test_a_cancelled_run_ends_the_command_and_all_that_it_started(
+async def test_a_canceled_run_ends_the_command_and_all_that_it_started(
     commands: Commands, tmp_path: Path
 ) -> None:
     script = f"env -i setsid sleep 60 & setsid sleep 60 & touch {tmp_path}/on; sleep 60"

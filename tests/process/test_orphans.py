@@ -110,7 +110,7 @@ async def test_other_children_of_this_process_are_left_alone(commands: Commands)
         other.kill()
 
 
-async def test_a_run_that_is_cancelled_twice_leaves_nothing(
+async def test_a_run_that_is_canceled_twice_leaves_nothing(
     commands: Commands, tmp_path: Path
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
@@ -124,7 +124,7 @@ async def test_a_run_that_is_cancelled_twice_leaves_nothing(
     await poll_until(lambda: not children(), seconds=10)
 
 
-async def test_a_run_that_is_cancelled_at_once_leaves_nothing(commands: Commands) -> None:
+async def test_a_run_that_is_canceled_at_once_leaves_nothing(commands: Commands) -> None:
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(shell(commands, f"{ESCAPE} sleep 60"))
         await asyncio.sleep(0)

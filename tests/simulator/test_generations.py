@@ -74,7 +74,7 @@ async def test_a_failed_register_makes_the_kubelet_blind_for_the_old_plugin(
 
 
 @only_a
-async def test_a_register_that_races_with_the_old_streams_end_is_cancelled(
+async def test_a_register_that_races_with_the_old_streams_end_is_canceled(
     kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
 ) -> None:
     """REG-9d: the old stream's end closes the new connection in the middle of its first call."""

@@ -94,7 +94,7 @@ async def test_the_node_lags_behind(
 async def test_when_a_plugin_goes_its_devices_are_unhealthy_then_the_node_shows_zero(
     kubelet_with: Callable[..., Kubelet], plugin_with: Callable[..., BarePlugin]
 ) -> None:
-    """KST-7: capacity stays for the grace period, the key for ever."""
+    """KST-7: capacity stays for the grace period, the key forever."""
     kubelet = kubelet_with(timing=Timing(node_refresh_seconds=0.02, grace_seconds=0.3))
     await kubelet.start()
     plugin = plugin_with()

@@ -92,7 +92,7 @@ class Allocating:
         self._may_call.set()
 
     async def run(self) -> None:
-        """Call for ever; raises Violation."""
+        """Call forever; raises Violation."""
         due = self._now()
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -64,7 +64,7 @@ class _Policy(asyncio.DefaultEventLoopPolicy):
 
 
 def _settle() -> None:
-    """Have Python's table of interned strings grow now to what it takes for ever.
+    """Have Python's table of interned strings grow now to what it takes forever.
 
     pathlib interns each part of a path. When so many have come, gone or not, that the table is
     full, it is made anew, three times as large as what is in it: half a megabyte more, once.

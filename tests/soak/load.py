@@ -35,7 +35,7 @@ class Load:
         """By how much the soak's loop has been late, all in all, in seconds."""
 
     async def watch(self) -> None:
-        """Measure for ever."""
+        """Measure forever."""
         while True:
             due = time.monotonic() + _TICK_SECONDS
             await asyncio.sleep(_TICK_SECONDS)

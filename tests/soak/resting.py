@@ -43,7 +43,7 @@ class Resting:
         self.rests = 0
 
     async def sample(self, daemon: Daemon) -> None:
-        """Take samples of memory for ever, from the first rest on."""
+        """Take samples of memory forever, from the first rest on."""
         while True:
             if self._reference is not None:
                 with suppress(OSError):  # it is ending

@@ -43,7 +43,7 @@ class Page:
         """URLs."""
 
     async def listen(self) -> None:
-        """Take what comes, for ever."""
+        """Take what comes, forever."""
         while True:
             try:
                 message = json.loads((await self._reader.readuntil(b"\0"))[:-1])
