@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from contextlib import contextmanager
 
 # This module is imported first of all, before any signal is handled: not even typing (6 ms).
@@ -38,6 +39,8 @@ def exit_on(
         # Python discards an exception raised within a finalizer or a weakref callback, as imports
         # have them: the event loop checks this list.
         _received.append(signal.Signals(number))
+        # Python would complain there of a signal that has arrived already and is now ignored.
+        sys.unraisablehook = lambda _: None
         for one in numbers:
             signal.signal(one, then)
         raise SystemExit(128 + number if code is None else code)

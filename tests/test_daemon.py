@@ -105,7 +105,7 @@ async def test_a_signal_ends_it_with_exit_code_0_and_no_socket(
 ) -> None:
     place.config.write_text(GOOD)
     async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
-        await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1, 10)
+        await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1)
         await daemon.says("registered")
         daemon.process.send_signal(number)
         assert await daemon.ends() == 0
@@ -143,7 +143,7 @@ async def test_a_config_it_cannot_use_keeps_it_waiting_for_the_first_good_one(
         await daemon.says("nothing is served until it is corrected")
         assert not kubelet.observed.registrations
         place.config.write_text(GOOD)
-        await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1, 10)
+        await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1)
         daemon.process.send_signal(signal.SIGTERM)
         assert await daemon.ends() == 0
 

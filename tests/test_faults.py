@@ -123,9 +123,9 @@ async def test_a_full_disk_for_the_state_is_a_warning_and_no_more(place: Place) 
         place.daemon(*arguments, launch=launch) as daemon,
     ):
         await daemon.says(f"the last good config cannot be kept in {state}: ")
-        await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 1, 10)
+        await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 1)
         place.config.write_text(big.replace("serial", "other"))
-        await kubelet.wait_for(lambda: kubelet.capacity("example.com/other") == 1, 10)
+        await kubelet.wait_for(lambda: kubelet.capacity("example.com/other") == 1)
         left = os.listdir(f"/proc/{daemon.process.pid}/root{state}")
         daemon.process.terminate()
         assert await daemon.ends() == 0
@@ -152,7 +152,7 @@ async def test_a_kubelets_folder_that_is_read_only_for_a_while_is_told_once(plac
         await remount("ro")
         await daemon.says("the kubelet's folder cannot be used just now: no permission to make")
         place.host.plug("ttyUSB1")  # what is there goes on
-        await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 2, 10)
+        await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 2)
         await kubelet.restart()
         line = await daemon.says("cannot make a socket in ")
         assert "Read-only file system" in line

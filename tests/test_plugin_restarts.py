@@ -42,7 +42,7 @@ async def test_kubelets_that_came_and_went_make_no_later_wait_longer(
         await daemon.registered(SERIAL)
         paths = world.kubelet.paths(SERIAL)
         world.kubelet.break_streams(SERIAL)
-        await world.kubelet.wait_for(lambda: world.kubelet.paths(SERIAL) not in {(), paths}, 10)
+        await world.kubelet.wait_for(lambda: world.kubelet.paths(SERIAL) not in {(), paths})
         await world.listed(SERIAL, "ttyUSB0")
 
 

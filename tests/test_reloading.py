@@ -42,16 +42,16 @@ async def test_a_swapped_config_map_is_served_and_what_is_equal_is_left_alone(
     place.config = place.config.with_name("volume")
     volume = ConfigMap(place.config, {"a.yaml": config("ttyUSB0", replicas=2)})
     async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
-        await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 2, 10)
+        await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 2)
         before = counts(kubelet, ONE)
         volume.update({"a.yaml": config("ttyUSB1"), "b.yaml": config("ttyUSB0", replicas=2)})
         await daemon.says("config in force: 2 resources, 1 added, 0 removed, 0 changed")
-        await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1, 10)
+        await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1)
         volume.update({"a.yaml": config("ttyUSB1", replicas=3), "b.yaml": config("ttyUSB0")})
-        await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 3, 10)
-        await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1, 10)
+        await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 3)
+        await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1)
         volume.update({"a.yaml": config("ttyUSB0")})
-        await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 0, 10)
+        await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 0)
         await daemon.says("stopped")
         registrations, lists, paths = counts(kubelet, ONE)
         assert (registrations, paths) == (before[0], before[2])
@@ -80,7 +80,7 @@ async def test_a_hangup_reloads_and_a_bad_config_changes_nothing(place: Place) -
     """C8: SIGHUP kills the process, or restarts without reading the config."""
     place.config.write_text(config("ttyUSB0"))
     async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
-        await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1, 10)
+        await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1)
         before = counts(kubelet, ONE)
         daemon.process.send_signal(signal.SIGHUP)
         await daemon.says("the config on disk is the one in force")
@@ -90,7 +90,7 @@ async def test_a_hangup_reloads_and_a_bad_config_changes_nothing(place: Place) -
         await daemon.says("the config cannot be used: the one in force stays until")
         place.config.write_text(config("ttyUSB0", "ttyUSB1"))
         daemon.process.send_signal(signal.SIGHUP)
-        await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1, 10)
+        await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1)
         assert counts(kubelet, ONE) == before
         daemon.process.send_signal(signal.SIGTERM)
         assert await daemon.ends() == 0
@@ -110,7 +110,7 @@ async def test_a_restart_with_a_bad_config_serves_the_last_good_one(place: Place
             await daemon.says("the last good one, from")
             await daemon.says("registered")
             place.config.write_text(config("ttyUSB1"))
-            await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1, 10)
+            await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1)
             daemon.process.send_signal(signal.SIGTERM)
             assert await daemon.ends() == 0
 

@@ -8,12 +8,25 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 CONFIG = f"--config={Path(__file__).parents[1] / 'examples/configs/fuse.yaml'}"
 DELAYS = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 """Seconds: within imports, while the config is loaded, around the loop's start."""
+
+
+def await_handler(process: subprocess.Popen[Any]) -> None:
+    """Wait until a process handles SIGTERM: before, a signal ends Python while it starts."""
+
+    def handles() -> bool:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        return bool(int(status.split("SigCgt:")[1].split()[0], 16) >> (signal.SIGTERM - 1) & 1)
+
+    while not handles():
+        assert process.poll() is None
+        time.sleep(0.001)
 
 
 class Started:
@@ -28,14 +41,7 @@ class Started:
             text=True,
             env={**os.environ, "TMPDIR": str(folder)},
         )
-        while not self._handles(signal.SIGTERM):
-            assert self.process.poll() is None
-            time.sleep(0.001)
-
-    def _handles(self, number: signal.Signals) -> bool:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        caught = int(status.split("SigCgt:")[1].split()[0], 16)
-        return bool(caught >> (number - 1) & 1)
+        await_handler(self.process)
 
     def end(self, number: signal.Signals) -> tuple[int, str]:
         self.process.send_signal(number)
@@ -105,7 +111,7 @@ def test_an_early_signal_ends_another_command_with_what_shells_report(
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    time.sleep(0.3)
+    await_handler(process)
     process.send_signal(number)
     _, complaint = process.communicate(timeout=20)
     assert (process.returncode, complaint) == (128 + number, b"")
@@ -134,4 +140,4 @@ def test_a_signal_within_a_finalizer_is_not_lost() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", FINALIZED], check=False, capture_output=True, timeout=20, text=True
     )
-    assert (ended.returncode, "Exception ignored in" in ended.stderr) == (0, True)
+    assert (ended.returncode, ended.stderr) == (0, "")

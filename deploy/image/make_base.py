@@ -165,6 +165,7 @@ def copy(deb: Path, root: Path, kind: str) -> None:
             if member.isdir() or not wanted(package, path, kind):
                 continue
             member.name = path
+            member.mode &= 0o755  # where Python has no filter, the setuid bit would stay
             if member.islnk():
                 member.linkname = merged(member.linkname.removeprefix("./"))
             tar.extract(member, root, set_attrs=not member.issym(), numeric_owner=True)

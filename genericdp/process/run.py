@@ -42,6 +42,8 @@ _LONGEST_PAUSE = 0.05
 """Seconds between two looks at what is being killed."""
 _SWEEP_DELAY = 0.05
 """Seconds after a SIGCHLD, so that many deaths become one sweep."""
+_MOST_SPARED = 64
+"""Orphans in sessions of their own that are kept because the command that started them may run."""
 _RETRY_DELAY = 1.0
 """Seconds until the next sweep after one that failed."""
 
@@ -207,7 +209,8 @@ class Commands:
         """Reap dead children; kill, and return, those whose command has ended.
 
         A child in the session of a command was started by that one. Any other orphan may have
-        been started by each command that was running then: it is killed when those have ended.
+        been started by each command that was running then: it is killed when those have ended, or
+        when there are very many.
         """
         running = {one.pid for one in self._running}
         oldest = min((one.started for one in self._running), default=inf)
@@ -215,17 +218,25 @@ class Commands:
         dying = [one for one in self._ended if one.process.poll() is None]
         left = [Process(pid=one.pid, session=one.pid, started=one.started) for one in dying]
         known = running | {one.pid for one in dying}
+        spared = []
         for orphan in children():
             if orphan.pid in known:
                 continue
             gone = reap(orphan.pid)
-            is_spared = orphan.session in running or orphan.started >= oldest
-            if orphan.session in ended or not is_spared:
+            if orphan.session in ended or not (
+                orphan.session in running or orphan.started >= oldest
+            ):
                 # Also one that is gone: what it has started may not have been among the children.
                 left.append(orphan)
                 if not gone:
-                    with suppress(OSError):
-                        os.kill(orphan.pid, signal.SIGKILL)
+                    _kill(orphan)
+            elif not gone and orphan.session not in running:
+                spared.append(orphan)
+        if len(spared) > _MOST_SPARED:
+            log.warning("commands have left %d processes behind: all are killed", len(spared))
+            for orphan in spared:
+                _kill(orphan)
+            left += spared
         sessions = {one.session for one in left}
         self._ended = {one for one in self._ended if one.pid in sessions}
         return left
@@ -243,6 +254,11 @@ class Commands:
             is_clean = False
         if not is_clean:
             self._next_sweep = loop.call_later(_RETRY_DELAY, self._sweep_now, loop)
+
+
+def _kill(orphan: Process) -> None:
+    with suppress(OSError):
+        os.kill(orphan.pid, signal.SIGKILL)
 
 
 async def _exits_in_time(child: Child, timeout_seconds: float) -> bool:
@@ -265,7 +281,7 @@ async def _wait_until_gone(
             left = sweep()
             if not left:
                 return True
-            why = f"{len(left)} processes of {name} cannot be killed"
+            why = f"{len(left)} processes of {name} are still there {patience:g} s after SIGKILL"
         except OSError as error:  # no descriptor is left to look with
             why = f"what {name} left cannot be looked for: {error}"
         if loop.time() > deadline:

@@ -67,7 +67,8 @@ def test_no_command_goes_on_without_the_bounds_that_were_asked_for(
     captured = capsys.readouterr()
     assert f"{place.policy}:3:1: .device: unknown key 'device' (did you mean" in captured.err
     place.policy.unlink()
-    words = [*command, f"--config={place.config}", f"--policy={place.policy}"]
+    folder = [f"--kubelet-dir={place.kubelet}"] if command[0] == "run" else []
+    words = [*command, f"--config={place.config}", f"--policy={place.policy}", *folder]
     assert main([*words, f"--root={place.host.folder}"]) == 2
     told = (
         f"{place.policy}:1:1: it does not exist (it is the policy that --policy or GENERICDP_POLICY"

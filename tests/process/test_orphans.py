@@ -81,6 +81,20 @@ async def test_what_stays_in_its_session_ends_with_a_command_whatever_else_runs(
         running.cancel()
 
 
+async def test_what_commands_leave_behind_does_not_pile_up_beside_a_long_one(
+    commands: Commands, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(shell(commands, "exec sleep 60"))
+        script = "for i in $(seq 40); do (setsid sleep 60 >/dev/null 2>&1 &); done; sleep 0.1"
+        for _ in range(2):
+            assert (await shell(commands, script)).ok
+        await poll_until(lambda: len(children()) <= 64, seconds=10)
+        assert not running.done()
+        running.cancel()
+    assert "all are killed" in caplog.text
+
+
 async def test_orphans_that_die_are_reaped_while_their_command_runs(commands: Commands) -> None:
     async with asyncio.TaskGroup() as tasks:
         script = "for i in 1 2 3 4 5; do (setsid sleep 0.01 &); done; exec sleep 60"
