@@ -62,9 +62,9 @@ def test_any_text_is_a_pattern_or_says_why_not(pattern: str, text: str) -> None:
 
 
 def test_no_pattern_takes_long() -> None:
-    begin = time.monotonic()
+    begin = time.thread_time()
     assert not matches("*a" * 30 + "b", "a" * 2000)
-    assert time.monotonic() - begin < 5
+    assert time.thread_time() - begin < 5
 
 
 @pytest.mark.parametrize(

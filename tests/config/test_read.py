@@ -173,11 +173,11 @@ def _pairs() -> list[tuple[str, str]]:
 )
 def test_hostile_text_of_any_shape_is_answered_soon(text: str) -> None:
     """The bound is far above what it takes: it tells linear from quadratic."""
-    begin = time.monotonic()
+    begin = time.thread_time()
     documents, problems = read("f", text.encode())
     found, _ = check(documents)
     assert problems or found
-    assert time.monotonic() - begin < 10
+    assert time.thread_time() - begin < 10
 
 
 @given(st.text(max_size=200) | st.text(alphabet="ab:-[]{}&*!|>'\"%#,? \n\t0", max_size=60))
