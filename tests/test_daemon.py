@@ -44,7 +44,7 @@ class Daemon:
             if text in line:
                 return line
         assert self.process.stderr is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while line := (await self.process.stderr.readline()).decode():
                 self.lines.append(line)
                 if text in line:
@@ -54,7 +54,7 @@ class Daemon:
     async def ends(self) -> int:
         """Wait for the end and give the exit code."""
         assert self.process.stderr is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             self.lines += (await self.process.stderr.read()).decode().splitlines(keepends=True)
             return await self.process.wait()
 

@@ -120,7 +120,7 @@ async def test_a_folder_that_hangs_concerns_its_devices_alone_until_it_answers(
 
     gate.open.clear()
     tree.remove("dev/ttyUSB1")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         second = await discoverer.discover([SERIAL, INPUT], first.offers)
     reason = "looking at /dev/input/* does not end"
     names = ["event0", "event1", "event10"]
@@ -128,14 +128,14 @@ async def test_a_folder_that_hangs_concerns_its_devices_alone_until_it_answers(
     assert healthy(second.offers, "serial") == ["ttyUSB0"], "changes elsewhere are still seen"
 
     gate.looked.clear()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         third = await discoverer.discover([SERIAL, INPUT], second.offers)
     assert "/dev/input/*" not in gate.looked, "one thread hangs there, not one more each pass"
     assert unhealthy(third.offers, "input") == dict.fromkeys(names, reason)
 
     assert not again.is_set()
     gate.open.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await again.wait()
     fourth = await discoverer.discover([SERIAL, INPUT], third.offers)
     assert healthy(fourth.offers, "input") == names
@@ -159,7 +159,7 @@ async def test_a_node_to_inject_that_hangs_makes_its_device_unhealthy(tree: Tree
         "event0": "looking at /dev/snd/ttyUSB1 does not end"
     }
     gate.open.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await again.wait()
 
 
@@ -173,7 +173,7 @@ async def test_two_folders_that_hang_are_both_left_alone(tree: Tree) -> None:
     assert healthy(found.offers, "serial") == ["ttyUSB0", "ttyUSB1"]
     assert healthy(found.offers, "input") == healthy(found.offers, "snd") == []
     gate.open.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while healthy(found.offers, "snd") == [] or healthy(found.offers, "input") == []:
             await ended.wait()
             ended.clear()

@@ -46,7 +46,7 @@ class Follower:
                 return found
 
     async def sees(self, name: str, ids: list[str]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while healthy(self._discovery.offers, name) != ids:
                 await self._changed.wait()
                 self._discovery = self._look(self._discovery.offers)

@@ -57,7 +57,7 @@ async def test_devices_that_come_change_and_go_are_listed_at_once(world: World) 
     """
     with plugged() as sure:
         wanted = zram(**{"initstate": "0", "queue/rotational": "0"})
-        async with world.serving(wanted, root=ROOT) as daemon, asyncio.timeout(20):
+        async with world.serving(wanted, root=ROOT) as daemon, asyncio.timeout(60):
             await daemon.registered(NAME)
             await world.kubelet.wait_for(lambda: sure in _healthy(world))
             with plugged() as new:
@@ -87,7 +87,7 @@ async def test_a_device_that_returns_is_healthy_at_once_and_nothing_else_is_logg
     caplog.set_level(logging.INFO)
     with plugged() as name:
         pass
-    async with world.serving(zram(), root=ROOT) as daemon, asyncio.timeout(20):
+    async with world.serving(zram(), root=ROOT) as daemon, asyncio.timeout(60):
         await daemon.registered(NAME)
         for _ in range(5):
             # In a thread: what is told while the loop stands still would be told together.

@@ -52,7 +52,7 @@ async def pids(folder: Path, count: int) -> list[int]:
 
 
 async def ended(process: Process) -> tuple[int | None, str, str]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         out, err = await process.communicate()
     return process.returncode, out.decode(), err.decode()
 
@@ -97,7 +97,7 @@ async def test_more_of_them_change_nothing(tmp_path: Path) -> None:
 async def test_what_takes_its_time_says_how_far_it_is(tmp_path: Path) -> None:
     process = await probe_slowly(tmp_path, "probe", devices=5)
     assert process.stderr is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         line = (await process.stderr.readline()).decode()
     process.send_signal(signal.SIGINT)
     assert (await ended(process))[0] == 130

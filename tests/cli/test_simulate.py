@@ -51,7 +51,7 @@ async def simulate(host: Host, *arguments: str) -> Process:
 
 
 async def finished(process: Process) -> tuple[int | None, str, str]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         out, err = await process.communicate()
     return process.returncode, out.decode(), err.decode()
 
@@ -60,7 +60,7 @@ async def picture(process: Process) -> list[str]:
     """Read one picture: the lines up to the end of Allocatable."""
     assert process.stdout is not None
     lines: list[str] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (lines and lines[-1].startswith("  ") and "Allocatable:" in lines):
             line = (await process.stdout.readline()).decode()
             assert line, lines

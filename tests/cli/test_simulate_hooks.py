@@ -107,7 +107,7 @@ async def test_a_container_that_waits_is_in_the_picture_with_its_reason(host: Ho
     process = await simulate(host, ASKED, QUIET)
     assert process.stdout is not None
     lines: list[str] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (lines and lines[-1].startswith("(Ctrl-C")):
             lines.append((await process.stdout.readline()).decode().rstrip("\n"))
             assert lines[-1] or lines == [""], lines
@@ -145,7 +145,7 @@ async def test_a_container_that_waits_is_started_until_it_runs(
         show=shown,
         retry_seconds=0.01,
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         with pytest.raises(GenericdpError, match="the container runs"):
             async with ungrouped():
                 await simulation.run()

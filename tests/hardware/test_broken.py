@@ -167,12 +167,12 @@ async def test_a_file_that_does_not_answer_concerns_its_device_alone(
     name = "1-1.3-DN05FSZ9"
     assert name in healthy(first, "serial")
     root.hanging = {f"{STICK}/{file}"}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         second = (await discoverer.discover([named], first)).offers
     others = set(healthy(first, "serial")) - {name}
     assert others <= set(healthy(second, "serial")) <= others | {left}
     root.answer()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await again.wait()
     third = (await discoverer.discover([named], second, full=False)).offers
     assert name in healthy(third, "serial"), "it is asked again when it has answered"

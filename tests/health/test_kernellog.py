@@ -65,14 +65,14 @@ class Following:
         self._moved.set()
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not reached():
                 self._moved.clear()
                 await self._moved.wait()
 
     async def watch(self, *devices: Device, resource: str = "r", **appeared: float) -> None:
         self.log.watch(resource, devices, appeared=appeared)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.log.caught_up()
 
     @property

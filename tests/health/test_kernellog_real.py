@@ -134,7 +134,7 @@ class Follower:
 
     async def strike_by(self, number: int) -> None:
         """Read until something is struck: the kernel tells ten such errors in 5 s at most."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not self.struck:
                 self._moved.clear()
                 assert fails_to_read(number)

@@ -46,7 +46,7 @@ class Heard:
         ]
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not reached():
                 self.added.clear()
                 await self.added.wait()

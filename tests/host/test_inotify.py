@@ -41,7 +41,7 @@ class Changes:
 
     async def next(self) -> list[tuple[Path, str | None]]:
         """Wait until something has been told, and return it."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await self._event.wait()
         return await self.settled()
 

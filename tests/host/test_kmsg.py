@@ -98,7 +98,7 @@ class Told:
         self._moved.set()
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not reached():
                 self._moved.clear()
                 await self._moved.wait()
@@ -247,7 +247,7 @@ async def test_the_log_of_this_kernel_is_replayed_up_to_now() -> None:
     records = KernelRecords(seen.append, done.set)
     records.start()
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not records.caught_up:
                 done.clear()
                 await done.wait()

@@ -33,7 +33,7 @@ async def test_one_that_hangs_does_not_hold_up_the_next() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await in_worker(release.wait)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await in_worker(lambda: "next") == "next"
     finally:
         release.set()
@@ -41,7 +41,7 @@ async def test_one_that_hangs_does_not_hold_up_the_next() -> None:
 
 async def test_many_at_once_all_run_and_few_threads_stay() -> None:
     together = threading.Barrier(20)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await asyncio.gather(*(in_worker(together.wait) for _ in range(20)))
         await poll_until(
             lambda: sum(one.name == "worker" for one in threading.enumerate()) <= MOST_IDLE + 1

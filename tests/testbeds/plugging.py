@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +89,7 @@ class MadeUp:
             for name, devices in self.devices.items()
         }
 
-    def until(self, reached: Callable[[], object], seconds: float = 20.0) -> None:
+    def until(self, reached: Callable[[], object], seconds: float = 60.0) -> None:
         """Wait for lists; raises TimeoutError with the last one."""
         end = time.monotonic() + seconds
         while not (self.seen and reached()):
@@ -248,10 +248,25 @@ def made_up(name: str, config: Path, scratch: Path) -> Iterator[MadeUp]:
         for path, block in blocks_of(name).items():
             testbed.ask("", f"/sys{path}", kernel_part(block))
             complete(folder, *loading.parse(block))
-        with _running(
+        command = (
             *loading.with_private_run(run),
             *("unshare", "--net", "sh", "-c", _LONG_QUEUE, "sh"),
             *("env", PRELOAD, f"UMOCKDEV_DIR={folder}"),
             *(sys.executable, "-m", "tests.testbeds.watching", str(config)),
-        ) as daemon:
-            yield MadeUp(name, testbed, daemon, folder, run)
+        )
+        with ExitStack() as running:
+
+            def started() -> MadeUp:
+                daemon = running.enter_context(_running(*command))
+                machine = MadeUp(name, testbed, daemon, folder, run)
+                machine.until(lambda: True)
+                return machine
+
+            try:
+                machine = started()
+            except EOFError:
+                # Its wrapper of lstat uses a buffer of all threads after its lock is given back,
+                # and ends the process where another thread has written to it meanwhile.
+                print("umockdev has ended the daemon at its start: starting it once more")
+                machine = started()
+            yield machine
