@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from bench.asker import asking
 from bench.lag import Lag, watched
 from bench.lines import Line
-from genericdp.devices.closeness import Spot
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.devices.offers import Offer, Offered
+from genericdp.devices.topology import Spot
 from genericdp.health.hooks import HookRunner
 from genericdp.host.root import Root
 from genericdp.kubelet.server import listening
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _NAME = "bench.example.com/thing"
 _GPUS, _MANY = 8, 10_000
 _TURNS = 5
-_GOAL_OF_FEW, _GOAL_OF_MANY, _GOAL_OF_LAG = 2.0, 50.0, 20.0
+_GOAL_OF_FEW, _GOAL_OF_LAG = 2.0, 20.0
 
 
 class _Floor(Service):
@@ -57,10 +57,10 @@ async def measure(bench: Bench) -> AsyncIterator[Line]:
         goal=_GOAL_OF_FEW,
     ):
         yield line
-    for replicas, prefer in (
-        (10, Preference.SPREAD),
-        (10, Preference.PACKED),
-        (1, Preference.CLOSEST),
+    for replicas, prefer, goal in (
+        (10, Preference.SPREAD, 50.0),
+        (10, Preference.PACKED, 50.0),
+        (1, Preference.CLOSEST, 500.0),
     ):
         async for line in _lines(
             bench,
@@ -68,7 +68,7 @@ async def measure(bench: Bench) -> AsyncIterator[Line]:
             prefer=prefer,
             sizes=(4, 1000),
             rounds=rounds // 10,
-            goal=_GOAL_OF_MANY,
+            goal=goal,
         ):
             yield line
 

@@ -16,8 +16,8 @@ from genericdp.model import Preference
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from genericdp.devices.closeness import Spot
     from genericdp.devices.offers import Offer
+    from genericdp.devices.topology import Spot
 
 Choose = Callable[..., list[str]]
 """As ``preferred_ids``."""
@@ -25,8 +25,8 @@ Choose = Callable[..., list[str]]
 log = logging.getLogger(__name__)
 
 MOST_DEVICES = 8
-"""So many, the GPUs of a node, are decided about on the loop: that takes under 1 ms even with 300
-shares, and going to a thread and back a tenth of that. The best 8 of 16 devices take 3 ms."""
+"""So many, the GPUs of a node, are decided about on the loop: that takes 1 ms even with 300 shares,
+and going to a thread and back a tenth of that. The best 8 of 16 devices take up to 50 ms."""
 MOST_BYTES = 1024
 """Of a request that is answered on the loop: 8 ids of any length, twice, or 300 short ones."""
 MOST_PLACES = 32
@@ -96,7 +96,7 @@ class Preferences:
     def _decided_elsewhere(self, request: bytes, offer: Offer) -> bytes:
         if self._choose is None:
             # Not before the first registration: it costs 5 ms and is asked for by some pods only.
-            from genericdp.devices.preferring import preferred_ids
+            from genericdp.devices.preferred import preferred_ids
 
             self._choose = preferred_ids
         return self._decided(request, self._of(offer), self._choose)

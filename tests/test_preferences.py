@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.closeness import NOWHERE, distance
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.devices.offers import NOTHING, Offer, Offered
+from genericdp.devices.topology import NOWHERE, distance
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.preferences import Preferences
@@ -21,7 +21,7 @@ from tests.fixtures.topologies import two_sockets
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from genericdp.devices.closeness import Spot
+    from genericdp.devices.topology import Spot
 
 GPUS = {name: spot for name, spot in two_sockets().spots.items() if name.endswith("-drm")}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import NO_HOOKS, BoundHooks, BoundProbe
-from genericdp.devices.closeness import NOWHERE, Spot
+from genericdp.devices.topology import NOWHERE, Spot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -24,7 +24,6 @@ from genericdp.devices.ids import as_id
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
 from genericdp.devices.matching import NONE_EXCLUDED, templates_of
-from genericdp.devices.placing import agreed, closeness, spot_of
 from genericdp.devices.requesting import (
     LATER,
     absolute_path,
@@ -32,6 +31,7 @@ from genericdp.devices.requesting import (
     request,
     requested_nodes,
 )
+from genericdp.devices.topology import agreed, closeness, spot_of
 from genericdp.devices.vfio import why_not_bound
 from genericdp.glob import unescape
 from genericdp.model import TopologyMode

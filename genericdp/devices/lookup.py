@@ -18,7 +18,7 @@ from genericdp.devices.hardware import (
     usb_part,
     usb_text,
 )
-from genericdp.devices.placing import spot_of
+from genericdp.devices.topology import spot_of
 from genericdp.devices.values import value_of
 from genericdp.template import MOST_VALUES, AmbiguousValueError, UnusableValueError
 

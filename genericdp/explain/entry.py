@@ -18,7 +18,7 @@ from genericdp.devices.hardware import (
     pci_text,
     usb_text,
 )
-from genericdp.devices.placing import spot_of
+from genericdp.devices.topology import spot_of
 from genericdp.explain.attempts import what_it_is
 from genericdp.explain.describe import shown
 from genericdp.model import FileType

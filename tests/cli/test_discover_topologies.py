@@ -13,7 +13,7 @@ from tests.fixtures.topologies import TOPOLOGIES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from genericdp.devices.closeness import Spot
+    from genericdp.devices.topology import Spot
 
 CONFIG = """\
 apiVersion: genericdp.io/v1alpha1

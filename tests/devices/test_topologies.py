@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.config.load import load
-from genericdp.devices.closeness import Distance, distance
+from genericdp.devices.topology import Distance, distance
 from genericdp.discovery import discover
 from genericdp.host.devicefiles import Looker
 from genericdp.host.facts import HostFacts

@@ -12,7 +12,7 @@ import pytest
 
 from genericdp.config.load import load
 from genericdp.devices.checks import CommandRun, FileRead, LogWatch
-from genericdp.devices.preferring import preferred_ids
+from genericdp.devices.preferred import preferred_ids
 from genericdp.discovery import discover
 from genericdp.health.fileprobe import look
 from genericdp.health.logmatch import struck

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.daemon import Settings, serve
-from genericdp.devices.closeness import distance
+from genericdp.devices.topology import distance
 from genericdp.natural import natural_key
 from genericdp.process.run import Commands
 from genericdp.simulator.kubelet import Kubelet
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Mapping
     from pathlib import Path
 
-    from genericdp.devices.closeness import Spot
+    from genericdp.devices.topology import Spot
 
 SINGLE, RESTRICTED = TopologyPolicy.SINGLE_NUMA_NODE, TopologyPolicy.RESTRICTED
 DEVICES, NICS = "example.com/devices", "example.com/nics"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -9,8 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genericdp.devices.closeness import Spot, distance
-from genericdp.devices.preferring import preferred_ids
+from genericdp.devices.preferred import (
+    MOST_COMPARED,
+    MOST_SEARCHED,
+    choose_greedily,
+    preferred_ids,
+    search_closest,
+)
+from genericdp.devices.topology import Spot, distance
 from genericdp.model import Preference
 from genericdp.natural import natural_key
 from tests.budget import examples
@@ -168,6 +175,132 @@ def test_what_is_preferred(
 ) -> None:
     given = preferred_ids(available.split(), must.split(), size, FOUR, preference, replicas=3)
     assert given == expected.split()
+
+
+PORTS = [
+    f"/sys/devices/pci0000:{root}0/0000:{root}0:01.{port}/0000:01:00.0/0000:02:0{below}.0/0000:03:00.0"
+    for root in (0, 8)
+    for port in (0, 1)
+    for below in (0, 1)
+]
+anywhere = st.builds(
+    Spot,
+    syspaths=st.lists(st.sampled_from(PORTS), max_size=2).map(tuple),
+    numa_nodes=st.lists(st.integers(0, 2), max_size=2).map(tuple),
+    closeness=st.sampled_from([None, None, "a", "b"]),
+)
+
+
+@st.composite
+def choices(
+    draw: st.DrawFn, *, fewest: int = 1, most: int, shares: int
+) -> tuple[list[Spot], Counter[int], Counter[int], int]:
+    """Where devices are, the free shares and those that must be given, and how many are wanted."""
+    where = draw(st.lists(anywhere, min_size=fewest, max_size=most))
+    free = Counter({i: draw(st.integers(1, shares)) for i in range(len(where))})
+    held = draw(st.dictionaries(st.integers(0, len(where) - 1), st.integers(1, 2), max_size=2))
+    return where, free, Counter(held), draw(st.integers(1, min(10, free.total())))
+
+
+def units(counts: Counter[int]) -> list[int]:
+    return sorted(counts.elements())
+
+
+def sum_of_pairs(where: Sequence[Spot], chosen: Sequence[int]) -> int:
+    return sum(distance(where[a], where[b]) for a, b in combinations(chosen, 2) if a != b)
+
+
+def asked(where: Sequence[Spot], free: Counter[int], held: Counter[int], size: int) -> list[int]:
+    """Return the devices of the shares that are given beside those that must be."""
+    devices = {f"d{i}": spot for i, spot in enumerate(where)}
+    must = [f"d{i}::{1000 + share}" for i, count in held.items() for share in range(count)]
+    available = [f"d{i}::{share}" for i, count in free.items() for share in range(count)]
+    answer = preferred_ids([*available, *must], must, size + len(must), devices, P.CLOSEST)
+    assert set(must) <= set(answer)
+    return [int(share.partition("::")[0][1:]) for share in answer if share not in must]
+
+
+@given(choices(most=5, shares=3))
+@settings(deadline=None)
+def test_of_few_devices_the_closest_are_given_and_of_equals_the_first(
+    choice: tuple[list[Spot], Counter[int], Counter[int], int],
+) -> None:
+    where, free, held, size = choice
+    best = min(
+        combinations(units(free), size),
+        key=lambda some: sum_of_pairs(where, [*units(held), *some]),
+    )
+    assert asked(where, free, held, size) == list(best)
+
+
+@given(choices(fewest=MOST_SEARCHED + 1, most=24, shares=3))
+@settings(max_examples=examples(30), deadline=None)
+def test_of_many_devices_the_closest_to_those_already_chosen_is_added_each_time(
+    choice: tuple[list[Spot], Counter[int], Counter[int], int],
+) -> None:
+    where, free, held, size = choice
+    chosen, left = units(held), units(free)
+    assert len(chosen) + size <= MOST_COMPARED
+    expected = []
+    for _ in range(min(size, len(left))):
+        best = min(left, key=lambda one: sum_of_pairs(where, [*chosen, one]))
+        left.remove(best)
+        chosen.append(best)
+        expected.append(best)
+    assert asked(where, free, held, size) == sorted(expected)
+
+
+@given(choices(most=6, shares=3), st.sampled_from([P.CLOSEST, P.SPREAD, P.PACKED]))
+@settings(max_examples=examples(100), deadline=None)
+def test_a_greedy_choice_is_valid_and_a_searched_one_at_least_as_close(
+    choice: tuple[list[Spot], Counter[int], Counter[int], int], preference: Preference
+) -> None:
+    where, free, held, size = choice
+    greedy = choose_greedily(preference, free, held, size, where)
+    searched = search_closest(free, held, size, where)
+    for chosen in (greedy, searched):
+        assert chosen.total() == size
+        assert all(count <= free[device] for device, count in chosen.items())
+    totals = [sum_of_pairs(where, units(held + chosen)) for chosen in (searched, greedy)]
+    assert totals == sorted(totals)
+
+
+def adapter(number: int) -> Spot:
+    """One of many USB adapters: 4 on a hub, 5 hubs on a bus."""
+    bus, hub, port = number // 20 + 1, number // 4 % 5 + 1, number % 4 + 1
+    usb = f"/sys/devices/pci0000:00/0000:00:{bus:02x}.0/usb{bus}/{bus}-{hub}/{bus}-{hub}.{port}"
+    return Spot(syspaths=(f"{usb}/{bus}-{hub}.{port}:1.0/ttyUSB{number}/tty/ttyUSB{number}",))
+
+
+@pytest.mark.parametrize("devices", [60, 400])
+@pytest.mark.parametrize(
+    ("held", "size", "expected"),
+    [
+        pytest.param([], 4, [2, 3, 4, 5], id="the-first-and-its-bus"),
+        pytest.param([30], 2, [28, 29], id="the-hub-of-what-must-be-given"),
+        pytest.param([41], 7, [40, 42, 43, 44, 45, 46, 47], id="then-its-bus"),
+    ],
+)
+def test_of_many_devices_neighbors_are_given(
+    devices: int, held: list[int], size: int, expected: list[int]
+) -> None:
+    where = [adapter(number) for number in range(devices)]
+    free = Counter(number for number in range(2, devices) if number not in held)
+    assert asked(where, free, Counter(held), size) == expected
+
+
+@pytest.mark.parametrize("preference", [P.CLOSEST, P.SPREAD, P.PACKED])
+def test_a_thousand_of_ten_thousand_devices_are_given_without_long_computing(
+    preference: Preference,
+) -> None:
+    """They sit on hardware of their own, so all are equally good."""
+    devices = {
+        f"loop{i}": Spot(syspaths=(f"/sys/devices/virtual/block/loop{i}",)) for i in range(10_000)
+    }
+    begun = time.thread_time()
+    given = preferred_ids([*devices], ["loop9999"], 1000, devices, preference)
+    assert given == [*list(devices)[:999], "loop9999"]
+    assert time.thread_time() - begun < 5, "comparing each with all that is chosen takes longer"
 
 
 @given(

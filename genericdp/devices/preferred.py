@@ -1,0 +1,212 @@
+"""Preferred allocation: which of the available shares a container is rather given (PRF-*)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from heapq import heapify, heappop, heapreplace
+from itertools import combinations
+from math import inf
+from typing import TYPE_CHECKING
+
+from genericdp.devices.topology import distance
+from genericdp.model import Preference
+from genericdp.natural import natural_key
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from genericdp.devices.topology import Spot
+
+MOST_SEARCHED = 16
+"""Up to so many devices, the closest are searched for: 8 of 16 can be chosen in 12,870 ways."""
+MOST_COMPARED = 16
+"""Of more devices, each is compared with so many shares that the container has got already."""
+_LONGEST_ID = 255
+"""Characters that natural order looks at in an ID that no device has."""
+
+
+def preferred_ids(
+    available: Collection[str],
+    must: Collection[str],
+    size: int,
+    devices: Mapping[str, Spot],
+    preference: Preference,
+    *,
+    replicas: int = 1,
+) -> list[str]:
+    """Return ``size`` of the available IDs, with all of ``must``, in natural order.
+
+    ``devices`` are those of the resource in natural order of their IDs; this order decides
+    between equally good ones. The order of the other arguments, which is random (PRF-2), changes
+    nothing. IDs of no device are given last, where others do not suffice. If there are fewer than
+    ``size``: all of them. Empty, which is no preference, if that is what is wanted, or if more
+    IDs must be given than ``size``. Never raises (PRF-4).
+
+    ``auto`` is spread if devices have several shares, which ``replicas`` tells where only the
+    first ones are left, and closest otherwise.
+    """
+    required = set(must)
+    if preference is Preference.AUTO:
+        several = replicas > 1 or _has_second_share((*available, *must), devices)
+        preference = Preference.SPREAD if several else Preference.CLOSEST
+    if preference is Preference.NONE or size < max(1, len(required)):
+        return []
+    places = {device: place for place, device in enumerate(devices)}
+    rest = [_sort_key(share, places) for share in set(available) - required]
+    given = [_sort_key(share, places) for share in required]
+    free, held = (Counter(place for place, *_ in some) for some in (rest, given))
+    nobody = len(places)
+    del free[nobody], held[nobody]
+    counts = _choose(preference, free, held, size - len(required), tuple(devices.values()))
+    counts[nobody] = size - len(required) - counts.total()
+    for key in sorted(key for key in rest if key[0] in counts):
+        if counts[key[0]] > 0:
+            counts[key[0]] -= 1
+            given.append(key)
+    return [share for *_, share in sorted(given)]
+
+
+def _has_second_share(ids: Iterable[str], devices: Mapping[str, Spot]) -> bool:
+    return any("::" in share and share.partition("::")[0] in devices for share in ids)
+
+
+def _sort_key(share: str, places: Mapping[str, int]) -> tuple[int, object, str]:
+    """Sort by device, then by the number of the share: ID, ID::2, ID::10; IDs of none come last."""
+    place = places.get(share.partition("::")[0])
+    if place is None:
+        return len(places), natural_key(share[:_LONGEST_ID]), share
+    return place, len(share), share
+
+
+def _choose(
+    preference: Preference,
+    free: Counter[int],
+    held: Counter[int],
+    size: int,
+    spots: Sequence[Spot],
+) -> Counter[int]:
+    """Search where that is affordable and may find something better, else choose greedily."""
+    if size >= free.total():
+        return Counter(free)
+    if preference is Preference.CLOSEST and size and len(free) <= MOST_SEARCHED:
+        return search_closest(free, held, size, spots)
+    return choose_greedily(preference, free, held, size, spots)
+
+
+def choose_greedily(
+    preference: Preference,
+    free: Counter[int],
+    held: Counter[int],
+    size: int,
+    spots: Sequence[Spot],
+) -> Counter[int]:
+    """Return how many of the free shares of each device to take: always the one that ranks first.
+
+    A device is its place in natural order. There are at least ``size`` free shares.
+    """
+    container = _Container(free, held, spots)
+    rank = {
+        Preference.SPREAD: container.spread,
+        Preference.PACKED: container.packed,
+        Preference.CLOSEST: container.closest,
+    }[preference]
+    heap = [(rank(device), device) for device in free]
+    heapify(heap)
+    taken: Counter[int] = Counter()
+    for _ in range(size):
+        # What the container gets of one device never brings another forward, so only the first
+        # has to be ranked anew.
+        while (now := rank(heap[0][1])) > heap[0][0]:
+            heapreplace(heap, (now, heap[0][1]))
+        _, device = heap[0]
+        container.take(device)
+        taken[device] += 1
+        if container.left[device]:
+            heapreplace(heap, (rank(device), device))
+        else:
+            heappop(heap)
+    return taken
+
+
+class _Container:
+    """What a container has got so far, and the rank of a further share of a device."""
+
+    def __init__(self, free: Counter[int], held: Counter[int], spots: Sequence[Spot]) -> None:
+        self.left = Counter(free)
+        self._held = Counter(held)
+        self._order = sorted(held.elements())
+        """The device of each share, in the order in which it got them."""
+        self._spots = spots
+        self._sums: dict[int, tuple[int, int]] = {}
+        """Of each device: with how many shares it has been compared, and the sum of distances."""
+
+    def take(self, device: int) -> None:
+        """Add a share."""
+        self.left[device] -= 1
+        self._held[device] += 1
+        self._order.append(device)
+
+    def spread(self, device: int) -> tuple[int, int]:
+        """Rank first what it has the fewest shares of, then what others have the fewest of."""
+        return self._held[device], -self.left[device]
+
+    def packed(self, device: int) -> tuple[int, int]:
+        """Rank first what it has shares of, then what has the fewest left."""
+        return int(not self._held[device]), self.left[device]
+
+    def closest(self, device: int) -> tuple[int, int]:
+        """Rank first what is the closest to all that it has."""
+        compared, total = self._sums.get(device, (0, 0))
+        others = self._order[compared:MOST_COMPARED]
+        total += sum(_distance(device, other, self._spots) for other in others)
+        self._sums[device] = compared + len(others), total
+        return total, 0
+
+
+def search_closest(
+    free: Counter[int], held: Counter[int], size: int, spots: Sequence[Spot]
+) -> Counter[int]:
+    """Return the choice with the smallest sum of distances over all pairs, with what is held.
+
+    It takes all free shares of some devices, but one of these may spare some. No other choice is
+    closer: where two spare some, one of them might as well give more and the other less.
+    """
+    order = sorted(free)
+    between = {(a, b): _distance(a, b, spots) for a in order for b in order}
+    to_held = {a: sum(n * _distance(a, b, spots) for b, n in held.items()) for a in order}
+    # The sums for all free shares of a device, or of two.
+    alone = {a: free[a] * to_held[a] for a in order}
+    pairs = {(a, b): free[a] * free[b] * between[a, b] for a, b in combinations(order, 2)}
+    best: tuple[float, list[int]] = (inf, [])
+    for devices in _sets(free, size):
+        spare = sum(map(free.__getitem__, devices)) - size
+        total = sum(map(alone.__getitem__, devices))
+        total += sum(map(pairs.__getitem__, combinations(devices, 2)))
+        farthest = devices[0]
+        if spare:
+            away, farthest = max(
+                (to_held[a] + sum(free[b] * between[a, b] for b in devices), a)
+                for a in devices
+                if free[a] > spare
+            )
+            total -= spare * away
+        if total <= best[0]:
+            counts = [-free[a] if a in devices else 0 for a in order]
+            counts[order.index(farthest)] += spare
+            best = min(best, (total, counts))
+    return Counter({device: -count for device, count in zip(order, best[1], strict=True)})
+
+
+def _sets(free: Counter[int], size: int) -> Iterator[tuple[int, ...]]:
+    """Yield the sets of devices that have enough shares, one of which can spare the surplus."""
+    fewest = -(-size // max(free.values()))
+    for number in range(fewest, min(size, len(free)) + 1):
+        for devices in combinations(sorted(free), number):
+            counts = [free[device] for device in devices]
+            if 0 <= sum(counts) - size < max(counts):
+                yield devices
+
+
+def _distance(one: int, other: int, spots: Sequence[Spot]) -> int:
+    """Return the distance between two shares, which is 0 on one device."""
+    return 0 if one == other else distance(spots[one], spots[other])

@@ -1,0 +1,221 @@
+"""Where devices sit (PCI and USB tree, NUMA nodes, links), and the distance between two of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from genericdp.devices.hardware import lineage, numa_node_of
+from genericdp.devices.vfio import functions_of, group_number
+from genericdp.glob import escape
+from genericdp.natural import natural_key
+from genericdp.template import UnusableValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from genericdp.devices.sysdevice import Facts, SysDevice
+    from genericdp.model import Resource
+    from genericdp.template import Lookup
+
+BusPath = tuple[str, ...]
+"""The root complex, then the PCI functions, USB hubs and ports down to a device."""
+
+_HOP = re.compile(
+    r"/(?:(?P<root>pci[0-9a-f]{4,8}:[0-9a-f]{2})"
+    r"|(?P<function>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
+    r"|(?P<hub>usb[0-9]+)"
+    r"|(?P<port>[0-9]+-[0-9]{1,3}(?:\.[0-9]{1,3})*))(?=/|$)"
+)
+_PORT_AND_CARD = 2
+"""Below the upstream port of a PCI switch: the downstream port, and what is plugged in there."""
+_VIRTUAL = "/sys/devices/virtual/"
+_CONTROLLER = re.compile(r"nvme[0-9]+")
+_MOST_LAYERS = 256
+"""Virtual devices to look below: a volume group may stand on many disks."""
+
+
+class Distance(IntEnum):
+    """The distance between two devices.
+
+    Each counts twice the one before, so that four devices in two pairs on one socket are closer
+    than three on a switch and one on the other socket.
+    """
+
+    DEVICE = 0
+    """The same PCI function or USB device, functions of one PCI slot, or an equal closeness."""
+    SWITCH = 1
+    """One PCI switch or bridge, or one USB hub, that both are attached to."""
+    SWITCHES = 2
+    """A switch or hub above both, with more of them in between; one USB controller."""
+    ROOT = 4
+    """One root complex; for USB without PCI: one controller's parent."""
+    NUMA_NODE = 8
+    OTHER = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spot:
+    """Where a device sits."""
+
+    syspaths: tuple[str, ...] = ()
+    """Of its members, each of the hardware: that of the PCI function for a VFIO group."""
+    numa_nodes: tuple[int, ...] = ()
+    """Real ones only: -1 is none (LAW-8)."""
+    closeness: str | None = None
+    """Devices with an equal text are as close as one device: a link that sysfs does not show."""
+
+    @cached_property
+    def bus_paths(self) -> frozenset[BusPath]:
+        """Those of all members."""
+        return frozenset(map(bus_path, self.syspaths))
+
+
+NOWHERE = Spot()
+
+
+def bus_path(syspath: str) -> BusPath:
+    """Return the last PCI root's path, then the bridges, functions, hubs and ports below it.
+
+    Without PCI or USB above it: only its own syspath, which is equal to no other's.
+    """
+    hops: list[str] = []
+    start, on_usb = 0, False
+    for found in _HOP.finditer(syspath):
+        kind = found.lastgroup
+        if kind == "root":
+            hops.clear()  # a root complex behind a PCI function (VMD) has ports of its own
+            continue
+        on_usb = on_usb or kind == "hub"
+        if kind == "port" and not on_usb:
+            continue  # I2C devices are called so, too
+        if not hops:
+            start = found.start()
+        hops.append(found[0][1:])
+    return (syspath[:start], *hops) if hops else (syspath,)
+
+
+def distance(one: Spot, other: Spot) -> Distance:
+    """Return the distance between two devices: that of the members that come closest."""
+    if one.closeness and one.closeness == other.closeness:
+        return Distance.DEVICE
+    least = Distance.OTHER
+    for mine in one.bus_paths:
+        for its in other.bus_paths:
+            if mine[0] == its[0]:
+                least = min(least, _below_one_root(mine, its))
+    if least > Distance.NUMA_NODE and not set(one.numa_nodes).isdisjoint(other.numa_nodes):
+        return Distance.NUMA_NODE
+    return least
+
+
+def _below_one_root(one: BusPath, other: BusPath) -> Distance:
+    """Compare what is below the nearest common ancestor.
+
+    One step down a PCI bus is one function, and each switch is two of them (upstream and
+    downstream port); one step down a USB bus is one hub or device.
+    """
+    shared = 0
+    for mine, its in zip(one, other, strict=False):
+        if mine != its:
+            break
+        shared += 1
+    below, beside = one[shared:], other[shared:]
+    if below == beside or _one_slot(below, beside):
+        return Distance.DEVICE
+    if shared == 1:
+        return Distance.ROOT
+    if _is_attached(below) and _is_attached(beside):
+        return Distance.SWITCH
+    return Distance.SWITCHES
+
+
+def _one_slot(below: BusPath, beside: BusPath) -> bool:
+    if len(below) != 1 or len(beside) != 1 or ":" not in below[0]:
+        return False
+    return below[0].rpartition(".")[0] == beside[0].rpartition(".")[0]
+
+
+def _is_attached(below: BusPath) -> bool:
+    """Check that no other switch or hub is between the device and what it is below."""
+    on_pci = all(":" in hop for hop in below)
+    return len(below) <= (_PORT_AND_CARD if on_pci else 1)
+
+
+def spot_of(members: Sequence[SysDevice], facts: Facts, closeness: str | None = None) -> Spot:
+    """Return where a device sits that is made of these members.
+
+    ``closeness`` is the text of the value that tells of links which sysfs does not show.
+    """
+    if not members and not closeness:
+        return NOWHERE
+    hardware = {one.syspath: one for member in members for one in hardware_below(member, facts)}
+    nodes = {numa_node_of(one, facts) for one in hardware.values()}
+    return Spot(
+        syspaths=tuple(hardware),
+        numa_nodes=tuple(sorted(node for node in nodes if node is not None)),
+        closeness=closeness or None,
+    )
+
+
+def closeness(resource: Resource, lookup: Lookup) -> str | None:
+    """Return the text that says what a member is close to; None if it lacks it."""
+    if resource.closeness is None:
+        return None
+    try:
+        return lookup("value", resource.closeness) or None
+    except UnusableValueError:
+        return None
+
+
+def agreed(texts: Iterable[str | None]) -> str | None:
+    """Return the text that all members of a device have; None if they differ or one lacks it."""
+    found = set(texts)
+    return found.pop() if len(found) == 1 else None
+
+
+def hardware_below(device: SysDevice, facts: Facts) -> tuple[SysDevice, ...]:
+    """Return the device itself unless it is virtual; else what it stands on, in natural order.
+
+    That is what is in the group of a VFIO node, and the disks or controllers below a block
+    device (``dm``, ``md``, a partition of them, a multipath NVMe disk). A virtual device that
+    stands on nothing is all there is.
+    """
+    found: dict[str, SysDevice] = {}
+    seen: set[str] = set()
+    pending = [device]
+    while pending and len(seen) < _MOST_LAYERS:
+        one = pending.pop()
+        if one.syspath in seen:
+            continue
+        seen.add(one.syspath)
+        if one.syspath.startswith(_VIRTUAL):
+            pending += _directly_below(one, facts)
+        else:
+            found[one.syspath] = one
+    return tuple(found[syspath] for syspath in sorted(found, key=natural_key)) or (device,)
+
+
+def _directly_below(device: SysDevice, facts: Facts) -> Sequence[SysDevice]:
+    if device.subsystem == "vfio":
+        group = group_number(device.name)
+        return () if group is None else functions_of(group, facts)
+    if device.subsystem != "block":
+        return ()
+    for one in lineage(device, facts):
+        if one.subsystem == "block" and (slaves := _linked(one, "slaves/*", facts)):
+            return slaves
+        if one.subsystem == "nvme-subsystem":
+            beside = _linked(one, "nvme*", facts)
+            return [other for other in beside if _CONTROLLER.fullmatch(other.name)]
+    return ()
+
+
+def _linked(device: SysDevice, links: str, facts: Facts) -> list[SysDevice]:
+    """Return the devices that links in its folder lead to."""
+    targets = (facts.target(path) for path in facts.paths(f"{escape(device.syspath)}/{links}"))
+    found = (facts.device(target) for target in targets if target is not None)
+    return [one for one in found if one is not None]
