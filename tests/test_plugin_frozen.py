@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 SERIAL = "example.com/serial"
 STORM = 20
-CHANGES = 12
+CHANGES = 24
 MANY = 4000
-"""Shares of each device: a list of a hundred thousand bytes does not fit into a socket's buffer."""
+"""Shares of each device: the lists take 30 MB together, more than gRPC's window ever grows to."""
 
 
 @pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,12 +31,18 @@ class Process:
 
     def descriptors(self) -> int:
         """Without those of which gRPC opens more when many things happen at once."""
-        found = (os.readlink(one) for one in (self._folder / "fd").iterdir())
+        found = []
+        for one in (self._folder / "fd").iterdir():
+            with suppress(FileNotFoundError):  # it has been closed meanwhile
+                found.append(os.readlink(one))
         return sum(one not in POOLED for one in found)
 
     def threads(self) -> tuple[int, int]:
         """Those named as the process is, and all; gRPC gives its own other names."""
-        names = [(one / "comm").read_text() for one in (self._folder / "task").iterdir()]
+        names = []
+        for one in (self._folder / "task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                names.append((one / "comm").read_text())
         return names.count((self._folder / "comm").read_text()), len(names)
 
     def anonymous(self) -> float:
