@@ -22,11 +22,11 @@ from genericdp.kubelet.folder import KubeletFolder
 from genericdp.kubelet.messages import NO_DEVICES
 from genericdp.kubelet.registration import register
 from genericdp.kubelet.server import listening
+from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import FileCheck, PathSelector, Place, Probe, Resource, Selector
 from genericdp.plugins import Plugins
 from genericdp.process.run import Commands
-from genericdp.service import Service
 from genericdp.template import parse
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _probed() -> Resource:
 async def _floor(bench: Bench, flips: int) -> list[float]:
     """Encode one device, join all, send: without any of what has to be known for that."""
     hooks = HookRunner(Commands().run)
-    service = Service(_NAME, root=Root(bench.scratch), look_again=lambda: None, hooks=hooks)
+    service = Servicer(_NAME, root=Root(bench.scratch), look_again=lambda: None, hooks=hooks)
     entries = {f"thing-{i}": _listed(f"thing-{i}", "Healthy") for i in range(_MANY)}
     took = []
     async with _heard(bench) as (folder, heard):
@@ -147,7 +147,7 @@ async def _floor(bench: Bench, flips: int) -> list[float]:
                 folder,
                 endpoint=path.name,
                 resource=_NAME,
-                options=service.options(),
+                options=service.options,
                 timeout_seconds=10,
             )
             await heard.next_list()

@@ -15,11 +15,10 @@ from genericdp.devices.topology import Spot
 from genericdp.health.hooks import HookRunner
 from genericdp.host.root import Root
 from genericdp.kubelet.server import listening
+from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
-from genericdp.preferences import Preferences
 from genericdp.process.run import Commands
-from genericdp.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -33,7 +32,7 @@ _TURNS = 5
 _GOAL_OF_FEW, _GOAL_OF_LAG = 2.0, 20.0
 
 
-class _Floor(Service):
+class _Floor(Servicer):
     """Takes the first ids that come: what the libraries cost."""
 
     async def preferred_allocation(self, request: bytes) -> bytes:
@@ -84,9 +83,15 @@ async def _lines(
 ) -> AsyncIterator[Line]:
     ids = [share for one in offer.offered.values() for share in one.device.shares]
     root, lag = Root(bench.scratch), Lag()
-    preferences = Preferences(_NAME, prefer=prefer, replicas=len(ids) // len(offer.offered))
     hooks = HookRunner(Commands().run)
-    ours = Service(_NAME, root=root, look_again=lambda: None, hooks=hooks, preferences=preferences)
+    ours = Servicer(
+        _NAME,
+        root=root,
+        look_again=lambda: None,
+        hooks=hooks,
+        prefer=prefer,
+        replicas=len(ids) // len(offer.offered),
+    )
     floor = _Floor(_NAME, root=root, look_again=lambda: None, hooks=hooks)
     what = f"{prefer} of {len(ids)}"
     async with AsyncExitStack() as stack:

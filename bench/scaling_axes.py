@@ -73,7 +73,7 @@ async def devices(bench: Bench, count: int, notes: Page) -> None:
                 _made(costs, offer, notes)
                 for preference in (Preference.CLOSEST, Preference.SPREAD):
                     what = f"GetPreferredAllocation, {preference}"
-                    await prefer(costs, what, offer, preference)
+                    prefer(costs, what, offer, preference)
             await _one_event(costs, f"pass after one event{kind}", passes, host)
             if not kind:
                 await _all_events(costs, passes, host, count)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from genericdp.discovery import Discoverer
 from genericdp.host.root import Root
 from genericdp.kubelet.messages import device_list
+from genericdp.kubelet.preferred import preferred_allocation
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import PathSelector, Place, Preference, Resource, Selector
-from genericdp.preferences import Preferences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -113,17 +113,16 @@ def paths(name: str, *globs: str) -> Resource:
     return Resource(name=f"bench.example.com/{name}", place=PLACE, match=(match,))
 
 
-async def prefer(costs: Costs, what: str, offer: Offer, preference: Preference) -> None:
+def prefer(costs: Costs, what: str, offer: Offer, preference: Preference) -> None:
     """Measure the answer to GetPreferredAllocation with all ids, of which four are wanted."""
-    preferences = Preferences("bench.example.com/thing", prefer=preference)
     wish = api.ContainerPreferredAllocationRequest(
         available_deviceIDs=list(offer.offered), allocation_size=4
     )
     request = api.PreferredAllocationRequest(container_requests=[wish]).SerializeToString()
-    answer = await preferences.answer(request, offer)  # it imports what it needs
+    answer = b""
     for _ in range(TIMES):
         with costs.of(what, "answers"):
-            answer = await preferences.answer(request, offer)
+            answer = preferred_allocation(request, offer, preference, replicas=1)
     (given,) = api.PreferredAllocationResponse.FromString(answer).container_responses
     if len(given.deviceIDs) != 4:
         raise RuntimeError(f"{len(given.deviceIDs)} devices are preferred instead of 4")

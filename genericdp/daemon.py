@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from genericdp.config.loaded import Loaded
     from genericdp.health.health import Health
     from genericdp.host.inotify import Shortage
+    from genericdp.kubelet.timing import PluginTiming
     from genericdp.reloading.reading import Load
     from genericdp.reloading.reloader import Reloader
     from genericdp.supervisor import Supervisor
-    from genericdp.timing import Timing
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Settings:
     """Where the last good config is kept; None: nowhere."""
     pod_resources: Path | None = None
     """The kubelet's socket that tells which devices pods hold; None: nobody asks."""
-    timing: Timing | None = None
+    timing: PluginTiming | None = None
     listen: Address | None = None
     """Where the endpoints are served; None: nowhere."""
     shows_status: bool = True

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from genericdp.plugin import Plugin
+    from genericdp.kubelet.lifecycle import Plugin
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,9 @@ class Farewells:
     async def over(self, plugin: Plugin) -> None:
         """Wait for the farewell of an earlier plugin of the same resource, if there is one."""
         if leaving := self._tasks.get(plugin.resource):
-            plugin.standing.lacks("it was removed a moment ago, and its farewell is not over")
+            plugin.registration.not_registered(
+                "it was removed a moment ago, and its farewell is not over"
+            )
             await asyncio.wait([leaving])  # never two servers of one resource
 
     async def _say(
@@ -40,7 +42,7 @@ class Farewells:
 
         It may have returned and be gone again within that second: ``earlier`` is still at it then.
         """
-        if plugin.active.value:
+        if plugin.registration.active.value:
             await asyncio.sleep(_SECONDS)
         await end(life)
         if earlier is not None:

@@ -15,13 +15,13 @@ from genericdp.devices.offers import NOTHING
 from genericdp.farewells import Farewells, end
 from genericdp.health.hooks import HookRunner
 from genericdp.host.workers import in_worker
+from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.messages import NO_DEVICES, DeviceList
+from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.sockets import SocketNames
+from genericdp.kubelet.timing import PluginTiming
 from genericdp.observed import Observed, until
 from genericdp.planning import Plan, plan
-from genericdp.plugin import Plugin
-from genericdp.preferences import Preferences
-from genericdp.service import Service
 from genericdp.since import Since
 from genericdp.taking import told
 from genericdp.tally import Tally
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
     from genericdp.process.outcome import Outcome
     from genericdp.process.run import Commands
-    from genericdp.timing import Timing
 
 log = logging.getLogger(__name__)
 
@@ -49,15 +48,14 @@ class _Running:
     """A plugin with what it serves."""
 
     resource: Resource
-    service: Service
+    service: Servicer
     plugin: Plugin
     task: asyncio.Task[None]
 
     def update(self, resource: Resource) -> None:
         """Take over what a plugin can change while it serves."""
         self.resource = resource
-        preferences = self.service.preferences
-        preferences.prefer, preferences.replicas = resource.prefer, resource.replicas
+        self.service.prefer, self.service.replicas = resource.prefer, resource.replicas
 
 
 class Plugins:
@@ -70,7 +68,7 @@ class Plugins:
         kubelet: KubeletFolder,
         look_again: Callable[[], None],
         commands: Commands,
-        timing: Timing | None = None,
+        timing: PluginTiming | None = None,
         tally: Tally | None = None,
         now: Callable[[], float] = time.monotonic,
         health: Callable[..., Health] | None = None,
@@ -82,7 +80,7 @@ class Plugins:
         self._root = root
         self._kubelet = kubelet
         self._look_again = look_again
-        self._timing = timing
+        self._timing = timing or PluginTiming()
         self._now = now
         self._running: dict[str, _Running] = {}
         self._farewells = Farewells()
@@ -139,7 +137,7 @@ class Plugins:
                 if name in lists:
                     sent.append(running.service.set_devices(lists[name]))
                 else:
-                    running.service.looked()
+                    running.service.note_reconcile()
             for name in wanted:
                 if name in todo.start:
                     given = lists.get(name, NO_DEVICES)
@@ -249,26 +247,25 @@ class Plugins:
         return lists
 
     def _start(self, resource: Resource, devices: DeviceList, tasks: asyncio.TaskGroup) -> _Running:
-        service = Service(
+        service = Servicer(
             resource.name,
             root=self._root,
             look_again=self._look_again,
             hooks=self._hooks,
             pre_start=resource.hooks.pre_start is not None,
-            preferences=Preferences(
-                resource.name, prefer=resource.prefer, replicas=resource.replicas
-            ),
+            prefer=resource.prefer,
+            replicas=resource.replicas,
+            timing=self._timing,
             tally=self._tally.of(resource.name),
         )
         service.set_devices(devices)
         plugin = Plugin(
             resource.name,
             kubelet=self._kubelet,
-            service=service,
+            servicer=service,
             names=self.names,
             timing=self._timing,
             tally=self._tally.of(resource.name),
-            now=self._now,
         )
         task = tasks.create_task(self._live(plugin), name=f"plugin {resource.name}")
         return _Running(resource=resource, service=service, plugin=plugin, task=task)
@@ -276,7 +273,7 @@ class Plugins:
     async def _live(self, plugin: Plugin) -> None:
         await self._farewells.over(plugin)
         if (health := self._health.value) is not None:
-            plugin.standing.lacks("its devices are being probed for the first time")
+            plugin.registration.not_registered("its devices are being probed for the first time")
             # So that a restart of the daemon makes nothing Unhealthy that is well.
             if not await health.first_round(plugin.resource):
                 about = {"resource": plugin.resource}
@@ -286,7 +283,7 @@ class Plugins:
                 return
             # The results may still be waiting to be told together.
             self._judge_again_of(plugin.resource, offer.offered)
-        plugin.standing.lacks("it waits for descriptors: they run short")
+        plugin.registration.not_registered("it waits for descriptors: they run short")
         async with self._kubelet.places.place(plugin.resource):
             await plugin.run()
 

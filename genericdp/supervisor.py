@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.matching import for_node
 from genericdp.discovery import Discoverer
-from genericdp.holding import Holding
 from genericdp.host import udevdb
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch, Shortage
 from genericdp.host.uevents import Uevents
 from genericdp.host.workers import in_worker
+from genericdp.kubelet.peers import PeerWatch
+from genericdp.kubelet.podresources import PodResourcesPoller
 from genericdp.kubelet.sockets import remove_leftovers
 from genericdp.observed import Observed, until
-from genericdp.peering import PeerWatch
 from genericdp.plugins import Plugins
 from genericdp.tally import Tally
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
     from genericdp.host.uevents import Uevent
     from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.kubelet.lifecycle import Plugin
+    from genericdp.kubelet.timing import PluginTiming
     from genericdp.model import Resource
-    from genericdp.plugin import Plugin
     from genericdp.process.run import Commands
     from genericdp.since import Since
-    from genericdp.timing import Timing
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Supervisor:
         node_name: str,
         kubelet: KubeletFolder,
         commands: Commands,
-        timing: Timing | None = None,
+        timing: PluginTiming | None = None,
         pace: Pace | None = None,
         pod_resources: Path | None = None,
         tally: Tally | None = None,
@@ -109,14 +109,13 @@ class Supervisor:
         self._looked_at = 0.0
         """When the last full look ended."""
         self._looked_seconds = 0.0
-        self._holding: Holding | None = None
+        self._holding: PodResourcesPoller | None = None
         if pod_resources is not None:
-            self._holding = Holding(
+            self._holding = PodResourcesPoller(
                 pod_resources,
                 kubelet=kubelet,
                 look_again=self.look_again,
                 timing=timing,
-                now=now,
             )
         self._discoverer = Discoverer(
             root,

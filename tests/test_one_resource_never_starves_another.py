@@ -8,7 +8,7 @@ import os
 import threading
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
@@ -22,21 +22,23 @@ from genericdp.health.prober import Prober
 from genericdp.host.devicefiles import Looker
 from genericdp.host.root import Root
 from genericdp.kubelet.server import listening
+from genericdp.kubelet.servicer import Servicer
+from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
-from genericdp.service import Service
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
-from genericdp.timing import Timing
 from tests.fixtures.hanging import HangingRoot
 from tests.health.made import device, probe
 from tests.world import Host
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from genericdp.health.execprobe import RunCommand
 
 R = "example.com/serial"
 LONG_SECONDS = 30.0
@@ -71,7 +73,7 @@ async def daemon(
             kubelet_folder=kubelet.folder,
             root=host.folder,
             node_name="node-1",
-            timing=Timing(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05),
+            timing=PluginTiming(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05),
         )
         work = serve(settings, reload=asyncio.Event(), commands=commands)
         running = tasks.create_task(work)
@@ -190,10 +192,29 @@ class Hanging:
         return Outcome()
 
 
+def away(node: Path) -> Path:
+    return node.with_name("away")
+
+
+def removing(node: Path) -> RunCommand:
+    """Stand for a hook after which a device file is absent."""
+
+    async def run(
+        argv: Sequence[str], env: Mapping[str, str], *, timeout_seconds: float
+    ) -> Outcome:
+        node.rename(away(node))
+        return Outcome()
+
+    return run
+
+
 @asynccontextmanager
 async def calling(
-    folder: Path, commands: Hanging, **settings: Any
-) -> AsyncIterator[tuple[Service, rpc.DevicePluginAsyncStub]]:
+    folder: Path,
+    commands: RunCommand,
+    timing: PluginTiming,
+    look_again: Callable[[], None] = lambda: None,
+) -> AsyncIterator[tuple[Servicer, rpc.DevicePluginAsyncStub]]:
     """A service of one device with both hooks, and a client of its socket."""
     host = Host(folder / "host")
     host.plug("ttyUSB0")
@@ -204,8 +225,8 @@ async def calling(
     config = load([written(folder, resource("serial", "/dev/ttyUSB*", hooks=hooks))])
     root = Root(host.folder)
     found = discover(config.resources, Looker(root).look, node_name="n", previous={}, now=0.0)
-    service = Service(
-        R, root=root, hooks=HookRunner(run=commands), **{"look_again": lambda: None, **settings}
+    service = Servicer(
+        R, root=root, look_again=look_again, hooks=HookRunner(run=commands), timing=timing
     )
     service.set_offer(found.offers[R])
     socket = folder / "own.sock"
@@ -228,7 +249,7 @@ async def test_an_allocation_that_waits_for_a_hook_of_its_device_names_it(
     short_folder: Path,
 ) -> None:
     commands = Hanging("/bin/reset")
-    async with calling(short_folder, commands, allocate_seconds=0.1) as (_, client):
+    async with calling(short_folder, commands, PluginTiming(allocate=0.1)) as (_, client):
         started = client.PreStartContainer(api.PreStartContainerRequest(devices_ids=["ttyUSB0"]))
         await commands.begun.wait()
         assert await refusal(client) == (
@@ -242,7 +263,8 @@ async def test_an_allocation_that_waits_for_a_hook_of_its_device_names_it(
 
 
 async def test_an_allocation_whose_own_hook_does_not_end_names_it(short_folder: Path) -> None:
-    async with calling(short_folder, Hanging("/bin/prepare"), allocate_seconds=0.1) as (_, client):
+    commands, timing = Hanging("/bin/prepare"), PluginTiming(allocate=0.1)
+    async with calling(short_folder, commands, timing) as (_, client):
         assert await refusal(client) == (
             grpc.StatusCode.DEADLINE_EXCEEDED,
             f"{R}: Allocate took longer than 0.1 s:"
@@ -250,46 +272,44 @@ async def test_an_allocation_whose_own_hook_does_not_end_names_it(short_folder: 
         )
 
 
-class Absent:
-    """Stands for a look at nodes of which one is absent, so often, right after its hook."""
-
-    def __init__(self, times: int) -> None:
-        self._answers = ["", *["/dev/ttyUSB0 does not exist"] * times]
-
-    def __call__(self, root: Root, devices: object) -> str:
-        return self._answers.pop(0) if self._answers else ""
-
-
 async def test_a_node_absent_right_after_its_hook_is_looked_for_again_after_the_next_look(
     short_folder: Path,
 ) -> None:
     """The look changes no offer; only a changed one was waited for, and the pod was rejected."""
-    service: Service
+    node = short_folder / "host/dev/ttyUSB0"
+    service: Servicer
 
     def look_again() -> None:
-        service.looked()
+        away(node).rename(node)
+        service.note_reconcile()
 
-    settings = {"check": Absent(1), "look_again": look_again, "settling_seconds": LONG_SECONDS}
-    async with calling(short_folder, Hanging(), **settings) as (service, client):
+    timing = PluginTiming(device_return=LONG_SECONDS)
+    async with calling(short_folder, removing(node), timing, look_again) as (service, client):
         await client.Allocate(ONE)
 
 
 async def test_a_node_absent_right_after_its_hook_is_looked_for_again_at_the_deadline(
     short_folder: Path,
 ) -> None:
-    settings = {"check": Absent(1), "settling_seconds": 0.05}
-    async with calling(short_folder, Hanging(), **settings) as (_, client):
+    node = short_folder / "host/dev/ttyUSB0"
+
+    def look_again() -> None:
+        away(node).rename(node)
+
+    timing = PluginTiming(device_return=0.05)
+    async with calling(short_folder, removing(node), timing, look_again) as (_, client):
         await client.Allocate(ONE)
 
 
 async def test_a_node_that_stays_absent_after_its_hook_is_refused_with_the_reason(
     short_folder: Path,
 ) -> None:
-    settings = {"check": Absent(9), "settling_seconds": 0.05}
-    async with calling(short_folder, Hanging(), **settings) as (_, client):
+    commands = removing(short_folder / "host/dev/ttyUSB0")
+    timing = PluginTiming(device_return=0.05)
+    async with calling(short_folder, commands, timing) as (_, client):
         assert await refusal(client) == (
             grpc.StatusCode.FAILED_PRECONDITION,
-            f"{R}: after its allocate hook: /dev/ttyUSB0 does not exist",
+            f"{R}: after its allocate hook: device ttyUSB0: /dev/ttyUSB0 does not exist",
         )
 
 

@@ -10,9 +10,9 @@ import pytest
 from genericdp.discovery import discover
 from genericdp.host.devicefiles import Looker
 from genericdp.host.facts import HostFacts
+from genericdp.kubelet.servicer import why_unusable
 from genericdp.model import Inject, Mount, PathSelector, Resource, Selector, ValueKind, ValueSource
 from genericdp.policy import Bound, Section, command_refusal, mount_refusal, name_refusal
-from genericdp.service import why_unusable
 from genericdp.template import parse
 from tests.config.bounded import policy_of
 from tests.modelled import PLACE, Host

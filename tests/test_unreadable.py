@@ -13,7 +13,7 @@ import pytest
 
 from genericdp.discovery import Discoverer
 from genericdp.host.root import BlindError, Root
-from genericdp.service import why_unusable
+from genericdp.kubelet.servicer import why_unusable
 from tests.devices.making import resource
 from tests.fixtures.make_tree import Tree
 from tests.polling import poll_until

@@ -20,12 +20,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from genericdp.address import Address
 from genericdp.config.load import load
 from genericdp.daemon import Settings, serve
+from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.logs import add_subject
 from genericdp.process.run import Commands
 from genericdp.simulator.pods import Container, Pod
-from genericdp.timing import Timing
 from tests.polling import ask_until
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from genericdp.simulator.kubelet import Kubelet
     from genericdp.simulator.pods import Given
 
-FAST = Timing(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05)
+FAST = PluginTiming(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05)
 PATIENCE_SECONDS = 30.0
 """The machine may be busy with something else."""
 _TAKEN = ("config in force: ", "the config on disk is the one in force", "until it is corrected")
@@ -293,7 +293,7 @@ class World:
         self,
         *resources: Mapping[str, object] | str,
         policy: str | None = None,
-        timing: Timing = FAST,
+        timing: PluginTiming = FAST,
         health: Callable[..., Health] | None = None,
         **settings: Any,
     ) -> AsyncIterator[Daemon]:

@@ -1,4 +1,4 @@
-"""Connections to unix sockets: each its own, closed when it is done with."""
+"""gRPC channels to unix sockets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 GRPC_VERSION: str = grpc.__version__
 
 _OPTIONS = (
-    # By default grpc sends the escaped path, which strict servers refuse (TRN-1).
+    # By default gRPC sends the escaped path, which strict servers refuse (TRN-1).
     ("grpc.default_authority", "localhost"),
     ("grpc.enable_http_proxy", 0),
     # Channels to one address share a connection otherwise: each attempt needs its own (REG-3).
@@ -24,7 +24,10 @@ _OPTIONS = (
 
 @asynccontextmanager
 async def channel(socket: Path, **options: int) -> AsyncIterator[grpc.aio.Channel]:
-    """Connect when the first call is made; more ``options`` as gRPC names them after ``grpc.``."""
+    """Yield a channel with a connection of its own, closed on exit.
+
+    ``options``: more of them, as gRPC names them after ``grpc.``.
+    """
     more = ((f"grpc.{name}", value) for name, value in options.items())
-    async with grpc.aio.insecure_channel(f"unix:{socket}", options=(*_OPTIONS, *more)) as made:
-        yield made
+    async with grpc.aio.insecure_channel(f"unix:{socket}", options=(*_OPTIONS, *more)) as opened:
+        yield opened

@@ -1,20 +1,34 @@
-"""Who else has sockets in the kubelet's folder: other instances of genericdp, and strangers."""
+"""Other instances of genericdp on the node, and the resources that they share with this one."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import os
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from genericdp.kubelet.registration import KUBELET_SOCKET
-from genericdp.kubelet.sockets import PREFIX, parts_of, refuses
+from genericdp.kubelet.sockets import PREFIX, digest_of, parts_of, refuses
+from genericdp.observed import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.observed import Observed
+
+log = logging.getLogger(__name__)
+
+_MOST_NAMES = 5
+_BURST_SECONDS = 0.05
+"""The kubelet's own files in the folder come and go with each list."""
+_REST_SECONDS = 0.3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,117 +36,228 @@ class Peer:
     """A socket of another instance of genericdp that runs."""
 
     name: str
-    """The file's."""
+    """The file's name."""
     digest: str
-    """Of its resource, as ``digest_of`` gives it."""
+    """Of its resource, as ``digest_of`` returns it."""
     instance: str
     bound_ns: int
-    """When it was made, by the clock of the filesystem."""
+    """When it was created, by the clock of the filesystem."""
 
 
-class Peers:
-    """Knows which other instances run, by a connection to each: what ends with it is no event.
+class PeerConnections:
+    """Tells which other instances run, by a connection to each: its end is an event.
 
-    A process that was killed leaves its sockets behind; they refuse connections. To connect again
-    and again instead would make the other one's gRPC grow.
+    A process that was killed leaves its sockets behind; they refuse connections. Connecting again
+    and again instead would make gRPC in the other process use more and more memory.
     """
 
     def __init__(self, folder: Path, *, instance: str, ended: Callable[[], None]) -> None:
         self._folder = folder
         self._instance = instance
         self._ended = ended
-        self._lines: dict[str, socket.socket] = {}
+        self._connections: dict[str, socket.socket] = {}
         self._seen: frozenset[Peer] = frozenset()
         self.folder: tuple[int, int] | None = None
-        """Tells the folder that was looked at last from another one; None: there was none."""
+        """Device and inode of the folder that was looked at last; None: there was none."""
 
     def look(self) -> frozenset[Peer]:
-        """Give the sockets of all other instances that run; never waits.
+        """Return the sockets of all other instances that run; never wait.
 
-        Where the folder is gone, or cannot be read, those of the look before.
+        Return those of the last look if the folder is missing or cannot be read.
         """
         try:
             status = self._folder.stat()
-            names = os.listdir(self._folder)  # noqa: PTH208  # Paths are dear
+            names = os.listdir(self._folder)  # noqa: PTH208  # Paths are expensive
         except (FileNotFoundError, NotADirectoryError):
             self.folder = None
             return self._seen
-        except OSError:  # no descriptor is left, or no permission
+        except OSError:  # no free file descriptor, or no permission
             return self._seen
         self.folder = status.st_dev, status.st_ino
-        self._seen = self._living(names)
-        return self._seen
-
-    def _living(self, names: Iterable[str]) -> frozenset[Peer]:
         by_instance: dict[str, list[Peer]] = {}
-        for peer in _found(self._folder, names, but=self._instance):
+        for peer in self._sockets(names):
             by_instance.setdefault(peer.instance, []).append(peer)
-        for instance in self._lines.keys() - by_instance.keys():
-            self._hang_up(instance)
-        return frozenset(
+        for instance in self._connections.keys() - by_instance.keys():
+            self._disconnect(instance)
+        self._seen = frozenset(
             peer
             for instance, peers in by_instance.items()
-            if instance in self._lines or self._call(instance, peers)
+            if instance in self._connections or self._connect(instance, peers)
             for peer in peers
         )
+        return self._seen
 
     def close(self) -> None:
-        """Hang up on all."""
-        for instance in tuple(self._lines):
-            self._hang_up(instance)
+        """Close all connections."""
+        for instance in tuple(self._connections):
+            self._disconnect(instance)
 
-    def _call(self, instance: str, peers: Iterable[Peer]) -> bool:
-        """Connect to an instance; says whether it runs."""
+    def _sockets(self, names: Iterable[str]) -> Iterator[Peer]:
+        """Yield the sockets of other instances, whether they run or not."""
+        # Each list that the kubelet gets leads here: our own hundred sockets must cost nothing.
+        for name in names:
+            if not name.startswith(PREFIX) or self._instance in name:
+                continue
+            if (parts := parts_of(name)) is None:
+                continue
+            with suppress(OSError):
+                bound_ns = (self._folder / name).lstat().st_ctime_ns
+                yield Peer(name=name, digest=parts[0], instance=parts[1], bound_ns=bound_ns)
+
+    def _connect(self, instance: str, peers: Iterable[Peer]) -> bool:
+        """Connect to an instance; return whether it runs."""
         for peer in peers:
-            line = socket.socket(socket.AF_UNIX)
-            line.settimeout(0)
+            connection = socket.socket(socket.AF_UNIX)
+            connection.settimeout(0)
             try:
-                line.connect(str(self._folder / peer.name))
+                connection.connect(str(self._folder / peer.name))
             except (ConnectionRefusedError, FileNotFoundError):
-                line.close()
+                connection.close()
                 continue
             except OSError:
-                line.close()
-                return True  # it is there and too busy, or stopped
-            self._lines[instance] = line
+                connection.close()
+                return True  # it runs, and is too busy or stopped
+            self._connections[instance] = connection
             loop = asyncio.get_running_loop()
-            loop.add_reader(line, self._listen, instance, line)
+            loop.add_reader(connection, self._read, instance, connection)
             return True
         return False
 
-    def _listen(self, instance: str, line: socket.socket) -> None:
-        """Take what gRPC says, which is nothing to us, and its end.
+    def _read(self, instance: str, connection: socket.socket) -> None:
+        """Discard what gRPC sends; disconnect at its end.
 
-        It hangs up on who says nothing for a minute: the next look calls again.
+        gRPC closes a connection that sends nothing for a minute: the next look connects again.
         """
         try:
-            if line.recv(4096):
+            if connection.recv(4096):
                 return
         except BlockingIOError:
             return
         except OSError:
             pass
-        self._hang_up(instance)
+        self._disconnect(instance)
         self._ended()
 
-    def _hang_up(self, instance: str) -> None:
-        line = self._lines.pop(instance)
-        asyncio.get_running_loop().remove_reader(line)
-        line.close()
+    def _disconnect(self, instance: str) -> None:
+        connection = self._connections.pop(instance)
+        asyncio.get_running_loop().remove_reader(connection)
+        connection.close()
 
 
-def _found(folder: Path, names: Iterable[str], *, but: str) -> Iterator[Peer]:
-    # Each list that the kubelet gets leads here: our own hundred sockets must cost nothing.
-    for name in names:
-        if not name.startswith(PREFIX) or but in name or (parts := parts_of(name)) is None:
-            continue
-        with suppress(OSError):
-            made = (folder / name).lstat().st_ctime_ns
-            yield Peer(name=name, digest=parts[0], instance=parts[1], bound_ns=made)
+class PeerWatch:
+    """Keeps ``KubeletFolder.peers`` up to date, and logs which peers come and leave."""
+
+    def __init__(
+        self, kubelet: KubeletFolder, *, instance: str, resources: Callable[[], Iterable[str]]
+    ) -> None:
+        self._kubelet = kubelet
+        self._instance = instance
+        self._resources = resources
+        self._logged: set[str] = set()
+        """The instances that run and have been logged."""
+        self._place: object = None
+        """The folder and the kubelet's socket where they were seen."""
+
+    async def run(self) -> None:
+        """Look at each event, forever."""
+        kubelet = self._kubelet
+        connections = PeerConnections(kubelet.path, instance=self._instance, ended=kubelet.tell)
+        try:
+            while True:
+                seen = kubelet.events.value
+                before, kubelet.peers.value = kubelet.peers.value, connections.look()
+                if (place := (connections.folder, kubelet.socket.value)) != self._place:
+                    # With its folder, or when a kubelet starts, a socket goes, but not its owner.
+                    self._place = place
+                    self._logged.clear()
+                settled = kubelet.peers.value == before
+                if settled and None not in place:  # now all sockets of a new peer are there
+                    self._log_changes(kubelet.peers.value)
+                await asyncio.sleep(_BURST_SECONDS)
+                await until(
+                    lambda seen=seen: kubelet.events.value != seen,  # type: ignore[misc]
+                    kubelet.events,
+                    timeout_seconds=None if settled else _REST_SECONDS,
+                )
+        finally:
+            connections.close()
+
+    def _log_changes(self, peers: frozenset[Peer]) -> None:
+        here = {one.instance for one in peers}
+        for instance in sorted(self._logged - here):
+            log.info("the other instance of genericdp (%s) has gone", instance)
+            self._logged.remove(instance)
+        names = {digest_of(name): name for name in self._resources()}
+        for instance in sorted(here - self._logged):
+            digests = {one.digest for one in peers if one.instance == instance}
+            if common := sorted(names[one] for one in digests & names.keys()):
+                self._logged.add(instance)
+                log.warning(
+                    "another instance of genericdp (%s) serves on this node, too: %s; all is well"
+                    " if that is a rolling update, else let only one of them serve it",
+                    instance,
+                    first_few(common),
+                )
 
 
-def strangers(folder: Path) -> tuple[str, ...]:
-    """Give the sockets of other plugins that run, the newest first; may wait: not for the loop."""
+class ResourcePeers:
+    """The peers that serve one resource; call ``update`` whenever any peers have changed."""
+
+    def __init__(self, peers: Observed[frozenset[Peer]], resource: str) -> None:
+        self._peers = peers
+        self._digest = digest_of(resource)
+        self._known: frozenset[str] = frozenset()
+        self._left_at = -math.inf
+
+    @property
+    def current(self) -> Sequence[Peer]:
+        """The peers that serve it now."""
+        return _by_digest(self._peers.value).get(self._digest, ())
+
+    @property
+    def instances(self) -> frozenset[str]:
+        """The instances that these belong to."""
+        return frozenset(one.instance for one in self.current)
+
+    def update(self) -> bool:
+        """Record which instances serve it now; return whether one has left."""
+        here = self.instances
+        if has_left := not self._known <= here:
+            self._left_at = asyncio.get_running_loop().time()
+        self._known = here
+        return has_left
+
+    def left_since(self, moment: float) -> bool:
+        """Return whether an instance has left since a moment on the loop's clock."""
+        return self._left_at >= moment
+
+
+class LaterPeers:
+    """The peers of a resource that came after a socket of ours, as far as they have been seen."""
+
+    def __init__(self, peers: ResourcePeers, *, bound_ns: int, same_age_seconds: float) -> None:
+        self._peers = peers
+        self._oldest_ns = bound_ns - same_age_seconds * 10**9
+        self._seen: set[str] = set()
+
+    def has_left(self) -> bool:
+        """Return whether one of them is missing now; call it whenever peers have changed."""
+        later = (one for one in self._peers.current if one.bound_ns > self._oldest_ns)
+        self._seen.update(one.instance for one in later)
+        return not self._seen <= self._peers.instances
+
+
+@lru_cache(maxsize=2)  # all resources ask about the same peers
+def _by_digest(peers: frozenset[Peer]) -> Mapping[str, Sequence[Peer]]:
+    """Group peers by resource: 500 resources that each walk through 500 peers take a while."""
+    found: dict[str, list[Peer]] = {}
+    for one in peers:
+        found.setdefault(one.digest, []).append(one)
+    return found
+
+
+def sockets_of_others(folder: Path) -> tuple[str, ...]:
+    """Return the sockets of other plugins that run, the newest first. May block for seconds."""
     found: list[tuple[int, str]] = []
     with suppress(OSError):
         for path in folder.iterdir():
@@ -140,3 +265,9 @@ def strangers(folder: Path) -> tuple[str, ...]:
             if not own and path.is_socket() and not refuses(path):
                 found.append((path.lstat().st_ctime_ns, path.name))
     return tuple(name for _, name in sorted(found, reverse=True))
+
+
+def first_few(names: Sequence[str]) -> str:
+    """Return the first few names as text, and how many more there are."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"

@@ -1,30 +1,125 @@
-"""Asking the kubelet which pod holds which devices: the only call that tells (PRS-1)."""
+"""Devices that pods hold, from the kubelet's PodResources API: nothing else tells (PRS-1)."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import stat
-from typing import TYPE_CHECKING
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
+from genericdp.devices.holders import Holders, are_news, holders_of, next_question
 from genericdp.errors import KubeletError
+from genericdp.host.workers import in_worker
 from genericdp.kubelet.channels import channel
+from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1 import podresources_pb2 as api
+from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from genericdp.devices.assembling import Offers
+    from genericdp.kubelet.folder import KubeletFolder
+
+log = logging.getLogger(__name__)
 
 _MOST_BYTES = 64 * 1024 * 1024
 """A node's pods with tens of thousands of devices pass the 4 MiB that gRPC takes by default."""
 
 
-async def pods(socket: Path, *, timeout_seconds: float) -> bytes:
-    """Ask for all pods, as ``held_shares`` takes them; raises KubeletError.
+class PodResourcesPoller:
+    """Asks which vanished devices pods hold, but only when one is about to be forgotten."""
 
-    Asking too often is refused: a kubelet answers 100 calls in a second, all callers together.
+    def __init__(
+        self,
+        socket: Path,
+        *,
+        kubelet: KubeletFolder,
+        look_again: Callable[[], None],
+        timing: PluginTiming | None = None,
+    ) -> None:
+        self.holders = Holders()
+        """The last answer."""
+        self._socket = socket
+        self._kubelet = kubelet
+        self._look_again = look_again
+        self._timing = timing or PluginTiming()
+        self._last_asked = -inf
+        self._knows_pods_at = inf
+        """When the kubelet surely knows its pods, on the loop's clock."""
+        self._failed = False
+
+    async def run(
+        self,
+        offers: Observed[Offers],
+        forget_after_seconds: Callable[[], Mapping[str, float]],
+        config: Observed[Any],
+    ) -> None:
+        """Ask when it is time, forever; a new ``config`` may change that time."""
+        now = asyncio.get_running_loop().time
+
+        def due() -> float | None:
+            question = next_question(
+                offers.value,
+                forget_after_seconds(),
+                self._last_asked,
+                pace_seconds=self._timing.pod_resources_period,
+            )
+            return None if question is None else max(question, self._knows_pods_at)
+
+        def note_kubelet() -> None:
+            """Note that there is another kubelet, or the first one."""
+            self._knows_pods_at = now() + self._timing.pods_known
+
+        with self._kubelet.socket.calling(note_kubelet):
+            while True:
+                moment = due()
+                if moment is None or moment > now():
+                    await until(
+                        lambda moment=moment: due() != moment,  # type: ignore[misc]
+                        offers,
+                        config,
+                        self._kubelet.socket,
+                        timeout_seconds=None if moment is None else moment - now(),
+                    )
+                    continue
+                await self._ask(asked_at=now())
+                if are_news(self.holders, offers.value, forget_after_seconds()):
+                    self._look_again()
+
+    async def _ask(self, *, asked_at: float) -> None:
+        self._last_asked, knows_pods_at = asked_at, self._knows_pods_at
+        try:
+            answer = await list_pods(self._socket, timeout_seconds=self._timing.pod_resources)
+            shares = await in_worker(partial(held_shares, answer))
+        except KubeletError as error:
+            if not self._failed:  # in a row: the first failure and the end are logged
+                log.warning(
+                    "the kubelet does not say which devices pods hold: %s;"
+                    " until it does, vanished ones stay listed",
+                    error,
+                )
+            self._failed = True
+            return
+        if self._failed:
+            log.info("the kubelet says again which devices pods hold")
+        self._failed = False
+        if self._knows_pods_at == knows_pods_at:  # there is no other kubelet meanwhile
+            self.holders = holders_of(shares, asked_at=asked_at)
+
+
+async def list_pods(socket: Path, *, timeout_seconds: float) -> bytes:
+    """Return the serialized answer to List, about all pods; raise KubeletError.
+
+    A kubelet answers 100 calls in a second, of all clients together, and refuses more.
     """
-    _check(socket)
+    _check_socket(socket)
     async with channel(socket, max_receive_message_length=_MOST_BYTES) as connection:
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = connection.unary_unary(
             "/v1.PodResourcesLister/List"
@@ -32,11 +127,11 @@ async def pods(socket: Path, *, timeout_seconds: float) -> bytes:
         try:
             return await call(b"", timeout=timeout_seconds)
         except grpc.aio.AioRpcError as error:
-            raise KubeletError(_why(error, timeout_seconds)) from error
+            raise KubeletError(_reason(error, timeout_seconds)) from error
 
 
-def _check(socket: Path) -> None:
-    # grpc says of all of these that it could not connect.
+def _check_socket(socket: Path) -> None:
+    """Raise KubeletError where gRPC would only say that it could not connect."""
     try:
         mode = socket.stat().st_mode
     except FileNotFoundError as error:
@@ -47,10 +142,10 @@ def _check(socket: Path) -> None:
         raise KubeletError(f"{socket} is no socket")
 
 
-def _why(error: grpc.aio.AioRpcError, timeout_seconds: float) -> str:
+def _reason(error: grpc.aio.AioRpcError, timeout_seconds: float) -> str:
     match error.code():
         case grpc.StatusCode.UNAVAILABLE:
-            return "nobody answers there"  # grpc's own text is long and has times in it
+            return "nobody answers there"  # gRPC's own text is long and contains times
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return f"no answer within {timeout_seconds:g} s"
         case code:
@@ -58,9 +153,9 @@ def _why(error: grpc.aio.AioRpcError, timeout_seconds: float) -> str:
 
 
 def held_shares(answer: bytes) -> dict[str, set[str]]:
-    """Give what the containers of all pods hold, by resource; raises KubeletError.
+    """Return the IDs that the containers of all pods hold, by resource; raise KubeletError.
 
-    Init containers that end are not among them: no kubelet tells of these.
+    Init containers that have ended are not among them: no kubelet lists these.
     """
     try:
         listed = api.ListPodResourcesResponse.FromString(answer)

@@ -1,4 +1,4 @@
-"""Telling the kubelet of a socket."""
+"""Registration of a socket with the kubelet."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ KUBELET_SOCKET = "kubelet.sock"
 
 _PERMANENT = re.compile(r"not supported by kubelet|the ResourceName .* is invalid", re.DOTALL)
 
-_NOBODY = re.compile(r"connect failed: .*(Connection refused|No such file or directory)")
-"""What gRPC says of a socket that is left, or has just gone."""
+_NO_SERVER = re.compile(r"connect failed: .*(Connection refused|No such file or directory)")
+"""What gRPC says about a socket without a server, or one that has just been removed."""
 
-_END = re.compile(r"[\x00-\x08\x0e-\x1f]")
-"""What gRPC says of a system call that failed is followed by the bytes of its own record."""
+_END_OF_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
+"""gRPC's text about a failed system call is followed by bytes of its own record."""
 
 
 class RegistrationError(KubeletError):
-    """The kubelet did not take a registration; a ``permanent`` refusal is about the config."""
+    """The kubelet did not accept a registration; a ``permanent`` refusal is due to the config."""
 
     def __init__(self, message: str, *, permanent: bool = False) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ async def register(
     options: api.DevicePluginOptions,
     timeout_seconds: float,
 ) -> None:
-    """Register the socket ``endpoint`` of the folder; raises RegistrationError.
+    """Register the socket ``endpoint`` of the folder; raise RegistrationError.
 
     ``options`` is what the socket answers to GetDevicePluginOptions; old kubelets read it (REG-7).
 
@@ -58,8 +58,8 @@ async def register(
             await rpc.RegistrationStub(connection).Register(request, timeout=timeout_seconds)
         except grpc.aio.AioRpcError as error:
             # Every refusal comes as UNKNOWN with a text (REG-8).
-            text = _END.split(error.details() or error.code().name)[0]
-            if _NOBODY.search(text):
+            text = _END_OF_TEXT.split(error.details() or error.code().name)[0]
+            if _NO_SERVER.search(text):
                 raise RegistrationError(
                     "nobody listens at kubelet.sock: the kubelet is down, or is starting"
                 ) from error
@@ -70,9 +70,9 @@ async def register(
 
 
 async def check(socket: Path, *, timeout_seconds: float) -> None:
-    """Call our own socket as the kubelet will: bound is not yet served (TRN-4).
+    """Call our own socket as the kubelet will: a bound socket may not be served yet (TRN-4).
 
-    Raises KubeletError if it does not answer.
+    Raise KubeletError if it does not answer.
     """
     async with channel(socket) as connection:
         plugin = rpc.DevicePluginStub(connection)

@@ -1,4 +1,4 @@
-"""The socket of one resource: five calls in, bytes out."""
+"""The gRPC server of one resource, on a socket of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import grpc
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any, TypeAlias
 
-    from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+    from genericdp.kubelet.servicer import Servicer
 
     _Context: TypeAlias = grpc.aio.ServicerContext[bytes, bytes]
 
@@ -37,28 +37,6 @@ _OPTIONS = (("grpc.max_receive_message_length", _MOST_PREFERRED_BYTES),)
 _PRIVATE = 0o177  # as umask: the socket is 0600; the kubelet is root (TRN-5)
 
 
-class Answers(Protocol):
-    """What a resource answers; but for options, requests and answers are serialized messages.
-
-    A CallError is told to the kubelet with its text.
-    """
-
-    def options(self) -> api.DevicePluginOptions:
-        """Answer GetDevicePluginOptions."""
-
-    def lists(self) -> AsyncIterator[bytes]:
-        """Give the list of devices at once, then again whenever it changes (LAW-1)."""
-
-    async def allocate(self, request: bytes) -> bytes:
-        """Answer Allocate."""
-
-    async def preferred_allocation(self, request: bytes) -> bytes:
-        """Answer GetPreferredAllocation; never raises, that would reject the pod (PRF-4)."""
-
-    async def pre_start_container(self, request: bytes) -> bytes:
-        """Answer PreStartContainer."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Streams:
     """The ListAndWatch streams of one server so far."""
@@ -68,15 +46,15 @@ class Streams:
 
 
 @asynccontextmanager
-async def listening(path: Path, answers: Answers) -> AsyncIterator[Observed[Streams]]:
-    """Serve on a socket that must not exist yet; gives the streams that the kubelet opens.
+async def listening(path: Path, servicer: Servicer) -> AsyncIterator[Observed[Streams]]:
+    """Serve on a socket that must not exist yet; yield the streams that the kubelet opens.
 
-    Raises KubeletError if the socket cannot be made. On the way out the server has stopped for
-    good and the socket is gone (REG-11).
+    Raise KubeletError if the socket cannot be created. On exit the server has stopped for good and
+    the socket is gone (REG-11).
     """
     streams = Observed(Streams())
     server = _make_server()
-    server.add_generic_rpc_handlers((_handlers(answers, streams),))
+    server.add_generic_rpc_handlers((_handlers(servicer, streams),))
     mask = os.umask(_PRIVATE)
     try:
         server.add_insecure_port(f"unix:{path}")
@@ -86,14 +64,14 @@ async def listening(path: Path, answers: Answers) -> AsyncIterator[Observed[Stre
         os.umask(mask)
     try:
         # A start that is canceled half-way makes the stop fail, and the socket stays.
-        await _to_its_end(server.start())
+        await _finish(server.start())
         yield streams
     finally:
-        await _to_its_end(server.stop(grace=None))  # the socket has to be gone (REG-11)
+        await _finish(server.stop(grace=None))  # the socket has to be gone (REG-11)
 
 
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await something that must not be left half-done; who is canceled meanwhile, is after it."""
+async def _finish(work: Coroutine[Any, Any, None]) -> None:
+    """Await what must not be left half done, even if the caller is canceled meanwhile."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         await asyncio.shield(task)
@@ -123,7 +101,7 @@ def keep_grpc() -> grpc.aio.Channel:
 
 
 def _why(path: Path) -> str:
-    """Find out by trying: gRPC only says that it failed."""
+    """Return why binding fails, by trying: gRPC only says that it failed."""
     try:
         with socket.socket(socket.AF_UNIX) as probe:
             probe.bind(str(path))
@@ -133,14 +111,14 @@ def _why(path: Path) -> str:
     return "binding failed"
 
 
-def _handlers(answers: Answers, streams: Observed[Streams]) -> grpc.GenericRpcHandler:
+def _handlers(servicer: Servicer, streams: Observed[Streams]) -> grpc.GenericRpcHandler:
     async def options(_request: bytes, _context: _Context) -> bytes:
-        return answers.options().SerializeToString()
+        return servicer.options.SerializeToString()
 
     async def list_and_watch(_request: bytes, _context: _Context) -> AsyncIterator[bytes]:
         streams.value = replace(streams.value, opened=streams.value.opened + 1)
         try:
-            async for devices in answers.lists():
+            async for devices in servicer.device_lists():
                 yield devices
         finally:
             streams.value = replace(streams.value, ended=streams.value.ended + 1)
@@ -150,9 +128,9 @@ def _handlers(answers: Answers, streams: Observed[Streams]) -> grpc.GenericRpcHa
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "GetDevicePluginOptions": grpc.unary_unary_rpc_method_handler(options),
         "ListAndWatch": grpc.unary_stream_rpc_method_handler(list_and_watch),
-        "Allocate": _answering("Allocate", answers.allocate),
-        preferred: _answering(preferred, answers.preferred_allocation, _MOST_PREFERRED_BYTES),
-        "PreStartContainer": _answering("PreStartContainer", answers.pre_start_container),
+        "Allocate": _answering("Allocate", servicer.allocate),
+        preferred: _answering(preferred, servicer.preferred_allocation, _MOST_PREFERRED_BYTES),
+        "PreStartContainer": _answering("PreStartContainer", servicer.pre_start_container),
     }
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
@@ -160,7 +138,7 @@ def _handlers(answers: Answers, streams: Observed[Streams]) -> grpc.GenericRpcHa
 def _answering(
     name: str, call: Callable[[bytes], Awaitable[bytes]], most_bytes: int = _MOST_BYTES
 ) -> grpc.RpcMethodHandler[Any, Any]:
-    """Return the handler of a call that takes one request and gives one answer.
+    """Return the handler of a call that takes one request and returns one answer.
 
     A request that is too large is refused before it is parsed. Requests are received as streams of
     one, since gRPC would hold all requests that come at once; so it holds one at a time.

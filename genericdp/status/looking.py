@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from genericdp.descriptors import Supply
     from genericdp.devices.assembling import Offers
     from genericdp.devices.offers import Offer, Offered
+    from genericdp.kubelet.lifecycle import Plugin
     from genericdp.observed import Observed
-    from genericdp.plugin import Plugin
     from genericdp.since import Since
     from genericdp.status.events import Events
     from genericdp.supervisor import Supervisor
@@ -82,13 +82,13 @@ def _standings(supervisor: Supervisor) -> Iterator[ResourceStatus]:
         if plugin is None:
             yield ResourceStatus(name=name, registered=False, reason=_NO_PLUGIN)
             continue
-        standing = plugin.standing
+        state = plugin.registration
         yield ResourceStatus(
             name=name,
-            registered=plugin.active.value,
-            reason=standing.reason,
-            since=standing.since,
-            contested=plugin.contested.value,
+            registered=state.active.value,
+            reason=state.reason,
+            since=state.since,
+            contested=state.conflict,
         )
 
 

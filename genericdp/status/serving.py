@@ -44,7 +44,7 @@ async def _first_lists(parts: Parts) -> None:
     """Wait until the kubelet has the lists, but not for long."""
     offers = parts.supervisor.offers
     await until(lambda: bool(offers.value), offers, timeout_seconds=_PATIENCE_SECONDS)
-    active = [one.active for one in parts.supervisor.plugins.values()]
+    active = [one.registration.active for one in parts.supervisor.plugins.values()]
     await until(
         lambda: all(one.value for one in active), *active, timeout_seconds=_PATIENCE_SECONDS
     )

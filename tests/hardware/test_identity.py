@@ -8,8 +8,8 @@ import pytest
 
 from genericdp.discovery import Discoverer
 from genericdp.errors import UnusableDeviceError
+from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.service import Service
 from tests.devices.making import healthy, resource, unhealthy
 from tests.hardware.adapters import IDS, PORT, PORTS, SERIAL
 from tests.hardware.machine import Machine
@@ -23,7 +23,7 @@ async def test_another_stick_on_the_same_node_is_another_device(tmp_path: Path) 
     """D5: a replug puts another stick on the same ``ttyUSB0``."""
     machine = Machine("serial-adapters", tmp_path)
     before = machine.offers(SERIAL)
-    service = Service(
+    service = Servicer(
         "example.com/serial", root=machine.root, look_again=lambda: None, hooks=no_hooks()
     )
     service.set_offer(before["example.com/serial"])
@@ -82,10 +82,10 @@ async def test_numa_nodes_are_sent_of_all_devices_or_of_none(
     for port, node in zip(PORTS[:2], nodes, strict=True):
         (machine.folder / f"sys{port}/numa_node").write_text(f"{node}\n")
     two = resource("serial", PORT, exclude=["/dev/ttyUSB[23]"])
-    service = Service(
+    service = Servicer(
         "example.com/serial", root=machine.root, look_again=lambda: None, hooks=no_hooks()
     )
     service.set_offer(machine.offers(two)["example.com/serial"])
-    listed = pb.ListAndWatchResponse.FromString(await anext(service.lists()))
+    listed = pb.ListAndWatchResponse.FromString(await anext(service.device_lists()))
     assert [one.ID for one in listed.devices] == IDS[:2]
     assert [node.ID for one in listed.devices for node in one.topology.nodes] == sent

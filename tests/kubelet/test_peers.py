@@ -7,7 +7,7 @@ import socket
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.peers import Peers, strangers
+from genericdp.kubelet.peers import PeerConnections, sockets_of_others
 from genericdp.kubelet.sockets import SocketNames, digest_of
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def bind(path: Path, stack: ExitStack, *, listening: bool = True) -> socket.sock
     return made
 
 
-def peers_in(folder: Path, stack: ExitStack, *, instance: str = "00000000") -> Peers:
-    peers = Peers(folder, instance=instance, ended=lambda: None)
+def peers_in(folder: Path, stack: ExitStack, *, instance: str = "00000000") -> PeerConnections:
+    peers = PeerConnections(folder, instance=instance, ended=lambda: None)
     stack.callback(peers.close)
     return peers
 
@@ -66,7 +66,7 @@ async def test_the_end_of_one_that_is_killed_is_told(short_folder: Path) -> None
     ended = asyncio.Event()
     with ExitStack() as stack:
         listener = bind(path, stack)
-        peers = Peers(short_folder, instance="00000000", ended=ended.set)
+        peers = PeerConnections(short_folder, instance="00000000", ended=ended.set)
         stack.callback(peers.close)
         assert peers.look()
         connection, _ = listener.accept()
@@ -87,7 +87,7 @@ async def test_who_hangs_up_and_still_runs_is_called_again(short_folder: Path) -
     ended = asyncio.Event()
     with ExitStack() as stack:
         listener = bind(path, stack)
-        peers = Peers(short_folder, instance="00000000", ended=ended.set)
+        peers = PeerConnections(short_folder, instance="00000000", ended=ended.set)
         stack.callback(peers.close)
         peers.look()
         listener.accept()[0].close()
@@ -121,10 +121,10 @@ def test_strangers_are_the_other_sockets_that_answer(short_folder: Path) -> None
         bind(short_folder / "dead.sock", stack, listening=False)
         (short_folder / "file").touch()
         (short_folder / "folder").mkdir()
-        assert strangers(short_folder) == ("nvidia.sock",)
+        assert sockets_of_others(short_folder) == ("nvidia.sock",)
 
 
 async def test_a_folder_that_is_not_there_has_none(short_folder: Path) -> None:
     with ExitStack() as stack:
         assert peers_in(short_folder / "x", stack).look() == frozenset()
-    assert strangers(short_folder / "x") == ()
+    assert sockets_of_others(short_folder / "x") == ()

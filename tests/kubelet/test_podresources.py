@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.errors import KubeletError
-from genericdp.kubelet.podresources import held_shares, pods
+from genericdp.kubelet.podresources import held_shares, list_pods
 from genericdp.kubelet.v1 import podresources_pb2 as api
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ async def test_an_answer_may_be_longer_than_what_grpc_takes_by_default(short_fol
         return long
 
     async with answering(short_folder / "s", answer):
-        assert await pods(short_folder / "s", timeout_seconds=30) == long
+        assert await list_pods(short_folder / "s", timeout_seconds=30) == long
 
 
 async def test_a_refusal_is_told_in_the_kubelets_words(short_folder: Path) -> None:
@@ -78,7 +78,7 @@ async def test_a_refusal_is_told_in_the_kubelets_words(short_folder: Path) -> No
 
     async with answering(short_folder / "s", answer):
         with pytest.raises(KubeletError, match=r"^RESOURCE_EXHAUSTED: rejected by rate limit$"):
-            await pods(short_folder / "s", timeout_seconds=30)
+            await list_pods(short_folder / "s", timeout_seconds=30)
 
 
 async def test_a_stopped_kubelet_is_not_waited_for(short_folder: Path) -> None:
@@ -88,7 +88,7 @@ async def test_a_stopped_kubelet_is_not_waited_for(short_folder: Path) -> None:
 
     async with answering(short_folder / "s", answer):
         with pytest.raises(KubeletError, match=r"^no answer within 0\.2 s$"):
-            await pods(short_folder / "s", timeout_seconds=0.2)
+            await list_pods(short_folder / "s", timeout_seconds=0.2)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ async def test_a_place_where_no_kubelet_is(short_folder: Path, what: str, reason
                 other.listen()
             hanging_up = tasks.create_task(hang_up(other, what == "no grpc"))
             with pytest.raises(KubeletError, match=reason):
-                await pods(path / "x" if what == "below a file" else path, timeout_seconds=5)
+                await list_pods(path / "x" if what == "below a file" else path, timeout_seconds=5)
             hanging_up.cancel()
 
 

@@ -13,10 +13,9 @@ import grpc
 from genericdp.discovery import discover
 from genericdp.host.devicefiles import Looker
 from genericdp.kubelet.server import SERVICE, listening
+from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
-from genericdp.preferences import Preferences
-from genericdp.service import Service
 from tests.health.made import no_hooks
 from tests.modelled import Host, serial
 
@@ -85,13 +84,13 @@ async def calling() -> AsyncIterator[tuple[Path, grpc.aio.Channel]]:
         resource = serial(replicas=2)
         look = Looker(host.root).look
         offer = discover([resource], look, node_name="n", previous={}, now=0.0).offers[NAME]
-        preferences = Preferences(NAME, prefer=Preference.CLOSEST, replicas=2)
-        service = Service(
+        service = Servicer(
             NAME,
             root=host.root,
             look_again=lambda: None,
             hooks=no_hooks(),
-            preferences=preferences,
+            prefer=Preference.CLOSEST,
+            replicas=2,
             pre_start=True,
         )
         service.set_offer(offer)

@@ -19,8 +19,8 @@ from genericdp.host.facts import HostFacts
 from genericdp.host.sysfs import device_names, plugged_of
 from genericdp.kubelet import messages
 from genericdp.kubelet.messages import device_list
+from genericdp.kubelet.servicer import why_unusable
 from genericdp.model import FileType
-from genericdp.service import why_unusable
 from genericdp.telling import tell_changes
 from genericdp.template import UnusableValueError
 from tests.testbeds import loading

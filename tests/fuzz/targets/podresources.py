@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.holders import holders_of
 from genericdp.errors import KubeletError
-from genericdp.kubelet.podresources import held_shares, pods
+from genericdp.kubelet.podresources import held_shares, list_pods
 from genericdp.kubelet.registration import KUBELET_SOCKET
 from genericdp.kubelet.v1 import podresources_pb2 as api
 from tests.fuzz.hostile import asked
@@ -49,7 +49,7 @@ def opened() -> AbstractContextManager[Callable[[bytes], None]]:
 async def _run(kubelet: HostileKubelet) -> None:
     folder, timeout = kubelet.how
     try:
-        shares = held_shares(await pods(folder / KUBELET_SOCKET, timeout_seconds=timeout))
+        shares = held_shares(await list_pods(folder / KUBELET_SOCKET, timeout_seconds=timeout))
     except KubeletError as error:
         str(error).encode("utf-8", "backslashreplace")
         return

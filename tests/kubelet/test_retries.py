@@ -1,9 +1,8 @@
-"""Registrations with a kubelet that is dead, refuses or hangs."""
+"""Registrations with a kubelet that is dead, refuses or hangs, and the delays between them."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,18 +13,18 @@ import grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.simulator.kubelet import Kubelet
-from tests.polling import ask_until
 from tests.world import FAST, PATIENCE_SECONDS, World, resource, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from tests.world import Daemon
+
 MANY = 32
 """As many as register at once."""
 FAILURES = 10
 """The wait after the last of them is 512 times the first one, at most 1,024 times."""
-_FAILED = re.compile(r'registrations_total\{.*result="failure".*\} (\d+)')
 
 
 class Refusing(rpc.RegistrationServicer):
@@ -77,6 +76,12 @@ def world_in(folder: Path) -> World:
     return World(folder, Kubelet(folder / "k"))
 
 
+async def fails(daemon: Daemon, times: int) -> None:
+    """Wait until the metrics have so many failed registrations."""
+    name = "registrations_total{example.com/serial,failure}"
+    await daemon.counts_so(lambda found: found.get(name, 0) >= times)
+
+
 async def test_a_new_socket_is_tried_again_soon_however_long_the_last_one_was_dead(
     short_folder: Path,
 ) -> None:
@@ -87,15 +92,24 @@ async def test_a_new_socket_is_tried_again_soon_however_long_the_last_one_was_de
         dead.bind(str(folder / "kubelet.sock"))
         timing = replace(FAST, first_retry=0.001, last_retry=60.0)
         async with world.serving(serial(), timing=timing) as daemon:
-
-            async def failures() -> int:
-                found = _FAILED.search((await daemon.get("/metrics"))[1])
-                return int(found[1]) if found else 0
-
-            await ask_until(failures, lambda count: count >= FAILURES, seconds=PATIENCE_SECONDS)
+            await fails(daemon, FAILURES)
             async with listening(folder, Refusing()):
                 line = await daemon.log.says("not now")
     assert line.endswith(": registering again in 0.0 s")
+
+
+async def test_a_socket_that_does_not_listen_yet_is_tried_again_soon(short_folder: Path) -> None:
+    """K2: one that was killed leaves its socket; the next one binds before it listens."""
+    world = world_in(short_folder)
+    path = world.kubelet.folder / "kubelet.sock"
+    with socket.socket(socket.AF_UNIX) as dead, socket.socket(socket.AF_UNIX) as other:
+        dead.bind(str(path))
+        timing = replace(FAST, first_retry=0.02, last_retry=60.0)
+        async with world.serving(serial(), timing=timing) as daemon:
+            await fails(daemon, FAILURES - 1)  # the next delays would be 5 s, 10 s, 20 s
+            other.bind(str(path.with_name("new.sock")))
+            path.with_name("new.sock").rename(path)
+            await fails(daemon, FAILURES + 4)
 
 
 async def test_registrations_that_hang_keep_no_other_one_waiting(short_folder: Path) -> None:

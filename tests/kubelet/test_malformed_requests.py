@@ -10,8 +10,8 @@ import pytest
 
 from genericdp.host.root import Root
 from genericdp.kubelet.server import SERVICE, listening
+from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from genericdp.service import Service
 from tests.health.made import no_hooks
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ MALFORMED = {
 @asynccontextmanager
 async def calling(folder: Path) -> AsyncIterator[grpc.aio.Channel]:
     """Connect to the socket of a resource without devices."""
-    service = Service(
+    service = Servicer(
         "example.com/none", root=Root(folder), look_again=lambda: None, hooks=no_hooks()
     )
     socket = folder / "own.sock"

@@ -20,7 +20,7 @@ FLEETING = serial(forgetAfterSeconds=0)
 CONTAINER = Container(name="main", limits={SERIAL: 1})
 POD = Pod(uid="pod", containers=(CONTAINER,))
 FAILING = "the kubelet does not say which devices pods hold: "
-PROMPT = replace(FAST, holders=0.05, settling=0.0)
+PROMPT = replace(FAST, pod_resources_period=0.05, pods_known=0.0)
 AGAIN = "the kubelet says again which devices pods hold"
 
 
@@ -142,7 +142,7 @@ async def test_a_kubelet_that_does_not_know_its_pods_yet_is_not_believed(
     world: World, socket: Path
 ) -> None:
     """KST-6, PRS-1: a kubelet that has just started names no pods, and all would be forgotten."""
-    patient = replace(PROMPT, settling=3600.0)
+    patient = replace(PROMPT, pods_known=3600.0)
     async with (
         world.kubelet,
         world.serving(FLEETING, pod_resources=socket, timing=patient) as daemon,

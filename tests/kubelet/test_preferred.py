@@ -1,10 +1,10 @@
-"""The answer to GetPreferredAllocation, from the latest offer."""
+"""The answer to GetPreferredAllocation, from the latest device list."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,10 +13,13 @@ from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.devices.offers import NOTHING, Offer, Offered
 from genericdp.devices.topology import NOWHERE, distance
+from genericdp.host.root import Root
+from genericdp.kubelet.servicer import Servicer
+from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
-from genericdp.preferences import Preferences
 from tests.fixtures.topologies import two_sockets
+from tests.health.made import no_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -39,6 +42,26 @@ def offer_of(
     return Offer(offered={name: offered(name, spot) for name, spot in spots.items()})
 
 
+def serving(
+    offer: Offer,
+    prefer: Preference,
+    *,
+    replicas: int = 1,
+    timing: PluginTiming | None = None,
+) -> Servicer:
+    servicer = Servicer(
+        "x",
+        root=Root(Path("/")),
+        look_again=lambda: None,
+        hooks=no_hooks(),
+        prefer=prefer,
+        replicas=replicas,
+        timing=timing,
+    )
+    servicer.set_offer(offer)
+    return servicer
+
+
 def asking(available: Collection[str], size: int, must: Collection[str] = ()) -> bytes:
     one = api.ContainerPreferredAllocationRequest(
         available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
@@ -57,8 +80,8 @@ def spread_of(ids: Sequence[str]) -> int:
 
 @pytest.mark.parametrize("size", range(1, 9))
 async def test_the_gpus_that_a_container_gets_sit_as_close_as_can_be(size: int) -> None:
-    closest = Preferences("x", prefer=Preference.AUTO)
-    given = ids_in(await closest.answer(asking(list(GPUS), size), offer_of(GPUS)))
+    closest = serving(offer_of(GPUS), Preference.AUTO)
+    given = ids_in(await closest.preferred_allocation(asking(list(GPUS), size)))
     assert len(set(given)) == size
     assert spread_of(given) == min(map(spread_of, combinations(GPUS, size)))
 
@@ -71,7 +94,7 @@ async def test_each_container_has_an_answer_of_its_own() -> None:
         for one in (first, last)
     ]
     request = api.PreferredAllocationRequest(container_requests=both).SerializeToString()
-    answer = await Preferences("x", prefer=Preference.CLOSEST).answer(request, offer_of(GPUS))
+    answer = await serving(offer_of(GPUS), Preference.CLOSEST).preferred_allocation(request)
     found = api.PreferredAllocationResponse.FromString(answer).container_responses
     assert [list(one.deviceIDs) for one in found] == [[first], [last]]
 
@@ -90,94 +113,60 @@ async def test_each_container_has_an_answer_of_its_own() -> None:
 async def test_any_wish_has_an_answer(
     available: str, must: str, size: int, expected: list[str]
 ) -> None:
-    offer = offer_of(dict.fromkeys("abc", NOWHERE))
-    closest = Preferences("x", prefer=Preference.CLOSEST)
-    assert ids_in(await closest.answer(asking(available, size, must), offer)) == expected
+    closest = serving(offer_of(dict.fromkeys("abc", NOWHERE)), Preference.CLOSEST)
+    request = asking(available, size, must)
+    assert ids_in(await closest.preferred_allocation(request)) == expected
 
 
 async def test_what_is_unhealthy_is_given_last() -> None:
     """The kubelet may not know it yet, and Allocate would refuse it."""
     spots = dict.fromkeys("abcd", NOWHERE)
-    offer = offer_of(spots, unhealthy="ab")
-    closest = Preferences("x", prefer=Preference.CLOSEST)
-    assert ids_in(await closest.answer(asking("abcd", 2), offer)) == ["c", "d"]
-    assert ids_in(await closest.answer(asking("abcd", 3), offer)) == ["a", "c", "d"]
-    assert ids_in(await closest.answer(asking("abcd", 2, must="b"), offer)) == ["b", "c"]
+    closest = serving(offer_of(spots, unhealthy="ab"), Preference.CLOSEST)
+    answer = closest.preferred_allocation
+    assert ids_in(await answer(asking("abcd", 2))) == ["c", "d"]
+    assert ids_in(await answer(asking("abcd", 3))) == ["a", "c", "d"]
+    assert ids_in(await answer(asking("abcd", 2, must="b"))) == ["b", "c"]
 
 
-async def test_the_latest_offer_and_config_count() -> None:
-    one = Preferences("x", prefer=Preference.PACKED, replicas=2)
-    shares = asking(["a", "a::1", "b", "b::1"], 2)
+async def test_the_latest_list_and_config_count() -> None:
     offer = offer_of(dict.fromkeys("ab", NOWHERE), replicas=2)
-    assert ids_in(await one.answer(shares, offer)) == ["a", "a::1"]
-    assert ids_in(await one.answer(shares, NOTHING)) == ["a", "a::1"], "no longer on offer"
+    one = serving(offer, Preference.PACKED, replicas=2)
+    shares = asking(["a", "a::1", "b", "b::1"], 2)
+    assert ids_in(await one.preferred_allocation(shares)) == ["a", "a::1"]
+    one.set_offer(NOTHING)
+    assert ids_in(await one.preferred_allocation(shares)) == ["a", "a::1"], "no longer on offer"
+    one.set_offer(offer)
     one.prefer = Preference.AUTO
-    assert ids_in(await one.answer(shares, offer)) == ["a", "b"]
+    assert ids_in(await one.preferred_allocation(shares)) == ["a", "b"]
 
 
-async def test_a_failure_is_an_empty_answer_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failure_is_an_empty_answer_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """PRF-4: an error rejects the pod."""
-
-    def fail(*_: object, **__: object) -> list[str]:
-        raise RecursionError("a mistake of ours")
-
-    failing = Preferences("x", prefer=Preference.CLOSEST, choose=fail)
-    for request in (asking("a", 1), asking("a", 1), asking("a" * 2000, 1), b"nonsense"):
-        assert await failing.answer(request, offer_of({"a": NOWHERE})) == b""
+    one = serving(offer_of({"a": NOWHERE}), Preference.CLOSEST)
+    for _ in range(3):
+        assert await one.preferred_allocation(b"nonsense") == b""
     assert caplog.messages == ["x: no preferred devices are told"]
-    assert "a mistake of ours" in caplog.text
+    assert "DecodeError" in caplog.text
+    assert ids_in(await one.preferred_allocation(asking("a", 1))) == ["a"]
 
 
 async def test_what_takes_too_long_is_left_to_the_kubelet(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    free = threading.Event()
-
-    def hang(*_: object, **__: object) -> list[str]:
-        free.wait(10)
-        return []
-
-    slow = Preferences("x", prefer=Preference.CLOSEST, choose=hang, seconds=0.01)
     many = dict.fromkeys(map(str, range(100)), NOWHERE)
-    try:
-        assert await slow.answer(asking(many, 4), offer_of(many)) == b""
-    finally:
-        free.set()
+    slow = serving(offer_of(many), Preference.CLOSEST, timing=PluginTiming(preferred=0.0))
+    assert await slow.preferred_allocation(asking(many, 4)) == b""
     assert caplog.messages == ["x: no preferred devices are told"]
 
 
-@pytest.mark.parametrize(
-    ("devices", "shares", "on_loop"), [(8, 1, True), (9, 1, False), (4, 1000, False)]
-)
-async def test_only_a_few_devices_are_decided_about_on_the_loop(
-    devices: int, shares: int, on_loop: bool
-) -> None:
-    threads: list[threading.Thread] = []
-
-    def choose(*_: object, **__: object) -> list[str]:
-        threads.append(threading.current_thread())
-        return []
-
-    spots = dict.fromkeys(map(str, range(devices)), NOWHERE)
-    ids = [f"{name}::{share}" for name in spots for share in range(1, shares + 1)]
-    one = Preferences("x", prefer=Preference.SPREAD, choose=choose)
-    await one.answer(asking(ids, 1), offer_of(spots, replicas=shares + 1))
-    assert [thread is threading.main_thread() for thread in threads] == [on_loop]
-
-
 async def test_a_call_that_is_canceled_stays_so() -> None:
-    free = threading.Event()
-
-    def hang(*_: object, **__: object) -> list[str]:
-        free.wait(10)
-        return []
-
-    slow = Preferences("x", prefer=Preference.SPREAD, choose=hang)
     many = dict.fromkeys(map(str, range(100)), NOWHERE)
+    one = serving(offer_of(many), Preference.SPREAD)
     async with asyncio.TaskGroup() as tasks:
-        call = tasks.create_task(slow.answer(asking(many, 4), offer_of(many)))
+        call = tasks.create_task(one.preferred_allocation(asking(many, 4)))
         await asyncio.sleep(0)
         call.cancel()
         await asyncio.wait([call])
-    free.set()
     assert call.cancelled()

@@ -1,4 +1,4 @@
-"""What one resource answers to the kubelet's calls."""
+"""The answers of one resource to the kubelet's calls."""
 
 from __future__ import annotations
 
@@ -7,67 +7,76 @@ import logging
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.bounding import why_refused
 from genericdp.errors import InvalidCallError, OverdueCallError, UnusableDeviceError
 from genericdp.host.devicefiles import Looker, is_same
-from genericdp.host.workers import start
+from genericdp.host.workers import in_worker, start
 from genericdp.kubelet import messages
 from genericdp.kubelet.messages import NO_DEVICES, DeviceList, device_list
+from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.observed import Observed, until
-from genericdp.preferences import Preferences
 from genericdp.tally import ResourceTally
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-    from typing import NoReturn
 
     from genericdp.devices.device import ContainerEdits, Device
     from genericdp.devices.offers import Offer, Offered
-    from genericdp.health.hooks import HookRunner
     from genericdp.host.root import Root
     from genericdp.tally import AllocationResult
 
 log = logging.getLogger(__name__)
 
-CHECK_SECONDS = 5.0
-"""How long Allocate may look at nodes: the kubelet waits forever, and all its pods with it."""
-ALLOCATE_SECONDS = 9.5
-"""How long Allocate may take in all, hooks included (ALL-4)."""
-PRE_START_SECONDS = 28.0
-"""How long PreStartContainer may take: the kubelet gives up after 30 s (PRE-1)."""
 _RESULTS: Mapping[type[BaseException], AllocationResult] = {
     UnusableDeviceError: "unusable",
     InvalidCallError: "invalid",
     OverdueCallError: "timeout",
     asyncio.CancelledError: "cancelled",
 }
-"""As what an Allocate that raises is counted."""
+"""How an Allocate that raises is counted."""
 _MOST_SHOWN = 256
-"""So many characters of an id that there is not are shown."""
-SETTLING_SECONDS = 2.0
-"""How long a device that its own hook has made anew may take to be on offer again."""
+"""How many characters of an unknown ID are shown."""
+
+
+class DeviceHooks(Protocol):
+    """Runs the hooks of devices.
+
+    Both calls raise UnusableDeviceError if a hook fails. If one is canceled, ``unfinished`` maps
+    each device to the hook that it still waited for.
+    """
+
+    async def allocate(
+        self, resource: str, devices: Sequence[Device], unfinished: dict[str, str]
+    ) -> None:
+        """Run the ``allocate`` hook of each device that has one."""
+
+    async def pre_start(
+        self, resource: str, devices: Sequence[Device], unfinished: dict[str, str]
+    ) -> None:
+        """Run the ``preStart`` hook of each device that has one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Checking:
-    """A look at the nodes of devices that is under way."""
+class _NodeCheck:
+    """A check of the nodes of devices that is in progress."""
 
-    end: asyncio.Future[str]
-    due: float
-    """When it is said not to end, on the loop's clock."""
+    result: asyncio.Future[str]
+    deadline: float
+    """When it counts as hanging, on the loop's clock."""
 
 
-class Service:
-    """Answers for one resource, from its latest offer.
+class Servicer:
+    """Answers for one resource, from its latest device list.
 
-    It has no notion of who holds what: the kubelet owns that, and there is no call that would
-    give a device back (ALL-3).
+    It does not record which pod holds what: the kubelet owns that, and there is no call that
+    releases a device (ALL-3).
     """
 
     def __init__(
@@ -76,116 +85,123 @@ class Service:
         *,
         root: Root,
         look_again: Callable[[], None],
-        hooks: HookRunner,
+        hooks: DeviceHooks,
         pre_start: bool = False,
-        preferences: Preferences | None = None,
+        prefer: Preference = Preference.NONE,
+        replicas: int = 1,
+        timing: PluginTiming | None = None,
         tally: ResourceTally | None = None,
-        check_seconds: float = CHECK_SECONDS,
-        allocate_seconds: float = ALLOCATE_SECONDS,
-        settling_seconds: float = SETTLING_SECONDS,
-        check: Callable[[Root, Sequence[Device]], str] | None = None,
     ) -> None:
+        self.prefer = prefer
+        self.replicas = replicas
+        self.options = api.DevicePluginOptions(
+            pre_start_required=pre_start,
+            get_preferred_allocation_available=prefer is not Preference.NONE,
+        )
+        """The answer to GetDevicePluginOptions."""
+        self.devices = NO_DEVICES
+        """The latest device list."""
         self._resource = resource
         self._root = root
         self._look_again = look_again
         self._hooks = hooks
-        self.preferences = preferences or Preferences(resource)
-        self._options = api.DevicePluginOptions(
-            pre_start_required=pre_start,
-            get_preferred_allocation_available=self.preferences.prefer is not Preference.NONE,
-        )
-        self._check_seconds = check_seconds
-        self._allocate_seconds = allocate_seconds
-        self._settling_seconds = settling_seconds
-        self._check = check or why_unusable
-        self._checking: dict[str, _Checking] = {}
-        """By device, the look at its nodes that is under way, if any."""
+        self._timing = timing or PluginTiming()
         self._tally = tally or ResourceTally()
-        self.devices = NO_DEVICES
-        """The latest device list."""
         self._response = Observed(b"")
         """The latest ListAndWatchResponse."""
-        self._looks = Observed(0)
-        """How often the host has been looked at, or the offer has changed."""
-        self._again = Observed(0)
-        """How often what has been sent already was to be sent again."""
+        self._reconciles = Observed(0)
+        """How often the host has been looked at, or the device list has been set."""
+        self._resends = Observed(0)
+        """How often a list that streams have sent already was to be sent again."""
+        self._checks: dict[str, _NodeCheck] = {}
+        """By device ID, the check of its nodes that is in progress, if any."""
+        self._preferring_failed = False
 
     def set_offer(self, offer: Offer) -> bool:
-        """Do as ``set_devices``, where the time for serialization does not matter."""
+        """Call ``set_devices``, where the time for serialization does not matter."""
         return self.set_devices(device_list(offer))
 
     def set_devices(self, devices: DeviceList) -> bool:
-        """Set the device list; streams send it if the kubelet would see a difference.
-
-        Return whether they do.
-        """
+        """Set the device list; return whether its bytes differ, so that streams send it."""
         self.devices = devices
         before, self._response.value = self._response.value, devices.response
-        self.looked()
+        self.note_reconcile()
         return self._response.value != before
 
-    def looked(self) -> None:
-        """Note that the host has been looked at again, even if the offer is the same."""
-        self._looks.value += 1
+    def note_reconcile(self) -> None:
+        """Note that the host has been looked at again, even if the device list is the same."""
+        self._reconciles.value += 1
 
-    def options(self) -> api.DevicePluginOptions:
-        """Answer GetDevicePluginOptions."""
-        return self._options
-
-    async def lists(self) -> AsyncIterator[bytes]:
-        """Give the list at once, then whenever it changes; a slow peer gets only the latest."""
+    async def device_lists(self) -> AsyncIterator[bytes]:
+        """Yield the list at once, then whenever it changes; a slow client gets only the latest."""
         while True:
-            sent = self._response.value, self._again.value
+            sent = self._response.value, self._resends.value
             log.debug("list of %d bytes sent", len(sent[0]))
             self._tally.updates += 1
             yield sent[0]
             await until(
-                lambda sent=sent: (self._response.value, self._again.value) != sent,  # type: ignore[misc]
+                lambda sent=sent: (self._response.value, self._resends.value) != sent,  # type: ignore[misc]
                 self._response,
-                self._again,
+                self._resends,
             )
 
-    def tell_again(self) -> None:
-        """Send the list again, though it is the same: the kubelet may have another's."""
-        self._again.value += 1
+    def resend(self) -> None:
+        """Send the same list again: the kubelet may have another instance's."""
+        self._resends.value += 1
 
     async def allocate(self, request: bytes) -> bytes:
-        """Answer Allocate: all that was asked for, or an error that says what is wrong."""
-        begun = time.monotonic()
+        """Answer Allocate: with all that was asked for, or an error that says what is wrong."""
+        began = time.monotonic()
         try:
-            async with self._answering("Allocate", self._allocate_seconds) as unfinished:
+            async with self._limited("Allocate", self._timing.allocate) as unfinished:
                 containers = [
                     await self._edits(ids, unfinished) for ids in messages.allocate_ids(request)
                 ]
         except BaseException as error:
             result = _RESULTS.get(type(error), "error")
-            self._tally.allocated(result, time.monotonic() - begun)
+            self._tally.allocated(result, time.monotonic() - began)
             raise
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - began
         self._tally.allocated("success", seconds)
         log.debug("allocated in %.1f ms: %s", seconds * 1000, containers)
         return messages.allocation(containers)
 
     async def preferred_allocation(self, request: bytes) -> bytes:
-        """Answer GetPreferredAllocation; never raises, that would reject the pod (PRF-4)."""
-        return await self.preferences.answer(request, self.devices.offer)
+        """Answer GetPreferredAllocation; return no preference if anything fails.
+
+        An error would reject the pod (PRF-4); a late answer would only make it wait.
+        """
+        try:
+            async with asyncio.timeout(self._timing.preferred):
+                return await in_worker(partial(self._preferred, request, self.devices.offer))
+        except Exception:
+            if not self._preferring_failed:  # it would fail again with each pod
+                self._preferring_failed = True
+                log.exception("%s: no preferred devices are told", self._resource)
+            return b""
+
+    def _preferred(self, request: bytes, offer: Offer) -> bytes:
+        # Imported when first needed, which is after the first registration: it takes 5 ms.
+        from genericdp.kubelet.preferred import preferred_allocation
+
+        return preferred_allocation(request, offer, self.prefer, replicas=self.replicas)
 
     async def pre_start_container(self, request: bytes) -> bytes:
-        """Answer PreStartContainer: the hooks have run, or an error that says which failed.
+        """Answer PreStartContainer once all hooks have succeeded.
 
-        A device that is Unhealthy counts as well: the container has it (LAW-10), and its hook may
-        be what makes it well.
+        Unhealthy devices are accepted: the container has them already (LAW-10), and a hook may be
+        what repairs them.
         """
-        async with self._answering("PreStartContainer", PRE_START_SECONDS) as unfinished:
+        async with self._limited("PreStartContainer", self._timing.pre_start) as unfinished:
             devices = [self._offered(share).device for share in messages.pre_start_ids(request)]
             await self._hooks.pre_start(self._resource, _distinct(devices), unfinished)
         return b""
 
     @asynccontextmanager
-    async def _answering(self, call: str, seconds: float) -> AsyncIterator[dict[str, str]]:
-        """Enforce the timeout of a call, and log its failure.
+    async def _limited(self, call: str, seconds: float) -> AsyncIterator[dict[str, str]]:
+        """Enforce a timeout and log failures of a call.
 
-        Yields a place for the hooks, by device, that had not ended when the time was over.
+        Yield a dict for the hooks, by device ID, that have not ended when the time is up.
         """
         unfinished: dict[str, str] = {}
         try:
@@ -208,9 +224,10 @@ class Service:
 
     async def _edits(self, shares: Iterable[str], unfinished: dict[str, str]) -> ContainerEdits:
         shares = tuple(dict.fromkeys(shares))
-        devices = self._devices(shares)
-        if reason := await self._why_unusable(devices):
-            self._refuse(reason, devices)
+        devices = self._usable_devices(shares)
+        if reason := await self._check_nodes(devices):
+            self._look_again()
+            raise UnusableDeviceError(f"{self._resource}: {reason}", device=_only_id(devices))
         if any(device.hooks.allocate for device in devices):
             await self._hooks.allocate(self._resource, devices, unfinished)
             devices = await self._devices_after_hooks(shares)
@@ -222,72 +239,70 @@ class Service:
     async def _devices_after_hooks(self, shares: Sequence[str]) -> list[Device]:
         """Check the devices again: a hook may have re-created one, with another node.
 
-        What is not there yet is checked again after each look at the host, and at the deadline.
+        A device that is not back yet is checked again after each reconcile, and at the deadline.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._settling_seconds
+        deadline = loop.time() + self._timing.device_return
         devices: list[Device] = []
         while True:
-            looks, is_last = self._looks.value, loop.time() >= deadline
+            reconciles, is_last = self._reconciles.value, loop.time() >= deadline
             try:
-                devices = self._devices(shares)
-                reason = await self._why_unusable(devices)
+                devices = self._usable_devices(shares)
+                reason = await self._check_nodes(devices)
             except (UnusableDeviceError, InvalidCallError) as error:
                 reason = str(error).removeprefix(f"{self._resource}: ")
             if not reason:
                 return devices
             if is_last:
                 raise UnusableDeviceError(
-                    f"{self._resource}: after its allocate hook: {reason}", device=_only(devices)
+                    f"{self._resource}: after its allocate hook: {reason}", device=_only_id(devices)
                 )
             self._look_again()
             await until(
-                lambda looks=looks: self._looks.value != looks,  # type: ignore[misc]
-                self._looks,
+                lambda reconciles=reconciles: self._reconciles.value != reconciles,  # type: ignore[misc]
+                self._reconciles,
                 timeout_seconds=max(0.0, deadline - loop.time()),
             )
 
-    def _refuse(self, reason: str, devices: Sequence[Device]) -> NoReturn:
-        self._look_again()
-        raise UnusableDeviceError(f"{self._resource}: {reason}", device=_only(devices))
-
-    async def _why_unusable(self, devices: Sequence[Device]) -> str:
+    async def _check_nodes(self, devices: Sequence[Device]) -> str:
         """Return why the devices cannot be used, after a fresh look at their nodes.
 
-        A look that hangs keeps its thread, so each device has one look at most. Whoever asks
-        meanwhile waits for its end before looking again, but no longer than for any look.
+        A check that hangs keeps its thread, so each device has at most one. A call that comes
+        meanwhile waits for its end and then checks again, but waits no longer than for any check.
         """
-        due = asyncio.get_running_loop().time() + self._check_seconds
+        deadline = asyncio.get_running_loop().time() + self._timing.node_check
         waited_for = devices
         try:
-            while earlier := [one for one in devices if one.id in self._checking]:
-                waited_for = earlier
-                checking = [self._checking[one.id] for one in earlier]
-                async with asyncio.timeout_at(min(due, *(one.due for one in checking))):
-                    await asyncio.wait([one.end for one in checking])
+            while busy := [one for one in devices if one.id in self._checks]:
+                waited_for = busy
+                checks = [self._checks[one.id] for one in busy]
+                async with asyncio.timeout_at(min(deadline, *(one.deadline for one in checks))):
+                    await asyncio.wait([one.result for one in checks])
             waited_for = devices
-            async with asyncio.timeout_at(due):
-                return await asyncio.shield(self._begin_check(devices, due))
+            async with asyncio.timeout_at(deadline):
+                return await asyncio.shield(self._start_check(devices, deadline))
         except TimeoutError as error:
             names = ", ".join(device.id for device in waited_for)
             raise OverdueCallError(
                 f"{self._resource}: looking at the nodes of {names} does not end",
-                device=_only(waited_for),
+                device=_only_id(waited_for),
             ) from error
 
-    def _begin_check(self, devices: Sequence[Device], due: float) -> asyncio.Future[str]:
-        end = start(lambda: self._check(self._root, devices))
+    def _start_check(self, devices: Sequence[Device], deadline: float) -> asyncio.Future[str]:
+        result = start(partial(why_unusable, self._root, devices))
 
-        def forget(end: asyncio.Future[str]) -> None:
+        def forget(result: asyncio.Future[str]) -> None:
             for device in devices:
-                del self._checking[device.id]
-            end.exception()  # raised where it is waited for; nobody may do so any longer
+                del self._checks[device.id]
+            result.exception()  # raised where it is awaited, if anybody still waits
 
-        end.add_done_callback(forget)
-        self._checking |= {one.id: _Checking(end=end, due=due) for one in devices}
-        return end
+        result.add_done_callback(forget)
+        check = _NodeCheck(result=result, deadline=deadline)
+        self._checks |= {one.id: check for one in devices}
+        return result
 
-    def _devices(self, shares: Iterable[str]) -> list[Device]:
+    def _usable_devices(self, shares: Iterable[str]) -> list[Device]:
+        """Return the devices of the shares; raise if one is unknown or Unhealthy."""
         devices = []
         for share in shares:
             one = self._offered(share)
@@ -300,7 +315,7 @@ class Service:
         return _distinct(devices)
 
     def _offered(self, share: str) -> Offered:
-        # An id holds no "::" itself.
+        # An ID does not contain "::" itself.
         one = self.devices.offer.offered.get(share.partition("::")[0])
         if one is None or not one.device.has_share(share):
             name = share if len(share) <= _MOST_SHOWN else f"{share[:_MOST_SHOWN]}…"
@@ -310,19 +325,19 @@ class Service:
 
 
 def _distinct(devices: Iterable[Device]) -> list[Device]:
-    """Give each device once: several shares of it are one device."""
+    """Return each device once: several shares of it are one device."""
     return list({device.id: device for device in devices}.values())
 
 
-def _only(devices: Sequence[Device]) -> str:
-    """Give the device's id, if there is but one."""
+def _only_id(devices: Sequence[Device]) -> str:
+    """Return the device's ID if there is only one."""
     return devices[0].id if len(devices) == 1 else ""
 
 
 def why_unusable(root: Root, devices: Sequence[Device]) -> str:
-    """Look at every node again, and say which is gone or another one now (D4, D5).
+    """Look at every node again; return which is gone or another one now, or "" (D4, D5).
 
-    What a policy allows is asked again, too: links may lead elsewhere by now.
+    The policy is checked again, too: links may lead elsewhere by now.
     """
     looker = Looker(root)
     for device in devices:

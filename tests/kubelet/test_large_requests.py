@@ -11,9 +11,9 @@ import pytest
 
 from genericdp.host.root import Root
 from genericdp.kubelet.server import listening
+from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
-from genericdp.service import Service
 from tests.health.made import no_hooks
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ MIB = 1024 * 1024
 @asynccontextmanager
 async def calling(folder: Path) -> AsyncIterator[rpc.DevicePluginAsyncStub]:
     """A client of the socket of a resource without devices."""
-    service = Service(
+    service = Servicer(
         "example.com/none", root=Root(folder), look_again=lambda: None, hooks=no_hooks()
     )
     socket, anything = folder / "own.sock", [("grpc.max_send_message_length", -1)]

@@ -1,7 +1,8 @@
+"""Allocate where a look at a device's nodes hangs."""
+
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -12,66 +13,40 @@ import pytest
 from genericdp.config.load import load
 from genericdp.discovery import discover
 from genericdp.host.devicefiles import Looker
-from genericdp.host.root import Root
 from genericdp.kubelet.server import listening
+from genericdp.kubelet.servicer import Servicer
+from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
-from genericdp.service import Service
+from tests.fixtures.hanging import HangingRoot
 from tests.health.made import no_hooks
 from tests.world import Host, config, serial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from genericdp.devices.device import Device
-
 NAME = "example.com/serial"
-
-
-class Gate:
-    """A look at nodes that hangs while the gate is shut, for one device."""
-
-    def __init__(self, hanging: str) -> None:
-        self._hanging = hanging
-        self.begun = threading.Event()
-        self.opened = threading.Event()
-        self.looks: list[str] = []
-
-    def look(self, _: Root, devices: Sequence[Device]) -> str:
-        ids = " ".join(one.id for one in devices)
-        self.looks.append(ids)
-        self.begun.set()
-        if self._hanging in ids:
-            self.opened.wait(30)
-        return ""
-
+FILE = "/dev/ttyUSB0"
+PROMPT = PluginTiming(node_check=0.1)
 
 Allocate = Callable[..., Coroutine[None, None, object]]
 
 
 @asynccontextmanager
 async def served(
-    folder: Path, gate: Gate, *, check_seconds: float = 0.1
-) -> AsyncIterator[Allocate]:
-    """Serve two devices, of which one hangs; yields Allocate."""
+    folder: Path, timing: PluginTiming = PROMPT
+) -> AsyncIterator[tuple[HangingRoot, Allocate]]:
+    """Serve two devices; yield their root, where one will hang, and Allocate."""
     host, file, socket = Host(folder / "host"), folder / "c.yaml", folder / "s"
     for name in ("ttyUSB0", "ttyUSB1"):
         host.plug(name)
     file.write_text(config(serial()))
-    root = Root(host.folder)
+    root = HangingRoot(host.folder)
     found = discover(load([file]).resources, Looker(root).look, node_name="n", previous={}, now=0.0)
-    service = Service(
-        NAME,
-        root=root,
-        look_again=lambda: None,
-        hooks=no_hooks(),
-        check=gate.look,
-        check_seconds=check_seconds,
-    )
-    service.set_offer(found.offers[NAME])
+    servicer = Servicer(NAME, root=root, look_again=lambda: None, hooks=no_hooks(), timing=timing)
+    servicer.set_offer(found.offers[NAME])
     async with (
-        listening(socket, service),
+        listening(socket, servicer),
         grpc.aio.insecure_channel(f"unix:{socket}") as channel,
     ):
 
@@ -81,9 +56,9 @@ async def served(
             return await rpc.DevicePluginStub(channel).Allocate(request)
 
         try:
-            yield allocate
+            yield root, allocate
         finally:
-            gate.opened.set()
+            root.answer()
 
 
 async def why_overdue(answer: Awaitable[object]) -> str | None:
@@ -98,29 +73,33 @@ HANGS = f"{NAME}: looking at the nodes of ttyUSB0 does not end"
 
 async def test_a_look_that_hangs_is_given_up(short_folder: Path) -> None:
     """ALL-4: the kubelet has no deadline, so Allocate has its own."""
-    async with served(short_folder, Gate("ttyUSB0")) as allocate:
+    async with served(short_folder) as (root, allocate):
+        root.hanging = {FILE}
         assert await why_overdue(allocate("ttyUSB0")) == HANGS
 
 
 async def test_a_device_whose_look_hangs_is_not_looked_at_once_more(short_folder: Path) -> None:
     """Each look that hangs holds a thread."""
-    gate = Gate("ttyUSB0")
-    async with served(short_folder, gate) as allocate:
+    async with served(short_folder) as (root, allocate):
+        root.hanging = {FILE}
+        root.asked.clear()
         answers = [why_overdue(allocate("ttyUSB0")) for _ in range(10)]
         assert set(await asyncio.gather(*answers)) == {HANGS}
-        assert gate.looks == ["ttyUSB0"]
         assert await why_overdue(allocate("ttyUSB0", "ttyUSB1")) == HANGS
+        assert root.asked[FILE] == 1
         await allocate("ttyUSB1")
-        assert gate.looks == ["ttyUSB0", "ttyUSB1"]
 
 
 async def test_a_device_whose_look_has_ended_is_looked_at_afresh(short_folder: Path) -> None:
     """What a look that took long has found may be out of date."""
-    gate = Gate("ttyUSB0")
-    async with served(short_folder, gate, check_seconds=30) as allocate:
+    async with served(short_folder, PluginTiming(node_check=30.0)) as (root, allocate):
+        root.asked.clear()
+        await allocate("ttyUSB0")
+        once = root.asked[FILE]
+        root.hanging = {FILE}
         async with asyncio.TaskGroup() as tasks:
             for _ in range(2):
                 tasks.create_task(allocate("ttyUSB0"))
-            await asyncio.to_thread(gate.begun.wait, 30)
-            gate.opened.set()
-        assert gate.looks == ["ttyUSB0", "ttyUSB0"]
+            await asyncio.to_thread(root.begun.wait, 30)
+            root.answer()
+        assert root.asked[FILE] == 3 * once

@@ -162,7 +162,7 @@ async def test_a_stream_that_only_comes_late_when_an_instance_leaves_is_taken(
     folder.mkdir()
     world = World(short_folder, Kubelet(folder, generation=Generation.B))
     world.host.plug("ttyUSB0")
-    timing = replace(FAST, stream=60.0, farewell=60.0)
+    timing = replace(FAST, stream=60.0, peer_return=60.0)
     async with world.kubelet, AsyncExitStack() as old, AsyncExitStack() as new:
         older = await old.enter_async_context(world.serving(serial()))
         await older.registered(SERIAL)
@@ -216,7 +216,7 @@ async def test_an_unknown_plugin_that_throws_us_out_is_suspected(
 ) -> None:
     """REG-9b: said once, with what to do; and once more when it is over."""
     world.host.plug("ttyUSB0")
-    timing = replace(FAST, steady=1.0, contested_retry=0.05)
+    timing = replace(FAST, stable=1.0, conflict_retry=0.05)
     stranger = BarePlugin(world.kubelet.folder, name="squat.sock")
     async with world.kubelet, world.serving(serial(), timing=timing) as daemon:
         await stranger.start()
