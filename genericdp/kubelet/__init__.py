@@ -1,1 +1,1 @@
-"""The only place that speaks gRPC: registration, server, messages."""
+"""The device plugin API of the kubelet: the only place of the daemon that uses gRPC."""

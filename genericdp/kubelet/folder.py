@@ -1,4 +1,4 @@
-"""The kubelet's folder: whether its socket is there, and whether it is another one now."""
+"""The kubelet's folder: whether kubelet.sock exists, and whether it is a new one."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
-_DYING_SECONDS = 1.0
-_FIRST_DYING_SECONDS = 0.01
+_DELETION_SECONDS = 1.0
+_FIRST_DELETION_SECONDS = 0.01
 _MOST_REGISTRATIONS = 32
 _WATCHED_TIMES = 5
-"""So much longer are the pauses while inotify tells of nearly everything (KST-3): waking up each
-second cost as much as all else that is done when nothing happens."""
+"""By this factor polls are rarer while inotify reports nearly everything (KST-3): waking up each
+second cost as much as everything else that is done when nothing happens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SocketIdentity:
-    """Tells one kubelet.sock from the next: its inode number is often used again (K4)."""
+    """Identifies one kubelet.sock: its inode number alone is often reused (K4)."""
 
     device: int
     inode: int
@@ -42,11 +42,11 @@ class SocketIdentity:
 
 
 class _ForbiddenError(UsageError):
-    """We may not use the folder: as whoever we are, or on a mount that is read-only."""
+    """The folder cannot be used: no permission, or a read-only mount."""
 
 
 class _NoFolderError(UsageError):
-    """Something else stands where the folder should be."""
+    """The path of the folder is something else."""
 
 
 class KubeletFolder:
@@ -58,34 +58,35 @@ class KubeletFolder:
         *,
         poll_seconds: float = _POLL_SECONDS,
         watched_times: int = _WATCHED_TIMES,
-        dying_seconds: float = _DYING_SECONDS,
+        deletion_seconds: float = _DELETION_SECONDS,
         shortage: Shortage | None = None,
     ) -> None:
         check_length(path)
         self.path = path
         self.socket: Observed[SocketIdentity | None] = Observed(None)
         self.absence = Observed(f"there is no {path / KUBELET_SOCKET}")
-        """Why there is none, or was none last."""
+        """Why there is no kubelet.sock, or was none the last time."""
         self.registrations = asyncio.Semaphore(_MOST_REGISTRATIONS)
-        """Limits how many plugins register at once: memory for a crowd never comes back."""
+        """Limits how many plugins register at once: memory for many is never freed."""
         self.places = Places()
         self.events = Observed(0)
         """How often something may have happened in the folder."""
         self.peers: Observed[frozenset[Peer]] = Observed(frozenset())
         """The sockets of other instances of genericdp that run."""
         self._looked = False
-        self._trouble = ""
-        self._waits_for = ""
-        """What has been told of why there is no kubelet."""
-        self._poll_seconds, self._dying_seconds = poll_seconds, dying_seconds
+        self._logged_trouble = ""
+        """Why the folder cannot be used, as logged."""
+        self._logged_absence = ""
+        """Why there is no kubelet, as logged."""
+        self._poll_seconds, self._deletion_seconds = poll_seconds, deletion_seconds
         self._watched_times = watched_times
         self._shortage = shortage or Shortage()
 
     async def watch(self) -> None:
-        """Keep ``socket`` true, forever.
+        """Keep ``socket`` up to date, forever.
 
-        Raises UsageError if the path is no folder at the start, and KubeletError if the folder was
-        deleted below a bind mount: inotify does not tell of that, and only a restart mends it.
+        Raise UsageError if the path is not a folder at the start, and KubeletError if the folder
+        was deleted below a bind mount: inotify does not report that, and only a restart helps.
         """
         changed = asyncio.Event()
         what = f"the kubelet's folder {self.path}"
@@ -95,8 +96,8 @@ class KubeletFolder:
                 changed.clear()
                 # Watch before looking, so that nothing that comes in between is missed.
                 watch.set_folders({str(self.path): ENTRIES})
-                await self._look_surely()
-                # A folder that somebody holds open tells nothing of its own end, nor of the next.
+                await self._look_until_sure()
+                # inotify does not report the deletion of a folder that is still open.
                 is_quiet = watch.complete and self.socket.value is not None
                 times = self._watched_times if is_quiet else 1
                 try:
@@ -105,17 +106,17 @@ class KubeletFolder:
                 except TimeoutError:
                     if watch.complete:
                         continue
-                self.tell()
+                self.note_event()
         finally:
             watch.close()
 
-    async def _look_surely(self) -> None:
-        """Look; believe that the folder is gone for good only if it still is a moment later.
+    async def _look_until_sure(self) -> None:
+        """Look; raise KubeletError only if the folder is still deleted a moment later.
 
-        Whoever deletes a folder takes away its links first and its name afterwards, and may lose
-        the processor in between. Mostly it is over at once, and the next kubelet comes soon.
+        A deletion removes the folder's links first and its name afterwards, and the process may be
+        preempted in between. Mostly it is over at once, and the next kubelet comes soon.
         """
-        pause, left = _FIRST_DYING_SECONDS, self._dying_seconds
+        pause, left = _FIRST_DELETION_SECONDS, self._deletion_seconds
         while left > 0:
             try:
                 self.look()
@@ -126,12 +127,12 @@ class KubeletFolder:
             pause, left = 2 * pause, left - pause
         self.look()
 
-    def tell(self) -> None:
-        """Have everybody know that something may have happened in the folder."""
+    def note_event(self) -> None:
+        """Note that something may have happened in the folder."""
         self.events.value += 1
 
     def look(self) -> None:
-        """Look once; raises as ``watch`` does."""
+        """Look once; raise as ``watch`` does."""
         try:
             found = self._look()
         except _NoFolderError:
@@ -139,16 +140,16 @@ class KubeletFolder:
                 raise
             found = None
         except (_ForbiddenError, OSError) as error:
-            if not self._looked:  # at the start a person mends it; later a mount may recover
+            if not self._looked:  # at the start a person repairs it; later a mount may recover
                 raise
-            self._tell_trouble(str(error))
+            self._log_trouble(str(error))
             return
-        self._tell_trouble("")
-        why = "" if found else self._what_there_is()
-        if why and why != self._waits_for:
+        self._log_trouble("")
+        why = "" if found else self._why_absent()
+        if why and why != self._logged_absence:
             # Here and not in each plugin: one line for all of them.
             log.info("waiting for a kubelet: %s", why)
-        self._waits_for, self._looked = why, True
+        self._logged_absence, self._looked = why, True
         if why:
             self.absence.value = why
         self.socket.value = found
@@ -157,7 +158,7 @@ class KubeletFolder:
         try:
             return self._identity()
         except (UsageError, KubeletError):
-            # A folder that is deleted between two of its looks seems to lack permissions, or links.
+            # A folder that is deleted between two calls seems to lack permissions, or links.
             return self._identity()
 
     def _identity(self) -> SocketIdentity | None:
@@ -183,16 +184,16 @@ class KubeletFolder:
             )
         return self._socket_identity()
 
-    def _tell_trouble(self, trouble: str) -> None:
+    def _log_trouble(self, trouble: str) -> None:
         """Log once that the folder cannot be used, and that it can be again."""
-        if trouble and not self._trouble:
+        if trouble and not self._logged_trouble:
             log.error("the kubelet's folder cannot be used just now: %s", trouble)
-        elif self._trouble and not trouble:
+        elif self._logged_trouble and not trouble:
             log.info("the kubelet's folder can be used again")
-        self._trouble = trouble
+        self._logged_trouble = trouble
 
-    def _what_there_is(self) -> str:
-        """Say what stands where the socket should be, or the folder."""
+    def _why_absent(self) -> str:
+        """Return what there is instead of the socket, or of the folder."""
         if not self.path.is_dir():
             there = self.path.exists()
             return f"{self.path} is not a folder" if there else f"there is no folder {self.path}"

@@ -1,4 +1,4 @@
-"""Conversion between the model and the kubelet's messages."""
+"""Conversion between the model and the kubelet's protobuf messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNHEALTHY = "Unhealthy"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceList:
-    """The devices that a resource offers, and how the kubelet is told of them."""
+    """The devices that a resource offers, and the bytes that the kubelet gets."""
 
     offer: Offer
     response: bytes
@@ -41,7 +41,7 @@ def device_list(offer: Offer) -> DeviceList:
     for one in offer.offered.values():
         health = UNHEALTHY if one.unhealthy else HEALTHY
         topology = None
-        # An empty TopologyInfo would be taken for a NUMA constraint that no node satisfies.
+        # The kubelet takes an empty TopologyInfo for a NUMA constraint that no node satisfies.
         if has_topology and one.device.numa_nodes:
             nodes = [api.NUMANode(ID=node) for node in one.device.numa_nodes]
             topology = api.TopologyInfo(nodes=nodes)

@@ -161,7 +161,9 @@ class PeerWatch:
     async def run(self) -> None:
         """Look at each event, forever."""
         kubelet = self._kubelet
-        connections = PeerConnections(kubelet.path, instance=self._instance, ended=kubelet.tell)
+        connections = PeerConnections(
+            kubelet.path, instance=self._instance, ended=kubelet.note_event
+        )
         try:
             while True:
                 seen = kubelet.events.value

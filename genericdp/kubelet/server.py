@@ -32,7 +32,7 @@ _MOST_PREFERRED_BYTES = 16 * _MIB
 _MOST_BYTES = 4 * _MIB
 """Of the other requests: they name the devices of one pod, at most those of a full list."""
 _RECEIVE_SECONDS = 5.0
-"""How long a call may take to send its request, while others of its kind wait."""
+"""How long a client may take to send a request, while other calls of the same kind wait."""
 _OPTIONS = (("grpc.max_receive_message_length", _MOST_PREFERRED_BYTES),)
 _PRIVATE = 0o177  # as umask: the socket is 0600; the kubelet is root (TRN-5)
 

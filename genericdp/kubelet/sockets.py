@@ -1,4 +1,4 @@
-"""Our sockets in the kubelet's folder: their names, and what crashed runs have left."""
+"""Names of our sockets in the kubelet's folder, and sockets that crashed runs have left."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ _LEFTOVER_AFTER_SECONDS = 60
 
 
 class SocketNames:
-    """Gives a name for each attempt to register, never the same twice (REG-11, K8)."""
+    """Names the socket of each attempt to register, never the same twice (REG-11, K8)."""
 
     def __init__(self) -> None:
-        # Not the process id: in a container that is 1 for each of two instances.
+        # Not the process ID: in a container it is 1 for each of two instances.
         self.instance = os.urandom(4).hex()
         self._count = itertools.count(1)
 
     def next_name(self, resource: str) -> str:
-        """Give a file name that is short, however long the resource's is."""
+        """Return a file name that is short, however long the resource's name is."""
         return f"{PREFIX}{digest_of(resource)}-{self.instance}-{next(self._count)}.sock"
 
 
 def digest_of(resource: str) -> str:
-    """Give what stands for a resource in the names of its sockets, whoever makes them."""
+    """Return the digest of a resource in the names of its sockets, of any instance."""
     return hashlib.sha256(resource.encode()).hexdigest()[:12]
 
 
 def parts_of(name: str) -> tuple[str, str] | None:
-    """Give the digest and the instance in a socket's name; None if it is not one of ours."""
+    """Return digest and instance from a socket's name; None if it is not one of genericdp."""
     found = _NAME.fullmatch(name)
     return None if found is None else (found["digest"], found["instance"])
 
@@ -62,9 +62,9 @@ def check_length(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path, *, instance: str) -> None:
-    """Remove sockets of runs that crashed (K9): ours by name, a minute old, and nobody answers.
+    """Remove sockets of crashed runs (K9): by their name, if a minute old and refusing connections.
 
-    Those of this ``instance`` are left alone. Connecting may take a second: not for the loop.
+    Sockets of this ``instance`` are left alone. May block for a second: not for the event loop.
     """
     with suppress(OSError):
         for path in folder.glob(f"{PREFIX}*.sock"):
@@ -83,7 +83,7 @@ def _is_leftover(path: Path) -> bool:
 
 
 def refuses(path: Path) -> bool:
-    """Say whether nobody listens on a socket any more. May take a second: not for the loop."""
+    """Return whether a socket refuses connections. May block for a second: not for the loop."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(1)
         try:

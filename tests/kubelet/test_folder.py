@@ -208,7 +208,7 @@ async def test_a_folder_that_is_just_being_deleted_is_not_gone_for_good(short_fo
     descriptor = os.open(doomed, os.O_PATH)
     doomed.rmdir()
     path.symlink_to(f"/proc/self/fd/{descriptor}")
-    folder = KubeletFolder(path, dying_seconds=3600)
+    folder = KubeletFolder(path, deletion_seconds=3600)
     watching = asyncio.get_running_loop().create_task(folder.watch())
     try:
         await asyncio.sleep(0)  # it has seen a folder without links by now
