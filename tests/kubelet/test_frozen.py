@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
-from genericdp.simulator.settings import Generation
 from tests.polling import poll_until
 from tests.world import World, serial
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 SERIAL = "example.com/serial"
 STORM = 20
 CHANGES = 24
 MANY = 4000
 """Shares of each device: the lists take 30 MB together, more than gRPC's window ever grows to."""
-
-
-@pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
-def world(request: pytest.FixtureRequest, short_folder: Path) -> World:
-    folder = short_folder / "k"
-    folder.mkdir()
-    return World(short_folder, Kubelet(folder, generation=request.param))
 
 
 def own_sockets(world: World) -> list[str]:

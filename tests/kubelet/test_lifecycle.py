@@ -5,28 +5,15 @@ from __future__ import annotations
 import shutil
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
-from genericdp.simulator.settings import Generation
 from tests.simulator.bare_plugin import BarePlugin
 from tests.world import FAST, World, resource, serial
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SERIAL = "example.com/serial"
 PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0)
 """Waits so long between attempts that only an event can have ended the wait."""
-
-
-@pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
-def world(request: pytest.FixtureRequest, short_folder: Path) -> World:
-    folder = short_folder / "k"
-    folder.mkdir()
-    return World(short_folder, Kubelet(folder, generation=request.param))
 
 
 async def test_devices_are_listed_and_allocated(world: World) -> None:

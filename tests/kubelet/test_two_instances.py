@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pytest
-
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
 from tests.simulator.bare_plugin import BarePlugin
@@ -21,13 +19,6 @@ if TYPE_CHECKING:
     from tests.world import Daemon
 
 SERIAL = "example.com/serial"
-
-
-@pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
-def world(request: pytest.FixtureRequest, short_folder: Path) -> World:
-    folder = short_folder / "k"
-    folder.mkdir()
-    return World(short_folder, Kubelet(folder, generation=request.param))
 
 
 async def both_active(world: World, one: Daemon, other: Daemon) -> None:

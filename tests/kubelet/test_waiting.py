@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp.simulator.kubelet import Kubelet
-from genericdp.simulator.settings import Generation
 from tests.world import FAST, World, serial
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SERIAL = "example.com/serial"
 PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0)
 """Waits so long between attempts that only an event can have ended the wait."""
-
-
-@pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
-def world(request: pytest.FixtureRequest, short_folder: Path) -> World:
-    folder = short_folder / "k"
-    folder.mkdir()
-    return World(short_folder, Kubelet(folder, generation=request.param))
 
 
 @pytest.mark.parametrize("honours_cancel", [False, True])

@@ -1,0 +1,22 @@
+"""The daemon's world for tests of the life of a plugin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.settings import Generation
+from tests.world import World
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
+def world(request: pytest.FixtureRequest, short_folder: Path) -> World:
+    """Return a world with a kubelet of each generation, which is not started yet."""
+    folder = short_folder / "k"
+    folder.mkdir()
+    return World(short_folder, Kubelet(folder, generation=request.param))
