@@ -133,7 +133,7 @@ class Servicer:
         self._reconciles.value += 1
 
     async def device_lists(self) -> AsyncIterator[bytes]:
-        """Yield the list at once, then whenever it changes; a slow client gets only the latest."""
+        """Yield the list at once and at each change (LAW-1); a slow client gets only the latest."""
         while True:
             sent = self._response.value, self._resends.value
             log.debug("list of %d bytes sent", len(sent[0]))
