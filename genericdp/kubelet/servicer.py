@@ -17,6 +17,7 @@ from genericdp.host.devicefiles import Looker, is_same
 from genericdp.host.workers import in_worker, start
 from genericdp.kubelet import messages
 from genericdp.kubelet.messages import NO_DEVICES, DeviceList, device_list
+from genericdp.kubelet.preferred import preferred_allocation
 from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
@@ -173,18 +174,20 @@ class Servicer:
         """
         try:
             async with asyncio.timeout(self._timing.preferred):
-                return await in_worker(partial(self._preferred, request, self.devices.offer))
+                return await in_worker(
+                    partial(
+                        preferred_allocation,
+                        request,
+                        self.devices.offer,
+                        self.prefer,
+                        replicas=self.replicas,
+                    )
+                )
         except Exception:
             if not self._preferring_failed:  # it would fail again with each pod
                 self._preferring_failed = True
                 log.exception("%s: no preferred devices are told", self._resource)
             return b""
-
-    def _preferred(self, request: bytes, offer: Offer) -> bytes:
-        # Imported when first needed, which is after the first registration: it takes 5 ms.
-        from genericdp.kubelet.preferred import preferred_allocation
-
-        return preferred_allocation(request, offer, self.prefer, replicas=self.replicas)
 
     async def pre_start_container(self, request: bytes) -> bytes:
         """Answer PreStartContainer once all hooks have succeeded.
