@@ -14,7 +14,6 @@ from bench.ear import ear
 from bench.nodes import FOLDER, nodes
 from bench.quantiles import quantiles
 from genericdp.devices.checks import FileRead
-from genericdp.discovery import Discoverer
 from genericdp.health.health import Health
 from genericdp.health.hooks import HookRunner
 from genericdp.host.root import Root
@@ -25,8 +24,8 @@ from genericdp.kubelet.server import listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import FileCheck, PathSelector, Place, Probe, Resource, Selector
-from genericdp.plugins import Plugins
 from genericdp.process.run import Commands
+from genericdp.supervisor import Supervisor
 from genericdp.template import parse
 
 if TYPE_CHECKING:
@@ -97,32 +96,25 @@ class _Flipper:
 
 
 async def _flips(bench: Bench, host: Nodes, flips: int) -> list[float]:
-    resource, root = _probed(), Root(host.root)
-    found = await Discoverer(root, node_name="bench", look_again=lambda: None).discover(
-        (resource,), {}
-    )
     flipper = _Flipper(states=host.folder / _STATES)
     took = []
     async with _heard(bench) as (folder, heard), asyncio.TaskGroup() as tasks:
-        kubelet = KubeletFolder(folder)
-        plugins = Plugins(
-            root=root,
-            kubelet=kubelet,
-            look_again=lambda: None,
+        supervisor = Supervisor(
+            root=Root(host.root),
+            node_name="bench",
+            kubelet=KubeletFolder(folder),
             commands=Commands(),
             health=flipper.health,
         )
-        running = [tasks.create_task(kubelet.watch()), tasks.create_task(plugins.run())]
-        await plugins.apply(tasks, {_NAME: resource}, found.offers)
+        running = tasks.create_task(supervisor.run())
+        supervisor.resources.value = (_probed(),)
         await heard.next_list()
         await asyncio.sleep(_PERIOD_SECONDS)  # until the second runs are spread
         for _ in range(flips):
             flipper.wanted = True
             begun = await flipper.result.get()
             took.append(((await heard.next_list()).at - begun) * 1000)
-        await plugins.apply(tasks, {}, {})
-        for task in running:
-            task.cancel()
+        running.cancel()
     return took
 
 

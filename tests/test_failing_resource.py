@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genericdp.devices.changes import log_failures
+from genericdp.devices.decide import Decision, decide
 from genericdp.devices.inventory import Look
-from genericdp.discovery import Discoverer, Discovery, discover
-from genericdp.host.devicefiles import Looker
+from genericdp.devices.offers import Offer
+from genericdp.host.cache import HostCache, Stale
 from genericdp.model import ValueKind, ValueSource
 from genericdp.natural import natural_key
 from genericdp.template import parse
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     import pytest
 
     from genericdp.devices.inventory import FoundFile
-    from genericdp.devices.offers import Offer
     from genericdp.model import Resource
 
 
@@ -55,13 +56,13 @@ def decided(
     look: Callable[[str], Look],
     previous: Mapping[str, Offer] | None = None,
     facts: Known | None = None,
-) -> Discovery:
-    return discover(
-        resources, look, facts=facts or Known(), node_name="n", previous=previous or {}, now=0.0
-    )
+) -> Decision:
+    host = facts or Known()
+    host.look = look
+    return decide(resources, host, node_name="n", previous=previous or {}, now=0.0)
 
 
-def ids(found: Discovery, name: str) -> list[str]:
+def ids(found: Decision, name: str) -> list[str]:
     return [
         i for i, one in found.offers[f"example.com/{name}"].offered.items() if not one.unhealthy
     ]
@@ -173,7 +174,7 @@ def test_only_what_it_cannot_be_asked_about_is_withheld() -> None:
     assert ids(found, "later") == ["b"]
 
 
-async def test_it_is_told_once_and_when_it_is_over(
+def test_it_is_told_once_and_when_it_is_over(
     short_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -182,21 +183,26 @@ async def test_it_is_told_once_and_when_it_is_over(
     tree.node("tty3", "4:3")
     broken = True
 
-    class BrokenLooker(Looker):
-        def look(self, pattern: str) -> Look:
+    class BrokenHost(HostCache):
+        def look(self, pattern: str) -> Look | None:
             if broken and pattern == "/dev/tty[12]":
                 raise BrokenError("odd")
             return super().look(pattern)
 
-    discoverer = Discoverer(tree.root, node_name="n", look_again=lambda: None, looker=BrokenLooker)
-    found = await discoverer.discover((FAILING, LATER), {})
-    found = await discoverer.discover((FAILING, LATER), found.offers, full=False)
-    assert ids(found, "later") == ["tty3"]
+    host = BrokenHost(tree.root)
+    wanted, logged, offers = (FAILING, LATER), dict[str, str](), dict[str, Offer]()
+    for _ in range(2):
+        host.forget(Stale())
+        found = decide(wanted, host, node_name="n", previous=offers, now=0.0)
+        logged, offers = log_failures(found, logged), found.offers
+        assert ids(found, "later") == ["tty3"]
     (told,) = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert told.getMessage().startswith("it cannot be decided what is offered: BrokenError('odd');")
     assert told.exc_info is not None
     broken = False
-    found = await discoverer.discover((FAILING, LATER), found.offers)
+    host.forget(Stale())
+    found = decide(wanted, host, node_name="n", previous=offers, now=0.0)
+    log_failures(found, logged)
     assert (ids(found, "failing"), ids(found, "later")) == (["tty1"], ["tty3"])
     assert caplog.records[-1].getMessage() == "it can be decided again what is offered"
 

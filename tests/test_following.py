@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache
 from genericdp.host.inotify import ENTRIES, FolderWatch, Shortage
 from tests.devices.making import healthy, resource
 from tests.fixtures.make_tree import Tree, serial_node
-from tests.looking import look
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from genericdp.devices.decide import Decision
     from genericdp.devices.offers import Offer
-    from genericdp.discovery import Discovery
     from genericdp.model import Resource
 
 
@@ -37,11 +38,12 @@ class Follower:
         self._watch = FolderWatch(lambda *_: self._changed.set(), what="test", shortage=Shortage())
         self._discovery = self._look({})
 
-    def _look(self, previous: Mapping[str, Offer]) -> Discovery:
+    def _look(self, previous: Mapping[str, Offer]) -> Decision:
         while True:
             self._changed.clear()
-            found = look(self._tree, *self._resources, previous=previous)
-            folders = {self._tree.root.real(one): ENTRIES for one in found.folders}
+            host = HostCache(self._tree.root)
+            found = decide(self._resources, host, node_name="n", previous=previous, now=0.0)
+            folders = {self._tree.root.real(one): ENTRIES for one in host.folders}
             if not self._watch.set_folders(folders):
                 return found
 

@@ -10,10 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from genericdp.discovery import discover, discover_again
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
-from genericdp.known import Known, Run, Stale
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache, Stale
 from genericdp.model import (
     DeviceNodes,
     Hardware,
@@ -29,8 +27,8 @@ from tests.changing import PLACES, Changing, Told, tty_of
 from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 
 if TYPE_CHECKING:
+    from genericdp.devices.decide import Decision
     from genericdp.devices.offers import Offer
-    from genericdp.discovery import Discovery
     from genericdp.model import Resource
 
 INFORMATION = ValueSource(
@@ -110,22 +108,19 @@ class Pass:
     def __init__(self, changing: Changing, resources: tuple[Resource, ...] = TIED) -> None:
         self._root = changing.tree.root
         self._resources = resources
-        self._known = Known(self._root)
+        self._host = HostCache(self._root)
 
-    def run(self, told: Told, previous: dict[str, Offer], now: float) -> Discovery:
+    def run(self, told: Told, previous: dict[str, Offer], now: float) -> Decision:
         """As ``Discoverer`` does it, without threads."""
         stale = Stale(syspaths=told.syspaths, records=told.records, paths=told.paths)
-        self._known.serve(self._resources)
-        run = Run(Looker(self._root), self._known.looks, frozenset(), lambda: now)
-        found = discover_again(
-            self._known, run, stale, self._resources, node_name="n", previous=previous, now=now
-        )
-        self._known.looks.settle()
+        self._host.forget(stale)
+        found = decide(self._resources, self._host, node_name="n", previous=previous, now=now)
+        self._host.settle()
         return found
 
     def look_at_everything(self) -> None:
         """Have the next pass ask everything again."""
-        self._known = Known(self._root, self._known)
+        self._host = HostCache(self._root, self._host)
 
 
 def knowing_nothing(
@@ -133,12 +128,11 @@ def knowing_nothing(
     previous: dict[str, Offer],
     now: float,
     resources: tuple[Resource, ...] = TIED,
-) -> Discovery:
+) -> Decision:
     root = host.tree.root
-    return discover(
+    return decide(
         resources,
-        Looker(root).look,
-        facts=HostFacts(root),
+        HostCache(root),
         node_name="n",
         previous=previous,
         now=now,
@@ -164,19 +158,6 @@ def test_a_file_that_is_told_of_before_its_device_is_not_taken_for_an_unknown_on
     assert back.offers == knowing_nothing(host, gone.offers, 2.0).offers
     assert list(unhealthy(gone.offers, "links")) == healthy(back.offers, "links") == ["S"]
     assert one.run(late, back.offers, 3.0).offers == back.offers
-
-
-def changes(before: dict[str, Offer], offers: dict[str, Offer]) -> dict[str, frozenset[str]]:
-    """The ids of what is another object than before."""
-    found = {
-        name: frozenset(
-            one
-            for one in offer.offered.keys() | before[name].offered.keys()
-            if offer.offered.get(one) is not before[name].offered.get(one)
-        )
-        for name, offer in offers.items()
-    }
-    return {name: ids for name, ids in found.items() if ids}
 
 
 place = st.sampled_from(PLACES)
@@ -262,13 +243,7 @@ class Passes(RuleBasedStateMachine):
         assert found.offers == fresh.offers
         for name, offer in fresh.offers.items():
             assert list(found.offers[name].offered) == list(offer.offered)
-        if found.changed is None:
-            assert (found.due, found.empty_globs) == (fresh.due, fresh.empty_globs)
-        else:
-            assert fresh.due is None or (found.due is not None and found.due <= fresh.due)
-            assert changes(self.offers, found.offers) == {
-                name: ids for name, ids in found.changed.items() if ids
-            }
+        assert (found.due, found.empty_globs) == (fresh.due, fresh.empty_globs)
         self.offers = found.offers
 
     @rule()

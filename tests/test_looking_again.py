@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from inotify_simple import INotify, flags
 
-from genericdp.discovery import Discoverer
-from genericdp.host.devicefiles import Looker
+from genericdp.host.root import Root
 from genericdp.simulator.kubelet import Kubelet
 from tests.devices.making import resource as of_globs
 from tests.fixtures.make_tree import Tree
+from tests.looking import Discoverer
 from tests.polling import poll_until
 from tests.test_unreadable import forbidden
 from tests.world import World, resource, serial
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from genericdp.devices.inventory import Look
     from genericdp.devices.offers import Offer
-    from genericdp.host.root import Root
 
 
 @pytest.fixture
@@ -46,20 +44,20 @@ class Clock:
 
 
 class Counting:
-    """Makes lookers that record which globs they looked at."""
+    """Makes roots that record which folders were listed."""
 
     def __init__(self) -> None:
         self.looked: list[str] = []
 
-    def looker(self, root: Root) -> Looker:
+    def of(self, folder: Path) -> Root:
         looked = self.looked
 
-        class Counted(Looker):
-            def look(self, pattern: str) -> Look:
-                looked.append(pattern)
-                return super().look(pattern)
+        class Counted(Root):
+            def entries(self, path: str) -> list[str]:
+                looked.append(path)
+                return super().entries(path)
 
-        return Counted(root)
+        return Counted(folder)
 
 
 async def test_what_cannot_be_read_is_looked_at_alone_and_ever_more_rarely(
@@ -69,9 +67,7 @@ async def test_what_cannot_be_read_is_looked_at_alone_and_ever_more_rarely(
     tree.node("serial/s0", "188:0")
     tree.node("null", "1:3")
     wanted = (of_globs("serial", "/dev/serial/*"), of_globs("other", "/dev/null*"))
-    discoverer = Discoverer(
-        tree.root, node_name="n", look_again=lambda: None, now=clock, looker=counting.looker
-    )
+    discoverer = Discoverer(counting.of(tree.folder), look_again=lambda: None, now=clock)
     offers: dict[str, Offer] = (await discoverer.discover(wanted, {})).offers
     waits = []
     with forbidden(short_folder / "dev/serial"):
@@ -82,7 +78,7 @@ async def test_what_cannot_be_read_is_looked_at_alone_and_ever_more_rarely(
             clock.time = found.due
             counting.looked.clear()
             found = await discoverer.discover(wanted, found.offers, full=False)
-            assert counting.looked == ["/dev/serial/*"]
+            assert counting.looked == ["/dev/serial"]
             assert found.offers == offers
     assert waits == [2, 4, 8, 16, 30, 30]
     found = await discoverer.discover(wanted, offers, full=False)
@@ -96,12 +92,12 @@ async def test_events_meanwhile_do_not_put_off_the_next_look(short_folder: Path)
     tree, clock = Tree(short_folder), Clock()
     tree.node("serial/s0", "188:0")
     wanted = (of_globs("serial", "/dev/serial/*"), of_globs("other", "/dev/null*"))
-    discoverer = Discoverer(tree.root, node_name="n", look_again=lambda: None, now=clock)
+    discoverer = Discoverer(tree.root, look_again=lambda: None, now=clock)
     found = await discoverer.discover(wanted, {})
     with forbidden(short_folder / "dev/serial"):
         first = await discoverer.discover(wanted, found.offers)
         clock.time += 1.5
-        discoverer.tell_of_file("/dev/null")
+        discoverer.mark_file("/dev/null")
         second = await discoverer.discover(wanted, found.offers, full=False)
     assert first.due == second.due
 

@@ -15,11 +15,10 @@ import pytest
 
 from genericdp.config.load import load
 from genericdp.daemon import Settings, serve
-from genericdp.discovery import discover
+from genericdp.devices.decide import decide
 from genericdp.health.hooks import HookRunner
 from genericdp.health.kinds import run_probes
-from genericdp.health.prober import Prober
-from genericdp.host.devicefiles import Looker
+from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.servicer import Servicer
@@ -31,7 +30,7 @@ from genericdp.process.run import Commands
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from tests.fixtures.hanging import HangingRoot
-from tests.health.made import device, probe
+from tests.health.made import device, probe, watching
 from tests.world import Host
 
 if TYPE_CHECKING:
@@ -224,7 +223,7 @@ async def calling(
     }
     config = load([written(folder, resource("serial", "/dev/ttyUSB*", hooks=hooks))])
     root = Root(host.folder)
-    found = discover(config.resources, Looker(root).look, node_name="n", previous={}, now=0.0)
+    found = decide(config.resources, HostCache(root), node_name="n", previous={}, now=0.0)
     service = Servicer(
         R, root=root, look_again=look_again, hooks=HookRunner(run=commands), timing=timing
     )
@@ -323,20 +322,18 @@ async def test_threads_that_hang_in_reads_of_one_resource_have_a_limit(tmp_path:
     (tmp_path / "well" / "0").write_text("1")
     quick = probe(period_seconds=60, timeout_seconds=0.02)
     probes = partial(run_probes, run=Hanging())
-    prober = Prober(root, run_probes=probes, changed=lambda *_: None)
     before = threading.active_count()
-    prober.watch("example.com/hangs", {one: device(one, quick, file=True) for one in names})
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(prober.run())
+    async with watching(root, run_probes=probes) as health:
         try:
-            assert await prober.first_round("example.com/hangs", timeout_seconds=LONG_SECONDS)
+            hanging = [device(one, quick, file=True) for one in names]
+            health.watch(*hanging, resource="example.com/hangs")
+            await health.probed("example.com/hangs")
             assert threading.active_count() - before <= 24
-            reasons = prober.reasons("example.com/hangs")
+            reasons = health.reasons_of("example.com/hangs")
             assert len(reasons) == 60
             assert any("others of example.com/hangs do not end" in one for one in reasons.values())
-            prober.watch("example.com/works", {"well": device("well", probe(), file=True)})
-            assert await prober.first_round("example.com/works", timeout_seconds=LONG_SECONDS)
-            assert not prober.reasons("example.com/works")
+            health.watch(device("well", probe(), file=True), resource="example.com/works")
+            await health.probed("example.com/works")
+            assert not health.reasons_of("example.com/works")
         finally:
             root.answer()
-            running.cancel()

@@ -1,4 +1,4 @@
-"""genericdp.plugins: what is served when, and how health changes it."""
+"""What is served when, and how health changes it."""
 
 from __future__ import annotations
 

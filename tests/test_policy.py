@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache
+from genericdp.host.devicefiles import DeviceFiles
 from genericdp.kubelet.servicer import why_unusable
 from genericdp.model import Inject, Mount, PathSelector, Resource, Selector, ValueKind, ValueSource
 from genericdp.policy import Bound, Section, command_refusal, mount_refusal, name_refusal
@@ -65,9 +65,7 @@ def host(tmp_path: Path) -> Host:
 def _offer(host: Host, policy: Policy, **keys: object) -> Offer:
     match = Selector(candidates=PathSelector(globs=("/dev/ttyUSB*",)))
     resource = Resource(name="example.com/r", place=PLACE, match=(match,), policy=policy, **keys)  # type: ignore[arg-type]
-    looker = Looker(host.root)
-    facts = HostFacts(host.root)
-    given = discover([resource], looker.look, facts=facts, node_name="n", previous={}, now=0.0)
+    given = decide([resource], HostCache(host.root), node_name="n", previous={}, now=0.0)
     return given.offers["example.com/r"]
 
 
@@ -77,7 +75,7 @@ def _device(offer: Offer) -> Device:
 
 
 def _identity(host: Host) -> Identity:
-    file = Looker(host.root).examine("/dev/ttyUSB0")
+    file = DeviceFiles(host.root).examine("/dev/ttyUSB0")
     assert file is not None
     return file.identity
 

@@ -10,9 +10,8 @@ import pytest
 
 from genericdp.cli import main
 from genericdp.config.load import load
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from tests.reloading.configs import HEAD
 
@@ -167,12 +166,9 @@ def test_files_that_were_searched_do_not_stay_in_memory(tmp_path: Path, host: Pa
     loaded = load([config_of(tmp_path, values, env=env)])
     assert loaded.problems == ()
     root = Root(host)
-    facts = HostFacts(root)
     tracemalloc.start()
     try:
-        found = discover(
-            loaded.resources, Looker(root).look, facts=facts, node_name="n", previous={}, now=0.0
-        )
+        found = decide(loaded.resources, HostCache(root), node_name="n", previous={}, now=0.0)
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

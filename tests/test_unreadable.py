@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.discovery import Discoverer
 from genericdp.host.root import BlindError, Root
 from genericdp.kubelet.servicer import why_unusable
 from tests.devices.making import resource
 from tests.fixtures.make_tree import Tree
+from tests.looking import Discoverer
 from tests.polling import poll_until
 from tests.scarcity import spare_descriptors
 
@@ -32,7 +32,7 @@ class Looking:
     """A discoverer that looks at a tree whenever it is asked to."""
 
     def __init__(self, tree: Tree) -> None:
-        self.discoverer = Discoverer(tree.root, node_name="n", look_again=lambda: None)
+        self.discoverer = Discoverer(tree.root, look_again=lambda: None)
         self.offers: Mapping[str, Offer] = {}
 
     async def states(self, *, full: bool = True) -> dict[str, str]:
@@ -106,7 +106,7 @@ async def test_a_folder_whose_entries_cannot_be_looked_at_is_no_empty_one(
     tree = Tree(short_folder)
     for place, number in (("serial", 0), ("bus/1", 1)):
         tree.node(f"{place}/s", f"188:{number}")
-    discoverer = Discoverer(tree.root, node_name="n", look_again=lambda: None)
+    discoverer = Discoverer(tree.root, look_again=lambda: None)
     wanted = (resource("serial", glob),)
     before = (await discoverer.discover(wanted, {})).offers
     with forbidden(short_folder / folder, 0o444):

@@ -35,9 +35,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     _ensure_utf8_mode()
     command = asked_for(sys.argv[1:])
     _handle_signals(command)
-    from genericdp.cli.boundary import run_process
+    try:
+        from genericdp.cli.boundary import run_process
 
-    code = run_process(sys.argv[1:])
+        code = run_process(sys.argv[1:])
+    except RuntimeError as error:
+        # Up to Python 3.11 what a signal raises is wrapped if it comes while a class is made.
+        if isinstance(error.__cause__, SystemExit):
+            raise error.__cause__ from None
+        raise
     if command in _UNTIL_SIGNALED:
         # A signal must not change the exit code any more.
         signals.ignore(signals.HANDLED)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from genericdp.cli.loading import load_in_time, read_stdin
 from genericdp.cli.options import configs_of, node_name_of, root_of
 from genericdp.cli.patience import patiently
+from genericdp.devices.decide import Decision, decide
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, path_globs, why_none
-from genericdp.discovery import Discovery, discover
 from genericdp.errors import ConfigError, GenericdpError
 from genericdp.explain.unmatched import unmatched
 from genericdp.printing import print_warning
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from genericdp.cli.patience import Looking
-    from genericdp.host.facts import HostFacts
+    from genericdp.host.cache import HostCache
     from genericdp.model import Resource
 
 
@@ -51,17 +50,13 @@ def refuse_if_none(resources: Sequence[Resource], node_name: str) -> None:
         raise GenericdpError(reason)
 
 
-def discover_once(
-    resources: Sequence[Resource], look: Looking, facts: HostFacts, node_name: str
-) -> Discovery:
+def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str) -> Decision:
     """Run the one pass that a command is for; the resources are those for the node."""
-    return discover(
-        resources, look, facts=facts, node_name=node_name, previous={}, now=time.monotonic()
-    )
+    return decide(resources, host, node_name=node_name, previous={}, now=time.monotonic())
 
 
 def nothing_found_by(
-    resources: Sequence[Resource], discovery: Discovery, inventory: Inventory, node_name: str
+    resources: Sequence[Resource], discovery: Decision, inventory: Inventory, node_name: str
 ) -> tuple[tuple[str, str], ...]:
     """Give resource and glob, or selector in words, of what ``match`` and ``inject`` do not find.
 
@@ -72,7 +67,7 @@ def nothing_found_by(
     return (*globs, *unmatched(resources, inventory, node_name))
 
 
-def discovered(arguments: argparse.Namespace) -> tuple[Discovery, tuple[tuple[str, str], ...]]:
+def discovered(arguments: argparse.Namespace) -> tuple[Decision, tuple[tuple[str, str], ...]]:
     """Apply the config of the command line to the host of the command line, once.
 
     Gives also what found nothing. Raises GenericdpError if nothing of it is for the node.
@@ -81,9 +76,9 @@ def discovered(arguments: argparse.Namespace) -> tuple[Discovery, tuple[tuple[st
     refuse_if_none(resources, node_name)
     here = for_node(resources, node_name)
 
-    def work(look: Looking, facts: HostFacts) -> tuple[Discovery, tuple[tuple[str, str], ...]]:
-        discovery = discover_once(here, look, facts, node_name)
-        inventory = Inventory(look, facts)
+    def work(host: HostCache) -> tuple[Decision, tuple[tuple[str, str], ...]]:
+        discovery = discover_once(here, host, node_name)
+        inventory = Inventory(host)
         return discovery, nothing_found_by(here, discovery, inventory, node_name)
 
     return patiently(root_of(arguments), work)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from genericdp.devices.decide import decide
 from genericdp.devices.matching import for_node
-from genericdp.discovery import discover
 from genericdp.planning import plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from genericdp.devices.assembling import Offers
-    from genericdp.devices.inventory import Look
+    from genericdp.devices.decide import Offers
     from genericdp.devices.offers import Offer, Offered
-    from genericdp.devices.sysdevice import Facts
+    from genericdp.devices.sysdevice import Host
     from genericdp.model import Resource
 
 _SHORT = str | int | None
@@ -133,8 +132,7 @@ def _key_change(before: Resource, after: Resource, field: str, key: str) -> KeyC
 def compare_devices(
     old: Sequence[Resource],
     new: Sequence[Resource],
-    look: Callable[[str], Look | None],
-    facts: Facts,
+    host: Host,
     node_name: str,
 ) -> dict[str, tuple[DeviceChange, ...]]:
     """Say which devices of a host would appear, go or change their id, by resource.
@@ -143,8 +141,8 @@ def compare_devices(
     """
     before, after = for_node(old, node_name), for_node(new, node_name)
     # The clock stands still: what goes has just gone.
-    was = discover(before, look, facts=facts, node_name=node_name, previous={}, now=0.0).offers
-    now = discover(after, look, facts=facts, node_name=node_name, previous=was, now=0.0).offers
+    was = decide(before, host, node_name=node_name, previous={}, now=0.0).offers
+    now = decide(after, host, node_name=node_name, previous=was, now=0.0).offers
     kept = {one.name: one.forget_after_seconds for one in after}
     changes = {
         name: tuple(_device_changes(was.get(name), now.get(name), kept.get(name, 0)))

@@ -28,7 +28,7 @@ def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) ->
     comparison = compare(old.resources, new.resources, node_name)
     devices = patiently(
         root_of(arguments),
-        lambda look, facts: compare_devices(old.resources, new.resources, look, facts, node_name),
+        lambda host: compare_devices(old.resources, new.resources, host, node_name),
     )
     if arguments.output == "json":
         print_json(_as_json(comparison, devices))

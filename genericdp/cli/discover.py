@@ -36,11 +36,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-    from genericdp.cli.patience import Looking
     from genericdp.cli.probing import Probed
+    from genericdp.devices.decide import Decision
     from genericdp.devices.offers import Offered
-    from genericdp.discovery import Discovery
-    from genericdp.host.facts import HostFacts
+    from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
     from genericdp.model import Resource
 
@@ -84,7 +83,7 @@ def execute(arguments: argparse.Namespace) -> int:
     resources, node_name = usable_resources(arguments), node_name_of(arguments)
     warn_if_none(resources, node_name)
     root, here = root_of(arguments), for_node(resources, node_name)
-    report = patiently(root, lambda look, facts: _report(here, look, facts, node_name, root))
+    report = patiently(root, lambda host: _report(here, host, node_name, root))
     subjects = subjects_of(report.discovery.offers)
     # A config's commands do not run unasked: it may be read on a laptop, or in CI.
     probed = probe_once(subjects, root) if arguments.probe else [unprobed(one) for one in subjects]
@@ -98,7 +97,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Report:
-    discovery: Discovery
+    discovery: Decision
     nothing_found: tuple[tuple[str, str], ...]
     """Resource and glob, or selector in words, of what finds nothing."""
     dangling: Mapping[str, str] = field(default_factory=dict)
@@ -107,11 +106,9 @@ class _Report:
     """By resource, what would be mounted and is not there."""
 
 
-def _report(
-    resources: Sequence[Resource], look: Looking, facts: HostFacts, node_name: str, root: Root
-) -> _Report:
-    discovery = discover_once(resources, look, facts, node_name)
-    nothing_found = nothing_found_by(resources, discovery, Inventory(look, facts), node_name)
+def _report(resources: Sequence[Resource], host: HostCache, node_name: str, root: Root) -> _Report:
+    discovery = discover_once(resources, host, node_name)
+    nothing_found = nothing_found_by(resources, discovery, Inventory(host), node_name)
     literal = {one: unescape(one) for _, one in nothing_found if _is_literal_path(one)}
     targets = {one: dangling_target(path, root) for one, path in literal.items()}
     return _Report(
@@ -121,7 +118,7 @@ def _report(
         missing_mounts={
             name: missing
             for name, offer in discovery.offers.items()
-            if (missing := tuple(missing_mounts(offer, look, root)))
+            if (missing := tuple(missing_mounts(offer, host, root)))
         },
     )
 
@@ -131,7 +128,7 @@ def _is_literal_path(text: str) -> bool:
 
 
 def _print_all(arguments: argparse.Namespace) -> None:
-    groups = patiently(root_of(arguments), lambda look, facts: catalogue(Inventory(look, facts)))
+    groups = patiently(root_of(arguments), lambda host: catalogue(Inventory(host)))
     if arguments.output == "json":
         print_json(as_json(groups))
     else:

@@ -27,12 +27,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from genericdp.cli.patience import Looking
     from genericdp.explain.attempts import Try
     from genericdp.explain.entry import Entry
     from genericdp.explain.explanation import Explanation
     from genericdp.explain.find import Unknown
-    from genericdp.host.facts import HostFacts
+    from genericdp.host.cache import HostCache
     from genericdp.model import Resource
 
     Answer = tuple[Explanation, Entry] | Unknown
@@ -66,7 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
     warn_if_none(resources, node_name)
     said = patiently(
         root_of(arguments),
-        lambda look, facts: answer(asked, resources, look, facts, node_name),
+        lambda host: answer(asked, resources, host, node_name),
     )
     if isinstance(said, tuple):
         explanation, entry = said
@@ -80,28 +79,26 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0 if isinstance(said, tuple) else 1
 
 
-def answer(
-    asked: str, resources: Sequence[Resource], look: Looking, facts: HostFacts, node_name: str
-) -> Answer:
+def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name: str) -> Answer:
     """Find the device, decide what all resources offer, and explain the one by the other."""
-    inventory = Inventory(look, facts)
+    inventory = Inventory(host)
     found = find(asked, inventory)
     if not isinstance(found, Asked):
-        found = _by_id(asked, resources, look, facts, node_name) or found
+        found = _by_id(asked, resources, host, node_name) or found
     if not isinstance(found, Asked):
         expected = awaited_by(asked, for_node(resources, node_name))
         return replace(found, tried=(*found.tried, *expected))
-    discovery = discover_once(for_node(resources, node_name), look, facts, node_name)
+    discovery = discover_once(for_node(resources, node_name), host, node_name)
     explanation = explain(found, resources, discovery.offers, inventory, node_name)
     return explanation, entry_of(found.candidate, inventory)
 
 
 def _by_id(
-    asked: str, resources: Sequence[Resource], look: Looking, facts: HostFacts, node_name: str
+    asked: str, resources: Sequence[Resource], host: HostCache, node_name: str
 ) -> Asked | None:
     """Find the device whose id, or that of a share of it, the config gives."""
-    discovery = discover_once(for_node(resources, node_name), look, facts, node_name)
-    inventory = Inventory(look, facts)
+    discovery = discover_once(for_node(resources, node_name), host, node_name)
+    inventory = Inventory(host)
     for offer in discovery.offers.values():
         for one in offer.offered.values():
             if one.device.has_share(asked):

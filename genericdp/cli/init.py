@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
-    from genericdp.cli.patience import Looking
     from genericdp.cli.recogniser import Recogniser
     from genericdp.cli.starting import Found, Names
     from genericdp.devices.offers import Offer
     from genericdp.explain.catalog import Group
-    from genericdp.host.facts import HostFacts
+    from genericdp.host.cache import HostCache
     from genericdp.model import Resource
 
 SUMMARY = "print a config to start from, for the hardware that is recognised on this machine"
@@ -58,7 +57,7 @@ def execute(arguments: argparse.Namespace) -> int:
     root = root_of(arguments)
     if arguments.file is not None:
         refuse_existing(arguments.file)
-    started = patiently(root, lambda look, facts: _start(look, facts, RECOGNISERS))
+    started = patiently(root, lambda host: _start(host, RECOGNISERS))
     machine = "this machine" if root.is_machine else f"the machine in {arguments.root.name!r}"
     words = root_words(arguments)
     text = text_of(started.found, started.others, machine, shell_words(words))
@@ -83,25 +82,25 @@ class _Started:
     others: tuple[str, ...]
 
 
-def _start(look: Looking, facts: HostFacts, rows: Sequence[Recogniser]) -> _Started:
+def _start(host: HostCache, rows: Sequence[Recogniser]) -> _Started:
     """Apply all rows to learn which find something, then those alone: that is the config."""
-    all_offers = _offers(rows, look, facts)
-    groups = catalogue(Inventory(look, facts))
-    names = _names(groups, facts)
+    all_offers = _offers(rows, host)
+    groups = catalogue(Inventory(host))
+    names = _names(groups, host)
     useful = [row for row in rows if _is_any_well(all_offers[row.name])]
     plain = [row for row in useful if not row.warning]
-    offers = {**all_offers, **(_offers(plain, look, facts) if plain else {})}
-    found = [found_by(row, offers[row.name], facts, names) for row in useful]
+    offers = {**all_offers, **(_offers(plain, host) if plain else {})}
+    found = [found_by(row, offers[row.name], host, names) for row in useful]
     taken = taken_by(offers[row.name] for row in useful)
     return _Started(
         found=tuple(one for one in found if one.devices),
-        others=tuple(others(groups, taken, facts, names)),
+        others=tuple(others(groups, taken, host, names)),
     )
 
 
-def _offers(rows: Sequence[Recogniser], look: Looking, facts: HostFacts) -> dict[str, Offer]:
+def _offers(rows: Sequence[Recogniser], host: HostCache) -> dict[str, Offer]:
     resources = _checked(config_of(rows))
-    return dict(discover_once(resources, look, facts, "").offers)
+    return dict(discover_once(resources, host, "").offers)
 
 
 def _is_any_well(offer: Offer) -> bool:
@@ -118,12 +117,10 @@ def _checked(text: bytes) -> tuple[Resource, ...]:
     return loaded.resources
 
 
-def _names(groups: Iterable[Group], facts: HostFacts) -> Names:
+def _names(groups: Iterable[Group], host: HostCache) -> Names:
     """Look up what the lists of this system call the hardware of that machine."""
     places = {group.hardware.syspath for group in groups if group.hardware is not None}
-    ids = {
-        (one[0], one[1], one[2]) for place in places if (one := ids_of(place, facts)) is not None
-    }
+    ids = {(one[0], one[1], one[2]) for place in places if (one := ids_of(place, host)) is not None}
     return {
         (bus, *pair): name
         for bus in ("usb", "pci")

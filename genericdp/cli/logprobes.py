@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp.devices.checks import LogWatch
 from genericdp.health.kernellog import KernelLog
+from genericdp.health.state import DeviceHealth
 from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from genericdp.devices.device import Device
     from genericdp.host.kmsg import Log
@@ -22,42 +22,33 @@ MOST_SECONDS = 10.0
 
 
 class LogProbes:
-    """Reads the log once for all; of a device with several such probes, each has its answer."""
+    """Reads the log once for the probes of all devices."""
 
     def __init__(self, open_log: Callable[[], Log]) -> None:
         self._log = KernelLog(lambda _: None, open_log=open_log)
-        self._reasons: dict[str, Mapping[str, str]] = {}
+        self._devices: dict[tuple[str, str], DeviceHealth] = {}
+        """By resource and ID."""
 
     def watch(self, devices: Iterable[tuple[str, Device]]) -> None:
-        """Look for what the probes of these name; opens nothing if none does. Once."""
-        alike: dict[str, list[Device]] = {}
+        """Look for what the probes of these name; open nothing if none does. Call it once."""
         for resource, device in devices:
-            for index, bound in enumerate(device.probes):
-                if isinstance(bound.check, LogWatch):
-                    alone = replace(device, probes=(bound,))
-                    alike.setdefault(_name(resource, index), []).append(alone)
-        for name, ones in alike.items():
-            appeared = {one.key: one.known_since for one in ones if one.known_since is not None}
-            self._log.watch(name, ones, appeared=appeared)
+            since = -math.inf if device.known_since is None else device.known_since
+            health = DeviceHealth.new(resource, device, time.monotonic(), since=since)
+            self._devices[resource, device.id] = health
+            self._log.watch(health)
+        self._log.follow()
 
     def close(self) -> None:
-        """Leave the log alone."""
+        """Stop reading."""
         self._log.close()
 
     async def outcome(self, resource: str, index: int, device: Device) -> Outcome:
-        """Give what the log says of a device by its probe with this index."""
+        """Return what the log says of a device by its probe with this index."""
         begin = time.monotonic()
-        name = _name(resource, index)
         try:
             async with asyncio.timeout(MOST_SECONDS):
                 await self._log.caught_up()
         except TimeoutError:
             return Outcome(reason="reading the kernel's log does not end")
-        if name not in self._reasons:
-            self._reasons[name] = self._log.reasons(name)
-        reason = self._reasons[name].get(device.key, "")
-        return Outcome(reason=reason, seconds=time.monotonic() - begin)
-
-
-def _name(resource: str, index: int) -> str:
-    return f"{resource} {index}"
+        state = self._devices[resource, device.id].states[index]
+        return Outcome(reason=state.reason, seconds=time.monotonic() - begin)

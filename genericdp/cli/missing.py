@@ -9,8 +9,8 @@ from genericdp.glob import escape
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from genericdp.cli.patience import Looking
     from genericdp.devices.offers import Offer
+    from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
 
 
@@ -23,14 +23,14 @@ def dangling_target(path: str, root: Root) -> str:
     return root.read_link(link) if walk.error is not None and link in walk.links else ""
 
 
-def missing_mounts(offer: Offer, look: Looking, root: Root) -> Iterator[str]:
+def missing_mounts(offer: Offer, host: HostCache, root: Root) -> Iterator[str]:
     """Give the host paths that would be mounted and do not exist, once each.
 
     Nothing is said of a copy of a machine that lacks all of the tree they would lie in.
     """
     mounts = (mount.host_path for one in offer.offered.values() for mount in one.device.mounts)
     for path in dict.fromkeys(mounts):
-        found = look(escape(path))  # None: it does not answer
+        found = host.look(escape(path))  # None: it does not answer
         if found is not None and not found.files and _is_missing(path, root):
             yield path
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.logprobes import LogProbes
 from genericdp.devices.checks import FileRead, LogWatch
 from genericdp.health.kinds import run_probes
-from genericdp.health.thresholds import verdict
+from genericdp.health.state import join_reasons
 from genericdp.host.kmsg import open_log
 from genericdp.printing import print_lines, printable
 from genericdp.process.outcome import Outcome
@@ -93,7 +93,7 @@ class Probed:
     def reason(self) -> str:
         """Say why it is not Healthy; empty if it is."""
         reasons = ((str(one.check), one.outcome.reason) for one in self.results)
-        known = self.subject.one.unhealthy or verdict(reasons)
+        known = self.subject.one.unhealthy or join_reasons(reasons)
         return known or (NOT_ASKED if self.state is State.UNPROBED else "")
 
 

@@ -36,7 +36,7 @@ from genericdp.daemon import Settings
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.devices.hardware import online_nodes
 from genericdp.errors import UsageError
-from genericdp.host.facts import HostFacts
+from genericdp.host.cache import HostCache
 from genericdp.kubelet.sockets import check_length
 from genericdp.printing import print_json, print_lines
 from genericdp.signals import deferred, until_signaled
@@ -135,7 +135,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _topology(root: Root, policy: TopologyPolicy) -> Topology:
     # Without NUMA a kubelet takes the machine for one node.
-    nodes = tuple(sorted(online_nodes(HostFacts(root)))) or (0,)
+    nodes = tuple(sorted(online_nodes(HostCache(root)))) or (0,)
     if policy is not TopologyPolicy.NONE and len(nodes) > MOST_NUMA_NODES:
         raise UsageError(
             f"--topology-policy {policy}: the machine has {len(nodes)} NUMA nodes,"

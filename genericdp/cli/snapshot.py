@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from genericdp.cli.patience import Looking
-    from genericdp.host.facts import HostFacts
+    from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
     from genericdp.snapshot.archive import Entry
     from genericdp.snapshot.copy import Copy
@@ -72,8 +71,8 @@ def execute(arguments: argparse.Namespace) -> int:
     def tell(count: int, path: str) -> None:
         progress.tell(count, f"/{printable(path)}")
 
-    def work(_look: Looking, facts: HostFacts) -> Copy:
-        return copied(root, guard=facts.guard, tell=tell)
+    def work(host: HostCache) -> Copy:
+        return copied(root, guard=host.guarded, tell=tell)
 
     try:
         copy = patiently(root, work)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from genericdp.cli.recogniser import Recogniser
     from genericdp.devices.device import Device
     from genericdp.devices.offers import Offer
-    from genericdp.devices.sysdevice import Facts
+    from genericdp.devices.sysdevice import Host
     from genericdp.explain.catalog import Group, Run
 
     Names = Mapping[tuple[str, str, str], tuple[str, str]]
@@ -71,48 +71,46 @@ class Found:
     shares: int
 
 
-def found_by(row: Recogniser, offer: Offer, facts: Facts, names: Names) -> Found:
+def found_by(row: Recogniser, offer: Offer, host: Host, names: Names) -> Found:
     """Say what a row offers now; what is Unhealthy does not count."""
     well = [one.device for one in offer.offered.values() if not one.unhealthy]
     return Found(
         row=row,
-        devices=tuple((one.id, one.path, _what_is(one, facts, names)) for one in well),
+        devices=tuple((one.id, one.path, _what_is(one, host, names)) for one in well),
         shares=sum(one.replicas for one in well),
     )
 
 
-def _what_is(device: Device, facts: Facts, names: Names) -> str:
-    ids = ids_of(device.identity.syspath or "", facts)
-    return "" if ids is None else name_of(*ids, facts=facts, names=names)
+def _what_is(device: Device, host: Host, names: Names) -> str:
+    ids = ids_of(device.identity.syspath or "", host)
+    return "" if ids is None else name_of(*ids, host=host, names=names)
 
 
-def ids_of(syspath: str, facts: Facts) -> tuple[str, str, str, str] | None:
+def ids_of(syspath: str, host: Host) -> tuple[str, str, str, str] | None:
     """Give bus, vendor and device id and the folder of the hardware that a device is or sits on."""
-    device = facts.device(syspath) if syspath else None
+    device = host.device(syspath) if syspath else None
     if device is None:
         return None
     for bus, is_one, keys in (
         ("usb", is_usb_device, ("idVendor", "idProduct")),
         ("pci", is_pci_function, ("vendor", "device")),
     ):
-        if (place := nearest(device, facts, is_one)) is not None:
-            vendor, product = (facts.attribute(place.syspath, key) or "" for key in keys)
+        if (place := nearest(device, host, is_one)) is not None:
+            vendor, product = (host.attribute(place.syspath, key) or "" for key in keys)
             return bus, vendor.removeprefix("0x"), product.removeprefix("0x"), place.syspath
     return None
 
 
-def name_of(
-    bus: str, vendor: str, product: str, syspath: str, *, facts: Facts, names: Names
-) -> str:
+def name_of(bus: str, vendor: str, product: str, syspath: str, *, host: Host, names: Names) -> str:
     """Give the name of hardware for people: from the lists, else from itself, with its ids."""
     maker, model = names.get((bus, vendor, product), ("", ""))
-    device = facts.device(syspath)
+    device = host.device(syspath)
     known = {} if device is None else device.properties
     maker = maker or known.get("ID_VENDOR_FROM_DATABASE", "")
     model = model or known.get("ID_MODEL_FROM_DATABASE", "")
-    maker = maker or facts.attribute(syspath, "manufacturer") or ""
-    model = model or facts.attribute(syspath, "product") or ""
-    pci_class = (facts.attribute(syspath, "class") or "").removeprefix("0x")
+    maker = maker or host.attribute(syspath, "manufacturer") or ""
+    model = model or host.attribute(syspath, "product") or ""
+    pci_class = (host.attribute(syspath, "class") or "").removeprefix("0x")
     words = " ".join(filter(None, (maker, model))) or _CLASSES.get(pci_class[:2], "")
     return printable(" ".join(filter(None, (words, f"({bus} {vendor}:{product})"))))
 
@@ -183,12 +181,12 @@ def _about(found: Found) -> list[str]:
 
 
 def others(
-    groups: Iterable[Group], taken: frozenset[str], facts: Facts, names: Names
+    groups: Iterable[Group], taken: frozenset[str], host: Host, names: Names
 ) -> Iterator[str]:
     """Give selectors of the hardware that nothing takes, with its name."""
     found: dict[str, str] = {}
     for group in groups:
-        for selector, name in _of_group(group, taken, facts, names):
+        for selector, name in _of_group(group, taken, host, names):
             found.setdefault(selector, name)
     for selector, name in list(found.items())[:_MOST_OTHERS]:
         yield f"- {selector}  # {name}"
@@ -197,13 +195,13 @@ def others(
 
 
 def _of_group(
-    group: Group, taken: frozenset[str], facts: Facts, names: Names
+    group: Group, taken: frozenset[str], host: Host, names: Names
 ) -> Iterator[tuple[str, str]]:
     hardware = group.hardware
     if hardware is None or _is_supporting(group):
         return
-    ids = ids_of(hardware.syspath, facts)
-    name = hardware.name if ids is None else name_of(*ids, facts=facts, names=names)
+    ids = ids_of(hardware.syspath, host)
+    name = hardware.name if ids is None else name_of(*ids, host=host, names=names)
     runs = [one for one in (group.itself, *group.members) if one is not None]
     if any(_is_taken(one, taken) for one in runs):
         return

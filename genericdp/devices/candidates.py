@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -20,14 +19,14 @@ from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
 from genericdp.devices.sysdevice import SysDevice
 from genericdp.model import PathSelector, UdevSelector
-from genericdp.natural import in_natural_order, natural_key
+from genericdp.natural import natural_key
 from genericdp.template import LackingValueError, UnusableValueError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from genericdp.devices.inventory import FoundFile, Inventory
-    from genericdp.devices.sysdevice import Facts
+    from genericdp.devices.sysdevice import Host
     from genericdp.model import Candidates, Resource, Selector
 
 
@@ -57,15 +56,6 @@ class Candidate:
         return self.file.type in NODE_TYPES
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """What a selector makes of a file or device of sysfs."""
-
-    thing: FoundFile | SysDevice
-    candidate: Candidate | None
-    """None: it does not take it."""
-
-
 def taken(
     selectors: Sequence[Selector],
     resource: Resource,
@@ -78,25 +68,12 @@ def taken(
 
     ``wary``: with a ``doubt`` also what one may take, for all that can be known.
     """
-    found = [
-        candidate
-        for selector in selectors
-        for candidate in _fitting(selector, resource, inventory, node_name, wary=wary)
-    ]
-    candidates = {one.file.key: one for one in found}
-    if len(candidates) < len(found):
-        inventory.memory.named_twice.add(resource.name)
-        names: dict[str, list[Candidate]] = {}
-        for one in found:
+    names: dict[str, list[Candidate]] = {}
+    for selector in selectors:
+        for one in _fitting(selector, resource, inventory, node_name, wary=wary):
             names.setdefault(one.key, []).append(one)
-        candidates = {key: _under_one_name(several) for key, several in names.items()}
-    if inventory.scope is not None:
-        return sorted(candidates.values(), key=lambda one: natural_key(one.path))
-    orders, name = inventory.memory.orders, f"{resource.name} {id(selectors)}"
-    orders[name] = in_natural_order(
-        candidates.values(), lambda one: one.path, before=orders.get(name, ())
-    )
-    return orders[name]
+    candidates = map(_under_one_name, names.values())
+    return sorted(candidates, key=lambda one: natural_key(one.path))
 
 
 def might_take(
@@ -104,15 +81,14 @@ def might_take(
 ) -> set[str]:
     """Return the keys of what a selector takes, and of what it cannot be asked about."""
     keys = set()
-    for _, thing in list(_things(selector, inventory)):
-        fit = inventory.attempt(
-            resource.name,
-            partial(_fit, selector, thing, resource, inventory, node_name, wary=True),
-        )
-        if fit is None:
-            keys |= {thing.key, _syspath(thing) or thing.key}
-        elif fit.candidate is not None:
-            keys.add(fit.candidate.key)
+    for thing in list(_things(selector, inventory)):
+
+        def ask(thing: FoundFile | SysDevice = thing) -> set[str]:
+            one = _fit(selector, thing, resource, inventory, node_name, wary=True)
+            return set() if one is None else {one.key}
+
+        its = inventory.attempt(resource.name, ask)
+        keys |= {thing.key, _syspath(thing) or thing.key} if its is None else its
     return keys
 
 
@@ -155,10 +131,10 @@ def _unseen(candidates: Candidates, inventory: Inventory) -> Iterator[str]:
         return
     folders = ["/sys/bus", "/sys/class"]
     for subsystem in _subsystems(subsystem_globs(candidates), inventory):
-        inventory.facts.members(subsystem)
+        inventory.host.members(subsystem)
         folders += [f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}"]
     for folder in folders:
-        if why := inventory.facts.trouble(folder):
+        if why := inventory.host.trouble(folder):
             yield f"{folder} cannot be read: {why}"
 
 
@@ -170,35 +146,25 @@ def _fitting(
     *,
     wary: bool = False,
 ) -> Iterator[Candidate]:
-    """Give what one selector takes; only what is new or may have changed is asked about."""
-    part = inventory.memory.part("fit", resource.name, id(selector))
-    for name, thing in _things(selector, inventory):
-        fit = part.get(name)
-        if fit is None or fit.thing is not thing:
-            about = _syspath(thing) or name
-            if inventory.facts.awaited(about):
-                continue
-            decide = partial(_fit, selector, thing, resource, inventory, node_name, wary=wary)
-            fit = inventory.decide(part, name, about, decide)
-        if fit.candidate is not None:
-            yield fit.candidate
+    """Give what one selector takes."""
+    for thing in _things(selector, inventory):
+        syspath = _syspath(thing)
+        if syspath is not None and inventory.host.awaited(syspath):
+            continue
+        candidate = _fit(selector, thing, resource, inventory, node_name, wary=wary)
+        if candidate is not None:
+            yield candidate
 
 
-def _things(
-    selector: Selector, inventory: Inventory
-) -> Iterator[tuple[str, FoundFile | SysDevice]]:
-    """Give what a selector looks at, by path or syspath."""
-    candidates, scope, facts = selector.candidates, inventory.scope, inventory.facts
+def _things(selector: Selector, inventory: Inventory) -> Iterator[FoundFile | SysDevice]:
+    """Give what a selector looks at."""
+    candidates = selector.candidates
     if isinstance(candidates, PathSelector):
         for pattern in candidates.globs:
-            found = inventory.found(pattern)
-            for file in found if scope is None else scope.among(found):
-                yield file.path, file
+            yield from inventory.found(pattern)
     else:
         for subsystem in _subsystems(subsystem_globs(candidates), inventory):
-            members = facts.members(subsystem) if scope is None else scope.members(subsystem, facts)
-            for device in members:
-                yield device.syspath, device
+            yield from inventory.host.members(subsystem)
 
 
 def _syspath(thing: FoundFile | SysDevice) -> str | None:
@@ -213,32 +179,33 @@ def _fit(
     node_name: str,
     *,
     wary: bool,
-) -> _Fit:
-    facts = inventory.facts
+) -> Candidate | None:
+    """Return the file or device as a candidate; None if the selector does not take it."""
+    host = inventory.host
     doubts: list[str] = []
 
     def is_out(unmet: Iterable[Condition]) -> bool:
         """Return whether a condition surely does not hold; what is unknown is only doubted."""
         for condition in unmet:
-            why = why_unknown(condition, facts) if wary else ""
+            why = why_unknown(condition, host) if wary else ""
             if not why:
                 return True
             doubts.append(why)
         return False
 
     # What is known of it first: a device file need not be looked at for nothing.
-    if is_out(_unmet_in_sysfs(selector, thing, facts)):
-        return _Fit(thing, None)
+    if is_out(_unmet_in_sysfs(selector, thing, host)):
+        return None
     candidate = _candidate(selector, thing, inventory)
     if candidate is None or is_out(
         failures(selector, candidate, resource, inventory, node_name, wary=wary)
     ):
-        return _Fit(thing, None)
-    return _Fit(thing, replace(candidate, doubt=doubts[0]) if doubts else candidate)
+        return None
+    return replace(candidate, doubt=doubts[0]) if doubts else candidate
 
 
 def _unmet_in_sysfs(
-    selector: Selector, thing: FoundFile | SysDevice, facts: Facts
+    selector: Selector, thing: FoundFile | SysDevice, host: Host
 ) -> Iterator[Condition]:
     """Give the conditions on a device of sysfs that do not hold."""
     wanted = selector.candidates
@@ -246,8 +213,8 @@ def _unmet_in_sysfs(
         return
     if not isinstance(wanted, UdevSelector) and not is_candidate_of(wanted, thing):
         yield Condition(key=kind_of(wanted), wanted=("*",), found=None, where=thing.syspath)
-    yield from unmet(wanted, thing, facts, sitting=thing)
-    yield from unmet_hardware(selector.hardware, thing, facts)
+    yield from unmet(wanted, thing, host, sitting=thing)
+    yield from unmet_hardware(selector.hardware, thing, host)
 
 
 def _candidate(
@@ -283,14 +250,14 @@ def _under_one_name(candidates: list[Candidate]) -> Candidate:
 def _subsystems(wanted: tuple[str, ...], inventory: Inventory) -> list[str]:
     if wanted and not any(map(glob.has_wildcard, wanted)):
         return [glob.unescape(name) for name in wanted]
-    every = inventory.facts.subsystems()
+    every = inventory.host.subsystems()
     return [name for name in every if not wanted or glob.matches_any(wanted, name)]
 
 
 def of_file(found: FoundFile, inventory: Inventory) -> Candidate:
     """Make a candidate of a file."""
     syspath = found.identity.syspath
-    device = None if syspath is None else inventory.facts.device(syspath)
+    device = None if syspath is None else inventory.host.device(syspath)
     return Candidate(path=found.path, file=found, device=device)
 
 
@@ -333,7 +300,7 @@ def failures(
         if device is None:
             yield Condition(key="hardware", wanted=("*",), found=None, where=where)
         else:
-            yield from unmet_hardware(hardware, device, inventory.facts)
+            yield from unmet_hardware(hardware, device, inventory.host)
     names = Names(candidate, resource=resource, inventory=inventory, node_name=node_name, wary=wary)
     for name, globs in selector.values.items():
         found, why, unknown = None, "", False

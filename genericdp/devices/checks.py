@@ -8,8 +8,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from genericdp.devices.inventory import Identity
     from genericdp.model import Probe
     from genericdp.policy import Policy
+
+NOT_PROBED = "not probed yet"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """Health of the device that ``key`` and ``identity`` tell from others with its ID."""
+
+    key: str
+    identity: Identity
+    reason: str = ""
+    """Why it is not healthy, with NOT_PROBED in it while first results are missing; empty: it is
+    healthy."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

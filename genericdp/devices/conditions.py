@@ -23,7 +23,7 @@ from genericdp.model import NetSelector, PathSelector, PciSelector, UdevSelector
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from genericdp.devices.sysdevice import Facts, SysDevice
+    from genericdp.devices.sysdevice import Host, SysDevice
     from genericdp.model import Candidates, Globs, Hardware
 
 SysSelector = UdevSelector | UsbSelector | PciSelector | NetSelector
@@ -93,24 +93,24 @@ def file_of(key: str, where: str) -> str:
     return f"{where}/{FILES[key]}" if key in FILES else ""
 
 
-def why_unknown(condition: Condition, facts: Facts) -> str:
+def why_unknown(condition: Condition, host: Host) -> str:
     """Return why nobody can know whether a condition holds; empty if it surely does not."""
-    return condition.why if condition.unknown else unread(condition.key, condition.where, facts)
+    return condition.why if condition.unknown else unread(condition.key, condition.where, host)
 
 
-def unread(key: str, where: str, facts: Facts) -> str:
+def unread(key: str, where: str, host: Host) -> str:
     """Return what could not be read of what a condition asks; empty if everything could."""
     bare = key.removeprefix("hardware.")
     if bare in KINDS or bare.startswith(OF_UEVENT):
         for file in _telling(where, upwards=key != bare and bare in KINDS):
-            if why := facts.trouble(file):
+            if why := host.trouble(file):
                 return f"{file} cannot be read: {why}"
     if bare.startswith("udev.properties."):
-        return facts.trouble(where)
+        return host.trouble(where)
     if bare in _OF_LINEAGE:
-        return _unread_driver(where, facts)
+        return _unread_driver(where, host)
     file = file_of(key, where)
-    why = facts.trouble(file) if file else ""
+    why = host.trouble(file) if file else ""
     return f"{file} cannot be read: {why}" if why else ""
 
 
@@ -122,10 +122,10 @@ def _telling(folder: str, *, upwards: bool) -> Iterator[str]:
         folder = folder.rpartition("/")[0] if upwards else ""
 
 
-def _unread_driver(where: str, facts: Facts) -> str:
-    device = facts.device(where)
-    for one in () if device is None else lineage(device, facts):
-        if why := facts.trouble(f"{one.syspath}/driver"):
+def _unread_driver(where: str, host: Host) -> str:
+    device = host.device(where)
+    for one in () if device is None else lineage(device, host):
+        if why := host.trouble(f"{one.syspath}/driver"):
             return f"{one.syspath}/driver cannot be read: {why}"
         if one.driver:
             break
@@ -174,24 +174,24 @@ def subsystem_globs(selector: SysSelector) -> Globs:
 
 
 def conditions(
-    selector: SysSelector, device: SysDevice, facts: Facts, *, prefix: str = "", sitting: SysDevice
+    selector: SysSelector, device: SysDevice, host: Host, *, prefix: str = "", sitting: SysDevice
 ) -> Iterator[Condition]:
     """Give the conditions of a selector for one device; ``sitting`` is what sits on it."""
     match selector:
         case UdevSelector():
-            yield from _udev(selector, device, facts, f"{prefix}udev")
+            yield from _udev(selector, device, host, f"{prefix}udev")
         case UsbSelector():
             for name, globs in _named(selector):
-                found = usb_text(device, name, facts, sitting=sitting)
-                one = usb_part(device, name, facts, sitting=sitting)
+                found = usb_text(device, name, host, sitting=sitting)
+                one = usb_part(device, name, host, sitting=sitting)
                 yield _condition(f"{prefix}usb.{name}", globs, found, one, hexadecimal=True)
         case PciSelector():
             for name, globs in _named(selector):
-                found = pci_text(device, name, facts)
+                found = pci_text(device, name, host)
                 yield _condition(f"{prefix}pci.{name}", globs, found, device, hexadecimal=True)
         case NetSelector():
             for name, globs in _named(selector):
-                found = net_text(device, name, facts)
+                found = net_text(device, name, host)
                 yield _condition(f"{prefix}net.{name}", globs, found, device)
 
 
@@ -224,7 +224,7 @@ def _condition(
 
 
 def _udev(
-    selector: UdevSelector, device: SysDevice, facts: Facts, prefix: str
+    selector: UdevSelector, device: SysDevice, host: Host, prefix: str
 ) -> Iterator[Condition]:
     own = {
         "subsystem": (selector.subsystem, device.subsystem or None),
@@ -235,36 +235,36 @@ def _udev(
         if globs:
             yield _condition(f"{prefix}.{name}", globs, found, device)
     if selector.driver:
-        yield _condition(f"{prefix}.driver", selector.driver, driver_of(device, facts), device)
+        yield _condition(f"{prefix}.driver", selector.driver, driver_of(device, host), device)
     for name, globs in selector.properties.items():
         found = device.properties.get(name)
         yield _condition(f"{prefix}.properties.{name}", globs, found, device)
     for name, globs in selector.attributes.items():
-        found = facts.attribute(device.syspath, name)
+        found = host.attribute(device.syspath, name)
         yield _condition(f"{prefix}.attributes.{name}", globs, found, device)
 
 
 def unmet(
-    selector: SysSelector, device: SysDevice, facts: Facts, *, prefix: str = "", sitting: SysDevice
+    selector: SysSelector, device: SysDevice, host: Host, *, prefix: str = "", sitting: SysDevice
 ) -> Iterator[Condition]:
     """Give the conditions that do not hold; none if the selector takes the device."""
-    asked = conditions(selector, device, facts, prefix=prefix, sitting=sitting)
+    asked = conditions(selector, device, host, prefix=prefix, sitting=sitting)
     return (one for one in asked if not one.holds)
 
 
 def first_failure(
-    selector: SysSelector, device: SysDevice, facts: Facts, *, sitting: SysDevice
+    selector: SysSelector, device: SysDevice, host: Host, *, sitting: SysDevice
 ) -> Condition | None:
     """Give the first condition that does not hold; None if the selector takes the device."""
-    return next(unmet(selector, device, facts, sitting=sitting), None)
+    return next(unmet(selector, device, host, sitting=sitting), None)
 
 
-def hardware_failure(hardware: Hardware, device: SysDevice, facts: Facts) -> Condition | None:
+def hardware_failure(hardware: Hardware, device: SysDevice, host: Host) -> Condition | None:
     """Give the first condition on what the device is or sits on that does not hold."""
-    return next(unmet_hardware(hardware, device, facts), None)
+    return next(unmet_hardware(hardware, device, host), None)
 
 
-def unmet_hardware(hardware: Hardware, device: SysDevice, facts: Facts) -> Iterator[Condition]:
+def unmet_hardware(hardware: Hardware, device: SysDevice, host: Host) -> Iterator[Condition]:
     """Give the conditions on what the device is or sits on that do not hold."""
     for selector, is_one, what in (
         (hardware.usb, is_usb_device, "usb"),
@@ -272,30 +272,30 @@ def unmet_hardware(hardware: Hardware, device: SysDevice, facts: Facts) -> Itera
     ):
         if selector is None:
             continue
-        below = nearest(device, facts, is_one)
+        below = nearest(device, host, is_one)
         if below is None:
             yield Condition(key=f"hardware.{what}", wanted=("*",), found=None, where=device.syspath)
         else:
-            yield from unmet(selector, below, facts, prefix="hardware.", sitting=device)
+            yield from unmet(selector, below, host, prefix="hardware.", sitting=device)
     if hardware.udev is not None:
-        failure = _any_ancestor(hardware.udev, device, facts)
+        failure = _any_ancestor(hardware.udev, device, host)
         if failure is not None:
             yield failure
 
 
-def _any_ancestor(selector: UdevSelector, device: SysDevice, facts: Facts) -> Condition | None:
+def _any_ancestor(selector: UdevSelector, device: SysDevice, host: Host) -> Condition | None:
     """All conditions must hold for one and the same ancestor; else give the best one's failure.
 
     Best is one that may take it after all, then the one of which most conditions hold.
     """
     furthest: tuple[int, Condition] | None = None
-    for one in lineage(device, facts):
-        asked = list(conditions(selector, one, facts, prefix="hardware.", sitting=device))
+    for one in lineage(device, host):
+        asked = list(conditions(selector, one, host, prefix="hardware.", sitting=device))
         failed = [i for i, condition in enumerate(asked) if not condition.holds]
         if not failed:
             return None
         held = failed[0]
-        if all(why_unknown(asked[i], facts) for i in failed):
+        if all(why_unknown(asked[i], host) for i in failed):
             held = len(asked)
         if furthest is None or held > furthest[0]:
             furthest = (held, asked[failed[0]])

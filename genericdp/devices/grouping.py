@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.candidates import entries
@@ -37,15 +36,6 @@ class Group:
         return self.members[0].file.key if self.text is None else f"group {self.text}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """What ``groupBy`` gives for one candidate."""
-
-    candidate: Candidate
-    text: str = ""
-    trouble: str = ""
-
-
 def group(
     resource: Resource, candidates: Iterable[Candidate], inventory: Inventory, node_name: str
 ) -> tuple[list[Group], list[NotOffered]]:
@@ -55,19 +45,15 @@ def group(
     """
     if resource.group_by is None:
         return [Group(members=(one,)) for one in candidates], []
-    part = inventory.memory.part("group", resource.name)
     members: dict[str, list[Candidate]] = {}
     refused = []
     for one in candidates:
-        known = part.get(one.file.key)
-        if known is None or known.candidate is not one:
-            ask = partial(_text, resource, resource.group_by, one, inventory, node_name)
-            about = one.file.identity.syspath or one.file.path
-            known = inventory.decide(part, one.file.key, about, ask)
-        if known.trouble:
-            refused.append(not_offered(resource, one, known.trouble))
+        try:
+            text = _text(resource, resource.group_by, one, inventory, node_name)
+        except UnusableValueError as error:
+            refused.append(not_offered(resource, one, str(error)))
         else:
-            members.setdefault(known.text, []).append(one)
+            members.setdefault(text, []).append(one)
     groups = [Group(members=tuple(several), text=text) for text, several in members.items()]
     incomplete = _incomplete(resource, groups, inventory, node_name)
     refused += (refusal(resource, one, why) for one, why in incomplete)
@@ -94,15 +80,16 @@ def _text(
     candidate: Candidate,
     inventory: Inventory,
     node_name: str,
-) -> _Text:
+) -> str:
+    """Return what ``groupBy`` gives for one candidate; raises UnusableValueError."""
     names = Names(candidate, resource=resource, inventory=inventory, node_name=node_name)
     try:
         text = expand(template, names.get_text)
     except UnusableValueError as error:
-        return _Text(candidate, trouble=f"groupBy: {error}")
+        raise UnusableValueError(f"groupBy: {error}") from error
     if not text:
-        return _Text(candidate, trouble=f"groupBy '{template}' gives an empty text")
-    return _Text(candidate, text=text)
+        raise UnusableValueError(f"groupBy '{template}' gives an empty text")
+    return text
 
 
 def _incomplete(

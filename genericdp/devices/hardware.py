@@ -8,9 +8,9 @@ from genericdp.devices.sysdevice import decimal
 from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from genericdp.devices.sysdevice import Facts, SysDevice
+    from genericdp.devices.sysdevice import Host, SysDevice
 
 LINK_TYPES = {
     "1": "ether",
@@ -62,44 +62,41 @@ def is_net_interface(device: SysDevice) -> bool:
     return device.subsystem == "net"
 
 
-def lineage(device: SysDevice, facts: Facts) -> Iterator[SysDevice]:
+def lineage(device: SysDevice, host: Host) -> tuple[SysDevice, ...]:
     """Give the device itself, then what it sits on, the nearest first."""
-    yield device
-    yield from facts.ancestors(device)
+    return (device, *host.ancestors(device))
 
 
-def nearest(
-    device: SysDevice, facts: Facts, wanted: Callable[[SysDevice], bool]
-) -> SysDevice | None:
+def nearest(device: SysDevice, host: Host, wanted: Callable[[SysDevice], bool]) -> SysDevice | None:
     """Give the nearest of the device and what it sits on that is as wanted."""
-    for one in lineage(device, facts):
+    for one in lineage(device, host):
         if wanted(one):
             return one
         if one.subsystem == "usb" and not one.devtype:
             return None  # its uevent could not be read: the hub above must not pass for it
-        if not one.subsystem and facts.trouble(f"{one.syspath}/subsystem"):
+        if not one.subsystem and host.trouble(f"{one.syspath}/subsystem"):
             return None
     return None
 
 
-def driver_of(device: SysDevice, facts: Facts) -> str | None:
+def driver_of(device: SysDevice, host: Host) -> str | None:
     """Give its driver, or that of the nearest ancestor that has one."""
-    return next((one.driver for one in lineage(device, facts) if one.driver), None)
+    return next((one.driver for one in lineage(device, host) if one.driver), None)
 
 
-def numa_node_of(device: SysDevice, facts: Facts) -> int | None:
+def numa_node_of(device: SysDevice, host: Host) -> int | None:
     """Give the NUMA node of the nearest that has one, if it is online; -1 is none (LAW-8)."""
-    for one in lineage(device, facts):
-        node = facts.attribute(one.syspath, "numa_node")
+    for one in lineage(device, host):
+        node = host.attribute(one.syspath, "numa_node")
         if node is not None and (number := decimal(node)) is not None:
-            return number if number in online_nodes(facts) else None
+            return number if number in online_nodes(host) else None
     return None
 
 
-def online_nodes(facts: Facts) -> frozenset[int]:
+def online_nodes(host: Host) -> frozenset[int]:
     """Give the machine's NUMA nodes; the kernel lists them as ``0-1,4``."""
     nodes: set[int] = set()
-    for part in (facts.text("/sys/devices/system/node/online") or "").split(","):
+    for part in (host.text("/sys/devices/system/node/online") or "").split(","):
         first, _, last = part.partition("-")
         lowest, highest = decimal(first), decimal(last or first)
         if lowest is not None and highest is not None:
@@ -107,21 +104,21 @@ def online_nodes(facts: Facts) -> frozenset[int]:
     return frozenset(nodes)
 
 
-def usb_part(usb: SysDevice, name: str, facts: Facts, *, sitting: SysDevice) -> SysDevice:
+def usb_part(usb: SysDevice, name: str, host: Host, *, sitting: SysDevice) -> SysDevice:
     """Return the device that has what ``usb_text`` gives: for an interface's number that one."""
-    interface = nearest(sitting, facts, is_usb_interface) if name == "interface" else None
+    interface = nearest(sitting, host, is_usb_interface) if name == "interface" else None
     return interface or usb
 
 
-def usb_text(usb: SysDevice, name: str, facts: Facts, *, sitting: SysDevice) -> str | None:
+def usb_text(usb: SysDevice, name: str, host: Host, *, sitting: SysDevice) -> str | None:
     """Give what a ``usb`` selector or template names; ``sitting`` is what sits on the device."""
     if name == "port":
         return usb.name
     if name == "interface":
-        interface = nearest(sitting, facts, is_usb_interface)
+        interface = nearest(sitting, host, is_usb_interface)
         if interface is None:
             return None
-        return facts.attribute(interface.syspath, "bInterfaceNumber")
+        return host.attribute(interface.syspath, "bInterfaceNumber")
     attribute = {
         "vendor": "idVendor",
         "product": "idProduct",
@@ -129,73 +126,73 @@ def usb_text(usb: SysDevice, name: str, facts: Facts, *, sitting: SysDevice) -> 
         "bus": "busnum",
         "number": "devnum",
     }.get(name, name)
-    return facts.attribute(usb.syspath, attribute)
+    return host.attribute(usb.syspath, attribute)
 
 
-def pci_text(pci: SysDevice, name: str, facts: Facts) -> str | None:
+def pci_text(pci: SysDevice, name: str, host: Host) -> str | None:
     """Give what a ``pci`` selector or template names."""
     if name == "address":
         return pci.name
     if name == "driver":
         return pci.driver or None
     if name == "function":
-        return "physical" if facts.link(f"{pci.syspath}/physfn") is None else "virtual"
+        return "physical" if host.link(f"{pci.syspath}/physfn") is None else "virtual"
     if name == "iommuGroup":
-        return facts.link(f"{pci.syspath}/iommu_group")
+        return host.link(f"{pci.syspath}/iommu_group")
     attribute = {
         "subsystemVendor": "subsystem_vendor",
         "subsystemDevice": "subsystem_device",
     }.get(name, name)
-    text = facts.attribute(pci.syspath, attribute)
+    text = host.attribute(pci.syspath, attribute)
     return text and text.removeprefix("0x")
 
 
-def net_text(net: SysDevice, name: str, facts: Facts) -> str | None:
+def net_text(net: SysDevice, name: str, host: Host) -> str | None:
     """Give what a ``net`` selector or template names."""
     if name == "name":
         return net.name
     if name == "driver":
-        return driver_of(net, facts)
+        return driver_of(net, host)
     if name == "linkType":
-        number = facts.attribute(net.syspath, "type")
+        number = host.attribute(net.syspath, "type")
         return number and LINK_TYPES.get(number, number)
-    return facts.attribute(net.syspath, name)
+    return host.attribute(net.syspath, name)
 
 
 def _is_place(device: SysDevice) -> bool:
     return device.subsystem == "platform" or is_pci_function(device) or device.subsystem == "usb"
 
 
-def place_of(device: SysDevice, facts: Facts) -> SysDevice | None:
+def place_of(device: SysDevice, host: Host) -> SysDevice | None:
     """Give the USB interface (or device), PCI function or platform device that it sits on."""
-    return next((one for one in facts.ancestors(device) if _is_place(one)), None)
+    return next((one for one in host.ancestors(device) if _is_place(one)), None)
 
 
-def function_of(device: SysDevice, facts: Facts) -> SysDevice | None:
+def function_of(device: SysDevice, host: Host) -> SysDevice | None:
     """Give the USB device, PCI function or platform device that it is or sits on."""
 
     def wanted(one: SysDevice) -> bool:
         return _is_place(one) and not is_usb_interface(one)
 
-    return nearest(device, facts, wanted)
+    return nearest(device, host, wanted)
 
 
-def carrier_of(device: SysDevice, facts: Facts, subsystem: str) -> SysDevice | None:
+def carrier_of(device: SysDevice, host: Host, subsystem: str) -> SysDevice | None:
     """Return the hardware whose nodes of a subsystem belong to a device.
 
     It is what ``function_of`` returns; of the nodes that SCSI devices have, the SCSI device that
     it is or sits on, if there is one.
     """
     if subsystem in SCSI_SUBSYSTEMS:
-        for one in lineage(device, facts):
+        for one in lineage(device, host):
             if one.subsystem == "scsi" and not one.devtype:
                 return None  # its uevent could not be read: it must not pass for its controller
             if is_scsi_device(one):
                 return one
-    return function_of(device, facts)
+    return function_of(device, host)
 
 
-def place_name(device: SysDevice, facts: Facts) -> str | None:
+def place_name(device: SysDevice, host: Host) -> str | None:
     """Give the default id of what sits on hardware: it stays while the hardware stays there.
 
     A USB device or PCI function is called by its port or address. Others are called by the
@@ -204,21 +201,21 @@ def place_name(device: SysDevice, facts: Facts) -> str | None:
     """
     if is_usb_device(device) or is_pci_function(device):
         return device.name
-    place = place_of(device, facts)
+    place = place_of(device, host)
     if place is None:
         return None
     name = f"{place.name}-{device.subsystem}"
-    rank = _neighbours(device, place, facts).index(device.syspath)
+    rank = _neighbours(device, place, host).index(device.syspath)
     return f"{name}.{rank}" if rank else name
 
 
-def _neighbours(device: SysDevice, place: SysDevice, facts: Facts) -> list[str]:
+def _neighbours(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
     has_node = device.number is not None
     neighbours = [
         one.syspath
-        for one in facts.below(place.syspath, device.subsystem)
+        for one in host.below(place.syspath, device.subsystem)
         if (one.number is not None) == has_node
-        and (its := place_of(one, facts)) is not None
+        and (its := place_of(one, host)) is not None
         and its.syspath == place.syspath
     ]
     if device.syspath not in neighbours:

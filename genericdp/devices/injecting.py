@@ -23,7 +23,7 @@ from genericdp.devices.hardware import place_name
 from genericdp.devices.ids import as_id
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
-from genericdp.devices.matching import NONE_EXCLUDED, templates_of
+from genericdp.devices.matching import templates_of
 from genericdp.devices.requesting import (
     LATER,
     absolute_path,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.matching import Excluded
     from genericdp.devices.requesting import Request
-    from genericdp.devices.sysdevice import Facts
+    from genericdp.devices.sysdevice import Host
     from genericdp.model import Resource
     from genericdp.template import Lookup
 
@@ -82,11 +82,16 @@ class _Room:
         return look
 
 
-def _take_literals(room: _Room, resource: Resource, members: int) -> None:
-    """Take the room of what templates bring themselves; in a group every member expands them."""
+def _literals(resource: Resource) -> tuple[int, int]:
+    """Return how much text a resource's templates bring themselves, in bytes.
+
+    First what every member of a group expands, then what counts once.
+    """
+    sizes = [0, 0]
     for template in templates_of((resource.inject, resource.health, resource.hooks)):
         size = sum(byte_length(part) for part in template.parts if isinstance(part, str))
-        room.take(size * members if template.references else size)
+        sizes[not template.references] += size
+    return sizes[0], sizes[1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +106,7 @@ class _Part:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
+class _Draft:
     """A device that only lacks what its globs find."""
 
     resource: Resource
@@ -113,19 +118,35 @@ class Draft:
     hooks: BoundHooks
 
 
-def draft(
-    resource: Resource, group: Group, inventory: Inventory, node_name: str
-) -> Draft | NotOffered:
+def make(
+    resource: Resource,
+    groups: Iterable[Group],
+    excluded: Excluded,
+    inventory: Inventory,
+    node_name: str,
+) -> list[Device | NotOffered]:
+    """Make a device of each candidate or group of them, or say why it is not offered."""
+    sizes, made = _literals(resource), list[Device | NotOffered]()
+    for group in groups:
+        try:
+            draft = _draft(resource, group, inventory, node_name, sizes)
+        except UnusableValueError as error:
+            made.append(refusal(resource, group, str(error)))
+        else:
+            made.append(_complete(draft, inventory, excluded))
+    return made
+
+
+def _draft(
+    resource: Resource,
+    group: Group,
+    inventory: Inventory,
+    node_name: str,
+    literals: tuple[int, int],
+) -> _Draft:
     """Expand all templates of the resource, those of ``inject`` for each member."""
-    try:
-        return _draft(resource, group, inventory, node_name)
-    except UnusableValueError as error:
-        return refusal(resource, group, str(error))
-
-
-def _draft(resource: Resource, group: Group, inventory: Inventory, node_name: str) -> Draft:
     if resource.inject.devices is None:
-        _check_nodes(group, inventory.facts)
+        _check_nodes(group, inventory.host)
     names = [
         Names(one, resource=resource, inventory=inventory, node_name=node_name)
         for one in group.members
@@ -134,9 +155,9 @@ def _draft(resource: Resource, group: Group, inventory: Inventory, node_name: st
     for one in names:
         one.device_id = device_id
     room = _Room(MOST_TEXTS)
-    _take_literals(room, resource, len(group.members))
+    room.take(literals[0] * len(group.members) + literals[1])
     first = room.counted(names[0].get_text)
-    return Draft(
+    return _Draft(
         resource=resource,
         group=group,
         id=device_id,
@@ -182,20 +203,20 @@ def _id_text(resource: Resource, group: Group, names: Sequence[Names], inventory
     return text
 
 
-def _check_nodes(group: Group, facts: Facts) -> None:
+def _check_nodes(group: Group, host: Host) -> None:
     """See that what was selected for its device file has one; in a group another may have it."""
     alone = not any(one.has_node for one in group.members)
     for one in group.members:
         expects_file = one.device is not None and one.device.number is not None
         if one.needs_node and not one.has_node and (alone or expects_file):
-            raise UnusableValueError(_why_no_node(one, facts))
+            raise UnusableValueError(_why_no_node(one, host))
 
 
-def _why_no_node(candidate: Candidate, facts: Facts) -> str:
+def _why_no_node(candidate: Candidate, host: Host) -> str:
     device = candidate.device
     if device is not None and device.number is not None:
         return f"its node {device.device_file} does not exist"
-    if device is not None and (why := facts.trouble(f"{device.syspath}/uevent")):
+    if device is not None and (why := host.trouble(f"{device.syspath}/uevent")):
         return f"{device.syspath}/uevent cannot be read: {why}"
     return (
         "it has no device node (write inject: {devices: []} if it needs none; net and pci selectors"
@@ -206,16 +227,14 @@ def _why_no_node(candidate: Candidate, facts: Facts) -> str:
 def _default_id(candidate: Candidate, inventory: Inventory) -> str:
     """Give what stays while the hardware stays where it is, else how it was found."""
     device, file = candidate.device, candidate.file
-    if device is not None and (place := place_name(device, inventory.facts)) is not None:
+    if device is not None and (place := place_name(device, inventory.host)) is not None:
         return place
     if file.identity.syspath and not file.is_link:
         return device.name if device is not None else file.kernel_name
     return candidate.path.removeprefix("/dev/")
 
 
-def complete(
-    draft: Draft, inventory: Inventory, *, excluded: Excluded = NONE_EXCLUDED
-) -> Device | NotOffered:
+def _complete(draft: _Draft, inventory: Inventory, excluded: Excluded) -> Device | NotOffered:
     """Add the nodes that the globs found; what must be there and is not makes it Unhealthy."""
     resource, group = draft.resource, draft.group
     nodes, missing = _nodes(draft, inventory, excluded)
@@ -223,7 +242,7 @@ def complete(
     if requested and not nodes and not missing:
         return refusal(resource, group, "all nodes of inject.devices are optional and absent")
     wanted = (unescape(one.glob) for part in draft.parts for one in part.requests)
-    if reason := why_not_bound(nodes, inventory.facts, wanted):
+    if reason := why_not_bound(nodes, inventory.host, wanted):
         return refusal(resource, group, reason)
     try:
         device = _device(draft, nodes, missing, inventory)
@@ -232,21 +251,21 @@ def complete(
     except (UnusableValueError, AllocationConflictError) as error:
         return refusal(resource, group, str(error))
     if not (missing or nodes or device.mounts or device.env or device.annotations or device.cdi):
-        return refusal(resource, group, _nothing_to_give(group.members[0], inventory.facts))
+        return refusal(resource, group, _nothing_to_give(group.members[0], inventory.host))
     if reason := why_refused(device, inventory.file, inventory.way):
         return refusal(resource, group, reason)
     return device
 
 
-def _nothing_to_give(candidate: Candidate, facts: Facts) -> str:
+def _nothing_to_give(candidate: Candidate, host: Host) -> str:
     if (known := candidate.device) is None or known.number is None:
         return "there is nothing to give to a container"
     folder = known.device_file.rpartition("/")[0]
-    return f"{_why_no_node(candidate, facts)} (in a container: mount {folder} of the host)"
+    return f"{_why_no_node(candidate, host)} (in a container: mount {folder} of the host)"
 
 
 def _nodes(
-    draft: Draft, inventory: Inventory, excluded: Excluded
+    draft: _Draft, inventory: Inventory, excluded: Excluded
 ) -> tuple[tuple[Node, ...], tuple[str, ...]]:
     """Give the nodes of all members, and what is missing of them."""
     if draft.resource.inject.devices is None:
@@ -263,13 +282,13 @@ def _nodes(
 
 
 def _device(
-    draft: Draft, nodes: tuple[Node, ...], missing: tuple[str, ...], inventory: Inventory
+    draft: _Draft, nodes: tuple[Node, ...], missing: tuple[str, ...], inventory: Inventory
 ) -> Device:
     inject, first = draft.resource.inject, draft.group.members[0]
     known, lookups = first.device, [part.lookup for part in draft.parts]
     spot = spot_of(
         [one.device for one in draft.group.members if one.device is not None],
-        inventory.facts,
+        inventory.host,
         agreed(closeness(draft.resource, lookup) for lookup in lookups),
     )
     return Device(

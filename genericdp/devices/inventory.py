@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from genericdp.devices.remembering import Memory, NotedFacts, Notes
-from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts, Way
+from genericdp.devices.sysdevice import Way
 from genericdp.errors import HostError
 from genericdp.glob import escape
 from genericdp.model import FileType
-from genericdp.natural import natural_key
 from genericdp.printing import printable
 from genericdp.regex import limited
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Set
+    from collections.abc import Callable
 
-    from genericdp.devices.remembering import Part
-    from genericdp.devices.sysdevice import SysDevice
+    from genericdp.devices.sysdevice import Host
 
 T = TypeVar("T")
 
@@ -92,8 +88,6 @@ class Look:
 
     files: tuple[FoundFile, ...] = ()
     folders: frozenset[str] = frozenset()
-    plain: bool = False
-    """Whether no link was met, so that a file concerns nothing but its own entry."""
     trouble: str = ""
     """What could not be read, so that there may be other files; empty if nothing."""
     lost: Way | None = None
@@ -102,47 +96,16 @@ class Look:
     """Links that the glob finds and that lead to nothing."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scope:
-    """The few things that a pass is to decide about, under all the names that it may meet."""
-
-    paths: frozenset[str]
-    syspaths: frozenset[str]
-
-    def among(self, files: tuple[FoundFile, ...]) -> Iterator[FoundFile]:
-        """Give those of them that are among these files, which are in natural order of paths."""
-        for path in self.paths:
-            at = bisect_left(files, natural_key(path), key=lambda one: natural_key(one.path))
-            yield from (one for one in files[at : at + 1] if one.path == path)
-
-    def members(self, subsystem: str, facts: Facts) -> Iterator[SysDevice]:
-        """Give those of them that are devices of a subsystem."""
-        for syspath in self.syspaths:
-            device = facts.device(syspath)
-            if device is not None and device.subsystem == subsystem:
-                yield device
-
-
 class Inventory:
-    """The host in one pass: each glob is looked at when it is first asked for, and once."""
+    """The host as one decision sees it, and what that failed at."""
 
-    def __init__(
-        self,
-        look: Callable[[str], Look | None],
-        facts: Facts = NOTHING_KNOWN,
-        memory: Memory | None = None,
-    ) -> None:
-        self.facts = NotedFacts(facts)
-        """What sysfs and udev know."""
-        self.memory = memory or Memory()
-        """What earlier passes have decided and what still holds."""
-        self.scope: Scope | None = None
-        """What selectors are to look at; None: everything."""
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        """What is asked about the host."""
         self.failures: dict[str, Exception] = {}
-        """By resource, what has kept it from being decided in this pass."""
-        self._look = look
-        self._looks: dict[str, Look | None] = {}
-        self._hanging: set[str] = set()
+        """By resource, what has kept it from being decided."""
+        self.hanging: set[str] = set()
+        """The globs that were asked for and whose folders do not answer."""
 
     def found(self, glob: str) -> tuple[FoundFile, ...]:
         """Give what the glob finds, in natural order of the paths; nothing if it hangs."""
@@ -155,13 +118,10 @@ class Inventory:
         return "" if look is None else look.trouble
 
     def _looked(self, glob: str) -> Look | None:
-        if self.facts.notes is not None:
-            self.facts.notes.globs.add(glob)
-        if glob not in self._looks:
-            look = self._looks[glob] = self._look(glob)
-            if look is None:
-                self._hanging.add(glob)
-        return self._looks[glob]
+        look = self.host.look(glob)
+        if look is None:
+            self.hanging.add(glob)
+        return look
 
     def file(self, path: str) -> FoundFile | None:
         """Give what one path leads to, or None if there is nothing."""
@@ -173,24 +133,6 @@ class Inventory:
         if look is not None and look.files:
             return look.files[0].way
         return (look and look.lost) or Way(target=path)
-
-    def decide(
-        self,
-        part: Part,
-        key: str,
-        about: str,
-        decide: Callable[[], T],
-        *,
-        others: Iterable[str] = (),
-    ) -> T:
-        """Decide something about a thing, and have the memory keep it; what is asked counts.
-
-        ``others`` are the syspaths of what it is about besides.
-        """
-        notes = Notes(about, others=set(others))
-        decision = self.facts.deciding(notes, decide)
-        self.memory.keep(part, key, decision, notes)
-        return decision
 
     def attempt(self, resource: str, decide: Callable[[], T]) -> T | None:
         """Decide something about a resource; None where that fails, which concerns it alone.
@@ -207,14 +149,3 @@ class Inventory:
                 error.with_traceback(None)  # which holds all that was built until then
             self.failures.setdefault(resource, error)
             return None
-
-    @property
-    def hanging(self) -> Set[str]:
-        """The globs that were asked for and whose folders do not answer."""
-        return self._hanging
-
-    @property
-    def folders(self) -> frozenset[str]:
-        """Where a change calls for another pass."""
-        looks = (look for look in self._looks.values() if look is not None)
-        return frozenset(folder for look in looks for folder in look.folders)

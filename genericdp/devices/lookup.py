@@ -48,8 +48,8 @@ class Names:
         """Known only once the id has been made."""
         self._candidate = candidate
         self._resource = resource
-        self._facts = inventory.facts
-        self._lead = partial(readable_way, resource.policy, lead=inventory.facts.way)
+        self._facts = inventory.host
+        self._lead = partial(readable_way, resource.policy, lead=inventory.host.way)
         self._node_name = node_name
         self._wary = wary
         """Whether what nobody can know is an error, also where a default would take its place."""
@@ -76,25 +76,25 @@ class Names:
 
     def _unread(self, scope: str, name: str) -> str:
         """Return what could not be read of what a template names; empty if everything could."""
-        facts, device = self._facts, self._candidate.device
+        host, device = self._facts, self._candidate.device
         if device is None:
             return ""
         match scope:
             case "device":
-                return unread(f"udev.{name}", device.syspath, facts)
+                return unread(f"udev.{name}", device.syspath, host)
             case "property":
-                return unread(f"udev.properties.{name}", device.syspath, facts)
+                return unread(f"udev.properties.{name}", device.syspath, host)
             case "attribute":
-                facts.attribute(device.syspath, name)
-                return unread(f"udev.attributes.{name}", device.syspath, facts)
+                host.attribute(device.syspath, name)
+                return unread(f"udev.attributes.{name}", device.syspath, host)
             case "usb" | "pci" | "net":
-                one = nearest(device, facts, _KINDS[scope])
+                one = nearest(device, host, _KINDS[scope])
                 if one is None:
-                    return unread(f"hardware.{scope}", device.syspath, facts)
+                    return unread(f"hardware.{scope}", device.syspath, host)
                 self._of_sysfs(device, scope, name)
                 if scope == "usb":
-                    one = usb_part(one, name, facts, sitting=device)
-                return unread(f"{scope}.{name}", one.syspath, facts)
+                    one = usb_part(one, name, host, sitting=device)
+                return unread(f"{scope}.{name}", one.syspath, host)
             case _:
                 return ""
 
@@ -131,21 +131,21 @@ class Names:
                 return None
 
     def _of_sysfs(self, device: SysDevice, scope: str, name: str) -> str | None:
-        facts = self._facts
+        host = self._facts
         match scope:
             case "property":
                 return device.properties.get(name)
             case "attribute":
-                return facts.attribute(device.syspath, name)
+                return host.attribute(device.syspath, name)
             case "usb":
-                usb = nearest(device, facts, is_usb_device)
-                return None if usb is None else usb_text(usb, name, facts, sitting=device)
+                usb = nearest(device, host, is_usb_device)
+                return None if usb is None else usb_text(usb, name, host, sitting=device)
             case "pci":
-                pci = nearest(device, facts, is_pci_function)
-                return None if pci is None else pci_text(pci, name, facts)
+                pci = nearest(device, host, is_pci_function)
+                return None if pci is None else pci_text(pci, name, host)
             case _:
-                net = nearest(device, facts, is_net_interface)
-                return None if net is None else net_text(net, name, facts)
+                net = nearest(device, host, is_net_interface)
+                return None if net is None else net_text(net, name, host)
 
     def _value(self, name: str) -> str | None:
         if name not in self._resource.values:

@@ -259,18 +259,12 @@ def _excluded(resource: Resource, inventory: Inventory, node_name: str) -> Exclu
     found = taken(resource.exclude, resource, inventory, node_name, wary=True)
     names = [(one, (one.key, one.file.identity.syspath or "")) for one in found]
     certain = [its for one, its in names if not one.doubt]
-    now = Excluded(
+    return Excluded(
         keys=frozenset(key for key, _ in certain),
         syspaths=frozenset(syspath for _, syspath in certain if syspath),
         doubts={name: one.doubt for one, its in names if one.doubt for name in its if name},
         unknown=unseen(resource.exclude, inventory),
     )
-    # The very same object where it is equal: so what was made by it is known to be right.
-    before: Excluded | None = inventory.memory.excluded.get(resource.name)
-    if before == now:
-        return before
-    inventory.memory.excluded[resource.name] = now
-    return now
 
 
 def _wrong_types(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING
 
+from genericdp.devices.checks import NOT_PROBED
 from genericdp.devices.device import Device, Member, NotOffered
 from genericdp.devices.membership import Arriving, Lost, still_lost
-from genericdp.natural import in_natural_order
+from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from genericdp.devices.checks import Report
 
 LIST_LIMIT_BYTES = 4_194_304
 """What a kubelet takes in one message; one byte more ends the stream (LAW-6)."""
@@ -28,12 +32,21 @@ class Offered:
     """A device in the list that the kubelet gets, with its state."""
 
     device: Device
-    unhealthy: str = ""
-    """Why it is Unhealthy; empty: Healthy."""
+    missing: str = ""
+    """Why it is Unhealthy whatever its probes say: it or a part of it is not there."""
+    failing: str = ""
+    """Why it is not healthy by its probes; empty: it is, or has none."""
+    since: float = -inf
+    """When it became Healthy or Unhealthy, on the monotonic clock, in seconds."""
     gone_since: float | None = None
     """When it was first not found any more, on the monotonic clock, in seconds."""
     lost: tuple[Lost, ...] = ()
     """The members of its group that it lacks and is Unhealthy for."""
+
+    @property
+    def unhealthy(self) -> str:
+        """Why it is Unhealthy; empty: Healthy."""
+        return self.missing or self.failing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,30 +107,20 @@ def advance(
     offered: dict[str, Offered] = {}
     for device in devices:
         before = previous.get(device.id)
-        if (
-            before is None
-            or before.device is not device
-            or before.gone_since is not None
-            or before.lost
-        ):
-            lost: tuple[Lost, ...] = ()
-            if whole_groups and before is not None:
-                lost = _lost(before, device, now - forget_after_seconds, now=now)
-            reasons = (*device.missing, *(why_lost(one.member) for one in lost))
-            one = Offered(device=device, unhealthy="; ".join(reasons), lost=lost)
-            before = _same(before, one)
-        offered[device.id] = before
+        lost: tuple[Lost, ...] = ()
+        if whole_groups and before is not None:
+            lost = _lost(before, device, now - forget_after_seconds, now=now)
+        reasons = (*device.missing, *(why_lost(one.member) for one in lost))
+        offered[device.id] = Offered(device=device, missing="; ".join(reasons), lost=lost)
     for device_id in previous.keys() - offered.keys():
         before = previous[device_id]
         since = now if before.gone_since is None else before.gone_since
         due = since + forget_after_seconds
         if now < due or (let_go is not None and not let_go(device_id, due)):
-            gone = Offered(
-                device=before.device, unhealthy=why_gone(before.device), gone_since=since
+            offered[device_id] = Offered(
+                device=before.device, missing=why_gone(before.device), gone_since=since
             )
-            offered[device_id] = _same(before, gone)
-    ordered = in_natural_order(offered, str, before=list(previous))
-    return {device_id: offered[device_id] for device_id in ordered}
+    return {device_id: offered[device_id] for device_id in sorted(offered, key=natural_key)}
 
 
 def _lost(before: Offered, device: Device, forgotten: float, *, now: float) -> tuple[Lost, ...]:
@@ -127,9 +130,30 @@ def _lost(before: Offered, device: Device, forgotten: float, *, now: float) -> t
     return tuple(one for one in lost if one.since > forgotten)
 
 
-def _same(before: Offered | None, now: Offered) -> Offered:
-    """Give the very same object where it is equal: what has changed is then found at once."""
-    return before if before is not None and before == now else now
+def with_health(
+    offer: Offer, previous: Offer, reports: Mapping[str, Report] | None, *, now: float
+) -> Offer:
+    """Return an offer with what probes say of its devices, and since when each is as it is.
+
+    ``reports`` are by ID; None: nobody probes.
+    """
+    offered = {}
+    for device_id, one in offer.offered.items():
+        failing = "" if reports is None else _why_failing(one, reports.get(device_id))
+        before, is_unhealthy = previous.offered.get(device_id), bool(one.missing or failing)
+        stays = before is not None and bool(before.unhealthy) is is_unhealthy
+        since = before.since if before is not None and stays else now
+        offered[device_id] = replace(one, failing=failing, since=since)
+    return replace(offer, offered=offered)
+
+
+def _why_failing(one: Offered, report: Report | None) -> str:
+    device = one.device
+    if not device.probes or one.gone_since is not None:
+        return ""
+    if report is None or (report.key, report.identity) != (device.key, device.identity):
+        return NOT_PROBED
+    return report.reason
 
 
 def next_change(offer: Offer, forget_after_seconds: float, *, now: float) -> float | None:

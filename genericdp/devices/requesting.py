@@ -88,20 +88,20 @@ def _nearby(
     entry: DeviceNodes, candidate: Candidate, inventory: Inventory
 ) -> tuple[FoundFile, ...]:
     """Return the nodes of a subsystem that belong to the same hardware."""
-    facts, device = inventory.facts, candidate.device
+    host, device = inventory.host, candidate.device
     if device is None or entry.subsystem is None:
         return ()
-    carrier = carrier_of(device, facts, entry.subsystem)
+    carrier = carrier_of(device, host, entry.subsystem)
     if carrier is None:
         return ()
-    function = function_of(carrier, facts)
+    function = function_of(carrier, host)
     files = []
-    for one in facts.below(carrier.syspath, entry.subsystem):
+    for one in host.below(carrier.syspath, entry.subsystem):
         if one.number is None:
             continue
         if entry.name and not glob.matches_any(entry.name, one.name):
             continue
-        if function_of(one, facts) == function:
+        if function_of(one, host) == function:
             file = inventory.file(one.device_file)
             files += [] if file is None else [file]
     return tuple(sorted(files, key=lambda file: natural_key(file.path)))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping
+
+    from genericdp.devices.inventory import Look
 
 
 def decimal(text: str, *, most_digits: int = 19) -> int | None:
@@ -32,6 +34,15 @@ class SysDevice:
     """Links to its device file, as ``/dev/…``."""
     recorded: bool = False
     """Whether the udev database has a record of it."""
+    number: tuple[int, int] | None = field(init=False, compare=False, repr=False)
+    """Major and minor number of its device file, if it has one."""
+
+    def __post_init__(self) -> None:
+        major, minor = (
+            decimal(self.properties.get(name, ""), most_digits=9) for name in ("MAJOR", "MINOR")
+        )
+        known = self.device_file and major is not None and minor is not None
+        object.__setattr__(self, "number", (major, minor) if known else None)
 
     @property
     def name(self) -> str:
@@ -42,15 +53,6 @@ class SysDevice:
     def device_file(self) -> str:
         """Its device file, as ``/dev/…``, if it has one."""
         return self.properties.get("DEVNAME", "")
-
-    @property
-    def number(self) -> tuple[int, int] | None:
-        """Major and minor number of its device file, if it has one."""
-        major, minor = self.properties.get("MAJOR", ""), self.properties.get("MINOR", "")
-        numbers = decimal(major, most_digits=9), decimal(minor, most_digits=9)
-        if not self.device_file or numbers[0] is None or numbers[1] is None:
-            return None
-        return numbers[0], numbers[1]
 
     @property
     def initialized_usec(self) -> int | None:
@@ -91,16 +93,19 @@ class Way:
     """Why it must not be handed out; empty if nothing is wrong."""
 
 
-class Facts(Protocol):
+class Host(Protocol):
     """What can be asked about the host in one pass; answers stay the same within it.
 
     What cannot be read is lacking, with the reason in ``trouble``.
     """
 
+    def look(self, pattern: str, /) -> Look | None:
+        """Return what a glob finds; None if that is known to hang."""
+
     def device(self, syspath: str) -> SysDevice | None:
         """Give the device of a folder, or None if there is none."""
 
-    def ancestors(self, device: SysDevice) -> Iterator[SysDevice]:
+    def ancestors(self, device: SysDevice) -> Iterable[SysDevice]:
         """Give the devices that it sits on, the nearest first."""
 
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
@@ -140,72 +145,10 @@ class Facts(Protocol):
         """Return the paths that a glob finds, whatever they are."""
 
     def dangling(self, pattern: str) -> tuple[str, ...]:
-        """Return the links to nothing that a glob found when ``paths`` was asked about it."""
+        """Return the links to nothing that a glob finds."""
 
     def trouble(self, path: str) -> str:
         """Say why a file could not be read; empty if it is not there or was read."""
 
     def awaited(self, syspath: str) -> bool:
         """Say whether udev has yet to record a device that has just appeared."""
-
-
-class _Nothing:
-    """A host without sysfs."""
-
-    def device(self, syspath: str) -> SysDevice | None:
-        del syspath
-        return None
-
-    def ancestors(self, device: SysDevice) -> Iterator[SysDevice]:
-        del device
-        yield from ()
-
-    def members(self, subsystem: str) -> tuple[SysDevice, ...]:
-        del subsystem
-        return ()
-
-    def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
-        del folder, subsystem
-        return ()
-
-    def subsystems(self) -> tuple[str, ...]:
-        return ()
-
-    def attribute(self, syspath: str, name: str) -> str | None:
-        return self.text(f"{syspath}/{name}")
-
-    def link(self, path: str) -> str | None:
-        return self.text(path)
-
-    def target(self, path: str) -> str | None:
-        return self.text(path)
-
-    def way(self, path: str) -> Way:
-        return Way(target=path)
-
-    def text(self, path: str) -> str | None:
-        del path
-        return None
-
-    def extract(self, path: str, regex: str) -> Extract | None:
-        del path, regex
-        return None
-
-    def paths(self, pattern: str) -> tuple[str, ...]:
-        del pattern
-        return ()
-
-    def dangling(self, pattern: str) -> tuple[str, ...]:
-        del pattern
-        return ()
-
-    def trouble(self, path: str) -> str:
-        del path
-        return ""
-
-    def awaited(self, syspath: str) -> bool:
-        del syspath
-        return False
-
-
-NOTHING_KNOWN: Facts = _Nothing()

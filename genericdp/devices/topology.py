@@ -17,7 +17,7 @@ from genericdp.template import UnusableValueError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from genericdp.devices.sysdevice import Facts, SysDevice
+    from genericdp.devices.sysdevice import Host, SysDevice
     from genericdp.model import Resource
     from genericdp.template import Lookup
 
@@ -145,15 +145,15 @@ def _is_attached(below: BusPath) -> bool:
     return len(below) <= (_PORT_AND_CARD if on_pci else 1)
 
 
-def spot_of(members: Sequence[SysDevice], facts: Facts, closeness: str | None = None) -> Spot:
+def spot_of(members: Sequence[SysDevice], host: Host, closeness: str | None = None) -> Spot:
     """Return where a device sits that is made of these members.
 
     ``closeness`` is the text of the value that tells of links which sysfs does not show.
     """
     if not members and not closeness:
         return NOWHERE
-    hardware = {one.syspath: one for member in members for one in hardware_below(member, facts)}
-    nodes = {numa_node_of(one, facts) for one in hardware.values()}
+    hardware = {one.syspath: one for member in members for one in hardware_below(member, host)}
+    nodes = {numa_node_of(one, host) for one in hardware.values()}
     return Spot(
         syspaths=tuple(hardware),
         numa_nodes=tuple(sorted(node for node in nodes if node is not None)),
@@ -177,7 +177,7 @@ def agreed(texts: Iterable[str | None]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def hardware_below(device: SysDevice, facts: Facts) -> tuple[SysDevice, ...]:
+def hardware_below(device: SysDevice, host: Host) -> tuple[SysDevice, ...]:
     """Return the device itself unless it is virtual; else what it stands on, in natural order.
 
     That is what is in the group of a VFIO node, and the disks or controllers below a block
@@ -193,29 +193,29 @@ def hardware_below(device: SysDevice, facts: Facts) -> tuple[SysDevice, ...]:
             continue
         seen.add(one.syspath)
         if one.syspath.startswith(_VIRTUAL):
-            pending += _directly_below(one, facts)
+            pending += _directly_below(one, host)
         else:
             found[one.syspath] = one
     return tuple(found[syspath] for syspath in sorted(found, key=natural_key)) or (device,)
 
 
-def _directly_below(device: SysDevice, facts: Facts) -> Sequence[SysDevice]:
+def _directly_below(device: SysDevice, host: Host) -> Sequence[SysDevice]:
     if device.subsystem == "vfio":
         group = group_number(device.name)
-        return () if group is None else functions_of(group, facts)
+        return () if group is None else functions_of(group, host)
     if device.subsystem != "block":
         return ()
-    for one in lineage(device, facts):
-        if one.subsystem == "block" and (slaves := _linked(one, "slaves/*", facts)):
+    for one in lineage(device, host):
+        if one.subsystem == "block" and (slaves := _linked(one, "slaves/*", host)):
             return slaves
         if one.subsystem == "nvme-subsystem":
-            beside = _linked(one, "nvme*", facts)
+            beside = _linked(one, "nvme*", host)
             return [other for other in beside if _CONTROLLER.fullmatch(other.name)]
     return ()
 
 
-def _linked(device: SysDevice, links: str, facts: Facts) -> list[SysDevice]:
+def _linked(device: SysDevice, links: str, host: Host) -> list[SysDevice]:
     """Return the devices that links in its folder lead to."""
-    targets = (facts.target(path) for path in facts.paths(f"{escape(device.syspath)}/{links}"))
-    found = (facts.device(target) for target in targets if target is not None)
+    targets = (host.target(path) for path in host.paths(f"{escape(device.syspath)}/{links}"))
+    found = (host.device(target) for target in targets if target is not None)
     return [one for one in found if one is not None]

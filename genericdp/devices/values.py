@@ -22,7 +22,7 @@ from genericdp.template import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from genericdp.devices.sysdevice import Facts, Way
+    from genericdp.devices.sysdevice import Host, Way
     from genericdp.model import ValueSource
     from genericdp.template import Lookup
 
@@ -31,7 +31,7 @@ def value_of(
     name: str,
     source: ValueSource,
     lookup: Lookup,
-    facts: Facts,
+    host: Host,
     *,
     lead: Callable[[str], Way],
 ) -> str | None:
@@ -41,14 +41,14 @@ def value_of(
     the reason where there is more to say than that, and UnusableValueError where it cannot be
     known whether it has one.
     """
-    text = _source_text(name, source, lookup, facts, lead)
+    text = _source_text(name, source, lookup, host, lead)
     if text is not None and byte_length(text) > MOST_TEXT:
         raise UnusableValueError(f"the value {name!r} gives {TOO_LONG}")
     return text
 
 
 def _source_text(
-    name: str, source: ValueSource, lookup: Lookup, facts: Facts, lead: Callable[[str], Way]
+    name: str, source: ValueSource, lookup: Lookup, host: Host, lead: Callable[[str], Way]
 ) -> str | None:
     match source.kind:
         case ValueKind.TEXT:
@@ -56,13 +56,13 @@ def _source_text(
         case ValueKind.FILE:
             path = expand(source.source, lookup, path=True)
             target = _allowed(name, lead(path))
-            return _of_file(name, source.regex, path, target, facts)
+            return _of_file(name, source.regex, path, target, host)
         case ValueKind.LINK:
             pattern = expand(source.source, lookup, path=True, quote=glob.escape)
-            paths = facts.paths(pattern)
-            if why := facts.trouble(pattern):
+            paths = host.paths(pattern)
+            if why := host.trouble(pattern):
                 raise UnusableValueError(f"the value {name!r}: {why}")
-            dangling = facts.dangling(pattern)
+            dangling = host.dangling(pattern)
             if (count := len(paths) + len(dangling)) != 1:
                 error = AmbiguousValueError if count else LackingValueError
                 found = f"{count} paths" if count else "nothing"
@@ -74,16 +74,16 @@ def _source_text(
                     f"the value {name!r}: {dangling[0]} is a link that leads nowhere"
                 )
             target = _allowed(name, lead(paths[0]))
-            text = facts.link(target)
-            if text is None and (why := facts.trouble(target)):
+            text = host.link(target)
+            if text is None and (why := host.trouble(target)):
                 raise UnusableValueError(f"the value {name!r}: {paths[0]}: {why}")
             return _extracted(name, source.regex, text)
 
 
-def _of_file(name: str, regex: str | None, path: str, target: str, facts: Facts) -> str:
+def _of_file(name: str, regex: str | None, path: str, target: str, host: Host) -> str:
     if regex is None:
-        text = facts.text(target)
-    elif (hit := facts.extract(target, regex)) is not None:
+        text = host.text(target)
+    elif (hit := host.extract(target, regex)) is not None:
         if not hit.found:
             raise _without_hit(name, regex, hit.text)
         text = hit.text
@@ -91,7 +91,7 @@ def _of_file(name: str, regex: str | None, path: str, target: str, facts: Facts)
         text = None
     if text is not None:
         return text
-    if why := facts.trouble(target):
+    if why := host.trouble(target):
         raise UnusableValueError(f"the value {name!r}: {path}: {why}")
     raise LackingValueError(f"the value {name!r}: {path}: it does not exist")
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from genericdp.devices.device import Node
-    from genericdp.devices.sysdevice import Facts, SysDevice
+    from genericdp.devices.sysdevice import Host, SysDevice
 
 _FOLDER = "/dev/vfio"
 _GROUP_NODE = re.compile(r"(?:noiommu-)?([0-9]{1,9})")
@@ -23,28 +23,28 @@ def group_number(name: str) -> str | None:
     return None if found is None else found[1]
 
 
-def functions_of(group: str, facts: Facts) -> tuple[SysDevice, ...]:
+def functions_of(group: str, host: Host) -> tuple[SysDevice, ...]:
     """Give what is in an IOMMU group without its bridges, which no driver has to give up."""
     found = (
-        facts.device(target)
-        for path in facts.paths(f"/sys/kernel/iommu_groups/{group}/devices/*")
-        if (target := facts.target(path)) is not None
+        host.device(target)
+        for path in host.paths(f"/sys/kernel/iommu_groups/{group}/devices/*")
+        if (target := host.target(path)) is not None
     )
-    return tuple(one for one in found if one is not None and not _is_bridge(one, facts))
+    return tuple(one for one in found if one is not None and not _is_bridge(one, host))
 
 
-def why_not_bound(nodes: Iterable[Node], facts: Facts, wanted: Iterable[str] = ()) -> str:
+def why_not_bound(nodes: Iterable[Node], host: Host, wanted: Iterable[str] = ()) -> str:
     """Say which PCI function keeps VFIO from giving away a group whose node is among these.
 
     Empty if every function of it, but for bridges, is bound to a driver of VFIO. A container
     could not open the group otherwise, and the host would go on using its other functions.
     ``wanted`` are paths of nodes that may not exist.
     """
-    groups = [_group_of(node, facts) for node in nodes]
+    groups = [_group_of(node, host) for node in nodes]
     # Before all is bound there is no node yet: why not is what a person has to know.
     groups += (_group_of_path(path) for path in wanted)
     for group in dict.fromkeys(filter(None, groups)):
-        for function in functions_of(group, facts):
+        for function in functions_of(group, host):
             if function.subsystem == "pci" and not function.driver.startswith("vfio"):
                 driver = f"the driver {function.driver}" if function.driver else "no driver"
                 return (
@@ -54,10 +54,10 @@ def why_not_bound(nodes: Iterable[Node], facts: Facts, wanted: Iterable[str] = (
     return ""
 
 
-def _group_of(node: Node, facts: Facts) -> str | None:
+def _group_of(node: Node, host: Host) -> str | None:
     """Give the IOMMU group of a node, by whatever link it came in."""
     syspath = node.identity.syspath
-    device = None if syspath is None else facts.device(syspath)
+    device = None if syspath is None else host.device(syspath)
     if device is not None:
         return group_number(device.name) if device.subsystem == "vfio" else None
     return _group_of_path(node.host_path)
@@ -68,6 +68,6 @@ def _group_of_path(path: str) -> str | None:
     return group_number(name) if folder == _FOLDER else None
 
 
-def _is_bridge(device: SysDevice, facts: Facts) -> bool:
-    kind = facts.attribute(device.syspath, "class") if device.subsystem == "pci" else None
+def _is_bridge(device: SysDevice, host: Host) -> bool:
+    kind = host.attribute(device.syspath, "class") if device.subsystem == "pci" else None
     return kind is not None and kind.startswith(_BRIDGE)

@@ -21,7 +21,6 @@ from genericdp.devices.hardware import (
     is_usb_interface,
     lineage,
 )
-from genericdp.devices.sysdevice import NOTHING_KNOWN
 from genericdp.explain.describe import any_of, complaint
 from genericdp.model import PathSelector, UdevSelector
 from genericdp.printing import printable
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from genericdp.devices.candidates import Candidate
     from genericdp.devices.conditions import SysSelector
     from genericdp.devices.inventory import Inventory
-    from genericdp.devices.sysdevice import SysDevice
+    from genericdp.devices.sysdevice import Host, SysDevice
     from genericdp.model import Resource, Selector
 
 _OTHER_KIND = -1
@@ -86,7 +85,7 @@ class Pass:
             path=path,
             failed=failed,
             words=self._words(failed, seen, selector),
-            held=_held(selector, candidate, failed),
+            held=_held(selector, candidate, failed, self.inventory.host),
         )
 
     def _as_seen(
@@ -101,7 +100,7 @@ class Pass:
             what = None if device is None else what_it_is(device)
             where = candidate.file.shown
             return candidate, Condition(key=kind, wanted=("*",), found=what, where=where)
-        failed = first_failure(wanted, device, self.inventory.facts, sitting=device)
+        failed = first_failure(wanted, device, self.inventory.host, sitting=device)
         return of_device(device, self.inventory) or candidate, failed
 
     def _by_path(
@@ -130,7 +129,7 @@ class Pass:
                 return f"may look at it, but looking at {any_of(hanging)} does not end"
             if stolen := self._link_elsewhere(failed.wanted, candidate):
                 return f"looks at {any_of(failed.wanted)}, but {stolen}"
-        return complaint(failed, self.inventory.facts)
+        return complaint(failed, self.inventory.host)
 
     def _link_elsewhere(self, wanted: Iterable[str], candidate: Candidate) -> str:
         """Say which link that udev wanted for the device leads to another one; empty if none."""
@@ -152,10 +151,10 @@ class Pass:
         return None
 
     def _below(self, candidate: Candidate) -> Iterator[Candidate]:
-        device, facts = candidate.device, self.inventory.facts
+        device, host = candidate.device, self.inventory.host
         if device is None:
             return
-        for one in lineage(device, facts):
+        for one in lineage(device, host):
             if one.syspath != device.syspath:
                 below = of_device(one, self.inventory)
                 if below is not None:
@@ -189,10 +188,10 @@ class Pass:
                     yield one
 
     def _members(self, wanted: SysSelector, folder: str) -> Iterator[SysDevice]:
-        facts = self.inventory.facts
-        subsystems = facts.subsystems() if isinstance(wanted, UdevSelector) else (kind_of(wanted),)
+        host = self.inventory.host
+        subsystems = host.subsystems() if isinstance(wanted, UdevSelector) else (kind_of(wanted),)
         for subsystem in subsystems:
-            for device in facts.members(subsystem):
+            for device in host.members(subsystem):
                 if device.syspath.startswith(folder) and is_candidate_of(wanted, device):
                     yield device
 
@@ -214,7 +213,7 @@ def what_it_is(device: SysDevice) -> str:
     return f"{article} {printable(kind)} device"
 
 
-def _held(selector: Selector, candidate: Candidate, failed: Condition) -> int:
+def _held(selector: Selector, candidate: Candidate, failed: Condition, host: Host) -> int:
     """Count the conditions that held before one failed, to tell who came closest."""
     wanted, device = selector.candidates, candidate.device
     if failed.key in {"path", "usb", "pci", "net", "udev", "udev.subsystem"}:
@@ -225,12 +224,12 @@ def _held(selector: Selector, candidate: Candidate, failed: Condition) -> int:
         return 0
     # A path stands for subsystem and name.
     keys = ["path"] * 2 if isinstance(wanted, PathSelector) else [kind_of(wanted)]
-    keys += _keys(selector, device)
+    keys += _keys(selector, device, host)
     places = [i for i, key in enumerate(keys) if key.startswith(failed.key)]
     return places[0] if places else len(keys)
 
 
-def _keys(selector: Selector, device: SysDevice) -> Iterator[str]:
+def _keys(selector: Selector, device: SysDevice, host: Host) -> Iterator[str]:
     hardware = selector.hardware
     for part, prefix in (
         (selector.candidates, ""),
@@ -239,5 +238,5 @@ def _keys(selector: Selector, device: SysDevice) -> Iterator[str]:
         (hardware.udev, "hardware."),
     ):
         if part is not None and not isinstance(part, PathSelector):
-            asked = conditions(part, device, NOTHING_KNOWN, prefix=prefix, sitting=device)
+            asked = conditions(part, device, host, prefix=prefix, sitting=device)
             yield from (condition.key for condition in asked)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from genericdp.devices.conditions import Condition
-    from genericdp.devices.sysdevice import Facts
+    from genericdp.devices.sysdevice import Host
     from genericdp.model import Candidates, Globs, Selector
 
 NOUNS = {
@@ -146,11 +146,11 @@ def source(condition: Condition) -> str:
     return file_of(condition.key, condition.where) or condition.where
 
 
-def complaint(condition: Condition, facts: Facts) -> str:
+def complaint(condition: Condition, host: Host) -> str:
     """Say what a selector wants that is not so: ``wants usb.vendor 0403, found 1a86``."""
     key = condition.key
     bus = key.removeprefix("hardware.")
-    unknown = why_unknown(condition, facts)
+    unknown = why_unknown(condition, host)
     if unknown and (bus in KINDS or bus.startswith(OF_UEVENT)):
         return f"wants {key}, but {unknown}"
     if key == "hardware":

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.candidates import Candidate
     from genericdp.devices.inventory import Inventory
-    from genericdp.devices.sysdevice import Facts, SysDevice
+    from genericdp.devices.sysdevice import Host, SysDevice
 
 _NEITHER = re.compile(r"_ENC$|_FROM_DATABASE$|_TAG$")
 _TYPES = {
@@ -124,7 +124,7 @@ def listed(texts: Mapping[str, str]) -> str:
 
 def entry_of(candidate: Candidate, inventory: Inventory, also_linked: Iterable[str] = ()) -> Entry:
     """Collect the facts of a candidate; ``also_linked`` are links that udev did not record."""
-    device, facts = candidate.device, inventory.facts
+    device, host = candidate.device, inventory.host
     file = candidate.file
     known = _TYPES[file.type]
     number = file.identity.device_number
@@ -152,10 +152,10 @@ def entry_of(candidate: Candidate, inventory: Inventory, also_linked: Iterable[s
         device=device,
         has_node=candidate.has_node,
         links=tuple(sorted(links)),
-        driver=driver_of(device, facts) or "",
-        numa_nodes=spot_of((device,), facts).numa_nodes,
-        buses=buses_of(device, facts),
-        place=function_of(device, facts),
+        driver=driver_of(device, host) or "",
+        numa_nodes=spot_of((device,), host).numa_nodes,
+        buses=buses_of(device, host),
+        place=function_of(device, host),
     )
 
 
@@ -174,16 +174,16 @@ def as_glob(text: str) -> str:
     return "".join("?" if "\ud800" <= one <= "\udfff" else one for one in escaped)
 
 
-def buses_of(device: SysDevice, facts: Facts) -> dict[str, dict[str, str]]:
+def buses_of(device: SysDevice, host: Host) -> dict[str, dict[str, str]]:
     """Give what ``usb``, ``pci`` and ``net`` selectors could ask for, each of the nearest one."""
-    usb = nearest(device, facts, is_usb_device)
-    pci = nearest(device, facts, is_pci_function)
-    net = nearest(device, facts, is_net_interface)
+    usb = nearest(device, host, is_usb_device)
+    pci = nearest(device, host, is_pci_function)
+    net = nearest(device, host, is_net_interface)
     found: dict[str, dict[str, str | None]] = {}
     if usb is not None:
-        found["usb"] = {key: usb_text(usb, key, facts, sitting=device) for key in _USB_KEYS}
+        found["usb"] = {key: usb_text(usb, key, host, sitting=device) for key in _USB_KEYS}
     if pci is not None:
-        found["pci"] = {key: pci_text(pci, key, facts) for key in _PCI_KEYS}
+        found["pci"] = {key: pci_text(pci, key, host) for key in _PCI_KEYS}
     if net is not None:
-        found["net"] = {key: net_text(net, key, facts) for key in _NET_KEYS}
+        found["net"] = {key: net_text(net, key, host) for key in _NET_KEYS}
     return {bus: {key: text for key, text in texts.items() if text} for bus, texts in found.items()}

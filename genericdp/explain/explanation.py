@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from genericdp.devices.device import Device
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.offers import Offer
-    from genericdp.devices.sysdevice import Facts, SysDevice
+    from genericdp.devices.sysdevice import Host, SysDevice
     from genericdp.explain.attempts import Try
     from genericdp.explain.find import Asked
     from genericdp.model import Resource
@@ -210,17 +210,17 @@ def _named(candidate: Candidate, *, with_kind: bool = False) -> str:
 
 def _also_there(candidate: Candidate, one: Pass, offered: Device) -> str:
     """Name a device file on an offered USB device that a container does not get (D14)."""
-    device, facts = candidate.device, one.inventory.facts
+    device, host = candidate.device, one.inventory.host
     if device is None or not is_usb_device(device):
         return ""
     given = {node.key for node in offered.nodes}
     for other in every(one.inventory):
         if other.number is None or other.key in given or other.syspath == device.syspath:
             continue
-        function = function_of(other, facts)
+        function = function_of(other, host)
         if function is not None and function.syspath == device.syspath:
             file = shown(other.device_file)
-            return f"it comes without {file}, which sits on it: for that {_match(other, facts)}"
+            return f"it comes without {file}, which sits on it: for that {_match(other, host)}"
     return ""
 
 
@@ -228,13 +228,13 @@ def _hint_for(asked: Asked, one: Pass) -> str:
     device = asked.candidate.device
     if device is None:
         return ""
-    return f"to offer {asked.shown} itself {_match(device, one.inventory.facts)}"
+    return f"to offer {asked.shown} itself {_match(device, one.inventory.host)}"
 
 
-def _match(device: SysDevice, facts: Facts) -> str:
+def _match(device: SysDevice, host: Host) -> str:
     """Write the selector that takes what sits on hardware, not the hardware (D14)."""
     keys: dict[str, object] = {"udev": {"subsystem": device.subsystem}}
-    if hardware := hardware_ids(buses_of(device, facts)):
+    if hardware := hardware_ids(buses_of(device, host)):
         keys["hardware"] = hardware
     return f"match {{{yaml_mapping(keys)}}}"
 

@@ -101,7 +101,7 @@ def _by_path(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
 def _device_of_folder(folder: str, inventory: Inventory) -> SysDevice | None:
     """Give the device of a folder or attribute file of sysfs."""
     while folder.startswith(_DEVICES):
-        if (device := inventory.facts.device(folder)) is not None:
+        if (device := inventory.host.device(folder)) is not None:
             return device
         folder = folder.rpartition("/")[0]
     return None
@@ -123,7 +123,7 @@ def _by_name(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
 
 
 def _named(subsystem: str, name: str, inventory: Inventory) -> Candidate | None:
-    members = inventory.facts.members(subsystem)
+    members = inventory.host.members(subsystem)
     return _first((one for one in members if one.name == name), inventory)
 
 
@@ -134,8 +134,8 @@ def _first(devices: Iterable[SysDevice], inventory: Inventory) -> Candidate | No
 
 def every(inventory: Inventory) -> Iterator[SysDevice]:
     """Give every device that belongs to a bus or class."""
-    for subsystem in inventory.facts.subsystems():
-        yield from inventory.facts.members(subsystem)
+    for subsystem in inventory.host.subsystems():
+        yield from inventory.host.members(subsystem)
 
 
 def _near(text: str, inventory: Inventory) -> tuple[str, ...]:
@@ -146,11 +146,11 @@ def _near(text: str, inventory: Inventory) -> tuple[str, ...]:
         if not names:
             names = {one.device_file for one in every(inventory) if one.number is not None}
     else:
-        facts = inventory.facts
+        host = inventory.host
         names = {
             one.name
             for subsystem in ("usb", "pci", "net")
-            for one in facts.members(subsystem)
+            for one in host.members(subsystem)
             if ":" not in one.name or subsystem == "pci"
         }
         names |= {one.name for one in every(inventory) if one.number is not None}

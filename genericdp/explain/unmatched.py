@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from genericdp.devices.inventory import Inventory
-    from genericdp.devices.sysdevice import Facts, SysDevice
+    from genericdp.devices.sysdevice import Host, SysDevice
     from genericdp.model import Resource, Selector
 
 
@@ -33,10 +33,10 @@ def unmatched(
             if _finds_no_file(selector, inventory) or taken(alone, resource, inventory, node_name):
                 continue
             text = selector_text(selector)
-            trouble = next(_troubles(selector, inventory.facts), "")
+            trouble = next(_troubles(selector, inventory.host), "")
             yield resource.name, f"{text} ({trouble})" if trouble else text
         for entry in resource.inject.devices or ():
-            if entry.subsystem and entry.subsystem not in inventory.facts.subsystems():
+            if entry.subsystem and entry.subsystem not in inventory.host.subsystems():
                 yield resource.name, f"inject.devices: {{subsystem: {entry.subsystem}}}"
 
 
@@ -45,30 +45,30 @@ def _finds_no_file(selector: Selector, inventory: Inventory) -> bool:
     return isinstance(paths, PathSelector) and not any(map(inventory.found, paths.globs))
 
 
-def _troubles(selector: Selector, facts: Facts) -> Iterator[str]:
+def _troubles(selector: Selector, host: Host) -> Iterator[str]:
     """Say which files could not be read that decide about a device."""
     wanted = selector.candidates
     if isinstance(wanted, PathSelector):
         return
-    for subsystem in facts.subsystems():
+    for subsystem in host.subsystems():
         globs = subsystem_globs(wanted)
         if globs and not matches_any(globs, subsystem):
             continue
-        for device in facts.members(subsystem):
-            file = _decisive(selector, device, facts)
-            if file and (why := facts.trouble(file)):
+        for device in host.members(subsystem):
+            file = _decisive(selector, device, host)
+            if file and (why := host.trouble(file)):
                 yield f"{file} cannot be read: {why}"
 
 
-def _decisive(selector: Selector, device: SysDevice, facts: Facts) -> str:
+def _decisive(selector: Selector, device: SysDevice, host: Host) -> str:
     """Give the file that tells that the selector does not take the device."""
     wanted = selector.candidates
     uevent = f"{device.syspath}/uevent"
-    if isinstance(wanted, PathSelector) or facts.trouble(uevent):
+    if isinstance(wanted, PathSelector) or host.trouble(uevent):
         return uevent
     if not is_candidate_of(wanted, device):
         return ""
-    failed = first_failure(wanted, device, facts, sitting=device) or hardware_failure(
-        selector.hardware, device, facts
+    failed = first_failure(wanted, device, host, sitting=device) or hardware_failure(
+        selector.hardware, device, host
     )
     return source(failed) if failed is not None and failed.found is None else ""

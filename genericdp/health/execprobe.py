@@ -28,7 +28,7 @@ class RunCommand(Protocol):
 def command_environment(
     resource: str, device: Device, declared: Mapping[str, str]
 ) -> dict[str, str]:
-    """Give all that a command finds in its environment."""
+    """Return the whole environment of a command."""
     return {
         "PATH": PATH,
         **declared,

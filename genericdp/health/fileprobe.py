@@ -1,4 +1,4 @@
-"""Probes ``file``: what is read must be as expected."""
+"""Probes ``file``: the content of a file must be as expected."""
 
 from __future__ import annotations
 
@@ -17,36 +17,26 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from genericdp.devices.checks import FileRead
-    from genericdp.devices.device import Device
     from genericdp.host.root import Root
     from genericdp.process.outcome import Outcome
 
 MOST_BYTES = 1024 * 1024
 MOST_SHOWN = 60
-"""So many characters of a content are quoted."""
+"""Limit on the characters of a content that are quoted."""
 
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
-
-
-async def probe(
-    check: FileRead, device: Device, *, resource: str, root: Root, timeout_seconds: float
-) -> Outcome:
-    """Read the file and compare."""
-    del device
-    done = await probe_many([check], resource=resource, root=root, timeout_seconds=timeout_seconds)
-    return done[0]
 
 
 async def probe_many(
     checks: Sequence[FileRead], *, resource: str, root: Root, timeout_seconds: float
 ) -> list[Outcome]:
-    """Do what ``probe`` does for many, at a quarter of the cost each; none waits for another's."""
+    """Read the files and compare: a batch costs a quarter of single reads, and none waits."""
     looks = [Look(f"reading {printable(one.path)}", partial(look, one, root)) for one in checks]
     return await look_at_all(looks, resource=resource, timeout_seconds=timeout_seconds)
 
 
 def look(check: FileRead, root: Root) -> str:
-    """Read the file and say what is not as expected; empty: nothing. It may hang."""
+    """Read the file and return what is not as expected; empty: nothing. It may hang."""
     path = printable(check.path)
     try:
         way = readable_way(check.policy, check.path, partial(way_of, root))
@@ -70,7 +60,7 @@ def look(check: FileRead, root: Root) -> str:
 
 
 def judged(check: FileRead, content: str) -> str:
-    """Say what is not as expected; empty: nothing. All that is given must hold."""
+    """Return what is not as expected; empty: nothing. All that is given must hold."""
     content = content.strip()
     wrong = ""
     if check.equals is not None and content != check.equals:
@@ -94,7 +84,7 @@ def _out_of_range(check: FileRead, content: str) -> str:
 
 
 def number(text: str) -> float | None:
-    """Read a decimal or, after ``0x``, hexadecimal number; None: it is none, or not finite."""
+    """Parse a decimal or, after ``0x``, hexadecimal number; None: not a number, or not finite."""
     if _NUMBER.fullmatch(text) is None:
         return None
     if "x" in text or "X" in text:

@@ -112,7 +112,7 @@ class HookRunner:
         return outcome
 
     async def _permitted(self, device: Device, hook: BoundHook) -> Outcome | None:
-        """Give what comes of a hook that must not be run; None: it may."""
+        """Return the outcome of a hook that must not be run; None: it may."""
         program, seconds = hook.command.argv[0], hook.timeout_seconds
         why = await why_not_permitted(device.policy, program, timeout_seconds=seconds)
         return Outcome(reason=why) if why else None

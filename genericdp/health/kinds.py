@@ -23,7 +23,7 @@ class RunProbes(Protocol):
     """Runs probes of one resource once: one of any kind, or several with files and one timeout."""
 
     async def __call__(self, runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
-        """Give how each ended; that is its outcome, whatever happened."""
+        """Return an outcome for each, whatever happened."""
 
 
 async def run_probes(

@@ -1,4 +1,4 @@
-"""Which device a line of the kernel's log names: pure."""
+"""Matching of kernel log lines to devices: pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _HEX = re.compile(r"(?:0x)?[0-9a-f]+(?:[.:-][0-9a-f]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A text such that two that mean the same are easily found equal."""
+    """A text in a form in which equal ones are easily found."""
 
     stem: str
     function: str = ""
     """Of a PCI address; empty: all functions, or none such."""
 
     def agrees(self, other: Name) -> bool:
-        """Say whether both can mean one thing."""
+        """Check whether both can mean the same thing."""
         either = not self.function or not other.function
         return self.stem == other.stem and (either or self.function == other.function)
 
@@ -37,7 +37,7 @@ Stems = tuple[str, ...]
 
 @lru_cache(maxsize=16_384)
 def name_of(text: str) -> Name:
-    """Give what to compare of a text: hexadecimal ones without case, PCI addresses in one form."""
+    """Normalize a text: hexadecimal ones to lower case, PCI addresses to one form."""
     lower = text.lower()
     if _HEX.fullmatch(lower) is None:
         return Name(text)
@@ -49,12 +49,12 @@ def name_of(text: str) -> Name:
 
 
 def stems_of(names: Names) -> Stems:
-    """Give what is equal for all names that may agree."""
+    """Return what is equal for all names that may agree."""
     return tuple(name.stem for name in names)
 
 
 def agree(these: Names, those: Names) -> bool:
-    """Say whether a device and a line can mean the same."""
+    """Check whether a device and a line can mean the same."""
     return len(these) == len(those) and all(map(Name.agrees, these, those))
 
 
@@ -68,7 +68,7 @@ class Rule:
     ignore: tuple[tuple[str, tuple[Name, ...]], ...]
 
     def names_in(self, line: str) -> Names | None:
-        """Give what a line names; None: it does not count."""
+        """Return what a line names; None: it does not count."""
         hit = search(self.regex, line)
         if hit is None:
             return None
@@ -83,17 +83,11 @@ class Rule:
 
 
 def rule_of(watch: LogWatch) -> Rule:
-    """Give the rule that a probe of one device shares with those of the others."""
+    """Return the rule that a probe of one device shares with those of the others."""
     ignore = tuple((group, tuple(map(name_of, watch.ignore[group]))) for group in watch.ignore)
     return Rule(watch.regex, tuple(sorted(watch.where)), ignore)
 
 
 def names_of(watch: LogWatch) -> Names:
-    """Give what a line must name to strike the device."""
+    """Return what a line must name to be about the device."""
     return tuple(name_of(watch.where[group]) for group in sorted(watch.where))
-
-
-def struck(watch: LogWatch, line: str) -> bool:
-    """Say whether a line makes the device Unhealthy."""
-    names = rule_of(watch).names_in(line)
-    return names is not None and agree(names, names_of(watch))

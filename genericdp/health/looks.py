@@ -1,4 +1,4 @@
-"""Looks at the host that may hang: threads share a batch, and one that hangs is left alone."""
+"""Reads of the host that may hang: threads share a batch, and one that hangs is given up."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MOST_AT_ONCE = 4
-"""So many threads work on one batch, not counting those that are given up."""
+"""Limit on the threads that work on one batch, not counting those that are given up."""
 MOST_HANGING = 16
-"""With so many threads of a resource that hang, no more of its looks are begun: threads are limited
-(``pids.max``), and other resources need theirs."""
+"""Limit on the hanging threads of a resource, beyond which none of its looks is begun: threads are
+limited (``pids.max``), and other resources need theirs."""
 PATIENCE_SECONDS = 0.05
 """When a look takes longer, another thread goes on with the rest of the batch."""
 
@@ -31,13 +31,13 @@ class Look:
     what: str
     """For people, as ``reading /sys/…``; while one of a name hangs, no other is begun."""
     work: Callable[[], str]
-    """Runs in a thread, raises nothing, and gives why it failed; empty: it did not."""
+    """Runs in a thread, raises nothing, and returns why it failed; empty: it did not."""
     began: float | None = None
     ended: bool = False
     outcome: Outcome | None = None
 
     def run(self) -> None:
-        """Do it, in a thread."""
+        """Do the work, in a thread."""
         self.began = time.monotonic()
         try:
             reason = self.work()
@@ -48,19 +48,19 @@ class Look:
             self.outcome = Outcome(reason=reason, seconds=seconds)
 
     def give_up(self, seconds: float = 0.0) -> None:
-        """Do without its end."""
+        """Stop waiting for its end."""
         self.outcome = Outcome(reason=f"{self.what} does not end", seconds=seconds)
 
 
 _hanging: dict[str, tuple[str, Look]] = {}
-"""Those given up whose threads are still at it, with their resource: there is one thread for each,
-not one a period."""
+"""Looks that were given up and whose threads still run, with their resource: there is one thread
+for each, not one a period."""
 
 
 async def look_at_all(
     looks: Sequence[Look], *, resource: str, timeout_seconds: float
 ) -> list[Outcome]:
-    """Do all looks off the loop; each may take so long, whatever the others do."""
+    """Do all looks off the loop, each with its own timeout."""
     pending = deque(one for one in looks if not _known_to_hang(one))
     batch = _Batch(pending, resource, timeout_seconds)
     try:
@@ -92,9 +92,9 @@ class _Batch:
     resource: str
     timeout_seconds: float
     running: dict[asyncio.Future[None], list[Look]] = field(default_factory=dict)
-    """What each thread is at: the last of its looks."""
+    """The current look of each thread, in a list that the thread changes."""
     asked: dict[asyncio.Future[None], float] = field(default_factory=dict)
-    """When each thread was asked for: under a limit, one may begin late or never."""
+    """When each thread was requested: under a limit, it may start late or never."""
 
     async def finish(self) -> None:
         self._add_thread()

@@ -1,4 +1,4 @@
-"""Whether a policy lets a command run: asked before each run."""
+"""Policy check before each run of a command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _digests = Digests()
 async def why_not_permitted(
     policy: Policy | None, program: str, *, timeout_seconds: float, digests: Digests = _digests
 ) -> str:
-    """Say why a program must not be run; empty: it may. Raises nothing.
+    """Return why a program must not be run; empty: it may. Raise nothing.
 
     Whoever may write to the file can still exchange it between this and the start: the digest
     guards against what is there, not against a race by a user who owns the program.

@@ -1,42 +1,37 @@
-"""Runs the probes of all resources, each in its time, and tells which devices are not well."""
+"""Runs the probes of all resources when they are due, only so many at once."""
 
 from __future__ import annotations
 
 import asyncio
 import heapq
 import logging
-import time
-from dataclasses import dataclass, field
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import FileRead
 from genericdp.health.slots import Slots
-from genericdp.health.thresholds import WELL
-from genericdp.health.watched import Watched, asks_the_same, is_same_device, watched
-from genericdp.observed import Observed, until
 from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from genericdp.devices.device import Device
     from genericdp.health.kinds import RunProbes
+    from genericdp.health.state import DeviceHealth, ProbeState
     from genericdp.host.root import Root
+
+    Job = tuple[DeviceHealth, ProbeState]
 
 log = logging.getLogger(__name__)
 
-FIRST_ROUND_SECONDS = 5.0
-"""How long a resource waits for its first results before it registers."""
-_ENTERED_AT_ONCE = 500
-"""Of the results of a batch; after 3 ms the loop has its turn."""
 _MOST_OF_RESOURCE = 4
-"""Commands and ``open`` probes of one resource that run at once."""
+"""Limit on the commands and ``open`` probes of one resource that run at once."""
+_RESULTS_AT_ONCE = 500
+"""Limit on the results of a batch that are taken before other tasks get their turn (3 ms)."""
 _PAUSE = 0.005
-"""Seconds in which what is news goes to the kubelet, before the rest of a batch is entered."""
-
-
-Job = tuple[Watched, int]
-"""A device, and which of its probes."""
+"""Seconds for other tasks, above all for what the first results of a batch have changed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,198 +45,110 @@ class ProbeRun:
     outcome: Outcome
 
 
-@dataclass(slots=True)
-class _Resource:
-    """The devices of one resource under probes."""
-
-    devices: dict[str, Watched] = field(default_factory=dict)
-    """By id."""
-    reasons: dict[str, str] = field(default_factory=dict)
-    """Of those that are not well."""
-    unsettled: set[str] = field(default_factory=set)
-    """Those that lack a first result."""
-
-
 class Prober:
-    """Owns the running probes; ``watch`` says of which devices, ``run`` does the rest."""
+    """Runs what is due of ``devices`` (by resource and ID), which their owner adds and removes."""
 
     def __init__(
         self,
         root: Root,
+        devices: Mapping[str, Mapping[str, DeviceHealth]],
         *,
         run_probes: RunProbes,
-        changed: Callable[[str, Mapping[str, str]], None],
-        told: Callable[[ProbeRun], None] = lambda _: None,
-        now: Callable[[], float] = time.monotonic,
+        changed: Callable[[DeviceHealth], None],
+        told: Callable[[ProbeRun], None],
+        now: Callable[[], float],
     ) -> None:
         self._root = root
+        self._devices = devices
+        self._run_probes = run_probes
         self._changed = changed
-        """Called with a resource and the devices whose reason is another one now (by id; empty:
-        well)."""
+        """Called with a device whose state may differ."""
         self._told = told
         self._now = now
-        self._run_probes = run_probes
-        self._resources: dict[str, _Resource] = {}
-        self._heap: list[tuple[float, int, Watched]] = []
-        self._entered = 0
+        self._queue: list[tuple[float, int, DeviceHealth]] = []
+        """A heap; the number makes the device irrelevant to the order."""
+        self._numbers = count()
+        self._earlier = asyncio.Event()
+        """Set when something is due before all that was queued."""
         self._slots = Slots(most_of_owner=_MOST_OF_RESOURCE)
         self._busy: set[tuple[str, str]] = set()
-        """Resource and id of each device one of whose probes waits for its turn or runs."""
-        self._news = Observed(0)
+        """Resource and ID of devices with a probe that runs or waits for a slot, so that those of
+        one device never overlap, not even if it is replaced meanwhile."""
 
-    def watch(self, resource: str, devices: Mapping[str, Device], *, delayed: bool = True) -> None:
-        """Probe these devices (by id) of a resource from now on, and no others of it.
-
-        A device that is new here is not well before its first results; without ``delayed`` they
-        are had at once, since it was there before. Results are kept while it is the same device.
-        """
-        known = self._resources.get(resource)
-        if known is None:
-            if not any(one.probes for one in devices.values()):
-                return
-            known = self._resources[resource] = _Resource()
-        kept = known.devices
-        known.devices = {}
-        for device_id, device in devices.items():
-            if device.probes:
-                old = kept.get(device_id)
-                # Mostly nothing has changed, of thousands.
-                same = old is not None and old.device is device
-                known.devices[device_id] = (
-                    old if old is not None and same else self._kept(old, resource, device, delayed)
-                )
-        for device_id in kept.keys() - known.devices.keys():
-            known.reasons.pop(device_id, None)
-            known.unsettled.discard(device_id)
-        self._news.value += 1
-
-    def forget(self, resource: str) -> None:
-        """Probe nothing of a resource any more."""
-        self._resources.pop(resource, None)
-        self._news.value += 1
-
-    def reasons(self, resource: str) -> Mapping[str, str]:
-        """Give the devices of a resource that are not well, by id, and why."""
-        known = self._resources.get(resource)
-        return {} if known is None else known.reasons
-
-    def results(self, resource: str) -> Mapping[str, tuple[Outcome | None, ...]]:
-        """Give the latest result of each probe, in the order of the config, by the device's id."""
-        known = self._resources.get(resource)
-        devices = {} if known is None else known.devices
-        return {
-            name: tuple(one.last.get(i) for i in range(len(one.device.probes)))
-            for name, one in devices.items()
-        }
-
-    async def first_round(
-        self, resource: str, *, timeout_seconds: float = FIRST_ROUND_SECONDS
-    ) -> bool:
-        """Wait until all devices of a resource have their first results; False: not in time."""
-
-        def settled() -> bool:
-            known = self._resources.get(resource)
-            return known is None or not known.unsettled
-
-        return await until(settled, self._news, timeout_seconds=timeout_seconds)
+    def plan(self, device: DeviceHealth) -> None:
+        """Queue a device for when something of it is due."""
+        due = device.next_due(running=_name(device) in self._busy)
+        if due < device.queued:
+            device.queued = due
+            heapq.heappush(self._queue, (due, next(self._numbers), device))
+            if self._queue[0][2] is device:
+                self._earlier.set()
 
     async def run(self) -> None:
         """Run probes forever."""
         async with asyncio.TaskGroup() as tasks:
             while True:
-                seen = self._news.value
+                self._earlier.clear()
                 batches, jobs = self._take_due()
                 for batch in batches:
-                    tasks.create_task(self._probe_many(batch), name="probes of files")
-                for job in jobs:
-                    tasks.create_task(self._probe(job), name=f"probe {job[0].device.id}")
-                rest = self._heap[0][0] - self._now() if self._heap else None
-                if rest is None or rest > 0:
-                    await until(
-                        lambda seen=seen: self._news.value != seen,  # type: ignore[misc]
-                        self._news,
-                        timeout_seconds=rest,
-                    )
-
-    def _kept(
-        self,
-        old: Watched | None,
-        resource: str,
-        device: Device,
-        delayed: bool,  # noqa: FBT001
-    ) -> Watched:
-        if old is not None and is_same_device(old.device, device):
-            if asks_the_same(old.device, device):
-                old.device = device
-                return old
-            well = not old.reason
-            made = watched(resource, device, self._now(), delayed=False, presumed_well=well)
-        else:
-            made = watched(resource, device, self._now(), delayed=delayed)
-        self._tell_reason(made)
-        self._plan(made)
-        return made
-
-    def _plan(self, one: Watched) -> None:
-        due = one.next_due
-        if due is not None:
-            self._entered += 1
-            heapq.heappush(self._heap, (due, self._entered, one))
-
-    def _current(self, one: Watched) -> Watched | None:
-        known = self._resources.get(one.resource)
-        return None if known is None else known.devices.get(one.device.id)
+                    tasks.create_task(self._probe_files(batch), name="probes of files")
+                for device, state in jobs:
+                    tasks.create_task(self._probe(device, state), name=f"probe {device.device.id}")
+                rest = self._queue[0][0] - self._now() if self._queue else None
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(rest):
+                        await self._earlier.wait()
 
     def _take_due(self) -> tuple[list[list[Job]], list[Job]]:
-        """Return what is due: batches of ``file`` probes, and the jobs that need a slot each.
+        """Return what is due: batches of ``file`` probes, and probes that need a slot each.
 
-        Reading a file costs less than a slot. Probes of one device never overlap.
+        Reading a file costs less than a slot.
         """
         now = self._now()
         batches: dict[tuple[str, int], list[Job]] = {}
         jobs: list[Job] = []
-        while self._heap and self._heap[0][0] <= now:
-            one = heapq.heappop(self._heap)[2]
-            name = (one.resource, one.device.id)
-            index = one.take_due(now)
-            if index is None or name in self._busy or self._current(one) is not one:
-                continue
-            self._busy.add(name)
-            bound = one.device.probes[index]
-            if isinstance(bound.check, FileRead):
-                alike = (one.resource, bound.probe.timeout_seconds)
-                batches.setdefault(alike, []).append((one, index))
-            else:
-                jobs.append((one, index))
+        while self._queue and self._queue[0][0] <= now:
+            device = heapq.heappop(self._queue)[2]
+            device.queued = math.inf
+            if not device.states:
+                continue  # it is no longer watched
+            expired = device.expire(now)
+            state = None if _name(device) in self._busy else device.due_probe(now)
+            if state is not None:
+                self._busy.add(_name(device))
+                if isinstance(state.bound.check, FileRead):
+                    alike = (device.resource, state.bound.probe.timeout_seconds)
+                    batches.setdefault(alike, []).append((device, state))
+                else:
+                    jobs.append((device, state))
+            self.plan(device)
+            if expired:
+                self._changed(device)
         return list(batches.values()), jobs
 
-    async def _probe(self, job: Job) -> None:
+    async def _probe(self, device: DeviceHealth, state: ProbeState) -> None:
         try:
-            async with self._slots.slot(job[0].resource):
-                if self._current(job[0]) is job[0]:
-                    self._enter(job, (await self._outcomes([job]))[0])
+            async with self._slots.slot(device.resource):
+                if state in device.states:
+                    [outcome] = await self._outcomes([(device, state)])
+                    self._add(device, state, outcome)
         finally:
-            self._end([job])
+            self._end(device)
 
-    async def _probe_many(self, jobs: list[Job]) -> None:
-        for part in _parts(jobs, await self._outcomes(jobs)):
-            for job, outcome in part:
-                self._enter(job, outcome)
-            self._end([job for job, _ in part])
+    async def _probe_files(self, jobs: list[Job]) -> None:
+        results = list(zip(jobs, await self._outcomes(jobs), strict=True))
+        # First what may change a device list, then the many that stay healthy.
+        results.sort(key=lambda one: one[1].ok and one[0][1].healthy is True)
+        for begin in range(0, len(results), _RESULTS_AT_ONCE):
+            for (device, state), outcome in results[begin : begin + _RESULTS_AT_ONCE]:
+                self._add(device, state, outcome)
+                self._end(device)
             await asyncio.sleep(_PAUSE)
-
-    def _end(self, jobs: Sequence[Job]) -> None:
-        for one, _ in jobs:
-            self._busy.discard((one.resource, one.device.id))
-            current = self._current(one)
-            if current is not None:
-                self._plan(current)
-        self._news.value += 1
 
     async def _outcomes(self, jobs: Sequence[Job]) -> Sequence[Outcome]:
         begun = self._now()
         resource = jobs[0][0].resource
-        runs = [(one.device.probes[index], one.device) for one, index in jobs]
+        runs = [(state.bound, device.device) for device, state in jobs]
         try:
             return await self._run_probes(runs, resource, self._root)
         except Exception as error:
@@ -251,42 +158,25 @@ class Prober:
             reason = f"unexpected failure: {error}"
             return [Outcome(reason=reason, seconds=self._now() - begun)] * len(jobs)
 
-    def _enter(self, job: Job, outcome: Outcome) -> None:
-        """Take a result; tell if it makes a difference to what a person or kubelet sees."""
-        one, index = job
-        if self._current(one) is not one:
+    def _add(self, device: DeviceHealth, state: ProbeState, outcome: Outcome) -> None:
+        """Take a result, unless the device or its probes are others by now."""
+        if state not in device.states:
             return
-        state = one.states[index]
-        one.enter(index, outcome, self._now())
+        index = device.states.index(state)
+        device.add(state, outcome, self._now())
         self._told(
-            ProbeRun(resource=one.resource, device_id=one.device.id, index=index, outcome=outcome)
+            ProbeRun(
+                resource=device.resource, device_id=device.device.id, index=index, outcome=outcome
+            )
         )
-        if one.states[index] is state:
-            return  # as mostly: it is still well
-        before = self.reasons(one.resource).get(one.device.id, "")
-        reason = self._tell_reason(one)
-        if reason != before:
-            self._changed(one.resource, {one.device.id: reason})
+        self._changed(device)
 
-    def _tell_reason(self, one: Watched) -> str:
-        known, device_id, reason = self._resources[one.resource], one.device.id, one.reason
-        if reason:
-            known.reasons[device_id] = reason
-        else:
-            known.reasons.pop(device_id, None)
-        if one.is_settled:
-            known.unsettled.discard(device_id)
-        else:
-            known.unsettled.add(device_id)
-        return reason
+    def _end(self, device: DeviceHealth) -> None:
+        resource, device_id = _name(device)
+        self._busy.discard((resource, device_id))
+        if (current := self._devices.get(resource, {}).get(device_id)) is not None:
+            self.plan(current)
 
 
-def _parts(jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> Iterator[list[tuple[Job, Outcome]]]:
-    """Take a batch apart: first what may be news to the kubelet, then the many that stay well."""
-    kinds: tuple[list[tuple[Job, Outcome]], ...] = ([], [])
-    for job, outcome in zip(jobs, outcomes, strict=True):
-        one, index = job
-        kinds[outcome.ok and one.states[index] is WELL].append((job, outcome))
-    for kind in kinds:
-        for begin in range(0, len(kind), _ENTERED_AT_ONCE):
-            yield kind[begin : begin + _ENTERED_AT_ONCE]
+def _name(device: DeviceHealth) -> tuple[str, str]:
+    return device.resource, device.device.id

@@ -19,12 +19,15 @@ from genericdp.natural import natural_key
 from genericdp.pathwalk import Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from genericdp.devices.sysdevice import Way
     from genericdp.host.root import Root
+    from genericdp.host.sysdevices import Guard
 
 _DEVPTS = "/dev/pts"
+_UNTOLD = ("/sys/", "/proc/")
+"""Where inotify tells of nothing."""
 _MAGIC = re.compile(r"[*?[]")
 
 
@@ -40,19 +43,132 @@ class _Trail:
     """What could not be read."""
 
 
-class Looker:
-    """Looks at one root; make a new one for each pass, since it remembers what it has seen."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Way:
+    """How a path is followed."""
 
-    def __init__(self, root: Root) -> None:
+    folders: frozenset[str]
+    """Where a change could let it lead elsewhere."""
+    through: frozenset[str]
+    """It, each link on the way, and what it leads to or would if that were there."""
+    plain: bool
+    """Whether no link was met."""
+
+
+class _Stale:
+    """What may have changed."""
+
+    def __init__(self, paths: frozenset[str], syspaths: frozenset[str]) -> None:
+        self.folders = frozenset(map(_parent, paths))
+        self._paths = paths
+        self._syspaths = syspaths
+
+    def concerns(self, path: str) -> bool:
+        """Say whether a path, or a folder that it lies in, may have changed."""
+        return bool(self._paths) and not self._paths.isdisjoint(_upwards(path))
+
+    def is_about(self, file: FoundFile) -> bool:
+        """Say whether a file is that of a device that may have changed, or of none so far."""
+        if not self._syspaths or file.identity.device_number is None is file.identity.syspath:
+            return False
+        syspath = file.identity.syspath
+        return syspath is None or not self._syspaths.isdisjoint(_upwards(syspath))
+
+
+@dataclass(slots=True)
+class _Answers:
+    """What a root has said, by path."""
+
+    files: dict[str, FoundFile | None] = field(default_factory=dict)
+    names: dict[str, list[str]] = field(default_factory=dict)
+    """What is in a folder, sorted."""
+
+    def copy(self) -> _Answers:
+        """Return the same answers; a thread may be adding to these."""
+        return _Answers(dict(self.files), dict(self.names))
+
+
+class DeviceFiles:
+    """Remembers what is at the paths of a root until it is told that something has changed.
+
+    What cannot be read is what it was when it could be: no error is an absence.
+    """
+
+    def __init__(
+        self,
+        root: Root,
+        before: DeviceFiles | None = None,
+        *,
+        guard: Guard = lambda _, read: read(),
+    ) -> None:
         self._root = root
-        self._files: dict[str, FoundFile | None] = {}
+        self._guard = guard
+        self._now = _Answers()
+        self._before = _Answers() if before is None else before.known()
+        """What was said of what is out of date, for what cannot be read now."""
+        self._ways: dict[str, _Way] = {}
+        """Of folders, of links, and of what is not there."""
         self._resolved: dict[str, str] = {}
-        self._entries: dict[str, list[str]] = {}
         self._troubles: dict[str, str] = {}
         """What is there, for all we know, but cannot be read: why."""
-        self._ways: dict[str, tuple[frozenset[str], bool]] = {}
         self._filesystems: dict[str, int | None] = {}
         self._nodes_of_copy: Mapping[str, tuple[FileType, tuple[int, int] | None]] | None = None
+
+    def known(self) -> _Answers:
+        """Return the last answer about each path."""
+        known = self._before.copy()
+        known.files |= self._now.copy().files
+        known.names |= self._now.copy().names
+        return known
+
+    def settle(self) -> None:
+        """Forget what is out of date but for what cannot be read: the rest is asked for no more."""
+        troubled = self._troubles.keys()
+        files, names = self._before.files, self._before.names
+        self._before = _Answers(
+            {path: files[path] for path in troubled & files.keys()},
+            {path: names[path] for path in troubled & names.keys()},
+        )
+
+    def forget_all(self) -> None:
+        """Ask about every path again."""
+        self._before, self._now = self.known(), _Answers()
+        self._ways.clear()
+        self._resolved.clear()
+        self._troubles.clear()
+
+    def forget(self, paths: Collection[str], syspaths: Collection[str]) -> None:
+        """Ask again about paths that may have changed, and what such devices have to do with.
+
+        And about all that nothing tells of: what cannot be read, and what lies in sysfs or /proc.
+        """
+        stale = _Stale(frozenset(paths), frozenset(syspaths))
+        files, names = self._now.files, self._now.names
+        ways = self._ways.items()
+        changed = {path for path, way in ways if any(map(stale.concerns, way.through))}
+        for path in changed:
+            del self._ways[path]
+        self._resolved.clear()
+        for path, file in list(files.items()):
+            if (
+                path in changed
+                or path in self._troubles
+                or stale.concerns(path)
+                or not _is_told_of(path, file)
+                or (file is not None and stale.is_about(file))
+            ):
+                self._before.files[path] = files.pop(path)
+        for folder in list(names):
+            if (
+                folder in self._troubles
+                or folder in changed
+                or folder in stale.folders
+                or stale.concerns(folder)
+                or f"{folder}/".startswith(_UNTOLD)
+            ):
+                self._before.names[folder] = names.pop(folder)
+        self._troubles.clear()
+        self._nodes_of_copy = None
 
     def look(self, pattern: str) -> Look:
         """Give everything that the glob finds, in natural order; raises nothing."""
@@ -69,13 +185,10 @@ class Looker:
             if found is None or found.is_link:
                 # Its links may be turned elsewhere, and what they lead to may come and go.
                 self._follow(path, trail)
-            if found is not None and found.is_link:
-                trail.plain = False
         lost = not (files or trail.plain or globs.has_wildcard(pattern))
         return Look(
             files=tuple(files),
             folders=frozenset(trail.folders),
-            plain=trail.plain,
             trouble=trail.trouble,
             lost=way_of(self._root, globs.unescape(pattern)) if lost else None,
             dangling=tuple(dangling),
@@ -83,13 +196,18 @@ class Looker:
 
     def examine(self, path: str) -> FoundFile | None:
         """Give what a path leads to, or None if there is nothing."""
-        if path not in self._files:
+        files = self._now.files
+        if path not in files:
+            file: FoundFile | None = None
             try:
-                self._files[path] = self._examined(path)
+                file = self._examined(path)
             except OSError as error:
-                self._files[path] = None
-                self._note_trouble(path, error)
-        return self._files[path]
+                if self._note_trouble(path, error):
+                    file = self._before.files.get(path)
+            files[path] = file
+            if file is None or file.is_link:
+                self._way(path)
+        return files[path]
 
     def way(self, path: str) -> Way:
         """Give where a path leads, or would if all that is missing were there."""
@@ -101,16 +219,11 @@ class Looker:
         """Return why a path that was examined cannot be read; empty if it was, or is not there."""
         return self._troubles.get(path, "")
 
-    def _note_trouble(self, path: str, error: OSError) -> None:
-        if error.errno not in ABSENT:
-            self._troubles[path] = f"{path} cannot be read ({error.strerror or error})"
-
-    def is_entry(self, path: str) -> bool:
-        """Say whether there is something, be it a link that leads nowhere."""
-        try:
-            self._root.lstat(path)
-        except OSError:
+    def _note_trouble(self, path: str, error: OSError) -> bool:
+        """Take note of an error; return whether it is something else than an absence."""
+        if error.errno in ABSENT:
             return False
+        self._troubles[path] = f"{path} cannot be read ({error.strerror or error})"
         return True
 
     def _examined(self, path: str) -> FoundFile:
@@ -134,11 +247,14 @@ class Looker:
                 inode=status.st_ino,
                 device_number=number,
                 syspath=syspath,
-                plugged=plugged_of(self._root, file_type, syspath),
+                plugged=plugged_of(self._read, file_type, syspath),
             ),
             trouble=trouble or (self._link_trouble(path, status) if walk.links else ""),
             mount_trouble=trouble,
         )
+
+    def _read(self, path: str) -> str:
+        return self._guard(path, lambda: self._root.read_text(path))
 
     def _resolve(self, path: str) -> tuple[Walk, os.stat_result]:
         # Most paths are plain entries of few folders: follow the folder's links once.
@@ -186,13 +302,15 @@ class Looker:
 
     def _names(self, folder: str, segment: str) -> list[str]:
         """Give the names in a folder that begin as the pattern does."""
-        if folder not in self._entries:
+        known = self._now.names
+        if folder not in known:
             try:
-                self._entries[folder] = sorted(self._root.entries(folder))
+                names = sorted(self._root.entries(folder))
             except OSError as error:
-                self._entries[folder] = []
-                self._note_trouble(folder, error)
-        names = self._entries[folder]
+                before = self._before.names.get(folder, [])
+                names = before if self._note_trouble(folder, error) else []
+            known[folder] = names
+        names = known[folder]
         # A hundred patterns over one folder of ten thousand must not be a million matches.
         prefix = _MAGIC.split(segment, maxsplit=1)[0]
         first = bisect_left(names, prefix)
@@ -210,22 +328,32 @@ class Looker:
         try:
             return stat.S_ISDIR(self._root.lstat(path).st_mode)
         except OSError as error:
-            self._note_trouble(path, error)
-            return False
+            return self._note_trouble(path, error) and path in self._before.names
 
     def _follow(self, path: str, trail: _Trail) -> None:
-        """Add the folders in which a change could let the path lead elsewhere.
+        """Add the folders in which a change could let the path lead elsewhere."""
+        way = self._way(path)
+        trail.folders |= way.folders
+        trail.plain = trail.plain and way.plain
 
-        These are the folder itself, or the deepest one that exists: there the next will appear;
-        and those of all links.
+    def _way(self, path: str) -> _Way:
+        """Return how a path is followed.
+
+        Its folders are the one it leads to, or the deepest one that exists: there the next will
+        appear; and those of all links.
         """
         if path not in self._ways:
             walk = self._root.walk(path)
             deepest = walk.at if self._is_folder(walk.at) else _parent(walk.at)
-            self._ways[path] = frozenset({deepest, *map(_parent, walk.links)}), not walk.links
-        folders, plain = self._ways[path]
-        trail.folders |= folders
-        trail.plain = trail.plain and plain
+            end = walk.at
+            if walk.error is not None:
+                end = self._root.walk(path, past_missing=True).at
+            self._ways[path] = _Way(
+                folders=frozenset({deepest, *map(_parent, walk.links)}),
+                through=frozenset({path, end, *walk.links}),
+                plain=not walk.links,
+            )
+        return self._ways[path]
 
     def _type_and_number(
         self, target: str, status: os.stat_result
@@ -279,6 +407,21 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
+def _upwards(path: str) -> Iterator[str]:
+    """Yield a path and each folder that it lies in, but for the topmost."""
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+
+
+def _is_told_of(path: str, file: FoundFile | None) -> bool:
+    """Say whether events tell of a change at a path: inotify does not of sysfs and /proc."""
+    if path.startswith("/sys/devices/"):
+        # An event tells of each device. No links are in there.
+        return file is not None and file.identity.syspath == path
+    return not path.startswith(_UNTOLD)
+
+
 def _name_trouble(path: str) -> str:
     """Say why a name cannot be told to the kubelet: its messages are UTF-8."""
     if path.isascii() and path.isprintable():
@@ -293,11 +436,13 @@ def _name_trouble(path: str) -> str:
     return "its name holds a control character" if control else ""
 
 
-def is_same(root: Root, path: str, identity: Identity, looker: Looker | None = None) -> bool | None:
+def is_same(
+    root: Root, path: str, identity: Identity, files: DeviceFiles | None = None
+) -> bool | None:
     """Say whether a path still leads to this very device, as it may; None if it leads nowhere.
 
     Asked at each allocation (D4, D5), because any link on the way may have been turned. Who asks
-    about several gives the ``looker``: of a copied tree it has to read which files are nodes.
+    about several gives the ``files``: of a copied tree it has to read which files are nodes.
     """
-    found = (looker or Looker(root)).examine(path)
+    found = (files or DeviceFiles(root)).examine(path)
     return None if found is None else found.identity == identity and not found.trouble

@@ -20,8 +20,6 @@ from genericdp.model import FileType
 from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from genericdp.host.root import Root
 
 _DEVICES = "/sys/devices/"
@@ -42,6 +40,7 @@ class SysDevices:
         self.guard = guard
         self._troubles: dict[str, str] = {}
         self._devices: dict[str, SysDevice | None] = {}
+        self._ancestors: dict[str, tuple[SysDevice, ...]] = {}
         self._members: dict[str, list[str]] = {}
         """In natural order."""
         self._sorted: dict[str, list[str]] = {}
@@ -56,14 +55,17 @@ class SysDevices:
             self._devices[syspath] = self._read(syspath)
         return self._devices[syspath]
 
-    def ancestors(self, device: SysDevice) -> Iterator[SysDevice]:
+    def ancestors(self, device: SysDevice) -> tuple[SysDevice, ...]:
         """Give the devices whose folders the device's folder lies in, the nearest first."""
-        folder = device.syspath.rpartition("/")[0]
-        while len(folder) > len(_DEVICES):
-            above = self.get(folder)
-            if above is not None:
-                yield above
-            folder = folder.rpartition("/")[0]
+        if device.syspath not in self._ancestors:
+            folders = []
+            folder = device.syspath.rpartition("/")[0]
+            while len(folder) > len(_DEVICES):
+                folders.append(folder)
+                folder = folder.rpartition("/")[0]
+            found = map(self.get, folders)
+            self._ancestors[device.syspath] = tuple(one for one in found if one is not None)
+        return self._ancestors[device.syspath]
 
     def trouble(self, path: str) -> str:
         """Return why a part of a device that is there could not be read, or a list of devices.
@@ -99,6 +101,7 @@ class SysDevices:
     def forget(self, syspath: str) -> None:
         """Read one device again; of its subsystem only it may have come or gone."""
         before = self._devices.pop(syspath, None)
+        self._ancestors.clear()
         self._forgotten.add(syspath)
         self._plain = {"": True}
         if before is not None:

@@ -10,6 +10,8 @@ from genericdp.host.root import ABSENT
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from genericdp.host.root import Root
 
 
@@ -30,32 +32,33 @@ def syspath_of(root: Root, file_type: FileType, number: tuple[int, int]) -> str 
     return path if path.startswith("/sys/devices/") else None
 
 
-def plugged_of(root: Root, file_type: FileType, syspath: str | None) -> str:
+def plugged_of(read: Callable[[str], str], file_type: FileType, syspath: str | None) -> str:
     """Give what grows with each replug: a disk's ``diskseq``, or the USB device number.
 
     Empty where the kernel has neither. A device number alone does not tell a replug (D5).
+    ``read`` gives a file's content, and raises OSError.
     """
     if syspath is None:
         return ""
     if file_type is FileType.BLOCK:
         # A partition has none of its own: it lies in its disk's folder.
         for folder in (syspath, syspath.rpartition("/")[0]):
-            if sequence := read_attribute(root, folder, "diskseq"):
+            if sequence := read_attribute(read, folder, "diskseq"):
                 return f"diskseq {sequence}"
     folder = syspath
     # Only what hangs on a USB bus is worth the look at each folder above.
     while "/usb" in folder:
-        number = read_attribute(root, folder, "devnum")
-        if number and (bus := read_attribute(root, folder, "busnum")):
+        number = read_attribute(read, folder, "devnum")
+        if number and (bus := read_attribute(read, folder, "busnum")):
             return f"usb {bus}:{number}"
         folder = folder.rpartition("/")[0]
     return ""
 
 
-def read_attribute(root: Root, syspath: str, name: str) -> str:
+def read_attribute(read: Callable[[str], str], syspath: str, name: str) -> str:
     """Give an attribute's text, stripped; empty if it cannot be read."""
     try:
-        return root.read_text(f"{syspath}/{name}").strip()
+        return read(f"{syspath}/{name}").strip()
     except OSError:
         return ""
 
@@ -77,7 +80,7 @@ def device_names(root: Root) -> dict[str, tuple[FileType, tuple[int, int]]]:
                 continue
             number = (int(major), int(minor))
             for line in read_attribute(
-                root, f"/sys/dev/{file_type}/{entry}", "uevent"
+                root.read_text, f"/sys/dev/{file_type}/{entry}", "uevent"
             ).splitlines():
                 key, _, value = line.partition("=")
                 if key == "DEVNAME" and value:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from genericdp.devices.assembling import Offers
+    from genericdp.devices.decide import Offers
     from genericdp.kubelet.folder import KubeletFolder
 
 log = logging.getLogger(__name__)

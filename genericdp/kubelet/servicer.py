@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.bounding import why_refused
 from genericdp.errors import InvalidCallError, OverdueCallError, UnusableDeviceError
-from genericdp.host.devicefiles import Looker, is_same
+from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.workers import in_worker, start
 from genericdp.kubelet import messages
 from genericdp.kubelet.messages import NO_DEVICES, DeviceList, device_list
@@ -342,17 +342,17 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
 
     The policy is checked again, too: links may lead elsewhere by now.
     """
-    looker = Looker(root)
+    files = DeviceFiles(root)
     for device in devices:
         places = {node.host_path: node.identity for node in device.nodes}
         if not places:
             places = {one.path: one.identity for one in device.members}
         for path, identity in (places or {device.path: device.identity}).items():
-            same = is_same(root, path, identity, looker)
+            same = is_same(root, path, identity, files)
             if same is None:
-                return f"device {device.id}: {looker.trouble(path) or f'{path} does not exist'}"
+                return f"device {device.id}: {files.trouble(path) or f'{path} does not exist'}"
             if not same:
                 return f"device {device.id}: {path} is another device than the one on offer"
-        if refusal := why_refused(device, looker.examine, looker.way):
+        if refusal := why_refused(device, files.examine, files.way):
             return f"device {device.id}: {refusal}"
     return ""

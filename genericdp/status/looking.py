@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
     from genericdp.config.state import ConfigState
     from genericdp.descriptors import Supply
-    from genericdp.devices.assembling import Offers
+    from genericdp.devices.decide import Offers
     from genericdp.devices.offers import Offer, Offered
     from genericdp.kubelet.lifecycle import Plugin
     from genericdp.observed import Observed
-    from genericdp.since import Since
     from genericdp.status.events import Events
     from genericdp.supervisor import Supervisor
 
@@ -65,7 +64,6 @@ def glance(parts: Parts) -> Callable[[], Status]:
         ),
         standings,
         parts.supervisor.offers.value,
-        parts.supervisor.since,
     )
 
 
@@ -103,18 +101,14 @@ def _not_ready(config: ConfigState, standings: tuple[ResourceStatus, ...]) -> tu
     return (f"no config in force: {first}{rest}", *lacking)
 
 
-def _status(
-    bare: Status, standings: tuple[ResourceStatus, ...], offers: Offers, since: Since
-) -> Status:
-    resources = tuple(_resource(one, offers.get(one.name, NOTHING), since) for one in standings)
+def _status(bare: Status, standings: tuple[ResourceStatus, ...], offers: Offers) -> Status:
+    resources = tuple(_resource(one, offers.get(one.name, NOTHING)) for one in standings)
     return replace(bare, resources=resources)
 
 
-def _resource(standing: ResourceStatus, offer: Offer, since: Since) -> ResourceStatus:
-    name = standing.name
-    devices = tuple(
-        _device(one, since.of(name, device_id)) for device_id, one in offer.offered.items()
-    )
+def _resource(standing: ResourceStatus, offer: Offer) -> ResourceStatus:
+    started = time.time() - time.monotonic()  # noqa: TID251  # to be shown
+    devices = tuple(_device(one, since=started + one.since) for one in offer.offered.values())
     return replace(
         standing,
         capacity=sum(one.shares for one in devices),
@@ -126,7 +120,7 @@ def _resource(standing: ResourceStatus, offer: Offer, since: Since) -> ResourceS
     )
 
 
-def _device(one: Offered, since: float | None) -> DeviceStatus:
+def _device(one: Offered, *, since: float) -> DeviceStatus:
     device = one.device
     return DeviceStatus(
         id=device.id,

@@ -222,7 +222,7 @@ def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
     def ask(device: str) -> str:
         said = patiently(
             hanging,
-            lambda look, facts: explain(device, resources, look, facts, "n"),
+            lambda host: explain(device, resources, host, "n"),
             look_seconds=0.2,
         )
         assert isinstance(said, tuple)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from genericdp.cli.patience import Looking
-    from genericdp.host.facts import HostFacts
+    from genericdp.host.cache import HostCache
+
 
 TTY = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.1/1-1.1:1.0/ttyUSB0/tty/ttyUSB0"
 
@@ -35,8 +35,8 @@ def root(tmp_path: Path) -> Iterator[HangingRoot]:
             one.join()
 
 
-def found(look: Looking, facts: HostFacts) -> set[str]:
-    groups = catalogue(Inventory(look, facts))
+def found(host: HostCache) -> set[str]:
+    groups = catalogue(Inventory(host))
     runs = [run for group in groups for run in (group.itself, *group.members) if run]
     return {entry.path for run in runs for entry in run.entries}
 
@@ -47,9 +47,9 @@ def found(look: Looking, facts: HostFacts) -> set[str]:
 def test_a_file_that_hangs_concerns_its_device_alone(
     path: str, root: HangingRoot, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The mistake is back if ``_watched`` does not refuse what is known to hang."""
+    """The mistake is back if ``guarded`` does not refuse what is known to hang."""
     root.hanging = {path}
-    assert patiently(root, found, look_seconds=0.2) >= {"/dev/ttyUSB1", "/dev/ttyUSB2"}
+    assert patiently(root, found, look_seconds=1.0) >= {"/dev/ttyUSB1", "/dev/ttyUSB2"}
     said = capsys.readouterr().err.splitlines()
     name = path.rpartition("/")[2]
     assert said  # for each of the paths that lead to it
@@ -59,16 +59,16 @@ def test_a_file_that_hangs_concerns_its_device_alone(
 def test_there_is_an_end_of_leaving_out(root: HangingRoot) -> None:
     root.hanging = {f"{TTY}/attribute{number}" for number in range(MOST_HANGING + 1)}
 
-    def read_all(_: Looking, facts: HostFacts) -> None:
+    def read_all(host: HostCache) -> None:
         for number in range(MOST_HANGING + 1):
-            facts.text(f"{TTY}/attribute{number}")
+            host.text(f"{TTY}/attribute{number}")
 
     with pytest.raises(GenericdpError, match="too much of this host does not answer"):
         patiently(root, read_all, look_seconds=0.05)
 
 
 def test_what_the_work_raises_is_raised(root: HangingRoot) -> None:
-    def work(_: Looking, __: HostFacts) -> None:
+    def work(_: HostCache) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

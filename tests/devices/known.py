@@ -6,19 +6,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
+from genericdp.devices.inventory import Look
 from genericdp.devices.sysdevice import START, Extract, SysDevice, Way
 from genericdp.natural import natural_key
 from genericdp.regex import extract
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 ROOT = "/sys/devices/pci0000:00"
 
 
 @dataclass(slots=True)
 class Known:
-    """Answers like ``HostFacts``, from what a test has put into it."""
+    """Answers like ``HostCache``, from what a test has put into it."""
 
     devices: dict[str, SysDevice] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
@@ -28,6 +29,8 @@ class Known:
     troubles: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     """Each file that was read."""
+    look: Callable[[str], Look | None] = lambda _: Look()
+    """What a glob finds."""
 
     def add(
         self,

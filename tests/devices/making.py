@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp import glob
+from genericdp.devices import decide as deciding
 from genericdp.devices.inventory import FoundFile, Identity, Look
-from genericdp.devices.sysdevice import NOTHING_KNOWN, Facts
-from genericdp.discovery import discover
 from genericdp.model import (
     DeviceNodes,
     EnvVar,
@@ -21,11 +20,12 @@ from genericdp.model import (
 )
 from genericdp.natural import natural_key
 from genericdp.template import parse
+from tests.devices.known import Known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from genericdp.devices.assembling import Offers
+    from genericdp.devices.decide import Offers
     from genericdp.devices.holders import Holders
     from genericdp.devices.offers import Offer
 
@@ -121,7 +121,7 @@ def decide(
     now: float = 0.0,
     hanging: Iterable[str] = (),
     holders: Holders | None = None,
-    facts: Facts = NOTHING_KNOWN,
+    facts: Known | None = None,
 ) -> Offers:
     """Give what the resources offer if these are all the files of the host."""
     present = sorted(files, key=lambda one: natural_key(one.path))
@@ -132,10 +132,11 @@ def decide(
             return None
         return Look(files=tuple(one for one in present if finds(pattern, one.path)))
 
-    return discover(
+    host = facts or Known()
+    host.look = look
+    return deciding.decide(
         tuple(resources),
-        look,
-        facts=facts,
+        host,
         node_name="node-1",
         previous=previous or {},
         now=now,

@@ -16,8 +16,6 @@ from genericdp.devices.checks import (
     LogWatch,
     NodeOpening,
 )
-from genericdp.devices.inventory import Look
-from genericdp.discovery import discover
 from genericdp.model import (
     Command,
     FileCheck,
@@ -189,13 +187,6 @@ def test_a_device_knows_since_when_udev_knows_it(
     known.add(syspath, "block", "disk", number=(252, 0), properties=recorded)
     file = node("/dev/zram0", (252, 0), syspath=syspath, block=True)
     match = Selector(candidates=UdevSelector(subsystem=("block",)))
-    offers = discover(
-        (resource("disk", match),),
-        lambda pattern: Look(files=(file,) if pattern == file.path else ()),
-        facts=known,
-        node_name="node-1",
-        previous={},
-        now=0.0,
-    ).offers
+    offers = decide((resource("disk", match),), [file], facts=known)
     (one,) = offers["example.com/disk"].offered.values()
     assert one.device.initialized_usec == expected

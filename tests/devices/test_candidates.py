@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.candidates import taken
+from genericdp.devices.decide import decide
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import match
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
+from genericdp.host.cache import HostCache
 from genericdp.model import (
     DeviceNodes,
     FileType,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from genericdp.devices.assembling import Offers
+    from genericdp.devices.decide import Offers
     from genericdp.host.root import Root
     from genericdp.model import Resource
 
@@ -53,7 +52,7 @@ def root_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Root]:
 
 
 def inventory_of(root: Root) -> Inventory:
-    return Inventory(Looker(root).look, HostFacts(root))
+    return Inventory(HostCache(root))
 
 
 def paths(root: Root, *selectors: Selector, wanted: Resource | None = None) -> list[str]:
@@ -63,10 +62,7 @@ def paths(root: Root, *selectors: Selector, wanted: Resource | None = None) -> l
 
 
 def offers(root: Root, *resources: Resource) -> Offers:
-    looker = Looker(root)
-    return discover(
-        resources, looker.look, facts=HostFacts(root), node_name="n", previous={}, now=0.0
-    ).offers
+    return decide(resources, HostCache(root), node_name="n", previous={}, now=0.0).offers
 
 
 def udev(*subsystem: str, name: Iterable[str] = (), **hardware: object) -> Selector:

@@ -43,7 +43,8 @@ def names_of(
     def look(pattern: str) -> Look:
         return Look(files=tuple(file for file in files if file.path == pattern))
 
-    inventory = Inventory(look, known)
+    known.look = look
+    inventory = Inventory(known)
     candidate = of_device(known.devices[f"{ROOT}/{path}"], inventory)
     assert candidate is not None
     wanted = replace(resource("x"), values=values or {})
@@ -101,7 +102,7 @@ def test_several_numa_nodes_are_one_text(known: Known) -> None:
     for i in range(2):
         disk = known.add(f"0000:0{i}:00.0/nvme{i}", "block", attributes={"numa_node": str(i)})
         known.targets[f"{volume.syspath}/slaves/{disk.name}"] = disk.syspath
-    inventory = Inventory(lambda _: Look(), known)
+    inventory = Inventory(known)
     found = Candidate(path="/dev/dm-0", file=node("/dev/dm-0", (253, 0)), device=volume)
     names = Names(found, resource=resource("x"), inventory=inventory, node_name="n")
     assert names.get_text("device", "numa") == "0,1"
@@ -133,7 +134,7 @@ def test_what_has_no_device_file_has_no_path(
 
 def test_a_file_that_sysfs_does_not_know_has_a_path_and_a_name() -> None:
     file = node("/dev/mine/thing", (241, 3), target="/dev/thing")
-    inventory = Inventory(lambda _: Look())
+    inventory = Inventory(Known())
     names = Names(
         Candidate(path=file.path, file=file),
         resource=resource("x"),

@@ -22,6 +22,7 @@ from genericdp.model import (
     ValueSource,
 )
 from genericdp.template import parse
+from tests.devices.known import Known
 from tests.devices.making import decide, healthy, inject, node, plain, refusals, resource, selector
 
 TTY0 = node("/dev/ttyUSB0", (188, 0))
@@ -66,7 +67,7 @@ def test_folders_and_files_are_taken_only_where_the_type_says_so(
     types: list[FileType], pattern: str, path: str
 ) -> None:
     one = resource("x", selector(pattern, types=types))
-    found = match([one], Inventory(lambda _: Look(files=tuple(HOST))), "n")
+    found = match([one], Inventory(Known(look=lambda _: Look(files=tuple(HOST)))), "n")
     assert [candidate.path for candidate in found.members[one.name]] == [path]
 
 

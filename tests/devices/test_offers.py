@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.assembling import shared_ids
+from genericdp.devices.decide import shared_ids
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.devices.offers import (

@@ -20,7 +20,7 @@ from tests.devices.making import (
 )
 
 if TYPE_CHECKING:
-    from genericdp.devices.assembling import Offers
+    from genericdp.devices.decide import Offers
     from genericdp.model import DeviceNodes
 
 A = node("/dev/a", (1, 1), syspath="/sys/devices/port10/a")

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.config.load import load
+from genericdp.devices.decide import decide
 from genericdp.devices.topology import Distance, distance
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
+from genericdp.host.cache import HostCache
 from genericdp.kubelet.messages import device_list
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from tests.fixtures.topologies import TOPOLOGIES
@@ -45,10 +44,8 @@ def offer_of(name: str, keys: str, tmp_path: Path, hives: dict[str, str] | None 
     (tmp_path / "config.yaml").write_text(HEAD + keys)
     loaded = load([tmp_path / "config.yaml"])
     assert (loaded.problems, loaded.warnings) == ((), ())
-    look, facts = Looker(tree.root).look, HostFacts(tree.root)
-    return discover(
-        loaded.resources, look, facts=facts, node_name="n", previous={}, now=0.0
-    ).offers[NAME]
+    host = HostCache(tree.root)
+    return decide(loaded.resources, host, node_name="n", previous={}, now=0.0).offers[NAME]
 
 
 def told(offer: Offer) -> list[list[int]]:

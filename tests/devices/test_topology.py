@@ -19,7 +19,7 @@ from genericdp.devices.topology import (
     hardware_below,
     spot_of,
 )
-from genericdp.host.facts import HostFacts
+from genericdp.host.cache import HostCache
 from tests.devices.known import Known
 from tests.fixtures.topologies import TOPOLOGIES
 
@@ -204,7 +204,7 @@ def test_any_text_has_a_distance(one: str, other: str) -> None:
 @pytest.mark.parametrize("name", TOPOLOGIES)
 def test_the_trees_of_the_topologies_are_read_as_they_are_meant(name: str, tmp_path: Path) -> None:
     topology = TOPOLOGIES[name]()
-    facts = HostFacts(topology.build(tmp_path).root)
+    facts = HostCache(topology.build(tmp_path).root)
     for spot in topology.spots.values():
         (syspath,), (path,) = spot.syspaths, spot.bus_paths
         device = facts.device(syspath)

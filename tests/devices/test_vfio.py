@@ -9,13 +9,13 @@ import pytest
 
 from genericdp.config.load import load
 from genericdp.devices.allocation import edits
+from genericdp.devices.decide import decide
 from genericdp.devices.vfio import functions_of, group_number
-from genericdp.discovery import Discoverer, discover
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
+from genericdp.host.cache import HostCache
 from genericdp.host.uevents import Uevent
 from tests.devices.known import Known
 from tests.fixtures.make_tree import Tree
+from tests.looking import Discoverer
 
 if TYPE_CHECKING:
     from genericdp.devices.offers import Offer
@@ -81,10 +81,9 @@ class Machine:
 
     def offer(self, *resources: Resource) -> Offer:
         root = self.tree.root
-        found = discover(
+        found = decide(
             resources,
-            Looker(root).look,
-            facts=HostFacts(root),
+            HostCache(root),
             node_name="n",
             previous={},
             now=0.0,
@@ -152,11 +151,11 @@ async def test_a_function_that_is_bound_later_brings_its_group(
     """What is remembered of a group is looked at again with the news of any of its functions."""
     one = config(tmp_path, "pci")
     machine.bind(f"{CARD}.1", "snd_hda_intel")
-    discoverer = Discoverer(machine.tree.root, node_name="n", look_again=lambda: None)
+    discoverer = Discoverer(machine.tree.root, look_again=lambda: None)
     first = (await discoverer.discover((one,), {})).offers
     assert len(first[NAME].offered) == 1
     machine.bind(f"{CARD}.1", "vfio-pci")
-    discoverer.tell_of_event(Uevent(action="bind", syspath=f"/sys/{CARD}.1"))
+    discoverer.mark_event(Uevent(action="bind", syspath=f"/sys/{CARD}.1"))
     assert len((await discoverer.discover((one,), first)).offers[NAME].offered) == 2
 
 

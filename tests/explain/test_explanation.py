@@ -12,15 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genericdp.config.load import load
+from genericdp.devices.decide import decide
 from genericdp.devices.inventory import Inventory, Look
-from genericdp.discovery import discover
 from genericdp.explain.catalog import catalogue
 from genericdp.explain.describe import selector_text, yaml_text
 from genericdp.explain.entry import as_glob, entry_of
 from genericdp.explain.explanation import Outcome, explain
 from genericdp.explain.find import Asked, Unknown, every, find
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
+from genericdp.host.cache import HostCache
 from genericdp.model import (
     FileType,
     Hardware,
@@ -31,6 +30,7 @@ from genericdp.model import (
     UsbSelector,
 )
 from tests.budget import examples
+from tests.devices.known import Known
 from tests.devices.making import inject, node, nodes, resource, selector
 from tests.testbeds import loading
 
@@ -60,17 +60,16 @@ RESOURCES = (
 
 
 def inventory_of(root: Root) -> Inventory:
-    return Inventory(Looker(root).look, HostFacts(root))
+    return Inventory(HostCache(root))
 
 
 def explained(root: Root, resources: Sequence[Resource], asked: str) -> Explanation | Unknown:
-    looker, facts = Looker(root), HostFacts(root)
-    inventory = Inventory(looker.look, facts)
+    inventory = Inventory(HostCache(root))
     found = find(asked, inventory)
     if isinstance(found, Unknown):
         return found
     fitting = [one for one in resources if not one.node_names]
-    offers = discover(fitting, looker.look, facts=facts, node_name="n", previous={}, now=0.0).offers
+    offers = decide(fitting, inventory.host, node_name="n", previous={}, now=0.0).offers
     entry_of(found.candidate, inventory)
     return explain(found, resources, offers, inventory, "n")
 
@@ -81,10 +80,9 @@ def testbed(request: pytest.FixtureRequest, tmp_path: Path) -> Root:
 
 
 def test_it_never_contradicts_what_is_offered(testbed: Root) -> None:
-    looker, facts = Looker(testbed), HostFacts(testbed)
-    inventory = Inventory(looker.look, facts)
+    inventory = Inventory(HostCache(testbed))
     fitting = [one for one in RESOURCES if not one.node_names]
-    offers = discover(fitting, looker.look, facts=facts, node_name="n", previous={}, now=0.0).offers
+    offers = decide(fitting, inventory.host, node_name="n", previous={}, now=0.0).offers
     owner = {
         one.device.key: (name, device_id)
         for name, offer in offers.items()
@@ -184,7 +182,7 @@ def test_a_damaged_host_is_explained_all_the_same(name: str, seed: int) -> None:
 @settings(max_examples=examples(40))
 @given(text=st.text(max_size=40))
 def test_whatever_is_asked_there_is_an_answer(text: str) -> None:
-    found = find(text.replace("\0", ""), Inventory(lambda _: None))
+    found = find(text.replace("\0", ""), Inventory(Known(look=lambda _: None)))
     assert isinstance(found, Unknown)
     assert found.tried
 
@@ -247,7 +245,7 @@ def test_a_file_that_sysfs_does_not_know_is_explained_by_its_path() -> None:
     def look(pattern: str) -> Look:
         return Look(files=(node("/dev/x", (240, 0)),) if pattern == "/dev/x" else ())
 
-    inventory = Inventory(look)
+    inventory = Inventory(Known(look=look))
     found = find("/dev/x", inventory)
     assert isinstance(found, Asked)
     resources = (resource("y", "/dev/y"), resource("z", "/srv/*"))

@@ -6,9 +6,8 @@ import random
 import shutil
 from typing import TYPE_CHECKING
 
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.host.uevents import Uevent
 from tests.testbeds import loading
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from genericdp.devices.assembling import Offers
+    from genericdp.devices.decide import Offers
     from genericdp.model import Resource
 
 
@@ -92,8 +91,8 @@ class Machine:
     def offers(self, *resources: Resource, seed: int | None = None) -> Offers:
         """One look at everything; with a seed, each folder lists its entries in another order."""
         root = self.root if seed is None else Shuffled(self.folder, seed)
-        look, facts = Looker(root).look, HostFacts(root)
-        return discover(resources, look, facts=facts, node_name="n", previous={}, now=0.0).offers
+        host = HostCache(root)
+        return decide(resources, host, node_name="n", previous={}, now=0.0).offers
 
 
 class Shuffled(Root):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.config.load import load
-from genericdp.discovery import Discoverer
 from genericdp.host.uevents import Uevent
 from tests.devices.making import healthy
 from tests.hardware.machine import Machine
+from tests.looking import Discoverer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,17 +70,17 @@ CASES = {
 async def test_it_is_read_again_when_the_device_behind_the_link_changes(
     case: str, tmp_path: Path
 ) -> None:
-    """Without ``HostFacts._readers``, or ``concerned`` in ``Known.forget``: at a full look only."""
+    """Not at a full look only."""
     text, (of_one, of_two) = CASES[case]
     config = tmp_path / "config.yaml"
     config.write_text(f"{CONFIG}    {text}\n")
     wanted = load((config,)).resources
     machine = Machine("vfio", tmp_path / "machine")
-    discoverer = Discoverer(machine.root, node_name="n", look_again=lambda: None)
+    discoverer = Discoverer(machine.root, look_again=lambda: None)
     offers = (await discoverer.discover(wanted, {})).offers
     assert healthy(offers, "vf") == of_one
     for count in (2, 1, 2):
         (machine.folder / f"sys{CARD}/sriov_numvfs").write_text(f"{count}\n")
-        discoverer.tell_of_event(Uevent(action="change", syspath=f"/sys{CARD}", subsystem="pci"))
+        discoverer.mark_event(Uevent(action="change", syspath=f"/sys{CARD}", subsystem="pci"))
         offers = (await discoverer.discover(wanted, offers, full=False)).offers
         assert healthy(offers, "vf") == (of_one if count == 1 else of_two)

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from genericdp.cli import main
 from genericdp.config.load import load
-from genericdp.discovery import Discoverer
 from tests.budget import examples
 from tests.devices.making import healthy, resource
 from tests.fixtures.hanging import HangingRoot
 from tests.hardware.adapters import CONFIGS, IDS, PORT, PORTS, RECORDED, SERIAL
 from tests.hardware.machine import Machine
+from tests.looking import Discoverer
 from tests.testbeds import loading
 from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of
 
@@ -138,11 +138,11 @@ def test_whatever_is_forbidden_every_command_answers(forbidden: str, tmp_path: P
 
 async def test_lost_events_have_everything_read_again(tmp_path: Path) -> None:
     machine, again = Machine("serial-adapters", tmp_path), asyncio.Event()
-    discoverer = Discoverer(machine.root, node_name="n", look_again=again.set)
+    discoverer = Discoverer(machine.root, look_again=again.set)
     offers = (await discoverer.discover([SERIAL], {})).offers
     machine.unplug(PORTS[1])
     (machine.folder / f"sys{PORTS[0]}/idVendor").write_text("ffff\n")
-    for tell in (discoverer.tell_of_event, discoverer.tell_of_record):
+    for tell in (discoverer.mark_event, discoverer.mark_record):
         again.clear()
         tell(None)
         assert again.is_set()
@@ -162,7 +162,7 @@ async def test_a_file_that_does_not_answer_concerns_its_device_alone(
     machine, again = Machine("serial-adapters", tmp_path), asyncio.Event()
     root = HangingRoot(machine.folder)
     named = resource("serial", PORT, id="$(usb.port)-$(usb.serial:-none)")
-    discoverer = Discoverer(root, node_name="n", look_again=again.set, look_seconds=0.1)
+    discoverer = Discoverer(root, look_again=again.set, look_seconds=0.1)
     first = (await discoverer.discover([named], {})).offers
     name = "1-1.3-DN05FSZ9"
     assert name in healthy(first, "serial")

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genericdp.config.load import load
-from genericdp.discovery import Discoverer
 from genericdp.host.root import Root
 from tests.budget import examples
 from tests.hardware.adapters import CONFIGS, HUB, PORTS, SERIAL
 from tests.hardware.machine import Machine
+from tests.looking import Discoverer
 
 if TYPE_CHECKING:
-    from genericdp.devices.assembling import Offers
+    from genericdp.devices.decide import Offers
     from genericdp.host.uevents import Uevent
 
 
@@ -60,7 +60,7 @@ def test_events_in_any_order_end_at_what_one_full_look_gives(
 
 
 async def _play(machine: Machine, steps: list[tuple[str, bool]], order: object) -> None:
-    discoverer = Discoverer(machine.root, node_name="n", look_again=lambda: None)
+    discoverer = Discoverer(machine.root, look_again=lambda: None)
     offers = (await discoverer.discover([SERIAL], {})).offers
     told: list[Uevent] = []
     for port, look in steps:
@@ -72,7 +72,7 @@ async def _play(machine: Machine, steps: list[tuple[str, bool]], order: object) 
             offers = (await discoverer.discover([SERIAL], offers, full=False)).offers
     order.shuffle(told)  # type: ignore[attr-defined]
     for event in told:
-        discoverer.tell_of_event(event)
+        discoverer.mark_event(event)
         if order.random() < 0.2:  # type: ignore[attr-defined]
             offers = (await discoverer.discover([SERIAL], offers, full=False)).offers
     offers = (await discoverer.discover([SERIAL], offers, full=False)).offers
@@ -98,10 +98,10 @@ class Counting(Root):
 async def test_an_event_has_only_its_device_read_again(tmp_path: Path) -> None:
     machine = Machine("serial-adapters", tmp_path)
     root = Counting(machine.folder)
-    discoverer = Discoverer(root, node_name="n", look_again=lambda: None)
+    discoverer = Discoverer(root, look_again=lambda: None)
     first = (await discoverer.discover([SERIAL], {})).offers
     root.read.clear()
-    discoverer.tell_of_event(machine.event("change", PORTS[2]))
+    discoverer.mark_event(machine.event("change", PORTS[2]))
     await discoverer.discover([SERIAL], first, full=False)
     # Type and number of nodes, which a copied tree lacks, are looked up anew in each pass.
     asked = ("/idVendor", "/numa_node", "/run/udev/data/")

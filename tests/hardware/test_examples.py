@@ -12,17 +12,16 @@ import pytest
 
 from genericdp.config.load import load
 from genericdp.devices.checks import CommandRun, FileRead, LogWatch
+from genericdp.devices.decide import decide
 from genericdp.devices.preferred import preferred_ids
-from genericdp.discovery import discover
 from genericdp.health.fileprobe import look
-from genericdp.health.logmatch import struck
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
+from genericdp.host.cache import HostCache
 from genericdp.host.kmsg import parse
 from genericdp.host.root import Root
 from genericdp.model import Preference
 from genericdp.process.run import Commands
 from tests.fixtures.make_tree import Tree
+from tests.health.made import struck
 from tests.host.kernel_log import recorded
 from tests.hosts.hosts import Host
 from tests.testbeds import loading
@@ -38,10 +37,8 @@ UUIDS = tuple(f"GPU-00000000-0000-4000-8000-00000000000{one}" for one in range(l
 def offered(example: str, root: Root) -> dict[str, Device]:
     """What an example offers on a machine, by id."""
     resources = load([EXAMPLES / f"{example}.yaml"]).resources
-    look, facts = Looker(root).look, HostFacts(root)
-    (offer,) = discover(
-        resources, look, facts=facts, node_name="n", previous={}, now=0.0
-    ).offers.values()
+    host = HostCache(root)
+    (offer,) = decide(resources, host, node_name="n", previous={}, now=0.0).offers.values()
     assert offer.not_offered == ()
     assert [one.unhealthy for one in offer.offered.values()] == [""] * len(offer.offered)
     return {name: one.device for name, one in offer.offered.items()}
@@ -116,8 +113,8 @@ def test_a_card_that_the_driver_excludes_is_not_offered(gpu_host: Root) -> None:
     resources = load([EXAMPLES / "nvidia-gpu.yaml"]).resources
     for line, expected in (("GPU Excluded:\t No", 2), ("GPU Excluded:\t Yes", 1)):
         file.write_text(f"GPU UUID: \t {UUIDS[0]}\nDevice Minor: \t 0\n{line}\n")
-        look, facts = Looker(gpu_host).look, HostFacts(gpu_host)
-        found = discover(resources, look, facts=facts, node_name="n", previous={}, now=0.0)
+        host = HostCache(gpu_host)
+        found = decide(resources, host, node_name="n", previous={}, now=0.0)
         assert len(found.offers["nvidia.com/gpu"].offered) == expected
 
 

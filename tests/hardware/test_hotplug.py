@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from genericdp.devices.assembling import Offers
+    from genericdp.devices.decide import Offers
 
 FTDI, CH340 = "example.com/ftdi", "example.com/ch340"
 USB = "/devices/pci0000:00/0000:00:14.0/usb1"

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.discovery import Discoverer
 from genericdp.errors import UnusableDeviceError
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
@@ -14,6 +13,7 @@ from tests.devices.making import healthy, resource, unhealthy
 from tests.hardware.adapters import IDS, PORT, PORTS, SERIAL
 from tests.hardware.machine import Machine
 from tests.health.made import no_hooks
+from tests.looking import Discoverer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,14 +49,14 @@ async def test_the_same_port_keeps_its_id_and_the_node_is_that_of_the_new_stick(
     tmp_path: Path,
 ) -> None:
     machine = Machine("serial-adapters", tmp_path)
-    discoverer = Discoverer(machine.root, node_name="n", look_again=lambda: None)
+    discoverer = Discoverer(machine.root, look_again=lambda: None)
     first = (await discoverer.discover([SERIAL], {})).offers
     for event in machine.unplug(PORTS[3]):
-        discoverer.tell_of_event(event)
+        discoverer.mark_event(event)
     gone = (await discoverer.discover([SERIAL], first, full=False)).offers
     assert unhealthy(gone, "serial") == {IDS[3]: "/dev/ttyUSB3 does not exist"}
     for event in machine.plug(PORTS[3], {"A: devnum=6": "A: devnum=17"}):
-        discoverer.tell_of_event(event)
+        discoverer.mark_event(event)
     back = (await discoverer.discover([SERIAL], gone, full=False)).offers
     assert healthy(back, "serial") == IDS
     old, new = (one["example.com/serial"].offered[IDS[3]].device for one in (first, back))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.discovery import Discoverer
 from genericdp.host.root import Root
 from genericdp.model import Selector, UdevSelector
 from tests.devices.making import healthy, resource
 from tests.host.hearing import as_root, few, hearing, tell
+from tests.looking import Discoverer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def control() -> Iterator[int]:
 @pytest.mark.skipif(not CONTROL.exists(), reason="this kernel has no loop devices")
 async def test_what_comes_and_goes_in_a_flood_of_events_is_not_lost(control: int) -> None:
     """Without the call for a look at everything the list stays as it was before the flood."""
-    discoverer = Discoverer(Root(Path("/")), node_name="n", look_again=lambda: None)
+    discoverer = Discoverer(Root(Path("/")), look_again=lambda: None)
     async with hearing(few) as heard:
         offers = (await discoverer.discover([LOOPS], {})).offers
         assert healthy(offers, "loops") == NAMES[:1]
@@ -62,6 +62,6 @@ async def test_what_comes_and_goes_in_a_flood_of_events_is_not_lost(control: int
         assert len(heard.all) < 2_000
         assert not [event for event in heard.all if event and event.syspath.endswith(tuple(NAMES))]
         for event in heard.all:
-            discoverer.tell_of_event(event)
+            discoverer.mark_event(event)
         offers = (await discoverer.discover([LOOPS], offers, full=False)).offers
         assert healthy(offers, "loops") == NAMES[1:]

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.discovery import RECORD_SECONDS, Discoverer
+from genericdp.host.reader import RECORD_SECONDS
 from tests.devices.making import healthy, resource
 from tests.hardware.adapters import IDS, PORTS, RECORDED, SERIAL
 from tests.hardware.machine import Machine
+from tests.looking import Discoverer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,17 +32,17 @@ async def test_where_udev_runs_a_new_device_waits_for_its_record(tmp_path: Path,
     (machine.folder / "run/udev/control").touch()
     machine.unplug(PORTS[0])
     given = resource("serial", "/dev/ttyUSB*", id="$(property.ID_PATH:-unknown)")
-    discoverer = Discoverer(machine.root, node_name="n", look_again=lambda: None, now=clock)
+    discoverer = Discoverer(machine.root, look_again=lambda: None, now=clock)
     offers = (await discoverer.discover([given], {})).offers
     assert len(healthy(offers, "serial")) == 3
     for event in machine.plug(PORTS[0], recorded=False):
-        discoverer.tell_of_event(event)
+        discoverer.mark_event(event)
     found = await discoverer.discover([given], offers, full=False)
     assert len(healthy(found.offers, "serial")) == 3, "not under an id that it would lose"
     assert found.due == RECORD_SECONDS
     if ends == "with-its-record":
         for name in machine.record(PORTS[0]):
-            discoverer.tell_of_record(name)
+            discoverer.mark_record(name)
         expected = "pci-0000:00:14.0-usb-0:1.1:1.0"
     else:
         clock.time = RECORD_SECONDS
@@ -61,10 +62,10 @@ async def test_who_asks_for_no_properties_does_not_wait_nor_does_anybody_without
         else:
             (machine.folder / "run/udev/control").unlink()
         machine.unplug(PORTS[0])
-        discoverer = Discoverer(machine.root, node_name="n", look_again=lambda: None)
+        discoverer = Discoverer(machine.root, look_again=lambda: None)
         offers = (await discoverer.discover([wanted], {})).offers
         for event in machine.plug(PORTS[0], recorded=not control):
-            discoverer.tell_of_event(event)
+            discoverer.mark_event(event)
         offers = (await discoverer.discover([wanted], offers, full=False)).offers
         assert healthy(offers, wanted.name.rpartition("/")[2]) == IDS
         machine.record(PORTS[0])

@@ -2,13 +2,81 @@
 
 from __future__ import annotations
 
-from genericdp.devices.checks import BoundProbe, Check, CommandRun, FileRead
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from genericdp.devices.checks import NOT_PROBED, BoundProbe, Check, CommandRun, FileRead
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
+from genericdp.health.health import Health
 from genericdp.health.hooks import HookRunner
+from genericdp.health.logmatch import agree, names_of, rule_of
 from genericdp.model import FileCheck, Probe
 from genericdp.process.run import Commands
 from genericdp.template import parse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from genericdp.devices.checks import LogWatch
+    from genericdp.host.root import Root
+
+R = "example.com/r"
+PATIENCE_SECONDS = 60.0
+"""The machine may be busy with something else."""
+
+
+class Watched:
+    """The health of devices, and what it tells."""
+
+    def __init__(self, root: Root, **settings: Any) -> None:
+        self.health = Health(root, changed=self._wake, **settings)
+        self.wakes = 0
+        self._woken = asyncio.Event()
+
+    def _wake(self, *_: object) -> None:
+        self.wakes += 1
+        self._woken.set()
+
+    def watch(self, *devices: Device, resource: str = R, delayed: bool = True) -> None:
+        """Watch exactly these devices."""
+        self.health.watch(resource, {one.id: one for one in devices}, delayed=delayed)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """The devices that are not healthy, and why."""
+        return self.reasons_of(R)
+
+    def reasons_of(self, resource: str) -> dict[str, str]:
+        """Return the same for any resource."""
+        reports: Mapping[str, Any] = self.health.reports().get(resource, {})
+        return {name: one.reason for name, one in reports.items() if one.reason}
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Wait until something holds, asked after each change that is told."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not reached():
+                self._woken.clear()
+                await self._woken.wait()
+
+    async def probed(self, resource: str = R) -> None:
+        """Wait for the first results of all devices."""
+        await self.until(
+            lambda: not any(NOT_PROBED in one for one in self.reasons_of(resource).values())
+        )
+
+
+@asynccontextmanager
+async def watching(root: Root, **settings: Any) -> AsyncIterator[Watched]:
+    """Run probes and follow the log for as long as the context lasts."""
+    one = Watched(root, **settings)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(one.health.run())
+        try:
+            yield one
+        finally:
+            running.cancel()
 
 
 def probe(**settings: object) -> Probe:
@@ -19,6 +87,12 @@ def probe(**settings: object) -> Probe:
 def no_hooks() -> HookRunner:
     """Give what runs hooks, for devices that have none."""
     return HookRunner(Commands().run)
+
+
+def struck(watch: LogWatch, line: str) -> bool:
+    """Check whether a line of the kernel log makes the device Unhealthy."""
+    names = rule_of(watch).names_in(line)
+    return names is not None and agree(names, names_of(watch))
 
 
 def device(name: str, *probes: Probe, inode: int = 1, file: bool = False) -> Device:

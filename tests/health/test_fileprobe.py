@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.checks import FileRead
-from genericdp.health.fileprobe import judged, number, probe, probe_many, shown
+from genericdp.health.fileprobe import judged, number, probe_many, shown
 from genericdp.host.root import Root
-from tests.health.made import device
 
 if TYPE_CHECKING:
     from genericdp.process.outcome import Outcome
@@ -82,7 +81,8 @@ def test_a_number_of_a_million_digits_is_no_trouble() -> None:
 
 async def outcome(path: Path | str, root: Root = MACHINE, **expected: object) -> Outcome:
     check = FileRead(path=str(path), **(expected or {"equals": "1"}))  # type: ignore[arg-type]
-    return await probe(check, device("a"), resource="r", root=root, timeout_seconds=5)
+    [done] = await probe_many([check], resource="r", root=root, timeout_seconds=5)
+    return done
 
 
 async def test_a_file_is_read(tmp_path: Path) -> None:

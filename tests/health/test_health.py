@@ -1,30 +1,27 @@
-"""genericdp.health.health: probes and the kernel's log together, told in few words."""
+"""genericdp.health.health: probes and the kernel's log together."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp.devices.checks import BoundProbe, LogWatch
-from genericdp.health.health import Health
-from genericdp.health.thresholds import NOT_PROBED
+from genericdp.devices.checks import NOT_PROBED, BoundProbe, LogWatch, Report
 from genericdp.host.root import Root
 from genericdp.model import KernelLogCheck, Probe
-from genericdp.observed import Observed, until
 from genericdp.process.outcome import Outcome
-from tests.health.made import device, probe
+from tests.health.made import R, device, probe, watching
 from tests.host.kernel_log import Script, record
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from genericdp.devices.device import Device
     from genericdp.health.kinds import Run
+    from tests.health.made import Watched
 
-R = "example.com/r"
 DISK = r"I/O error, dev (?P<name>\w+),"
 
 
@@ -47,136 +44,114 @@ def error(name: str, sequence: int = 1, seconds: float = 1.0) -> bytes:
     return record(f"I/O error, dev {name}, sector 0", sequence=sequence, seconds=seconds)
 
 
-class Told:
-    """What a kubelet would hear."""
+class World:
+    """A kernel log, and what the probes of a test find."""
 
     def __init__(self) -> None:
         self.log = Script()
-        self.lists: Observed[tuple[dict[str, str], ...]] = Observed(())
         self.bad: set[str] = set()
-        self.held: asyncio.Event | None = None
-
-    def changed(self, resource: str, reasons: Mapping[str, str]) -> None:
-        self.lists.value = (*self.lists.value, dict(reasons))
 
     async def run(self, runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
-        if self.held is not None:
-            await self.held.wait()
         ok, broken = Outcome(), Outcome(reason="broken")
         return [broken if one.id in self.bad else ok for _, one in runs]
 
-    async def after(self, count: int) -> dict[str, str]:
-        assert await until(lambda: len(self.lists.value) >= count, self.lists, timeout_seconds=5)
-        return self.lists.value[count - 1]
-
-
-@asynccontextmanager
-async def health(told: Told, root: Path) -> AsyncIterator[Health]:
-    one = Health(Root(root), changed=told.changed, run_probes=told.run, open_log=told.log.open)
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(one.run())
-        try:
-            yield one
-        finally:
-            running.cancel()
-
-
-async def test_a_burst_of_changes_is_told_at_once_and_what_follows_together(tmp_path: Path) -> None:
-    """LAW-7: a list costs the kubelet a write (change: ``_tell`` calls ``_changed``)."""
-    told = Told()
-    often = probe(period_seconds=0.01, failure_threshold=1)
-    async with health(told, tmp_path) as one:
-        one.watch(R, {f"d{i}": device(f"d{i}", often) for i in range(40)})
-        await one.first_round(R)
-        told.bad = {f"d{i}" for i in range(40)}
-        broken: dict[str, str] = {}
-        count = 1
-        while len([name for name, why in broken.items() if why]) < 40:
-            broken |= await told.after(count)
-            count += 1
-    assert count <= 6
-    assert broken == {f"d{i}": f"exec /d{i}/0: broken" for i in range(40)}
+    def health(self, root: Path) -> AbstractAsyncContextManager[Watched]:
+        return watching(Root(root), run_probes=self.run, open_log=self.log.open)
 
 
 async def test_all_checks_must_pass_and_the_reasons_stand_side_by_side(tmp_path: Path) -> None:
-    told = Told()
-    told.log.given = [error("a")]
-    told.bad = {"a"}
-    async with health(told, tmp_path) as one:
-        one.watch(R, {name: by_log(device(name, probe())) for name in "ab"})
-        assert one.reason(R, "b") == f"exec /b/0: {NOT_PROBED}"
-        assert await one.first_round(R)
+    world = World()
+    world.log.given = [error("a")]
+    world.bad = {"a"}
+    async with world.health(tmp_path) as one:
+        one.watch(*(by_log(device(name, probe())) for name in "ab"))
+        assert one.reasons["b"] == f"exec /b/0: {NOT_PROBED}; kernelLog: {NOT_PROBED}"
+        await one.probed()
         why = "exec /a/0: broken; kernelLog: [1.000000] I/O error, dev a, sector 0"
-        assert one.reasons(R) == {"a": why}
-        assert one.reason(R, "a") == why
+        assert one.reasons == {"a": why}
+
+
+async def test_a_report_says_which_device_it_is_about(tmp_path: Path) -> None:
+    async with World().health(tmp_path) as one:
+        first, other = device("a", probe()), device("a", probe(), inode=2)
+        one.watch(first)
+        await one.probed()
+        before = one.health.reports()
+        assert before == {R: {"a": Report(key=first.key, identity=first.identity)}}
+        one.watch(other)
+        why = f"exec /a/0: {NOT_PROBED}"
+        after = Report(key=other.key, identity=other.identity, reason=why)
+        assert one.health.reports() == {R: {"a": after}}
+        assert before[R]["a"].reason == "", "it is a snapshot"
 
 
 async def test_a_device_is_well_again_when_the_line_is_long_enough_ago(tmp_path: Path) -> None:
-    told = Told()
-    async with health(told, tmp_path) as one:
-        one.watch(R, {"a": by_log(device("a"), recover=0.2)}, delayed=False)
-        assert await one.first_round(R)
-        assert one.reasons(R) == {}
-        told.log.add(error("a"))
-        assert list(await told.after(1)) == ["a"]
-        assert "I/O error" in one.reason(R, "a")
-        assert await told.after(2) == {"a": ""}
+    world = World()
+    async with world.health(tmp_path) as one:
+        one.watch(by_log(device("a"), recover=0.2), delayed=False)
+        await one.probed()
+        assert one.reasons == {}
+        world.log.add(error("a"))
+        await one.until(lambda: "I/O error" in one.reasons.get("a", ""))
+        await one.until(lambda: not one.reasons)
+
+
+async def test_a_device_is_well_again_while_another_probe_of_it_hangs(tmp_path: Path) -> None:
+    begun = asyncio.Event()
+
+    async def hang(*_: object) -> Sequence[Outcome]:
+        begun.set()
+        await asyncio.Event().wait()
+        raise NotImplementedError
+
+    log = Script([error("a")])
+    async with watching(Root(tmp_path), run_probes=hang, open_log=log.open) as one:
+        one.watch(by_log(device("a", probe()), recover=0.2))
+        await begun.wait()
+        log.add(error("a", 2))
+        await one.until(lambda: "I/O error" in one.reasons["a"])
+        await one.until(lambda: one.reasons["a"] == f"exec /a/0: {NOT_PROBED}")
 
 
 async def test_news_from_before_udev_knew_the_device_is_about_another_one(tmp_path: Path) -> None:
     """A stick that was pulled and replaced while no daemon ran."""
-    told = Told()
-    told.log.given = [error("a", 1, 5.0), error("b", 2, 15.0)]
-    async with health(told, tmp_path) as one:
-        devices = {name: by_log(device(name), initialized_usec=10_000_000) for name in "ab"}
-        one.watch(R, devices, delayed=False)
-        assert await one.first_round(R)
-        assert list(one.reasons(R)) == ["b"]
+    world = World()
+    world.log.given = [error("a", 1, 5.0), error("b", 2, 15.0)]
+    async with world.health(tmp_path) as one:
+        one.watch(*(by_log(device(name), initialized_usec=10_000_000) for name in "ab"))
+        await one.probed()
+        assert list(one.reasons) == ["b"]
 
 
 async def test_news_from_before_a_device_was_plugged_in_is_about_another_one(
     tmp_path: Path,
 ) -> None:
-    """Also for the first one of its resource (change: ``_appeared`` ignores ``before``)."""
-    told = Told()
-    told.log.given = [error("a")]
-    async with health(told, tmp_path) as one:
-        one.watch(R, {}, delayed=False)
-        one.watch(R, {"a": by_log(device("a"))})
-        assert await one.first_round(R)
-        assert one.reasons(R) == {}
-        told.log.add(error("a", 2))
-        assert list(await told.after(1)) == ["a"]
+    """Also for the first one of its resource (change: ``watch`` always gives the past)."""
+    world = World()
+    world.log.given = [error("a")]
+    async with world.health(tmp_path) as one:
+        one.watch(delayed=False)
+        one.watch(by_log(device("a")))
+        await one.probed()
+        assert one.reasons == {}
+        world.log.add(error("a", 2))
+        await one.until(lambda: list(one.reasons) == ["a"])
 
 
 async def test_news_counts_for_a_device_that_was_there_before_its_probe(tmp_path: Path) -> None:
-    told = Told()
-    told.log.given = [error("a")]
-    async with health(told, tmp_path) as one:
-        one.watch(R, {"a": device("a")}, delayed=False)
-        one.watch(R, {"a": by_log(device("a"))})
-        assert await one.first_round(R)
-        assert list(one.reasons(R)) == ["a"]
+    world = World()
+    world.log.given = [error("a")]
+    async with world.health(tmp_path) as one:
+        one.watch(device("a"), delayed=False)
+        one.watch(by_log(device("a")))
+        await one.until(lambda: list(one.reasons) == ["a"])
 
 
 async def test_a_resource_that_is_gone_is_not_told_of(tmp_path: Path) -> None:
-    told = Told()
-    told.log.given = [error("a")]
-    async with health(told, tmp_path) as one:
-        one.watch(R, {"a": by_log(device("a"))}, delayed=False)
-        await one.first_round(R)
-        before = told.lists.value  # on a busy machine its burst is over already
-        one.forget(R)
-        assert one.reasons(R) == {}
-        await asyncio.sleep(0.15)  # longer than a burst
-    assert told.lists.value == before
-
-
-async def test_the_first_round_is_not_waited_for_longer_than_said(tmp_path: Path) -> None:
-    told = Told()
-    told.held = asyncio.Event()
-    async with health(told, tmp_path) as one:
-        one.watch(R, {"a": device("a", probe())}, delayed=False)
-        assert not await one.first_round(R, timeout_seconds=0.05)
-        told.held.set()
-        assert await one.first_round(R)
+    world = World()
+    world.log.given = [error("a")]
+    async with world.health(tmp_path) as one:
+        one.watch(by_log(device("a")), delayed=False)
+        await one.probed()
+        one.health.forget(R)
+        assert one.health.reports() == {}

@@ -7,17 +7,18 @@ import fcntl
 import os
 import time
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.health.kernellog import KernelLog
 from genericdp.host.kmsg import PATH, open_log
-from tests.health.test_kernellog import watched
+from genericdp.host.root import Root
+from tests.health.made import R, Watched
+from tests.health.test_kernellog import nothing, watched
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
 ADD, REMOVE, SET_FD, CLR_FD = 0x4C80, 0x4C81, 0x4C00, 0x4C01
 MEBIBYTE = 1024 * 1024
@@ -110,49 +111,47 @@ def fails_to_read(number: int) -> bool:
     return False
 
 
-class Follower:
+class Follower(Watched):
     """A daemon's view of the loop devices of one test, which were there all its time."""
 
-    def __init__(self, numbers: range, since: float, recover_after_seconds: int | None) -> None:
-        self._moved = asyncio.Event()
-        self._ahead = 0.0
-        self.log = KernelLog(lambda _: self._moved.set(), now=self.now)
-        names = [f"loop{number}" for number in numbers]
-        devices = [watched(one, recover_after_seconds=recover_after_seconds) for one in names]
+    def __init__(self, loops: Loops, recover_after_seconds: int | None, ahead: float) -> None:
+        super().__init__(Root(Path("/")), run_probes=nothing, now=lambda: time.monotonic() + ahead)
         # Lines of former runs of this test are still in the log.
-        self.log.watch("r", devices, appeared=dict.fromkeys(names, since))
-
-    def now(self) -> float:
-        return time.monotonic() + self._ahead
-
-    def wait_until(self, when: float) -> None:
-        self._ahead = when - time.monotonic()
+        self.watch(
+            *(
+                watched(
+                    f"loop{number}",
+                    recover_after_seconds=recover_after_seconds,
+                    known_since=loops.since,
+                )
+                for number in loops.numbers
+            )
+        )
 
     @property
     def struck(self) -> list[str]:
-        return sorted(self.log.reasons("r"))
+        return sorted(self.reasons)
 
     async def strike_by(self, number: int) -> None:
         """Read until something is struck: the kernel tells ten such errors in 5 s at most."""
         async with asyncio.timeout(60):
             while not self.struck:
-                self._moved.clear()
                 assert fails_to_read(number)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(1):
-                        await self._moved.wait()
+                        await self.until(lambda: bool(self.struck))
 
 
 @asynccontextmanager
 async def following(
-    loops: Loops, *, recover_after_seconds: int | None = None
+    loops: Loops, *, recover_after_seconds: int | None = None, ahead: float = 0.0
 ) -> AsyncIterator[Follower]:
-    follower = Follower(loops.numbers, loops.since, recover_after_seconds)
+    follower = Follower(loops, recover_after_seconds, ahead)
     try:
-        await follower.log.caught_up()
+        await follower.probed()
         yield follower
     finally:
-        follower.log.close()
+        follower.health.forget(R)
 
 
 @pytest.mark.parametrize("loops", [range(80, 82)], indirect=True)
@@ -165,16 +164,13 @@ async def test_an_error_of_the_kernel_strikes_exactly_its_device(loops: Loops) -
         assert not fails_to_read(second)
         await log.strike_by(first)
         assert log.struck == [f"loop{first}"]
-        [reason] = log.log.reasons("r").values()
+        [reason] = log.reasons.values()
         assert f"] I/O error, dev loop{first}, sector " in reason
     async with following(loops) as log:
         assert log.struck == [f"loop{first}"]
     async with following(loops, recover_after_seconds=60) as log:
         assert log.struck == [f"loop{first}"]
-        well_again = log.log.next_recovery(log.now())
-        assert well_again is not None
-        assert loops.since + 60 <= well_again <= time.monotonic() + 60
-        log.wait_until(well_again)
+    async with following(loops, recover_after_seconds=60, ahead=60) as log:
         assert log.struck == []
 
 

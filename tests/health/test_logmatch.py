@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.checks import LogWatch
-from genericdp.health.logmatch import agree, name_of, names_of, rule_of, stems_of, struck
+from genericdp.health.logmatch import agree, name_of, names_of, rule_of, stems_of
 from genericdp.host.kmsg import parse
+from tests.health.made import struck
 from tests.host.kernel_log import recorded
 
 XID = r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]+)\): (?P<code>\d+)"

@@ -13,7 +13,7 @@ import pytest
 from genericdp.devices.checks import NodeOpening
 from genericdp.devices.device import Node
 from genericdp.health.openprobe import probe
-from genericdp.host.devicefiles import Looker
+from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.root import Root
 from genericdp.template import parse
 from tests.health.made import device
@@ -25,7 +25,7 @@ MACHINE = Root(Path("/"))
 
 
 def node(path: str, root: Root = MACHINE) -> Node:
-    found = Looker(root).examine(path)
+    found = DeviceFiles(root).examine(path)
     assert found is not None
     return Node(
         host_path=path,

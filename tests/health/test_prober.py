@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from genericdp.devices.checks import CommandRun, FileRead
-from genericdp.health.prober import Prober
-from genericdp.health.thresholds import NOT_PROBED
+from genericdp.devices.checks import NOT_PROBED, CommandRun, FileRead
 from genericdp.host.root import Root
 from genericdp.observed import Observed, until
 from genericdp.process.outcome import Outcome
-from tests.health.made import device, probe
+from tests.health.made import R, device, probe, watching
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     import pytest
@@ -25,9 +23,9 @@ if TYPE_CHECKING:
     from genericdp.devices.device import Device
     from genericdp.health.kinds import Run
     from genericdp.health.prober import ProbeRun
+    from tests.health.made import Watched
 
 OK = Outcome()
-R = "example.com/r"
 
 
 class Probes:
@@ -38,7 +36,6 @@ class Probes:
         self.runs: Observed[tuple[str, ...]] = Observed(())
         self.running: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
-        self.changes: Observed[tuple[tuple[str, str], ...]] = Observed(())
         self.batches: list[int] = []
 
     async def run(self, runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
@@ -65,38 +62,21 @@ class Probes:
             for name in (one.id, resource, "all"):
                 self.running[name] -= 1
 
-    def changed(self, resource: str, reasons: Mapping[str, str]) -> None:
-        self.changes.value = (*self.changes.value, *reasons.items())
-
     async def after(self, count: int) -> None:
-        assert await until(lambda: len(self.runs.value) >= count, self.runs, timeout_seconds=5)
+        assert await until(lambda: len(self.runs.value) >= count, self.runs, timeout_seconds=30)
 
 
-@asynccontextmanager
-async def probing(
-    probes: Probes, root: Path, told: Callable[[ProbeRun], None] = lambda _: None
-) -> AsyncIterator[Prober]:
-    prober = Prober(Root(root), changed=probes.changed, told=told, run_probes=probes.run)
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(prober.run())
-        try:
-            yield prober
-        finally:
-            running.cancel()
-
-
-def named(*devices: Device) -> dict[str, Device]:
-    return {one.id: one for one in devices}
+def probing(probes: Probes, root: Path, **settings: object) -> AbstractAsyncContextManager[Watched]:
+    return watching(Root(root), run_probes=probes.run, **settings)
 
 
 async def test_a_device_is_unhealthy_until_its_first_result(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
-        prober.watch(R, named(device("a", probe())))
-        assert prober.reasons(R) == {"a": f"exec /a/0: {NOT_PROBED}"}
-        assert await prober.first_round(R)
-        assert prober.reasons(R) == {}
-    assert probes.changes.value == (("a", ""),)
+        prober.watch(device("a", probe()))
+        assert prober.reasons == {"a": f"exec /a/0: {NOT_PROBED}"}
+        await prober.probed()
+        assert prober.reasons == {}
 
 
 async def test_all_probes_must_pass_and_the_reason_names_the_one_that_does_not(
@@ -105,35 +85,33 @@ async def test_all_probes_must_pass_and_the_reason_names_the_one_that_does_not(
     probes = Probes()
     probes.outcomes["/a/1"] = Outcome(reason="broken")
     async with probing(probes, tmp_path) as prober:
-        prober.watch(R, named(device("a", probe(), probe())))
-        assert await prober.first_round(R)
-        assert prober.reasons(R) == {"a": "exec /a/1: broken"}
+        prober.watch(device("a", probe(), probe()))
+        await prober.probed()
+        assert prober.reasons == {"a": "exec /a/1: broken"}
 
 
 async def test_a_device_flips_after_its_threshold_and_recovers(tmp_path: Path) -> None:
     """D6: no device stays Unhealthy once its probe passes again."""
     probes = Probes()
     told: list[ProbeRun] = []
-    async with probing(probes, tmp_path, told.append) as prober:
-        prober.watch(R, named(device("a", probe(period_seconds=0.02, failure_threshold=2))))
-        await prober.first_round(R)
+    async with probing(probes, tmp_path, told=told.append) as prober:
+        prober.watch(device("a", probe(period_seconds=0.02, failure_threshold=2)))
+        await prober.probed()
         probes.outcomes["/a/0"] = Outcome(reason="broken")
-        await until(lambda: bool(prober.reasons(R)), probes.changes, timeout_seconds=5)
-        failures = [one.outcome.reason for one in told]
-        assert failures[-2:] == ["broken", "broken"]
-        assert prober.reasons(R) == {"a": "exec /a/0: broken"}
+        await prober.until(lambda: bool(prober.reasons))
+        assert [one.outcome.reason for one in told].count("broken") >= 2
+        assert prober.reasons == {"a": "exec /a/0: broken"}
         probes.outcomes["/a/0"] = OK
-        await until(lambda: not prober.reasons(R), probes.changes, timeout_seconds=5)
-    assert [text for _, text in probes.changes.value] == ["", "exec /a/0: broken", ""]
-    assert prober.results(R) == {"a": (OK,)}
+        await prober.until(lambda: not prober.reasons)
+        assert prober.health.results(R) == {"a": (OK,)}
 
 
-async def test_a_state_that_did_not_change_is_not_told(tmp_path: Path) -> None:
+async def test_a_state_that_did_not_change_wakes_nobody(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
-        prober.watch(R, named(device("a", probe(period_seconds=0.01))))
+        prober.watch(device("a", probe(period_seconds=0.01)))
         await probes.after(10)
-    assert probes.changes.value == (("a", ""),)
+    assert prober.wakes <= 2
 
 
 async def test_probes_of_one_device_never_overlap_and_four_of_a_resource_run_at_once(
@@ -142,10 +120,39 @@ async def test_probes_of_one_device_never_overlap_and_four_of_a_resource_run_at_
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         often = probe(period_seconds=0.01)
-        prober.watch(R, named(*(device(f"d{i}", often, often) for i in range(20))))
+        prober.watch(*(device(f"d{i}", often, often) for i in range(20)))
         await probes.after(200)
     assert probes.most[R] == 4
     assert {probes.most[f"d{i}"] for i in range(20)} == {1}
+
+
+async def test_a_device_that_is_replaced_is_probed_after_the_probe_of_the_former_one(
+    tmp_path: Path,
+) -> None:
+    running, most = 0, 0
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def run(*_: object) -> Sequence[Outcome]:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        begun.set()
+        await go.wait()
+        running -= 1
+        return [Outcome(reason=f"broken: {most}")]
+
+    async with watching(Root(tmp_path), run_probes=run) as prober:
+        prober.watch(device("a", probe()), device("b", probe()))
+        await begun.wait()
+        prober.watch(device("a", probe(), inode=2))
+        await asyncio.sleep(0.05)
+        prober.watch()
+        prober.watch(device("a", probe(), inode=3))
+        await asyncio.sleep(0.05)
+        assert prober.reasons == {"a": f"exec /a/0: {NOT_PROBED}"}
+        go.set()
+        await prober.probed()
+        assert prober.reasons == {"a": "exec /a/0: broken: 2"}, "a and b at once, not a twice"
 
 
 async def test_forty_hanging_probes_of_one_resource_delay_no_other_one(tmp_path: Path) -> None:
@@ -153,9 +160,9 @@ async def test_forty_hanging_probes_of_one_resource_delay_no_other_one(tmp_path:
     async with probing(probes, tmp_path) as prober:
         hanging = [device(f"h{i}", probe()) for i in range(40)]
         probes.outcomes |= {f"/h{i}/0": None for i in range(40)}
-        prober.watch("example.com/hanging", named(*hanging))
+        prober.watch(*hanging, resource="example.com/hanging")
         await probes.after(4)
-        prober.watch(R, named(device("a", probe(period_seconds=0.01))))
+        prober.watch(device("a", probe(period_seconds=0.01)))
         await probes.after(30)
     assert Counter(path[:2] for path in probes.runs.value)["/h"] == 4
 
@@ -164,11 +171,11 @@ async def test_the_initial_delay_counts_only_for_devices_that_appear_later(tmp_p
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         old = device("old", probe(initial_delay_seconds=60))
-        prober.watch(R, named(old), delayed=False)
-        assert await prober.first_round(R)
+        prober.watch(old, delayed=False)
+        await prober.probed()
         new = device("new", probe(initial_delay_seconds=0.1))
         asked = asyncio.get_running_loop().time()
-        prober.watch(R, named(old, new))
+        prober.watch(old, new)
         await probes.after(2)
         assert asyncio.get_running_loop().time() - asked >= 0.1
     assert probes.runs.value == ("/old/0", "/new/0")
@@ -177,71 +184,50 @@ async def test_the_initial_delay_counts_only_for_devices_that_appear_later(tmp_p
 async def test_a_device_that_was_replaced_has_to_prove_itself_anew(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
-        prober.watch(R, named(device("a", probe())))
-        await prober.first_round(R)
+        prober.watch(device("a", probe()))
+        await prober.probed()
         probes.outcomes["/a/0"] = None
-        prober.watch(R, named(device("a", probe(), inode=2)))
-        assert prober.reasons(R) == {"a": f"exec /a/0: {NOT_PROBED}"}
+        prober.watch(device("a", probe(), inode=2))
+        assert prober.reasons == {"a": f"exec /a/0: {NOT_PROBED}"}
         await probes.after(2)
 
 
 async def test_a_device_that_vanishes_and_returns_has_to_prove_itself_anew(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
-        prober.watch(R, named(device("a", probe())))
-        await prober.first_round(R)
-        prober.watch(R, {})
-        assert prober.reasons(R) == {}
-        prober.watch(R, named(device("a", probe(initial_delay_seconds=5))))
-        assert prober.reasons(R) == {"a": f"exec /a/0: {NOT_PROBED}"}
+        prober.watch(device("a", probe()))
+        await prober.probed()
+        prober.watch()
+        assert prober.reasons == {}
+        prober.watch(device("a", probe(initial_delay_seconds=5)))
+        assert prober.reasons == {"a": f"exec /a/0: {NOT_PROBED}"}
 
 
 async def test_a_reload_that_adds_a_probe_keeps_a_well_device_healthy(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
-        prober.watch(R, named(device("a", probe())))
-        await prober.first_round(R)
+        prober.watch(device("a", probe()))
+        await prober.probed()
         probes.outcomes["/a/1"] = Outcome(reason="broken")
-        prober.watch(
-            R,
-            named(
-                device(
-                    "a",
-                    probe(period_seconds=60),
-                    probe(period_seconds=0.02, failure_threshold=2),
-                )
-            ),
-        )
-        assert prober.reasons(R) == {}
-        await until(lambda: bool(prober.reasons(R)), probes.changes, timeout_seconds=5)
-        assert probes.runs.value.count("/a/1") == 2
+        often = probe(period_seconds=0.02, failure_threshold=2)
+        prober.watch(device("a", probe(period_seconds=60), often))
+        assert prober.reasons == {}
+        await prober.until(lambda: bool(prober.reasons))
+        assert probes.runs.value.count("/a/1") >= 2
 
 
 async def test_the_same_devices_again_change_nothing(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
         one = device("a", probe())
-        prober.watch(R, named(one))
-        await prober.first_round(R)
+        prober.watch(one)
+        await prober.probed()
         for _ in range(20):
-            prober.watch(R, named(one))
-            prober.watch(R, named(device("a", probe())))
+            prober.watch(one)
+            prober.watch(device("a", probe()))
             await asyncio.sleep(0)
-        assert prober.reasons(R) == {}
+        assert prober.reasons == {}
     assert probes.runs.value == ("/a/0",)
-
-
-async def test_a_resource_that_does_not_answer_waits_for_its_first_round_only_so_long(
-    tmp_path: Path,
-) -> None:
-    probes = Probes()
-    probes.outcomes["/a/0"] = None
-    async with probing(probes, tmp_path) as prober:
-        prober.watch(R, named(device("a", probe())))
-        assert not await prober.first_round(R, timeout_seconds=0.05)
-        prober.forget(R)
-        assert await prober.first_round(R, timeout_seconds=0)
-        assert prober.reasons(R) == {}
 
 
 async def test_a_mistake_of_ours_in_one_probe_ends_no_other_one(
@@ -251,19 +237,19 @@ async def test_a_mistake_of_ours_in_one_probe_ends_no_other_one(
     probes = Probes()
     probes.outcomes["/a/0"] = ValueError("oops")
     async with probing(probes, tmp_path) as prober:
-        prober.watch(R, named(device("a", probe()), device("b", probe())))
-        assert await prober.first_round(R)
-        assert prober.reasons(R) == {"a": "exec /a/0: unexpected failure: oops"}
+        prober.watch(device("a", probe()), device("b", probe()))
+        await prober.probed()
+        assert prober.reasons == {"a": "exec /a/0: unexpected failure: oops"}
     assert "unexpected failure" in caplog.text
 
 
 async def test_resources_without_probes_cost_nothing(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
-        prober.watch(R, named(device("a")))
-        assert await prober.first_round(R, timeout_seconds=0)
-        assert prober.reasons(R) == {}
-        assert prober.results(R) == {}
+        prober.watch(device("a"))
+        assert not prober.wakes
+        assert prober.reasons == {}
+        assert prober.health.results(R) == {"a": ()}
 
 
 async def test_files_are_looked_at_together_and_wait_for_no_turn(tmp_path: Path) -> None:
@@ -272,7 +258,7 @@ async def test_files_are_looked_at_together_and_wait_for_no_turn(tmp_path: Path)
     async with probing(probes, tmp_path) as prober:
         hanging = [device(f"h{i}", probe()) for i in range(40)]
         files = [device(f"f{i}", probe(period_seconds=0.2), file=True) for i in range(200)]
-        prober.watch(R, named(*hanging, *files))
+        prober.watch(*hanging, *files)
         await probes.after(4 + 3 * 200)
     # At once, then in 40 steps of each period.
     assert max(probes.batches) == 200

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.inventory import Identity
-from genericdp.host.devicefiles import Looker, is_same
+from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.root import Root
 from genericdp.model import FileType
 from tests.fixtures.make_tree import Tree, add_adapter, laptop, serial_node
@@ -30,7 +30,7 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def found(tree: Tree, pattern: str) -> list[str]:
-    return [file.path for file in Looker(tree.root).look(pattern).files]
+    return [file.path for file in DeviceFiles(tree.root).look(pattern).files]
 
 
 @pytest.mark.parametrize(
@@ -76,20 +76,20 @@ def test_a_name_that_looks_like_a_pattern_is_found_when_escaped(tree: Tree, name
 
 def test_in_a_copy_a_plain_file_is_a_node_if_sysfs_names_it(tree: Tree) -> None:
     tree.write("dev/log", "")
-    files = {file.path: file for file in Looker(tree.root).look("/dev/*").files}
+    files = {file.path: file for file in DeviceFiles(tree.root).look("/dev/*").files}
     assert files["/dev/ttyUSB1"].type is FileType.CHAR
     assert files["/dev/ttyUSB1"].identity.device_number == (188, 1)
     assert files["/dev/ttyUSB1"].kernel_name == "ttyUSB1"
     assert files["/dev/log"].type is FileType.FILE
     assert files["/dev/snd"].type is FileType.DIRECTORY
-    disk = Looker(laptop(tree.folder).root).examine("/dev/nvme0n1")
+    disk = DeviceFiles(laptop(tree.folder).root).examine("/dev/nvme0n1")
     assert disk is not None
     assert disk.type is FileType.BLOCK
 
 
 def test_a_link_and_its_target_have_one_key_and_one_identity(tree: Tree) -> None:
     """D7, on files."""
-    looker = Looker(tree.root)
+    looker = DeviceFiles(tree.root)
     names = [
         *looker.look("/dev/ttyUSB0").files,
         *looker.look("/dev/serial/by-id/*A10K5UHJ*").files,
@@ -112,7 +112,7 @@ def test_a_wildcard_does_not_lead_through_a_link_to_a_folder(tree: Tree) -> None
 
 def test_on_this_machine_wildcards_stay_out_of_fd() -> None:
     """D13, on the real /dev."""
-    assert [file.path for file in Looker(MACHINE).look("/dev/f*/*").files] == []
+    assert [file.path for file in DeviceFiles(MACHINE).look("/dev/f*/*").files] == []
 
 
 @pytest.fixture
@@ -130,12 +130,12 @@ def test_a_link_from_another_filesystem_smuggles_no_node_in(elsewhere: Path) -> 
     (elsewhere / "innocent").symlink_to("/dev/null")
     (elsewhere / "folder").symlink_to("/dev")
     for name in ("innocent", "folder/null"):
-        file = Looker(MACHINE).examine(f"{elsewhere}/{name}")
+        file = DeviceFiles(MACHINE).examine(f"{elsewhere}/{name}")
         assert file is not None
         assert file.key == "char:1:3"
         assert "is not on the filesystem mounted at /dev" in file.trouble
         assert is_same(MACHINE, file.path, file.identity) is False, "nor at an allocation"
-    null = Looker(MACHINE).examine("/dev/null")
+    null = DeviceFiles(MACHINE).examine("/dev/null")
     assert null is not None
     assert (null.trouble, is_same(MACHINE, "/dev/null", null.identity)) == ("", True)
 
@@ -147,7 +147,7 @@ def test_a_node_on_another_filesystem_is_not_handed_out(elsewhere: Path) -> None
         os.mknod(node, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
     except PermissionError:
         pytest.skip("needs root to make a device node")
-    file = Looker(MACHINE).examine(str(node))
+    file = DeviceFiles(MACHINE).examine(str(node))
     assert file is not None
     assert file.key == "char:1:3"
     assert file.trouble == f"{node} is not on the filesystem mounted at /dev"
@@ -155,7 +155,7 @@ def test_a_node_on_another_filesystem_is_not_handed_out(elsewhere: Path) -> None
 
 def test_a_link_through_proc_is_not_trusted() -> None:
     with open("/dev/null", "rb") as file:
-        one = Looker(MACHINE).examine(f"/dev/fd/{file.fileno()}")
+        one = DeviceFiles(MACHINE).examine(f"/dev/fd/{file.fileno()}")
     assert one is None or "not on the filesystem mounted at /dev" in one.trouble
 
 
@@ -163,7 +163,7 @@ def test_a_link_to_a_folder_of_another_filesystem_is_not_handed_out(elsewhere: P
     (elsewhere / "etc").symlink_to("/etc")
     (elsewhere / "own").mkdir()
     (elsewhere / "near").symlink_to("own")
-    files = {file.path: file for file in Looker(MACHINE).look(f"{elsewhere}/*").files}
+    files = {file.path: file for file in DeviceFiles(MACHINE).look(f"{elsewhere}/*").files}
     troubles = {path.rpartition("/")[2]: file.trouble for path, file in files.items()}
     assert troubles == {"etc": "it is a link to another filesystem", "near": "", "own": ""}
 
@@ -186,13 +186,13 @@ def test_names_that_cannot_be_told_to_the_kubelet_are_refused(
         pass
     tree.link("dev/odd-link", os.fsdecode(b"odd/" + name))
     for pattern in ("/dev/odd/*", "/dev/odd-link"):
-        (file,) = Looker(tree.root).look(pattern).files
+        (file,) = DeviceFiles(tree.root).look(pattern).files
         assert file.trouble == trouble
         assert file.shown.isprintable()
 
 
 def folders(tree: Tree, pattern: str) -> set[str]:
-    return set(Looker(tree.root).look(pattern).folders)
+    return set(DeviceFiles(tree.root).look(pattern).folders)
 
 
 @pytest.mark.parametrize(
@@ -245,14 +245,14 @@ def test_a_node_that_was_removed_or_made_again_is_told(base: str | None) -> None
     with tempfile.TemporaryDirectory(dir=base) as folder:
         tree = serial_node(Path(folder))
         path = "/dev/serial/by-id/usb-FTDI_A10K5UHJ-if00-port0"
-        before = Looker(tree.root).examine(path)
+        before = DeviceFiles(tree.root).examine(path)
         assert before is not None
         assert is_same(tree.root, path, before.identity) is True
         tree.remove("dev/ttyUSB0")
         assert is_same(tree.root, path, before.identity) is None
         add_adapter(tree, 0, "A10K5UHJ", plugged="9")
         assert is_same(tree.root, path, before.identity) is False
-        after = Looker(tree.root).examine(path)
+        after = DeviceFiles(tree.root).examine(path)
         assert after is not None
         assert after.identity.device_number == before.identity.device_number
         tree.link(path[1:], "../../ttyUSB1")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.facts import HostFacts
+from genericdp.host.cache import HostCache, Stale
 from genericdp.template import MOST_TEXT
 from tests.fixtures.make_tree import Tree
 
@@ -37,15 +37,15 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree: Tree) -> None:
-    facts = HostFacts(tree.root)
+    facts = HostCache(tree.root)
     assert facts.attribute(GPU, "vendor") == "0x1002"
     assert facts.text("/proc/driver/information") == "Minor: 3"
     tree.write(f"{GPU[1:]}/vendor", "0x10de\n")
     tree.write("proc/driver/information", "Minor: 4\n")
-    facts.forget(CARD)
+    facts.forget(Stale(syspaths={CARD}))
     assert facts.attribute(GPU, "vendor") == "0x1002", "its own event will tell"
     assert facts.text("/proc/driver/information") == "Minor: 4", "of files no event tells"
-    facts.forget(GPU)
+    facts.forget(Stale(syspaths={GPU}))
     assert facts.attribute(GPU, "vendor") == "0x10de"
 
 
@@ -71,48 +71,26 @@ def test_what_cannot_be_read_is_lacking_with_the_reason(
     tree: Tree, make: Callable[[Path], None], trouble: str | None
 ) -> None:
     make(tree.folder / GPU[1:] / "strange")
-    facts = HostFacts(tree.root)
+    facts = HostCache(tree.root)
     assert (facts.attribute(GPU, "strange") is None) == (trouble is not None)
     assert facts.trouble(f"{GPU}/strange") == (trouble or "")
 
 
 def test_a_read_that_is_known_to_hang_is_lacking_too(tree: Tree) -> None:
-    asked: list[str] = []
-
-    def guard(path: str, read: Callable[[], str]) -> str:
-        asked.append(path)
-        if path.endswith("/serial"):
-            raise TimeoutError("reading it does not end")
-        return read()
-
-    facts = HostFacts(tree.root, guard=guard)
+    facts = HostCache(tree.root, hanging={f"{GPU}/serial"})
     os.mkfifo(tree.folder / GPU[1:] / "serial")
     assert facts.attribute(GPU, "serial") is None
     assert facts.trouble(f"{GPU}/serial") == "reading it does not end"
     assert facts.attribute(GPU, "vendor") == "0x1002"
-    assert asked == [f"{GPU}/serial", f"{GPU}/vendor"]
 
 
 def test_a_uevent_that_hangs_leaves_its_device_without_properties(tree: Tree) -> None:
-    facts = HostFacts(tree.root)
-
-    def guard(path: str, read: Callable[[], str]) -> str:
-        if path == f"{CARD}/uevent":
-            raise TimeoutError("reading it does not end")
-        return read()
-
-    facts.guard = guard
+    facts = HostCache(tree.root, hanging={f"{CARD}/uevent"})
     card = facts.device(CARD)
     assert card is not None
     assert (card.subsystem, card.number) == ("drm", None)
     assert [one.syspath for one in facts.members("drm")] == [CARD]
     assert facts.trouble(f"{CARD}/uevent") == "reading it does not end"
-    facts.guard = lambda _, read: read()
-    facts.forget(CARD)
-    card = facts.device(CARD)
-    assert card is not None
-    assert card.number == (226, 0)
-    assert facts.trouble(f"{CARD}/uevent") == ""
 
 
 @pytest.mark.parametrize(
@@ -125,15 +103,15 @@ def test_an_attribute_behind_a_link_is_read_again_when_its_own_device_changes(
     tree.link(f"{CARD[1:]}/parent", GPU)
     tree.link(f"{CARD[1:]}/to", f"{GPU}/parts")
     tree.write(f"{GPU[1:]}/parts/serial", "0x1002\n")
-    facts = HostFacts(tree.root)
+    facts = HostCache(tree.root)
     assert facts.attribute(CARD, name) == "0x1002"
     for text in ("0x10de", "0x8086"):
         before = facts.attribute(CARD, name)
         for file in ("vendor", "parts/serial"):
             tree.write(f"{GPU[1:]}/{file}", f"{text}\n")
-        assert CARD not in facts.forget("/sys/devices/virtual/misc/other")
+        facts.forget(Stale(syspaths={"/sys/devices/virtual/misc/other"}))
         assert facts.attribute(CARD, name) == before
-        assert CARD in facts.forget(GPU), "whoever asked has to know"
+        facts.forget(Stale(syspaths={GPU}))
         assert facts.attribute(CARD, name) == text
 
 
@@ -143,17 +121,17 @@ def test_an_attribute_behind_a_link_to_what_is_no_ancestor(tree: Tree) -> None:
     tree.write(f"{other[1:]}/uevent", "")
     tree.link(f"{GPU[1:]}/physfn", "../0000:0b:00.0")
     tree.link(f"{other[1:]}/net", "/nowhere")
-    facts = HostFacts(tree.root)
+    facts = HostCache(tree.root)
     assert facts.attribute(GPU, "physfn/numvfs") is None
-    facts.forget(GPU)
+    facts.forget(Stale(syspaths={GPU}))
     assert facts.attribute(GPU, "physfn/numvfs") is None
     tree.write(f"{other[1:]}/numvfs", "4\n")
-    facts.forget(other)
+    facts.forget(Stale(syspaths={other}))
     assert facts.attribute(GPU, "physfn/numvfs") == "4"
 
 
 def test_links_and_globs(tree: Tree) -> None:
-    facts = HostFacts(tree.root)
+    facts = HostCache(tree.root)
     assert facts.link(f"{GPU}/iommu_group") == "20"
     assert facts.link(f"{GPU}/physfn") is None
     assert facts.paths("/sys/bus/pci/devices/*/drm/card[0-9]") == ()
@@ -165,7 +143,7 @@ def test_devices_below_a_folder(tree: Tree) -> None:
     tree.write(f"{GPU[1:]}0/drm/card1/uevent", "")
     tree.link(f"{GPU[1:]}0/drm/card1/subsystem", "../../../../../class/drm")
     tree.link("sys/class/drm/card1", f"../../{GPU.removeprefix('/sys/')}0/drm/card1")
-    facts = HostFacts(tree.root)
+    facts = HostCache(tree.root)
 
     def names(found: tuple[SysDevice, ...]) -> list[str]:
         return [one.name for one in found]
@@ -177,26 +155,25 @@ def test_devices_below_a_folder(tree: Tree) -> None:
 
 
 def test_an_event_of_a_device_does_not_hide_others_of_its_subsystem(tree: Tree) -> None:
-    facts = HostFacts(tree.root)
+    facts = HostCache(tree.root)
     card = facts.device(CARD)
     assert card is not None
     assert [one.syspath for one in facts.ancestors(card)] == [GPU]
     tree.write("sys/devices/pci0000:00/0000:0b:00.0/uevent", "")
     tree.link("sys/devices/pci0000:00/0000:0b:00.0/subsystem", "../../../bus/pci")
     tree.link("sys/bus/pci/devices/0000:0b:00.0", "../../../devices/pci0000:00/0000:0b:00.0")
-    facts.forget(GPU)
+    facts.forget(Stale(syspaths={GPU}))
     assert [one.name for one in facts.members("pci")] == ["0000:0a:00.0", "0000:0b:00.0"]
 
 
 def test_only_a_new_device_without_a_record_is_awaited(tree: Tree) -> None:
-    facts = HostFacts(tree.root)
+    facts = HostCache(tree.root)
     assert not facts.awaited(CARD)
     facts.awaiting = {CARD}
     waits = facts.awaited(CARD)
     assert waits
     tree.write("run/udev/data/c226:0", "E:ID_PATH=pci-0000:0a:00.0\n")
-    assert facts.syspaths_of_record("c226:0") == (CARD,)
-    facts.forget(CARD)
+    facts.forget(Stale(records={"c226:0"}))
     assert not facts.awaited(CARD)
     device = facts.device(CARD)
     assert device is not None

@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.inventory import Look
-from genericdp.host.devicefiles import Looker
-from genericdp.host.looks import Looks
-from tests.devices.making import node
+from genericdp.host.devicefiles import DeviceFiles
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:
@@ -37,13 +34,6 @@ def tree(tmp_path: Path) -> Tree:
     tree.write("proc/driver", "")
     tree.write("sys/devices/usb/tty7/uevent", "")
     return tree
-
-
-def known(tree: Tree, *globs: str) -> Looks:
-    looks, looker = Looks(), Looker(tree.root)
-    for pattern in globs:
-        looks.keep(pattern, looker.look(pattern))
-    return looks
 
 
 def add_node(tree: Tree) -> str:
@@ -98,61 +88,50 @@ def add_a_file_of_a_device(tree: Tree) -> str:
 
 
 @pytest.mark.parametrize(
-    ("change", "changed"),
+    "change",
     [
-        (add_node, "/dev/tty*"),
-        (add_hidden, ""),
-        (add_link, "/dev/tty*"),
-        (add_dead_link, "/dev/tty*"),
-        (remove_node, "/dev/serial/by-id/*"),
-        (remove_link, "/dev/serial/by-id/*"),
-        (add_control, "/dev/control"),
-        (add_in_a_wildcard_folder, "/dev/b?s/*"),
-        (replace_a_folder, "/dev/serial/by-id/*"),
-        (add_a_file_of_a_device, f"{USB}/x"),
+        add_node,
+        add_hidden,
+        add_link,
+        add_dead_link,
+        remove_node,
+        remove_link,
+        add_control,
+        add_in_a_wildcard_folder,
+        replace_a_folder,
+        add_a_file_of_a_device,
     ],
 )
 def test_what_is_remembered_is_what_a_new_look_gives(
-    tree: Tree, change: Callable[[Tree], str], changed: str
+    tree: Tree, change: Callable[[Tree], str]
 ) -> None:
-    looks = known(tree, *GLOBS)
-    told = change(tree)
-    again = looks.renew([told], Looker(tree.root))
-    fresh = Looker(tree.root)
-    assert not changed or changed in again
+    files = DeviceFiles(tree.root)
     for pattern in GLOBS:
-        look = looks.get(pattern)
-        assert look is None or look.files == fresh.look(pattern).files, pattern
+        files.look(pattern)
+    files.forget({change(tree)}, ())
+    fresh = DeviceFiles(tree.root)
+    for pattern in GLOBS:
+        assert files.look(pattern) == fresh.look(pattern), pattern
 
 
-def test_one_node_of_many_does_not_cost_a_look_at_all(tree: Tree) -> None:
-    looks = known(tree, "/dev/tty*", "/dev/control")
-    before = looks.get("/dev/tty*")
-    assert before is not None
-    assert looks.renew([add_node(tree)], Looker(tree.root)) == {"/dev/tty*"}
-    after = looks.get("/dev/tty*")
-    assert after is not None
-    assert [one.path for one in after.files] == ["/dev/tty1", "/dev/tty2", "/dev/tty10"]
-    assert after.files[0] is before.files[0]
-    assert looks.get("/dev/control") is not None
-
-
-@pytest.mark.parametrize("pattern", ["/sys/class/*/x", "/proc/d*", f"{USB}/t*", f"{USB}/x"])
+@pytest.mark.parametrize("pattern", ["/proc/d*", f"{USB}/t*", f"{USB}/x"])
 def test_what_nothing_tells_of_is_not_remembered(tree: Tree, pattern: str) -> None:
-    looks = known(tree, pattern)
-    assert looks.get(pattern) is None
-    assert looks.renew([], Looker(tree.root)) == {pattern}
-    assert looks.renew([], Looker(tree.root)) == set(), "unless it was looked at again"
+    files = DeviceFiles(tree.root)
+    before = files.look(pattern)
+    tree.write("proc/device", "")
+    tree.write(f"{USB[1:]}/types", "")
+    tree.write(f"{USB[1:]}/x", "")
+    files.forget((), ())
+    assert files.look(pattern) != before
+    assert files.look(pattern) == DeviceFiles(tree.root).look(pattern)
 
 
 def test_an_event_of_a_device_is_about_the_files_of_all_that_sits_on_it(tree: Tree) -> None:
-    looks = known(tree, "/dev/tty*", f"{USB}/tty7")
-    assert sorted(looks.paths_of(USB, "")) == [f"/dev/tty{i}" for i in (1, 10)] + [f"{USB}/tty7"]
-    assert looks.paths_of(USB, "") == [], "who takes them looks at them again"
-
-
-def test_a_node_that_sysfs_does_not_know_is_found_by_its_number() -> None:
-    looks = Looks()
-    looks.keep("/dev/odd", Look(files=(node("/dev/odd", (9, 9)),), plain=True))
-    assert looks.paths_of("/sys/devices/odd", "char:9:8") == []
-    assert looks.paths_of("/sys/devices/odd", "char:9:9") == ["/dev/odd"]
+    files = DeviceFiles(tree.root)
+    before = {one.path: one for one in files.look("/dev/tty*").files}
+    tree.remove("dev/tty1")
+    tree.node("tty1", "188:9", at="usb")
+    files.forget((), {"/sys/devices/other"})
+    assert {one.path: one for one in files.look("/dev/tty*").files} == before
+    files.forget((), {USB})
+    assert {one.path: one for one in files.look("/dev/tty*").files} != before

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker, is_same
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache
+from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.inotify import ENTRIES, FolderWatch, Shortage
 from genericdp.host.root import Root
 from genericdp.model import FileType
@@ -20,7 +21,7 @@ from tests.devices.making import healthy, resource, unhealthy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from genericdp.discovery import Discovery
+    from genericdp.devices.decide import Decision
 
 ADD, REMOVE = 0x4C80, 0x4C81
 TRIPLES = (range(70, 73), range(73, 76), range(76, 79))
@@ -82,10 +83,10 @@ def loops(control: int) -> Iterator[Loops]:
     loops.close()
 
 
-def look(loops: Loops, previous: Discovery | None = None) -> Discovery:
-    return discover(
+def look(loops: Loops, previous: Decision | None = None) -> Decision:
+    return decide(
         [resource("loop", loops.pattern)],
-        Looker(MACHINE).look,
+        HostCache(MACHINE),
         node_name="node-1",
         previous=previous.offers if previous else {},
         now=0.0,
@@ -98,7 +99,6 @@ def test_real_devices_come_and_go(loops: Loops) -> None:
     name = path.removeprefix("/dev/")
     first = look(loops)
     assert healthy(first.offers, "loop") == [name]
-    assert "/dev" in first.folders
     loops.remove(loops.first)
     loops.add(loops.third)
     second = look(loops, first)
@@ -109,7 +109,7 @@ def test_real_devices_come_and_go(loops: Loops) -> None:
 def test_a_device_that_was_removed_and_added_again_is_another_one(loops: Loops) -> None:
     """D4, D5, on devtmpfs: the number is the same."""
     path = loops.add(loops.first)
-    before = Looker(MACHINE).examine(path)
+    before = DeviceFiles(MACHINE).examine(path)
     assert before is not None
     assert before.type is FileType.BLOCK
     assert before.identity.device_number == (7, loops.first)
@@ -118,7 +118,7 @@ def test_a_device_that_was_removed_and_added_again_is_another_one(loops: Loops) 
     loops.remove(loops.first)
     assert is_same(MACHINE, path, before.identity) is None
     loops.add(loops.first)
-    after = Looker(MACHINE).examine(path)
+    after = DeviceFiles(MACHINE).examine(path)
     assert after is not None
     assert after.identity.device_number == before.identity.device_number
     assert is_same(MACHINE, path, before.identity) is False

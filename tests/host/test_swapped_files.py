@@ -14,7 +14,7 @@ import pytest
 
 from genericdp.devices.checks import FileRead
 from genericdp.health.fileprobe import look
-from genericdp.host.facts import HostFacts
+from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.pathwalk import NotAFileError, opened, read
 
@@ -108,7 +108,7 @@ def test_a_file_that_is_swapped_for_a_link_never_gives_what_that_leads_to(
     with swapping(*pair):
         for _ in range(_READS):
             reasons.add(look(check, root))
-            facts = HostFacts(root)
+            facts = HostCache(root)
             way = facts.way(path)
             if not way.trouble:
                 read_texts.add(facts.text(way.target))
@@ -134,7 +134,7 @@ def test_a_file_that_is_swapped_for_a_fifo_never_opens_that(home: Path) -> None:
 
 
 def test_what_is_swapped_once_it_has_been_looked_up_is_not_read(home: Path) -> None:
-    facts = HostFacts(Root(Path("/")))
+    facts = HostCache(Root(Path("/")))
     way = facts.way(str(home / "file"))
     (home / "file").unlink()
     (home / "file").symlink_to(home.parent / "private/file")

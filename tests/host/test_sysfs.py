@@ -42,7 +42,7 @@ def test_what_grows_with_each_replug(tmp_path: Path) -> None:
 
     def plugged(kind: FileType, *number: int) -> str:
         pair = (number[0], number[1])
-        return plugged_of(tree.root, kind, syspath_of(tree.root, kind, pair))
+        return plugged_of(tree.root.read_text, kind, syspath_of(tree.root, kind, pair))
 
     assert plugged(CHAR, 81, 1) == "usb 1:3"
     assert plugged(CHAR, 188, 0) == "usb 1:5"
@@ -50,7 +50,7 @@ def test_what_grows_with_each_replug(tmp_path: Path) -> None:
     assert plugged(BLOCK, 259, 0) == "diskseq 1"
     assert plugged(BLOCK, 259, 1) == "diskseq 1", "a partition goes with its disk"
     assert plugged(CHAR, 1, 3) == ""
-    assert plugged_of(tree.root, CHAR, None) == ""
+    assert plugged_of(tree.root.read_text, CHAR, None) == ""
 
 
 @pytest.mark.parametrize("junk", ["x:y", "1", "1:2:3", "0x1:2", "²:1"])

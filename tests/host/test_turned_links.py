@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.devicefiles import Looker, is_same
+from genericdp.host.devicefiles import DeviceFiles, is_same
 from tests.modelled import Host
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def host(tmp_path: Path) -> Host:
 
 
 def _trouble(host: Host, path: str) -> str:
-    file = Looker(host.root).examine(path)
+    file = DeviceFiles(host.root).examine(path)
     assert file is not None
     return file.trouble
 
@@ -77,7 +77,7 @@ def test_a_link_whose_folder_was_opened_since_is_refused_at_an_allocation(host: 
     folder = host.folder / "dev/serial"
     folder.mkdir()
     (folder / "one").symlink_to("../ttyUSB0")
-    file = Looker(host.root).examine("/dev/serial/one")
+    file = DeviceFiles(host.root).examine("/dev/serial/one")
     assert file is not None
     assert is_same(host.root, file.path, file.identity) is True
     folder.chmod(0o777)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.config.load import load
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from tests.hosts.hosts import Host, told
 
@@ -65,10 +64,9 @@ def test_a_card_whose_firmware_has_crashed_is_lost_to_its_resource(tmp_path: Pat
 
 def offered(host: Host, root: Root) -> dict[str, Device]:
     resources = load([host.config]).resources
-    found = discover(
+    found = decide(
         resources,
-        Looker(root).look,
-        facts=HostFacts(root),
+        HostCache(root),
         node_name="n",
         previous={},
         now=0.0,

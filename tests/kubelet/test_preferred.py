@@ -37,7 +37,7 @@ def offer_of(
         device = Device(
             id=name, key=name, path=f"/dev/{name}", identity=identity, replicas=replicas, spot=spot
         )
-        return Offered(device=device, unhealthy="it is broken" if name in unhealthy else "")
+        return Offered(device=device, missing="it is broken" if name in unhealthy else "")
 
     return Offer(offered={name: offered(name, spot) for name, spot in spots.items()})
 

@@ -11,8 +11,8 @@ import grpc
 import pytest
 
 from genericdp.config.load import load
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.timing import PluginTiming
@@ -42,7 +42,7 @@ async def served(
         host.plug(name)
     file.write_text(config(serial()))
     root = HangingRoot(host.folder)
-    found = discover(load([file]).resources, Looker(root).look, node_name="n", previous={}, now=0.0)
+    found = decide(load([file]).resources, HostCache(root), node_name="n", previous={}, now=0.0)
     servicer = Servicer(NAME, root=root, look_again=lambda: None, hooks=no_hooks(), timing=timing)
     servicer.set_offer(found.offers[NAME])
     async with (

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache
 from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
@@ -82,8 +82,9 @@ async def calling() -> AsyncIterator[tuple[Path, grpc.aio.Channel]]:
         for name in ("ttyUSB0", "ttyUSB1", "ttyUSB2"):
             host.plug(name)
         resource = serial(replicas=2)
-        look = Looker(host.root).look
-        offer = discover([resource], look, node_name="n", previous={}, now=0.0).offers[NAME]
+        offer = decide(
+            [resource], HostCache(host.root), node_name="n", previous={}, now=0.0
+        ).offers[NAME]
         service = Servicer(
             NAME,
             root=host.root,

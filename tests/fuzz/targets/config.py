@@ -15,9 +15,8 @@ from genericdp.config.load import places_of
 from genericdp.config.loaded import Loaded
 from genericdp.config.read import read
 from genericdp.config.wire import decode, encode
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache
 from genericdp.kubelet.messages import device_list
 from tests.testbeds import loading
 
@@ -76,10 +75,9 @@ def _run(content: bytes, root: Root) -> None:
     resources = tuple(one for data, places in listed for one in build(data, places))
     decoded = decode(encode(Loaded(), listed))
     assert decoded.resources == resources, "the pipe changes the config"
-    offers = discover(
+    offers = decide(
         resources,
-        Looker(root).look,
-        facts=HostFacts(root),
+        HostCache(root),
         node_name="edge-1",
         previous={},
         now=0.0,

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.config.load import load
 from genericdp.devices.allocation import AllocationConflictError, edits
-from genericdp.discovery import discover
-from genericdp.host.devicefiles import Looker
-from genericdp.host.facts import HostFacts
+from genericdp.devices.changes import log_changes
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache
 from genericdp.host.sysfs import device_names, plugged_of
 from genericdp.kubelet import messages
 from genericdp.kubelet.messages import device_list
 from genericdp.kubelet.servicer import why_unusable
 from genericdp.model import FileType
-from genericdp.telling import tell_changes
 from genericdp.template import UnusableValueError
 from tests.testbeds import loading
 from tests.testbeds.telling import told_by_genericdp
@@ -145,17 +144,20 @@ def _run(data: bytes, root: Root, paths: list[str], resources: tuple[Resource, .
     with _changed(data, root, paths):
         told_by_genericdp(root)
         for file_type in FileType:
-            plugged_of(root, file_type, "/sys" + paths[len(data) % len(paths)].removeprefix("/sys"))
+            plugged_of(
+                root.read_text,
+                file_type,
+                "/sys" + paths[len(data) % len(paths)].removeprefix("/sys"),
+            )
         device_names(root)
-        found = discover(
+        found = decide(
             resources,
-            Looker(root).look,
-            facts=HostFacts(root),
+            HostCache(root),
             node_name="n",
             previous={},
             now=0.0,
         )
-        tell_changes({}, found.offers)
+        log_changes({}, found.offers)
         for offer in found.offers.values():
             device_list(offer)
             for one in list(offer.offered.values())[:4]:

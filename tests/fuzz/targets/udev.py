@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from genericdp.host import udevdb
-from genericdp.host.facts import HostFacts
+from genericdp.host.cache import HostCache, Stale
 from genericdp.host.uevents import uevent_of
 from tests.testbeds import loading
 
@@ -50,16 +50,16 @@ def _run(data: bytes, root: Root) -> None:
     record = udevdb.parse(text.decode(errors="backslashreplace"))
     assert all(record.properties.values())
     assert record.removed.isdisjoint(record.properties.keys() - {"TAGS", "DEVLINKS"})
-    facts = HostFacts(root)
+    facts = HostCache(root)
     facts.subsystems()
     for message in messages:
         with suppress(UnicodeError):
             event = uevent_of(_device(message))
-            for syspath in facts.forget(event.syspath):
-                facts.device(syspath)
+            facts.forget(Stale(syspaths={event.syspath}))
+            facts.device(event.syspath)
             facts.members(event.subsystem)
-    for line in text.split(b"\n")[:5]:
-        facts.syspaths_of_record(line.decode(errors="surrogateescape").replace("\0", ""))
+    lines = (line.decode(errors="surrogateescape") for line in text.split(b"\n")[:5])
+    facts.forget(Stale(records={line.replace("\0", "") for line in lines}))
 
 
 def _device(message: bytes) -> SimpleNamespace:

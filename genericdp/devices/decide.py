@@ -1,33 +1,46 @@
-"""One pass from drafts to offers: who gets a contested id or node, and what stays listed."""
+"""The decision: what each resource offers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.candidates import of_file
+from genericdp.devices.checks import Report
 from genericdp.devices.device import MOST_REASON, Device, Member, NotOffered
-from genericdp.devices.making import make
+from genericdp.devices.grouping import group
+from genericdp.devices.injecting import make
+from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import Owners, match_one, path_globs
 from genericdp.devices.membership import complete, settled
-from genericdp.devices.offers import NOTHING, Offer, advance, within_limit
+from genericdp.devices.offers import (
+    NOTHING,
+    Offer,
+    advance,
+    next_change,
+    with_health,
+    within_limit,
+)
 from genericdp.devices.settling import settle
 from genericdp.printing import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from genericdp.devices.holders import Holders
-    from genericdp.devices.inventory import Identity, Inventory
+    from genericdp.devices.inventory import Identity
     from genericdp.devices.matching import Match
     from genericdp.devices.membership import Arriving
+    from genericdp.devices.sysdevice import Host
     from genericdp.model import Resource
 
 Offers = dict[str, Offer]
 """By resource name, in the order of the config."""
-
+Reports = Mapping[str, Mapping[str, Report]]
+"""What probes say, by resource and ID."""
 
 EVERYTHING = "(all)"
 """Stands for the path of whatever a resource might offer."""
@@ -44,25 +57,63 @@ class Decided:
     arriving: Mapping[str, Arriving] = field(default_factory=dict)
 
 
-def offers_of(
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """What each resource offers, and when that may change by itself."""
+
+    offers: Offers
+    due: float | None = None
+    """When time alone changes an offer, on the monotonic clock, in seconds."""
+    empty_globs: tuple[tuple[str, str], ...] = ()
+    """Resource and glob of each selector that found nothing."""
+    failures: Mapping[str, Exception] = field(default_factory=dict)
+    """By resource, why it could not be decided: it keeps what it had."""
+
+
+def decide(
     resources: Sequence[Resource],
-    inventory: Inventory,
+    host: Host,
+    *,
     node_name: str,
     previous: Mapping[str, Offer],
-    *,
     now: float,
-    holders: Holders | None,
-) -> Offers:
-    """Give what each resource offers now, from what the host has and what was offered before.
+    health: Reports | None = None,
+    holders: Holders | None = None,
+) -> Decision:
+    """Return what each resource offers, by what host and probes say and what was offered before.
 
-    ``holders``: what pods hold stays; None: nobody asks.
+    The same answers give the same decision. ``now`` is on the monotonic clock, in seconds.
+    ``health``: what probes say of each device; None: nobody probes. ``holders``: what pods hold
+    stays; None: nobody asks.
     """
-    while True:
+    inventory = Inventory(host)
+    offers = None
+    while offers is None:
         found = _decided(resources, inventory, node_name, previous)
         offers = assemble(resources, found, inventory, previous, now=now, holders=holders)
-        if all(found[name] is None for name in inventory.failures):
-            return offers
-        # One has failed after others were decided by what it took: once more, without that.
+        if any(found[name] is not None for name in inventory.failures):
+            offers = None  # decided by what a resource took that has failed since: without that
+    decided = [one for one in resources if one.name not in inventory.failures]
+    due = (next_change(offers[one.name], one.forget_after_seconds, now=now) for one in decided)
+    return Decision(
+        offers={
+            name: with_health(
+                offer,
+                previous.get(name, NOTHING),
+                None if health is None else health.get(name, {}),
+                now=now,
+            )
+            for name, offer in offers.items()
+        },
+        due=min((moment for moment in due if moment is not None), default=None),
+        empty_globs=tuple(
+            (resource.name, pattern)
+            for resource in decided
+            for pattern in sorted({*path_globs((*resource.match, *resource.exclude))})
+            if not inventory.found(pattern) and pattern not in inventory.hanging
+        ),
+        failures=inventory.failures,
+    )
 
 
 def _decided(
@@ -80,7 +131,7 @@ def _decided(
     found: dict[str, Decided | None] = {}
     for resource in resources:
         name, before = resource.name, previous.get(resource.name, NOTHING)
-        work = partial(_decide, resource, owners, inventory, node_name, before)
+        work = partial(_decide, resource, owners, inventory, node_name)
         found[name] = one = None if name in inventory.failures else inventory.attempt(name, work)
         if one is not None:
             owners.enter(name, one.match.claimed)
@@ -92,17 +143,20 @@ def _decided(
     return found
 
 
-def _decide(
-    resource: Resource, owners: Owners, inventory: Inventory, node_name: str, before: Offer
-) -> Decided:
+def _decide(resource: Resource, owners: Owners, inventory: Inventory, node_name: str) -> Decided:
     found = match_one(resource, owners, inventory, node_name)
-    made = make(resource, found.members, found.excluded, inventory, node_name, before=before)
+    groups, refused = group(resource, found.members, inventory, node_name)
+    made = make(resource, groups, found.excluded, inventory, node_name)
     if owners.have_reserved:
         made = [_unreserved(resource, one, owners, inventory) for one in made]
     return Decided(
         match=found,
         devices=[one for one in made if isinstance(one, Device)],
-        refused=[*found.refused, *(one for one in made if isinstance(one, NotOffered))],
+        refused=[
+            *found.refused,
+            *(one for one in made if isinstance(one, NotOffered)),
+            *refused,
+        ],
     )
 
 
@@ -244,14 +298,12 @@ def _offer(
     if arriving:
         won = {device.key for device in devices}
         arriving = {key: it for key, it in arriving.items() if key not in won}
-    offer = Offer(
+    return Offer(
         offered=kept,
         not_offered=(*refused, *left_out),
         arriving=arriving,
         owned=frozenset(one.match.claimed),
     )
-    # The very same object where it is equal: who compares it with the last one is soon done.
-    return before if offer == before and list(kept) == list(before.offered) else offer
 
 
 def _not_existing(device: Device, inventory: Inventory) -> str:

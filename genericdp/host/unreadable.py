@@ -1,4 +1,4 @@
-"""What of the host cannot be read or decided: logged once, and when to look at it again."""
+"""What of the host cannot be read: logged once, and when to look at it again."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from genericdp.devices.assembling import Offers
+    from collections.abc import Collection
 
 log = logging.getLogger(__name__)
 
@@ -55,30 +53,6 @@ class Unreadable:
             self._due = now + self._pause
         self._troubles = troubles
         return self._due if troubles else None
-
-
-class Undecided:
-    """Remembers of which resources it was told that they cannot be decided, and why."""
-
-    def __init__(self) -> None:
-        self._reasons: dict[str, str] = {}
-
-    def tell(self, offers: Offers, failures: Mapping[str, Exception]) -> None:
-        """Tell which resources could not be decided in a pass, once with where that happened."""
-        reasons = {name: offers[name].failed for name in failures}
-        for name, error in failures.items():
-            if self._reasons.get(name) != reasons[name]:
-                log.error(
-                    "%s; what was offered stays as it was, and this is a mistake of genericdp or"
-                    " of its config: please report it",
-                    reasons[name],
-                    exc_info=error,
-                    extra={"resource": name},
-                )
-            error.with_traceback(None)  # it would hold all that was built until then
-        for name in self._reasons.keys() - failures.keys():
-            log.info("it can be decided again what is offered", extra={"resource": name})
-        self._reasons = reasons
 
 
 def _is_below(trouble: str, others: Collection[str]) -> bool:

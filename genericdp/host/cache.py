@@ -1,24 +1,32 @@
-"""What can be asked about a host in one pass: devices of sysfs, attributes, files, links."""
+"""What a host has said, by path, until an event tells that it may say something else."""
 
 from __future__ import annotations
 
 import errno
 import posixpath
-from typing import TYPE_CHECKING
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from genericdp.devices.sysdevice import START, Extract, Way
-from genericdp.host.devicefiles import Looker
+from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.links import way_of
 from genericdp.host.sysdevices import SysDevices
 from genericdp.regex import TextTooLongError, extract
 from genericdp.template import MOST_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
+    from genericdp.devices.inventory import Look
     from genericdp.devices.sysdevice import SysDevice
     from genericdp.host.root import Root
-    from genericdp.host.sysdevices import Guard
+
+T = TypeVar("T")
+
+CHANGED_FILES = "changed device files"
+"""What is said to hang when a look at one of them does."""
 
 MOST_BYTES = 1024 * 1024
 """Of a file that an expression searches; only what it finds is kept."""
@@ -31,14 +39,51 @@ _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV})
 _HINTS = {MOST_TEXT: " (a value with file and regex can take a part of it)"}
 
 
-class HostFacts:
-    """Answers from a root, and remembers them until it is told to forget."""
+@dataclass(slots=True)
+class Stale:
+    """What an event has told of since the last reconcile, so that it has to be read again."""
 
-    def __init__(self, root: Root, *, guard: Guard = lambda _, read: read()) -> None:
+    syspaths: set[str] = field(default_factory=set)
+    """Devices, by their folders in sysfs."""
+    records: set[str] = field(default_factory=set)
+    """Files of the udev database, by name."""
+    paths: set[str] = field(default_factory=set)
+    """Entries of watched folders."""
+    all_files: bool = False
+    """Whether any watched folder may have changed."""
+
+
+class HostCache:
+    """Answers from a root, and remembers them until it is told to forget.
+
+    One thread asks at a time; another one may ask meanwhile what it waits for. ``before`` gives
+    what could be read earlier, for what cannot be read now.
+    """
+
+    def __init__(
+        self,
+        root: Root,
+        before: HostCache | None = None,
+        *,
+        hanging: Collection[str] = (),
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.awaiting: Collection[str] = ()
         """Devices that have just appeared and that udev has yet to record."""
+        self.folders: set[str] = set()
+        """Where a change could change what globs find, of those asked for in this reconcile."""
         self._root = root
-        self._devices = SysDevices(root, guard=guard)
+        self._hanging = frozenset(hanging)
+        self._now = now
+        self._waiting: tuple[str, float] | None = None
+        """What is being read, and since when."""
+        self.files: DeviceFiles = DeviceFiles(
+            root, None if before is None else before.files, guard=self.guarded
+        )
+        """What is known of the paths of files."""
+        self._looks: dict[str, Look] = {}
+        """What globs have found in this reconcile."""
+        self._devices = SysDevices(root, guard=self.guarded)
         self._texts: dict[str, dict[str, str | None]] = {}
         """By the device whose attribute it is; empty: of no device."""
         self._extracts: dict[tuple[str, str], Extract | None] = {}
@@ -46,23 +91,58 @@ class HostFacts:
         self._readers: dict[str, set[str]] = {}
         """By a device, those whose attributes are read through links that lead to it."""
         self._troubles: dict[str, str] = {}
-        self._dangling: dict[str, tuple[str, ...]] = {}
         self._members: dict[str, tuple[SysDevice, ...]] = {}
 
-    @property
-    def guard(self) -> Guard:
-        """Called for each read that may hang."""
-        return self._devices.guard
+    def stuck(self, seconds: float) -> str:
+        """Return what has been read for longer than that; empty if nothing. For another thread."""
+        waiting = self._waiting  # read once: the thread goes on meanwhile
+        return waiting[0] if waiting is not None and self._now() - waiting[1] > seconds else ""
 
-    @guard.setter
-    def guard(self, guard: Guard) -> None:
-        # It is not this object that the devices know: a cycle would outlive a full look.
-        self._devices.guard = guard
+    def forget(self, stale: Stale) -> None:
+        """Begin a reconcile: ask again what events have told of, and what nothing tells of."""
+        self._looks.clear()
+        self.folders = set()
+        if stale.all_files:
+            self.files.forget_all()
+        told = set(stale.syspaths)
+        for name in stale.records:
+            told.update(self._devices.syspaths_of_record(name))
+        paths = stale.paths | told | self._device_files(told)
+        self.files.forget(paths, told)
+        told |= self.guarded(CHANGED_FILES, lambda: self._devices_at(stale.paths, paths))
+        for syspath in tuple(told):
+            told.update(self._forget_device(syspath))
+        if told:
+            self.files.forget(told | self._device_files(told), told)
 
-    def forget(self, syspath: str) -> tuple[str, ...]:
-        """Ask the host again about a device, and about all files outside sysfs.
+    def settle(self) -> None:
+        """End a reconcile: what it has not asked for is not kept for what cannot be read."""
+        self.files.settle()
 
-        Gives it and all whose attributes are read through a link to it.
+    def _device_files(self, syspaths: Collection[str]) -> set[str]:
+        """Return the paths of devices' files, and the links to them that udev has recorded."""
+        devices = (one for one in map(self._devices.get, syspaths) if one is not None)
+        return {path for one in devices for path in (one.device_file, *one.links) if path}
+
+    def _devices_at(self, entries: Collection[str], paths: Collection[str]) -> set[str]:
+        """Return the devices whose files lie at these paths.
+
+        A file may be there before the kernel tells of its device: it is believed for ``entries``,
+        and where nothing is known of the device.
+        """
+        files = {path: self.files.examine(path) for path in paths}
+        return {
+            file.identity.syspath
+            for path, file in files.items()
+            if file is not None
+            and file.identity.syspath
+            and (path in entries or self._devices.get(file.identity.syspath) is None)
+        }
+
+    def _forget_device(self, syspath: str) -> tuple[str, ...]:
+        """Forget a device and all files outside sysfs.
+
+        Return it and all whose attributes are read through a link to it.
         """
         before = self._devices.get(syspath)
         self._devices.forget(syspath)
@@ -77,9 +157,31 @@ class HostFacts:
                 self._troubles.pop(path, None)
         return concerned
 
-    def syspaths_of_record(self, name: str) -> tuple[str, ...]:
-        """Give the devices that a file of the udev database is about."""
-        return self._devices.syspaths_of_record(name)
+    def guarded(self, what: str, read: Callable[[], T]) -> T:
+        """Read something that may hang; raises TimeoutError if it is known to."""
+        if what in self._hanging:
+            raise TimeoutError("reading it does not end")
+        # No context manager: that costs three times as much, 20,000 times in a look.
+        outer, self._waiting = self._waiting, (what, self._now())
+        try:
+            return read()
+        finally:
+            self._waiting = outer and (outer[0], self._now())
+
+    def look(self, pattern: str) -> Look | None:
+        """Return what a glob finds; None if that is known to hang."""
+        if pattern in self._hanging:
+            return None
+        if pattern not in self._looks:
+            look = self.guarded(pattern, partial(self.files.look, pattern))
+            self.folders |= look.folders
+            self._looks[pattern] = look
+        return self._looks[pattern]
+
+    @property
+    def unreadable(self) -> set[str]:
+        """What could not be read of what globs were to find, and why."""
+        return {look.trouble for look in self._looks.values() if look.trouble}
 
     def awaited(self, syspath: str) -> bool:
         """Say whether udev has yet to record a device that has just appeared."""
@@ -92,7 +194,7 @@ class HostFacts:
         """Give the device of a folder, or None if there is none."""
         return self._devices.get(syspath)
 
-    def ancestors(self, device: SysDevice) -> Iterator[SysDevice]:
+    def ancestors(self, device: SysDevice) -> tuple[SysDevice, ...]:
         """Give the devices that it sits on, the nearest first."""
         return self._devices.ancestors(device)
 
@@ -136,17 +238,10 @@ class HostFacts:
 
     def way(self, path: str) -> Way:
         """Return where a path leads, also where there is nothing; to itself if that hangs."""
-        ways = []
-
-        def look() -> str:
-            ways.append(way_of(self._root, path))
-            return ways[0].target
-
         try:
-            self.guard(path, look)
+            return self.guarded(path, partial(way_of, self._root, path))
         except TimeoutError:
             return Way(target=path)
-        return ways[0]
 
     def text(self, path: str) -> str | None:
         """Give a file's content, stripped; None if it cannot be read or has more than 64 KiB.
@@ -185,7 +280,7 @@ class HostFacts:
 
         self._troubles.pop(path, None)
         try:
-            text = self.guard(path, read)
+            text = self.guarded(path, read)
         except OSError as error:
             if error.errno not in _ABSENT:
                 self._troubles[path] = error.strerror or str(error)
@@ -204,7 +299,7 @@ class HostFacts:
         """Give what a path leads to when every link is followed."""
         self._troubles.pop(path, None)
         try:
-            return self._root.resolve(path).at
+            return self.guarded(path, lambda: self._root.resolve(path).at)
         except OSError as error:
             if error.errno not in _ABSENT:
                 self._troubles[path] = error.strerror or str(error)
@@ -212,20 +307,21 @@ class HostFacts:
 
     def paths(self, pattern: str) -> tuple[str, ...]:
         """Return the paths that a glob finds, whatever they are."""
-        look = Looker(self._root).look(pattern)
-        self._dangling[pattern] = look.dangling
-        self._troubles.pop(pattern, None)
-        if look.trouble:
-            self._troubles[pattern] = look.trouble
-        return tuple(found.path for found in look.files)
+        look = self.look(pattern)
+        return () if look is None else tuple(found.path for found in look.files)
 
     def dangling(self, pattern: str) -> tuple[str, ...]:
-        """Return the links to nothing that a glob found when ``paths`` was asked about it."""
-        return self._dangling.get(pattern, ())
+        """Return the links to nothing that a glob finds."""
+        look = self.look(pattern)
+        return () if look is None else look.dangling
 
     def trouble(self, path: str) -> str:
         """Return why a file, link or glob could not be read; empty if it was, or is not there.
 
         Of a device's folder: why what udev has recorded of it could not be.
         """
-        return self._troubles.get(path, "") or self._devices.trouble(path)
+        if path in self._hanging:
+            return "reading it does not end"
+        look = self._looks.get(path)
+        trouble = "" if look is None else look.trouble
+        return trouble or self._troubles.get(path, "") or self._devices.trouble(path)

@@ -1,0 +1,246 @@
+"""Health of one device: the state of each probe, and the kernel log lines that count against it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from genericdp.devices.checks import NOT_PROBED, FileRead, LogWatch, Report
+from genericdp.health.logmatch import names_of, rule_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from genericdp.devices.checks import BoundProbe
+    from genericdp.devices.device import Device
+    from genericdp.health.logmatch import Names, Rule
+    from genericdp.process.outcome import Outcome
+
+_STEPS_IN_PERIOD = 40
+"""Times in a period at which `file` probes run: many devices share one batch, which is cheaper."""
+
+
+@dataclass(slots=True, eq=False)
+class ProbeState:
+    """State of a probe that is run: ``exec``, ``file`` or ``open``."""
+
+    bound: BoundProbe
+    due: float
+    """Time of the next run, in seconds of the monotonic clock."""
+    healthy: bool | None = None
+    """None: there is no result yet. A device that was healthy when the config changed its probes is
+    presumed to be healthy."""
+    contrary: int = 0
+    """Number of consecutive results that contradict ``healthy``."""
+    failure: str = ""
+    """Reason of the latest failure."""
+    last: Outcome | None = None
+    """The latest result."""
+
+    @property
+    def reason(self) -> str:
+        """Return why the device is not healthy by this probe; empty if it is."""
+        if self.healthy:
+            return ""
+        if self.healthy is None:
+            return NOT_PROBED
+        if not self.contrary:
+            return self.failure
+        threshold = self.bound.probe.success_threshold
+        return f"{self.failure} (well since, {self.contrary} of {threshold} times)"
+
+    def add(self, outcome: Outcome) -> None:
+        """Count a result against the thresholds, as corev1 defines them.
+
+        The first result decides alone, so that a restart of the daemon makes no healthy device
+        Unhealthy.
+        """
+        probe = self.bound.probe
+        threshold = probe.success_threshold if outcome.ok else probe.failure_threshold
+        self.last = outcome
+        if not outcome.ok:
+            self.failure = outcome.reason
+        self.contrary = 0 if outcome.ok == self.healthy else self.contrary + 1
+        if self.healthy is None or self.contrary >= threshold:
+            self.healthy, self.contrary = outcome.ok, 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """A line of the kernel log that matches a rule."""
+
+    sequence: int
+    at: float
+    """Seconds of the monotonic clock."""
+    text: str
+
+
+@dataclass(slots=True, eq=False)
+class LogState:
+    """State of a ``kernelLog`` probe: the latest line about the device."""
+
+    bound: BoundProbe
+    rule: Rule
+    names: Names
+    since: float
+    """Older lines do not count."""
+    trouble: str
+    """Why it is not known what the log says; empty: the log has been read."""
+    line: str = ""
+    due: float | None = None
+    """When ``line`` stops counting; None: never."""
+    sequence: int = -1
+    """Of the last line that was counted, so that none counts twice."""
+
+    @property
+    def reason(self) -> str:
+        """Return why the device is not healthy by this probe; empty if it is."""
+        return self.line or self.trouble
+
+    def add(self, line: Line, now: float) -> None:
+        """Count a line about the device."""
+        if line.at < self.since or line.sequence <= self.sequence:
+            return
+        after = self.bound.probe.recover_after_seconds
+        self.sequence, self.line = line.sequence, line.text
+        self.due = None if after is None else line.at + after
+        self.expire(now)
+
+    def expire(self, now: float) -> bool:
+        """Drop the line once ``recoverAfterSeconds`` have passed; return whether they have."""
+        expired = self.due is not None and self.due <= now
+        if expired:
+            self.line, self.due = "", None
+        return expired
+
+
+State = ProbeState | LogState
+
+
+@dataclass(slots=True, eq=False)
+class DeviceHealth:
+    """A device under watch."""
+
+    resource: str
+    device: Device
+    since: float
+    """Older lines of the kernel log are about another device in its place."""
+    report: Report
+    states: list[State]
+    """In the order of the config; empty once it is no longer watched."""
+    queued: float = math.inf
+    """When the prober looks at it next."""
+
+    @classmethod
+    def new(
+        cls,
+        resource: str,
+        device: Device,
+        now: float,
+        *,
+        since: float = -math.inf,
+        delayed: bool = False,
+    ) -> DeviceHealth:
+        """Return the state of a device without results; ``delayed``: with its initial delay."""
+        states = [_state(bound, now, since, delayed=delayed) for bound in device.probes]
+        return cls(
+            resource, device, since, Report(key=device.key, identity=device.identity), states
+        )
+
+    def is_same(self, device: Device) -> bool:
+        """Check whether the results are about this device: it has not been replaced."""
+        mine = self.device
+        return mine.key == device.key and mine.identity == device.identity
+
+    def set_device(self, device: Device, now: float) -> None:
+        """Take over other probes of the same device; keep the results if only their texts differ.
+
+        A healthy device is presumed to stay healthy until the new probes have failed often enough.
+        """
+        old, new = ([one.probe for one in of.probes] for of in (self.device, device))
+        healthy = not self.report.reason
+        self.device = device
+        self.states = [
+            _state(bound, now, self.since, healthy=healthy, before=before)
+            for bound, before in zip_longest(device.probes, self.states if old == new else ())
+        ]
+
+    @property
+    def log_states(self) -> list[LogState]:
+        """The states of the ``kernelLog`` probes."""
+        return [one for one in self.states if isinstance(one, LogState)]
+
+    def next_due(self, *, running: bool) -> float:
+        """Return when a line stops counting or, unless one is ``running``, a probe runs next."""
+        states = self.log_states if running else self.states
+        return min((one.due for one in states if one.due is not None), default=math.inf)
+
+    def due_probe(self, now: float) -> ProbeState | None:
+        """Return the probe that has been due for longest, if any."""
+        due = [one for one in self.states if isinstance(one, ProbeState) and one.due <= now]
+        return min(due, key=lambda one: one.due, default=None)
+
+    def add(self, state: ProbeState, outcome: Outcome, now: float) -> None:
+        """Take a result of one of the probes, and set the time of its next run.
+
+        First runs are at the same time for all devices, later ones spread over the period. Runs
+        that were missed are not made up for.
+        """
+        period = state.bound.probe.period_seconds
+        if state.last is None:
+            names = (self.resource, self.device.id, str(self.states.index(state)))
+            due = now + period * (0.5 + share_of_period(*names))
+        else:
+            due = max(state.due + period, now)
+        if isinstance(state.bound.check, FileRead):
+            step = period / _STEPS_IN_PERIOD
+            due = math.ceil(due / step) * step
+        state.due = due
+        state.add(outcome)
+
+    def expire(self, now: float) -> bool:
+        """Drop the kernel log lines that no longer count; return whether there were any."""
+        expired = [one for one in self.log_states if one.expire(now)]
+        return bool(expired)
+
+    def update_report(self) -> bool:
+        """Bring the report up to date; return whether it has changed."""
+        reason = join_reasons((str(one.bound.check), one.reason) for one in self.states)
+        changed = reason != self.report.reason
+        if changed:
+            self.report = replace(self.report, reason=reason)
+        return changed
+
+
+def _state(
+    bound: BoundProbe,
+    now: float,
+    since: float,
+    *,
+    delayed: bool = False,
+    healthy: bool = False,
+    before: State | None = None,
+) -> State:
+    """Return the state of a probe; ``before``: its state under another text, whose results stay."""
+    if isinstance(bound.check, LogWatch):
+        trouble = "" if healthy else NOT_PROBED
+        return LogState(bound, rule_of(bound.check), names_of(bound.check), since, trouble)
+    if isinstance(before, ProbeState):
+        before.bound = bound
+        return before
+    due = now + bound.probe.initial_delay_seconds * delayed
+    return ProbeState(bound, due, healthy=True if healthy else None)
+
+
+def share_of_period(*names: str) -> float:
+    """Return where in its period a probe runs, from 0 to 1: the same after each restart."""
+    digest = hashlib.sha256("\0".join(names).encode(errors="surrogatepass")).digest()
+    return int.from_bytes(digest[:6], "big") / 2**48
+
+
+def join_reasons(reasons: Iterable[tuple[str, str]]) -> str:
+    """Join the names and reasons of probes that do not pass; empty: all pass."""
+    return "; ".join(dict.fromkeys(f"{name}: {reason}" for name, reason in reasons if reason))

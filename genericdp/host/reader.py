@@ -1,0 +1,168 @@
+"""Asks the host off the loop; what hangs concerns what lies in it, nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from genericdp.host.cache import CHANGED_FILES, HostCache, Stale
+from genericdp.host.root import BlindError
+from genericdp.host.udevdb import udevd_runs
+from genericdp.host.unreadable import AGAIN_SECONDS, Unreadable
+from genericdp.host.workers import start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from genericdp.host.root import Root
+    from genericdp.host.uevents import Uevent
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+RECORD_SECONDS = 2.0
+"""How long a new device waits for udev to record its properties."""
+
+LOOK_SECONDS = 5.0
+"""How long a look at one glob may take before the others go on without it."""
+
+
+class HostReader:
+    """Owns the cache of what the host has said, and has events make it stale."""
+
+    def __init__(
+        self,
+        root: Root,
+        *,
+        look_again: Callable[[], None],
+        look_seconds: float = LOOK_SECONDS,
+        now: Callable[[], float] = time.monotonic,
+        cache: Callable[..., HostCache] = HostCache,
+    ) -> None:
+        self.folders: frozenset[str] = frozenset()
+        """Where a change calls for another reconcile; paths of the host."""
+        self.due: float | None = None
+        """When to ask again without an event, on the monotonic clock, in seconds."""
+        self._root = root.wary()
+        self._look_again = look_again
+        self._look_seconds = look_seconds
+        self._now = now
+        self._cache = cache
+        self._hanging: set[str] = set()
+        self._host = self._anew()
+        self._stale = Stale()
+        self._unreadable = Unreadable()
+        self._arrived: dict[str, float] = {}
+
+    def _anew(self, before: HostCache | None = None) -> HostCache:
+        """Return a cache that has to ask the host everything."""
+        return self._cache(self._root, before, hanging=self._hanging, now=self._now)
+
+    def mark_event(self, event: Uevent | None) -> None:
+        """Have what the kernel told of read again. None: everything is."""
+        if event is None:
+            self._host = self._anew(self._host)
+        else:
+            self._stale.syspaths |= {event.syspath, event.former_syspath} - {""}
+            if event.action == "add":
+                self._arrived[event.syspath] = self._now()
+        self._look_again()
+
+    def mark_record(self, name: str | None) -> None:
+        """Have what udev has written read again. None: everything is."""
+        if name is None:
+            self._host = self._anew(self._host)
+        else:
+            self._stale.records.add(name)
+        self._look_again()
+
+    def mark_file(self, path: str | None) -> None:
+        """Have a path of the host looked at again that may lead to something else. None: any.
+
+        The caller asks for the reconcile.
+        """
+        if path is None:
+            self._stale.all_files = True
+        else:
+            self._stale.paths.add(path)
+
+    async def ask(
+        self, work: Callable[[HostCache], T], *, full: bool = True, wants_records: bool = False
+    ) -> T:
+        """Run ``work`` in a daemon thread, anew where something hangs, and return its result.
+
+        ``full``: everything is read again, else what is stale. ``wants_records``: whether ``work``
+        asks for what udev records. Raises what ``work`` raises; waits while nothing can be read.
+        """
+        stale, self._stale = self._stale, Stale()
+        if full or CHANGED_FILES in self._hanging:
+            self._host, stale = self._anew(self._host), Stale()
+        waiting = self._waiting(stale)
+        if not wants_records:
+            waiting = {}
+        while True:
+            host = self._host
+            host.awaiting = frozenset(waiting)
+            result = start(partial(self._run, work, host, stale))
+            stuck = ""
+            while not result.done() and not (stuck := host.stuck(self._look_seconds)):
+                await asyncio.wait([result], timeout=self._look_seconds / 4)
+            if result.done() and (blind := result.exception()) is not None:
+                self._host, stale = self._anew(self._host), Stale()
+                await self._wait_blind(blind)
+                continue
+            if result.done():
+                host.settle()
+                again = self._unreadable.tell(host.unreadable, now=self._now())
+                due = [*waiting.values()] if again is None else [again, *waiting.values()]
+                self.folders, self.due = frozenset(host.folders), min(due, default=None)
+                return result.result()
+            # The thread may still write into what it holds.
+            self._give_up(stuck, result)
+            self._host, stale = self._anew(self._host), Stale()
+
+    @staticmethod
+    def _run(work: Callable[[HostCache], T], host: HostCache, stale: Stale) -> T:
+        host.forget(stale)
+        return work(host)
+
+    def _waiting(self, stale: Stale) -> dict[str, float]:
+        """Give the devices that have just appeared, and until when udev may take to record them.
+
+        Only where udev runs. Once that time is over, a device is ``stale``: what is known of it is
+        what was read before udev had its chance.
+        """
+        now = self._now()
+        late = {one for one, since in self._arrived.items() if now - since >= RECORD_SECONDS}
+        stale.syspaths |= late
+        for syspath in late:
+            del self._arrived[syspath]
+        if not self._arrived or not udevd_runs(self._root):
+            return {}
+        return {syspath: since + RECORD_SECONDS for syspath, since in self._arrived.items()}
+
+    async def _wait_blind(self, error: BaseException) -> None:
+        """Wait a moment where nothing can be concluded; raises any other error."""
+        if not isinstance(error, BlindError):
+            raise error
+        self._unreadable.tell_blind(error)
+        await asyncio.sleep(AGAIN_SECONDS)
+
+    def _give_up(self, pattern: str, result: asyncio.Future[Any]) -> None:
+        """Leave the thread alone until its look ends, if ever; then look again."""
+        log.warning("looking at %s does not end: going on without it", pattern)
+        self._hanging.add(pattern)
+
+        def ended(result: asyncio.Future[Any]) -> None:
+            if not result.cancelled():
+                result.exception()  # taken note of: what it found is out of date anyway
+            log.info("looking at %s has ended", pattern)
+            self._hanging.discard(pattern)
+            self._host = self._anew(self._host)  # this has been told that it hangs
+            self._look_again()
+
+        result.add_done_callback(ended)

@@ -1,0 +1,320 @@
+"""Brings what runs to what is wanted: decides all device lists, and has plugins serve them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from genericdp.counting import labels
+from genericdp.devices.changes import log_changes, log_failures, warn_of_shared_ids
+from genericdp.devices.checks import NOT_PROBED
+from genericdp.devices.decide import decide
+from genericdp.devices.matching import reads_properties
+from genericdp.devices.offers import NOTHING
+from genericdp.health.hooks import HookRunner
+from genericdp.kubelet.lifecycle import Plugin
+from genericdp.kubelet.messages import DeviceList, device_list
+from genericdp.kubelet.servicer import Servicer
+from genericdp.kubelet.sockets import SocketNames
+from genericdp.kubelet.timing import PluginTiming
+from genericdp.observed import Observed, until
+from genericdp.planning import Plan, plan
+from genericdp.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from genericdp.devices.decide import Decision, Offers, Reports
+    from genericdp.devices.holders import Holders
+    from genericdp.health.health import Health
+    from genericdp.health.prober import ProbeRun
+    from genericdp.host.cache import HostCache
+    from genericdp.host.reader import HostReader
+    from genericdp.host.root import Root
+    from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.model import Resource
+    from genericdp.process.outcome import Outcome
+    from genericdp.process.run import Commands
+
+log = logging.getLogger(__name__)
+
+FIRST_RESULTS_SECONDS = 5.0
+"""How long a resource waits for the first results of its probes before it registers."""
+_FAREWELL_SECONDS = 1.0
+"""How long the kubelet has to take the empty list of a removed resource in."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """A plugin with what it serves."""
+
+    resource: Resource
+    servicer: Servicer
+    plugin: Plugin
+    task: asyncio.Task[None]
+
+    def update(self, resource: Resource) -> None:
+        """Take over what a plugin can change while it serves."""
+        self.resource = resource
+        self.servicer.prefer, self.servicer.replicas = resource.prefer, resource.replicas
+
+
+class Reconciler:
+    """Owns the plugins: ``reconcile`` says what they serve, ``run`` looks after their health.
+
+    ``look_again`` asks for a reconcile that reads all files again; ``health_changed`` is called
+    when probes say something else.
+    """
+
+    def __init__(
+        self,
+        *,
+        root: Root,
+        node_name: str,
+        kubelet: KubeletFolder,
+        reader: HostReader,
+        look_again: Callable[[], None],
+        health_changed: Callable[[], None],
+        commands: Commands,
+        holders: Callable[[], Holders | None],
+        timing: PluginTiming | None = None,
+        tally: Tally | None = None,
+        now: Callable[[], float] = time.monotonic,
+        health: Callable[..., Health] | None = None,
+    ) -> None:
+        self.offers: Observed[Offers] = Observed({})
+        """What the kubelet is told, with all reasons."""
+        self.names = SocketNames()
+        self._root = root
+        self._node_name = node_name
+        self._kubelet = kubelet
+        self._reader = reader
+        self._look_again = look_again
+        self._health_changed = health_changed
+        self._holders = holders
+        self._timing = timing or PluginTiming()
+        self._now = now
+        self._running: dict[str, _Running] = {}
+        self._leaving: dict[str, asyncio.Task[None]] = {}
+        """Plugins of removed resources that are not over yet."""
+        self._shared_ids: frozenset[str] = frozenset()
+        """The IDs of several resources that were warned of."""
+        self._undecided: dict[str, str] = {}
+        """Which resources could not be decided, and why."""
+        self._make_health = health
+        self._health: Observed[Health | None] = Observed(None)
+        """None until there is something to probe."""
+        self._watches = False
+        """Whether what health tells of has just been asked for."""
+        self._tally = tally or Tally()
+        self._run_command = commands.run
+        self._hooks = HookRunner(self._run_command, told=self._count_hook)
+
+    @property
+    def running(self) -> dict[str, Plugin]:
+        """The running plugins, by resource name."""
+        return {name: one.plugin for name, one in self._running.items()}
+
+    async def run(self) -> None:
+        """Look after the health of the devices forever."""
+        while (health := self._health.value) is None:
+            await until(lambda: self._health.value is not None, self._health)
+        await health.run()
+
+    async def reconcile(
+        self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], *, full: bool
+    ) -> tuple[Decision, bool]:
+        """Decide all device lists, and have them served.
+
+        Return the decision, and whether the kubelet gets any list that is another one.
+        """
+        decision, lists = await self._decided(wanted, full=full)
+        if self._watch_health(wanted, decision.offers):
+            # Nothing was known of the health of new devices; of some something is at once.
+            decision, lists = await self._decided(wanted, full=False)
+        sent = await self._apply(tasks, wanted, lists)
+        before, self.offers.value = self.offers.value, decision.offers
+        log_changes(before, decision.offers)
+        self._shared_ids = warn_of_shared_ids(decision.offers, self._shared_ids)
+        self._undecided = log_failures(decision, self._undecided)
+        return decision, sent
+
+    async def _decided(
+        self, wanted: Mapping[str, Resource], *, full: bool
+    ) -> tuple[Decision, dict[str, DeviceList]]:
+        health: Reports = {} if self._health.value is None else self._health.value.reports()
+        work = partial(
+            self._decide, tuple(wanted.values()), self.offers.value, health, self._holders()
+        )
+        wants_records = any(map(reads_properties, wanted.values()))
+        return await self._reader.ask(work, full=full, wants_records=wants_records)
+
+    def _decide(
+        self,
+        resources: tuple[Resource, ...],
+        previous: Offers,
+        health: Reports,
+        holders: Holders | None,
+        host: HostCache,
+    ) -> tuple[Decision, dict[str, DeviceList]]:
+        """Decide and serialize: in a thread, because ten thousand devices take their time."""
+        decision = decide(
+            resources,
+            host,
+            node_name=self._node_name,
+            previous=previous,
+            now=self._now(),
+            health=health,
+            holders=holders,
+        )
+        return decision, {name: device_list(offer) for name, offer in decision.offers.items()}
+
+    async def _apply(
+        self,
+        tasks: asyncio.TaskGroup,
+        wanted: Mapping[str, Resource],
+        lists: Mapping[str, DeviceList],
+    ) -> bool:
+        """Stop, update and start plugins, in this order; return whether any list has changed."""
+        # What lives counts, not what was asked for last: a task that died is started again.
+        self._running = {n: one for n, one in self._running.items() if not one.task.done()}
+        todo = plan(wanted, {name: one.resource for name, one in self._running.items()})
+        await self._stop(todo, tasks)
+        for name in todo.update:
+            self._running[name].update(wanted[name])
+        if todo != Plan():
+            self._tally.keep({name: labels(one) for name, one in wanted.items()})
+        sent = [one.servicer.set_devices(lists[name]) for name, one in self._running.items()]
+        for name in wanted:
+            if name in todo.start:
+                self._running[name] = self._start(wanted[name], lists[name], tasks)
+        return any(sent) or bool(todo.start)
+
+    def _watch_health(self, wanted: Mapping[str, Resource], offers: Offers) -> bool:
+        """Have all devices that are there probed; return whether anything is known of new ones."""
+        if self._health.value is None:
+            if not any(resource.health for resource in wanted.values()):
+                return False
+            self._health.value = self._new_health()
+        health = self._health.value
+        before = health.reports()
+        self._watches = True
+        for name in before:
+            if name not in wanted or not wanted[name].health:
+                health.forget(name)
+        for name, resource in wanted.items():
+            if resource.health:
+                offered = offers[name].offered.items()
+                here = {one: its.device for one, its in offered if its.gone_since is None}
+                health.watch(name, here, delayed=name in self._running)
+        self._watches = False
+        return health.reports() != before
+
+    def _new_health(self) -> Health:
+        # Costs 15 ms and 1.4 MB, which most nodes never need.
+        from genericdp.health.health import Health
+        from genericdp.health.kinds import run_probes
+
+        make = self._make_health or Health
+        return make(
+            self._root,
+            run_probes=partial(run_probes, run=self._run_command),
+            changed=self._take_health,
+            told=self._count_probe,
+            now=self._now,
+        )
+
+    def _take_health(self) -> None:
+        """Ask for a reconcile, unless one is about to decide by it anyway."""
+        if not self._watches:
+            self._health_changed()
+
+    def _count_probe(self, run: ProbeRun) -> None:
+        one = self._tally.of(run.resource)
+        one.probed(run.index, ok=run.outcome.ok, seconds=run.outcome.seconds)
+
+    def _count_hook(self, resource: str, hook: str, outcome: Outcome) -> None:
+        self._tally.of(resource).hooked(hook, ok=outcome.ok)
+
+    def _start(self, resource: Resource, devices: DeviceList, tasks: asyncio.TaskGroup) -> _Running:
+        servicer = Servicer(
+            resource.name,
+            root=self._root,
+            look_again=self._look_again,
+            hooks=self._hooks,
+            pre_start=resource.hooks.pre_start is not None,
+            prefer=resource.prefer,
+            replicas=resource.replicas,
+            timing=self._timing,
+            tally=self._tally.of(resource.name),
+        )
+        servicer.set_devices(devices)
+        plugin = Plugin(
+            resource.name,
+            kubelet=self._kubelet,
+            servicer=servicer,
+            names=self.names,
+            timing=self._timing,
+            tally=self._tally.of(resource.name),
+        )
+        task = tasks.create_task(self._live(plugin), name=f"plugin {resource.name}")
+        return _Running(resource=resource, servicer=servicer, plugin=plugin, task=task)
+
+    async def _live(self, plugin: Plugin) -> None:
+        """Register once an earlier plugin of the resource is over and the probes have results.
+
+        So that a restart of the daemon makes nothing Unhealthy that is well.
+        """
+        name, state = plugin.resource, plugin.registration
+        if leaving := self._leaving.get(name):
+            state.not_registered("it was removed a moment ago, and its farewell is not over")
+            await asyncio.wait([leaving])  # never two servers of one resource
+
+        def has_results() -> bool:
+            offered = self.offers.value.get(name, NOTHING).offered.values()
+            return not any(NOT_PROBED in one.failing for one in offered)
+
+        state.not_registered("its devices are being probed for the first time")
+        if not await until(has_results, self.offers, timeout_seconds=FIRST_RESULTS_SECONDS):
+            about = {"resource": name}
+            log.warning("registering before all devices have been probed", extra=about)
+        state.not_registered("it waits for descriptors: they run short")
+        async with self._kubelet.places.place(name):
+            await plugin.run()
+
+    async def _stop(self, todo: Plan, tasks: asyncio.TaskGroup) -> None:
+        """End plugins. What is gone for good says farewell, which holds up nothing else."""
+        for name in todo.stop:
+            leaving = self._running.pop(name)
+            if name in todo.anew:  # its devices stay, so the node need not show 0 meanwhile
+                await _end(leaving.task)
+                continue
+            leaving.servicer.set_devices(device_list(NOTHING))
+            farewell = self._say_farewell(leaving, self._leaving.get(name))
+            self._leaving[name] = tasks.create_task(farewell, name=f"end {name}")
+
+    async def _say_farewell(self, leaving: _Running, earlier: asyncio.Task[None] | None) -> None:
+        """Let the empty list arrive, so that the node shows 0 at once (KST-11), then end.
+
+        The resource may have returned and be gone again within that second: ``earlier`` is still
+        at it then.
+        """
+        name = leaving.plugin.resource
+        if leaving.plugin.registration.active.value:
+            await asyncio.sleep(_FAREWELL_SECONDS)
+        await _end(leaving.task)
+        if earlier is not None:
+            await asyncio.wait([earlier])
+        if self._leaving[name] is asyncio.current_task():
+            del self._leaving[name]
+        log.info("stopped", extra={"resource": name})
+
+
+async def _end(life: asyncio.Task[None]) -> None:
+    """End the task that a plugin runs in."""
+    life.cancel()
+    await asyncio.wait([life])

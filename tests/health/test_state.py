@@ -1,0 +1,160 @@
+"""genericdp.health.state: from results to Healthy or Unhealthy, and when probes run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericdp.devices.checks import NOT_PROBED, BoundProbe, CommandRun
+from genericdp.health.state import DeviceHealth, ProbeState, join_reasons, share_of_period
+from genericdp.process.outcome import Outcome
+from tests.health.made import R, device, probe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+OK = Outcome()
+
+
+def failed(reason: str = "broken") -> Outcome:
+    return Outcome(reason=reason)
+
+
+def state(failures: int = 3, successes: int = 1, *, healthy: bool | None = None) -> ProbeState:
+    asked = probe(failure_threshold=failures, success_threshold=successes)
+    bound = BoundProbe(probe=asked, check=CommandRun(argv=("/x",)))
+    return ProbeState(bound, due=0.0, healthy=healthy)
+
+
+def after_each(of: ProbeState, outcomes: Iterable[Outcome]) -> list[tuple[bool | None, str]]:
+    """Whether the device is healthy, and why not: at first, and after each result."""
+    found = [(of.healthy, of.reason)]
+    for outcome in outcomes:
+        of.add(outcome)
+        found.append((of.healthy, of.reason))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("results", "thresholds", "expected"),
+    [
+        ("", (3, 1), "?"),
+        ("+", (3, 1), "?H"),
+        ("+", (3, 5), "?H"),
+        ("-", (3, 1), "?U"),
+        ("+--", (3, 1), "?HHH"),
+        ("+---", (3, 1), "?HHHU"),
+        ("+--+--", (3, 1), "?HHHHHH"),
+        ("+-", (1, 1), "?HU"),
+        ("-+", (3, 1), "?UH"),
+        ("-+", (3, 2), "?UU"),
+        ("-++", (3, 2), "?UUH"),
+        ("-+-+", (3, 2), "?UUUU"),
+        ("+---+---", (3, 1), "?HHHUHHHU"),
+    ],
+)
+def test_so_many_results_in_a_row_change_the_state(
+    results: str, thresholds: tuple[int, int], expected: str
+) -> None:
+    """D6: a device that recovers is Healthy again (change: ``add`` keeps ``healthy=False``)."""
+    outcomes = [OK if one == "+" else failed() for one in results]
+    found = after_each(state(*thresholds), outcomes)
+    letters = {None: "?", True: "H", False: "U"}
+    assert "".join(letters[healthy] for healthy, _ in found) == expected
+
+
+def test_a_device_that_was_well_stays_so_until_a_new_probe_has_failed_often_enough() -> None:
+    found = after_each(state(healthy=True), [failed(), failed(), failed()])
+    assert [healthy for healthy, _ in found] == [True, True, True, False]
+
+
+def test_the_reason_is_that_of_the_latest_failure_and_goes_with_it() -> None:
+    outcomes = [failed("a"), failed("b"), OK, OK, failed("c"), OK, OK, OK]
+    assert [reason for _, reason in after_each(state(1, 3), outcomes)] == [
+        NOT_PROBED,
+        "a",
+        "b",
+        "b (well since, 1 of 3 times)",
+        "b (well since, 2 of 3 times)",
+        "c",
+        "c (well since, 1 of 3 times)",
+        "c (well since, 2 of 3 times)",
+        "",
+    ]
+
+
+def test_each_probe_that_does_not_pass_is_named() -> None:
+    assert join_reasons([("open", ""), ("file", "")]) == ""
+    assert join_reasons([("open", ""), ("file", "gone")]) == "file: gone"
+    assert join_reasons([("open", "busy"), ("file", "gone")]) == "open: busy; file: gone"
+    assert join_reasons([("kernelLog", "it is gone")] * 2) == "kernelLog: it is gone"
+
+
+@given(
+    results=st.lists(st.booleans(), max_size=60),
+    failures=st.integers(1, 6),
+    successes=st.integers(1, 6),
+)
+def test_no_state_flips_below_its_threshold_and_each_flips_at_it(
+    results: list[bool], failures: int, successes: int
+) -> None:
+    outcomes = [OK if good else failed(f"failure {number}") for number, good in enumerate(results)]
+    found = [healthy for healthy, _ in after_each(state(failures, successes), outcomes)[1:]]
+    for at in range(1, len(results)):
+        run = len(list(next(iter(groupby(reversed(results[: at + 1]))))[1]))
+        before, now, result = found[at - 1], found[at], results[at]
+        needed = successes if result else failures
+        if before == result:
+            assert now == before
+        elif run >= needed:
+            assert now == result
+        elif run < needed and now != before:
+            # Only results since the last flip count, and there are no more than this run.
+            raise AssertionError(f"flipped after {run} of {needed}")
+
+
+@given(results=st.lists(st.booleans(), min_size=1, max_size=40), successes=st.integers(1, 4))
+def test_an_unhealthy_device_gives_its_latest_failure_a_healthy_one_none(
+    results: list[bool], successes: int
+) -> None:
+    outcomes = [
+        OK if good else failed(f"<failure {number}>") for number, good in enumerate(results)
+    ]
+    healthy, reason = after_each(state(2, successes), outcomes)[-1]
+    failures = [one.reason for one in outcomes if not one.ok]
+    if healthy:
+        assert reason == ""
+    else:
+        assert reason.startswith(failures[-1])
+
+
+def test_the_place_in_the_period_is_the_same_after_a_restart() -> None:
+    assert share_of_period("example.com/a", "1-1.4", "0") == 0.376583567381509
+
+
+def next_run(of: DeviceHealth, now: float) -> float:
+    """Take a result and return when the probe runs again."""
+    due = of.due_probe(now)
+    assert due is not None
+    of.add(due, OK, now)
+    return due.due
+
+
+def test_the_second_runs_of_a_thousand_devices_are_spread_over_the_period() -> None:
+    devices = [DeviceHealth.new(R, device(f"d{i}", probe()), 0.0) for i in range(1000)]
+    seconds = [next_run(one, 0.0) for one in devices]
+    assert all(5 <= one < 15 for one in seconds)
+    per_second = Counter(int(one) for one in seconds)
+    assert max(per_second.values()) < 150
+
+
+def test_what_was_missed_is_not_made_up_for() -> None:
+    one = DeviceHealth.new(R, device("a", probe()), 0.0)
+    second = next_run(one, 0.0)
+    assert next_run(one, second + 0.2) == second + 10
+    assert next_run(one, second + 35) == second + 35
