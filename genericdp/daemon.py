@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp import __version__, descriptors
+from genericdp import __version__
 from genericdp.config.child import load_in_child
 from genericdp.errors import ungrouped
+from genericdp.host import descriptors
 from genericdp.observed import Observed
 from genericdp.process.run import Commands
+from genericdp.process.signals import until_signaled
 from genericdp.reloading.reading import Origin, read, see
-from genericdp.signals import until_signaled
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def _make_reloader(
 def _put_in_force(supervisor: Supervisor, node_name: str, loaded: Loaded) -> None:
     # The model is imported by now: not before the child that loads the config has started.
     from genericdp.devices.matching import why_none
-    from genericdp.planning import plan, without_policy
+    from genericdp.devices.planning import plan, without_policy
 
     running, is_first = supervisor.wanted, supervisor.resources.value is None
     supervisor.resources.value = loaded.resources

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.containment import covers, is_within, segments_of
+from genericdp.glob import covers, is_within, segments_of
 from genericdp.template import Reference
 
 if TYPE_CHECKING:

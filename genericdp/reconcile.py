@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.counting import labels
 from genericdp.devices.changes import log_changes, log_failures, warn_of_shared_ids
 from genericdp.devices.checks import NOT_PROBED
 from genericdp.devices.decide import decide
 from genericdp.devices.matching import reads_properties
 from genericdp.devices.offers import NOTHING
+from genericdp.devices.planning import Plan, plan
 from genericdp.health.hooks import HookRunner
 from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.messages import DeviceList, device_list
@@ -22,8 +22,7 @@ from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.sockets import SocketNames
 from genericdp.kubelet.timing import PluginTiming
 from genericdp.observed import Observed, until
-from genericdp.planning import Plan, plan
-from genericdp.tally import Tally
+from genericdp.tally import Tally, labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

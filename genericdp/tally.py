@@ -10,8 +10,12 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
+from genericdp.model import Command, FileCheck, OpenCheck
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from genericdp.model import Resource
 
 Name = TypeVar("Name")
 
@@ -178,3 +182,17 @@ class Tally:
 def _zeros(names: Iterable[Name]) -> dict[Name, int]:
     # From the start: what jumps from nothing to one is no increase to Prometheus.
     return dict.fromkeys(names, 0)
+
+
+_PROBE_KINDS = {Command: "exec", FileCheck: "file", OpenCheck: "open"}
+"""The kernel's log is followed, not asked: it has no results that could be counted."""
+
+
+def labels(resource: Resource) -> Labels:
+    """Give the probes and hooks that a resource has."""
+    kinds = ((i, _PROBE_KINDS.get(type(one.check))) for i, one in enumerate(resource.health))
+    hooks = {"allocate": resource.hooks.allocate, "preStart": resource.hooks.pre_start}
+    return Labels(
+        probes={index: f"{kind}-{index}" for index, kind in kinds if kind},
+        hooks=tuple(name for name, hook in hooks.items() if hook is not None),
+    )

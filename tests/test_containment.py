@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp import glob
-from genericdp.containment import covers, is_within, lies_within, segments_of
+from genericdp.glob import covers, is_within, lies_within, segments_of
 
 PIECES = ["a", "b", "-", "*", "?", "[ab]", "[!a]", "[a-b]", "[]a]", "[!-b]", "[", "[*]", "[?]"]
 TEXTS = ["".join(one) for n in range(5) for one in itertools.product("ab-z]", repeat=n)]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp import descriptors
-from genericdp.descriptors import Supply
+from genericdp.host import descriptors
+from genericdp.host.descriptors import Supply
 from genericdp.observed import Observed, until
 from genericdp.simulator.kubelet import Kubelet
 from tests.scarcity import spare_descriptors

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from genericdp.devices.changes import log_failures
 from genericdp.devices.decide import Decision, decide
 from genericdp.devices.inventory import Look
+from genericdp.devices.natural import natural_key
 from genericdp.devices.offers import Offer
 from genericdp.host.cache import HostCache, Stale
 from genericdp.model import ValueKind, ValueSource
-from genericdp.natural import natural_key
 from genericdp.template import parse
 from tests.devices.known import Known
 from tests.devices.making import finds, inject, node, nodes, resource

@@ -1,4 +1,4 @@
-"""genericdp.planning: what has to be done about which resource."""
+"""genericdp.devices.planning: what has to be done about which resource."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.devices.planning import Plan, plan, without_policy
 from genericdp.model import Command, Hook, Hooks, Preference
-from genericdp.planning import Plan, plan, without_policy
 from genericdp.template import parse
 from tests.config.bounded import policy_of
 from tests.modelled import resource

@@ -182,7 +182,7 @@ import asyncio, os, sys
 from functools import partial
 from genericdp.daemon import exit_at_once
 from genericdp.process.run import Commands
-from genericdp.signals import until_signaled
+from genericdp.process.signals import until_signaled
 
 commands = Commands()
 SCRIPT = f"echo $$ > /proc/{os.getpid()}/fd/1; exec sleep 60"

@@ -121,7 +121,7 @@ FINALIZED = """
 import asyncio
 import signal
 
-from genericdp.signals import exit_on, until_signaled
+from genericdp.process.signals import exit_on, until_signaled
 
 
 class Finalized:

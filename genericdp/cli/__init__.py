@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from genericdp import signals
+from genericdp.process import signals
 
 # What is imported here delays the handling of signals: not even typing (6 ms).
 TYPE_CHECKING = False

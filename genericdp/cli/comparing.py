@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.devices.decide import decide
 from genericdp.devices.matching import for_node
-from genericdp.planning import plan
+from genericdp.devices.planning import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

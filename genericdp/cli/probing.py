@@ -16,7 +16,7 @@ from genericdp.host.kmsg import open_log
 from genericdp.printing import print_lines, printable
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
-from genericdp.signals import until_signaled
+from genericdp.process.signals import until_signaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -10,7 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp import descriptors
 from genericdp.cli.applying import refuse_if_none, usable_resources
 from genericdp.cli.container import as_json, as_text
 from genericdp.cli.environment import Appended
@@ -36,10 +35,11 @@ from genericdp.daemon import Settings
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.devices.hardware import online_nodes
 from genericdp.errors import UsageError
+from genericdp.host import descriptors
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.sockets import check_length
 from genericdp.printing import print_json, print_lines
-from genericdp.signals import deferred, until_signaled
+from genericdp.process.signals import deferred, until_signaled
 from genericdp.simulator.settings import MOST_NUMA_NODES, Generation, Topology, TopologyPolicy
 from genericdp.simulator.simulation import Simulation
 from genericdp.simulator.trial import RETRY_SECONDS

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from genericdp.errors import UsageError
-from genericdp.signals import deferred
+from genericdp.process.signals import deferred
 
 _folders: list[Path] = []
 

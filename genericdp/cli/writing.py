@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from genericdp.errors import GenericdpError, UsageError
-from genericdp.signals import deferred
+from genericdp.process.signals import deferred
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from genericdp import glob, policy
 from genericdp.config.finding import Finding, shown
 from genericdp.config.reach import reach
 from genericdp.config.texts import each_text
-from genericdp.containment import lies_within, segments_of
+from genericdp.glob import lies_within, segments_of
 from genericdp.model import FileType, PathSelector
 from genericdp.template import Template, TemplateSyntaxError, parse
 

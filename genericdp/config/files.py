@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.errors import Problem
-from genericdp.pathwalk import NotAFileError, Walk, opened, read, walk
+from genericdp.host.pathwalk import NotAFileError, Walk, opened, read, walk
 from genericdp.printing import printable
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.containment import bracket_end
+from genericdp.glob import bracket_end
 from genericdp.template import Reference, Template, may_bring_folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from genericdp.containment import Segments
+    from genericdp.glob import Segments
 
 
 def reach(template: Template, *, pattern: bool, device_path: Sequence[str] = ()) -> list[Segments]:

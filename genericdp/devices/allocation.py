@@ -6,7 +6,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
-from genericdp.natural import natural_key
+from genericdp.devices.natural import natural_key
 from genericdp.template import Template, UnusableValueError, expand
 
 if TYPE_CHECKING:

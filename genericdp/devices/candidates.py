@@ -17,9 +17,9 @@ from genericdp.devices.conditions import (
 )
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
+from genericdp.devices.natural import natural_key
 from genericdp.devices.sysdevice import SysDevice
 from genericdp.model import PathSelector, UdevSelector
-from genericdp.natural import natural_key
 from genericdp.template import LackingValueError, UnusableValueError
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from genericdp.devices.natural import natural_key
 from genericdp.devices.sysdevice import decimal
-from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from genericdp.devices.checks import NOT_PROBED
 from genericdp.devices.device import Device, Member, NotOffered
 from genericdp.devices.membership import Arriving, Lost, still_lost
-from genericdp.natural import natural_key
+from genericdp.devices.natural import natural_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -8,9 +8,9 @@ from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING
 
+from genericdp.devices.natural import natural_key
 from genericdp.devices.topology import distance
 from genericdp.model import Preference
-from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

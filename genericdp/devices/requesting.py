@@ -9,7 +9,7 @@ from genericdp import glob
 from genericdp.devices.device import Node
 from genericdp.devices.hardware import carrier_of, function_of
 from genericdp.devices.inventory import NODE_TYPES
-from genericdp.natural import natural_key
+from genericdp.devices.natural import natural_key
 from genericdp.printing import printable
 from genericdp.template import Template, UnusableValueError, bind, expand
 

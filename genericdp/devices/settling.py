@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import NotOffered
-from genericdp.natural import natural_key
+from genericdp.devices.natural import natural_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from genericdp.devices.hardware import lineage, numa_node_of
+from genericdp.devices.natural import natural_key
 from genericdp.devices.vfio import functions_of, group_number
 from genericdp.glob import escape
-from genericdp.natural import natural_key
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.candidates import Candidate, of_device, of_file
 from genericdp.devices.inventory import NODE_TYPES
+from genericdp.devices.natural import natural_key
 from genericdp.model import PathSelector
-from genericdp.natural import natural_key
 from genericdp.printing import printable
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob as globs
 from genericdp.devices.inventory import FoundFile, Identity, Look
+from genericdp.devices.natural import natural_key
 from genericdp.host.links import way_of
+from genericdp.host.pathwalk import Walk
 from genericdp.host.root import ABSENT
 from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType
-from genericdp.natural import natural_key
-from genericdp.pathwalk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from genericdp.pathwalk import opened
+from genericdp.host.pathwalk import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable

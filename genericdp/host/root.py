@@ -7,15 +7,15 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from genericdp import pathwalk
 from genericdp.devices.bounding import is_kernels_own
 from genericdp.errors import HostError, is_shortage
+from genericdp.host import pathwalk
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from genericdp.pathwalk import Walk
+    from genericdp.host.pathwalk import Walk
 
 ABSENT = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ELOOP, errno.ENAMETOOLONG}

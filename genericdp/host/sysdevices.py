@@ -13,11 +13,11 @@ from functools import partial
 from sys import intern
 from typing import TYPE_CHECKING
 
+from genericdp.devices.natural import natural_key
 from genericdp.devices.sysdevice import SysDevice
 from genericdp.host import udevdb
 from genericdp.host.sysfs import syspath_of
 from genericdp.model import FileType
-from genericdp.natural import natural_key
 
 if TYPE_CHECKING:
     from genericdp.host.root import Root

@@ -9,8 +9,8 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.descriptors import Places
 from genericdp.errors import KubeletError, UsageError
+from genericdp.host.descriptors import Places
 from genericdp.host.inotify import ENTRIES, FolderWatch, Shortage
 from genericdp.kubelet.registration import KUBELET_SOCKET
 from genericdp.kubelet.sockets import check_length

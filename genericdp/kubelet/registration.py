@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from genericdp.descriptors import count
 from genericdp.errors import KubeletError
+from genericdp.host.descriptors import count
 from genericdp.kubelet.channels import channel
 from genericdp.kubelet.messages import VERSION
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api

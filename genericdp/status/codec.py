@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.state import ConfigState
-from genericdp.descriptors import Supply
+from genericdp.host.descriptors import Supply
 from genericdp.logs import timestamp
 from genericdp.status.model import DeviceStatus, Event, NotOfferedStatus, ResourceStatus, Status
 from genericdp.status.parts import Part, UnreadableStatusError

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from genericdp.config.state import ConfigState
-    from genericdp.descriptors import Supply
     from genericdp.devices.decide import Offers
     from genericdp.devices.offers import Offer, Offered
+    from genericdp.host.descriptors import Supply
     from genericdp.kubelet.lifecycle import Plugin
     from genericdp.observed import Observed
     from genericdp.status.events import Events

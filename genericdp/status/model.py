@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from genericdp.config.state import ConfigState
 
 if TYPE_CHECKING:
-    from genericdp.descriptors import Supply
+    from genericdp.host.descriptors import Supply
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

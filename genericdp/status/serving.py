@@ -7,7 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.descriptors import most_allowed
+from genericdp.host.descriptors import most_allowed
 from genericdp.host.workers import in_worker
 from genericdp.observed import until
 from genericdp.status.listening import listening

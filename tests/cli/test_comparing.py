@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.cli.comparing import Changed, KeyChange, compare
+from genericdp.devices.planning import plan
 from genericdp.model import (
     Command,
     EnvVar,
@@ -18,7 +19,6 @@ from genericdp.model import (
     Preference,
     Resource,
 )
-from genericdp.planning import plan
 from genericdp.template import parse
 from tests.modelled import resource
 

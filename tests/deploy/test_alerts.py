@@ -12,7 +12,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from genericdp.config.state import ConfigState
-from genericdp.descriptors import Supply
+from genericdp.host.descriptors import Supply
 from genericdp.status.metrics import exposition
 from genericdp.status.model import NotOfferedStatus, ResourceStatus, Status
 from genericdp.tally import Labels, Tally

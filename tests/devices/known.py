@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.inventory import Look
+from genericdp.devices.natural import natural_key
 from genericdp.devices.sysdevice import START, Extract, SysDevice, Way
-from genericdp.natural import natural_key
 from genericdp.regex import extract
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices import decide as deciding
 from genericdp.devices.inventory import FoundFile, Identity, Look
+from genericdp.devices.natural import natural_key
 from genericdp.model import (
     DeviceNodes,
     EnvVar,
@@ -18,7 +19,6 @@ from genericdp.model import (
     Resource,
     Selector,
 )
-from genericdp.natural import natural_key
 from genericdp.template import parse
 from tests.devices.known import Known
 

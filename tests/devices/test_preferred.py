@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from genericdp.devices.natural import natural_key
 from genericdp.devices.preferred import (
     MOST_COMPARED,
     MOST_SEARCHED,
@@ -19,7 +20,6 @@ from genericdp.devices.preferred import (
 )
 from genericdp.devices.topology import Spot, distance
 from genericdp.model import Preference
-from genericdp.natural import natural_key
 from tests.budget import examples
 from tests.fixtures.topologies import TOPOLOGIES
 

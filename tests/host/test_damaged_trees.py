@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from genericdp.devices.natural import natural_key
 from genericdp.host.root import Root
 from genericdp.host.sysdevices import SysDevices
-from genericdp.natural import natural_key
 from tests.budget import examples
 from tests.fixtures.make_tree import Tree
 from tests.testbeds import loading

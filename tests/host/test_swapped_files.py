@@ -15,8 +15,8 @@ import pytest
 from genericdp.devices.checks import FileRead
 from genericdp.health.fileprobe import look
 from genericdp.host.cache import HostCache
+from genericdp.host.pathwalk import NotAFileError, opened, read
 from genericdp.host.root import Root
-from genericdp.pathwalk import NotAFileError, opened, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

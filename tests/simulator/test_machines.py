@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.daemon import Settings, serve
+from genericdp.devices.natural import natural_key
 from genericdp.devices.topology import distance
-from genericdp.natural import natural_key
 from genericdp.process.run import Commands
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from genericdp.config.state import ConfigState
-from genericdp.descriptors import Supply
+from genericdp.host.descriptors import Supply
 from genericdp.status.model import (
     DeviceStatus,
     Event,

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.config.state import ConfigState
-from genericdp.descriptors import Supply
+from genericdp.host.descriptors import Supply
 from genericdp.status import page
 from genericdp.status.choosing import MOST_DEVICES, MOST_OF_ONE
 from genericdp.status.model import (
