@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench import trees
 from bench.calls import allocating, block, block_for, block_while
-from bench.nodes import nodes
+from bench.nodes import FOLDER, nodes
 from bench.processes import cpu_seconds
 from bench.quantiles import quantiles
 from bench.reloads import Volume
@@ -27,6 +27,7 @@ _ADAPTERS = 2_500
 _DEVICES = 4 * _ADAPTERS
 _BY_NAME = {"bench.example.com/tty": '{name: "ttyUSB12?"}'}
 """Without a subsystem: every device of sysfs is looked at."""
+_MANY = (1_000, 10_000)
 _REST_SECONDS = 0.4
 _LOOK_BEGINS_SECONDS = 0.05
 _DURING_LOOK_SECONDS = 0.25
@@ -40,6 +41,9 @@ async def measure(bench: Bench) -> AsyncIterator[Line]:
         yield line
     async for line in _during_passes(bench, 4 if bench.quick else 8):
         yield line
+    for many in _MANY:
+        async for line in _during_changes(bench, many, 4 if bench.quick else 8):
+            yield line
 
 
 async def _during_reloads(bench: Bench, rounds: int) -> AsyncIterator[Line]:
@@ -99,6 +103,36 @@ async def _during_passes(bench: Bench, rounds: int) -> AsyncIterator[Line]:
     note = f"a look and the calls during it took {statistics.median(computed):.2f} s of a core"
     what = f"Allocate during a look at {_DEVICES} sysfs devices"
     for line in quantiles(what, during, at_rest, beside="at rest", note=note):
+        yield line
+
+
+async def _during_changes(bench: Bench, many: int, rounds: int) -> AsyncIterator[Line]:
+    bench.progress.say(f"Allocate while one of {many} nodes vanishes or returns, {rounds} times")
+    name = "bench.example.com/thing"
+    during, at_rest = [], []
+    with nodes(many, bench.scratch) as host:
+        async with (
+            bench.kubelet() as kubelet,
+            bench.registered(
+                DAEMON, kubelet, {name: f"/dev/{FOLDER}/thing-*"}, root=host.root
+            ) as plugin,
+            allocating(plugin) as allocate,
+        ):
+            await block(allocate, 100)
+            for number in range(rounds):
+                await asyncio.sleep(_REST_SECONDS)
+                healthy = kubelet.allocatable(name)
+                changed = many - 1 - number // 2  # never the one that is allocated
+                await asyncio.to_thread(host.make if number % 2 else host.remove, changed)
+
+                def goes_on(healthy: int = healthy) -> bool:
+                    return kubelet.allocatable(name) == healthy
+
+                during.append(await block_while(allocate, goes_on))
+                await asyncio.sleep(_REST_SECONDS)
+                at_rest.append(await block(allocate, max(20, len(during[-1]))))
+    what = f"Allocate while one of {many} nodes changes"
+    for line in quantiles(what, during, at_rest, beside="at rest"):
         yield line
 
 
