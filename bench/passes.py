@@ -85,7 +85,7 @@ async def _passes(folder: Path, count: int, usb: UsbSelector, rounds: int) -> As
             discoverer.mark_event(Uevent(action=action, syspath=trees.syspath(number)))
             discoverer.mark_file(f"/dev/ttyUSB{number}")
             since = time.monotonic()
-            found = await discoverer.discover(resources, found.offers, full=False)
+            found = await discoverer.discover(resources, found.lists, full=False)
             took.append(_ms(since))
     what = f"of {trees.DEVICES} devices, {count} matched"
     yield Line(what=f"first look, {what}", unit="ms", daemon=(first,), goal=_GOAL_OF_FIRST)
@@ -165,10 +165,10 @@ async def _supervised(bench: Bench, root: Path) -> AsyncIterator[Supervisor]:
 
 async def _offered(supervisor: Supervisor, count: int) -> None:
     def healthy() -> bool:
-        offers = supervisor.offers.value.values()
-        return sum(not one.unhealthy for offer in offers for one in offer.offered.values()) == count
+        offers = supervisor.lists.value.values()
+        return sum(not one.unhealthy for offer in offers for one in offer.devices.values()) == count
 
-    if not await until(healthy, supervisor.offers, timeout_seconds=60):
+    if not await until(healthy, supervisor.lists, timeout_seconds=60):
         raise TimeoutError(f"no {count} devices on offer")
 
 

@@ -9,8 +9,8 @@ from bench.asker import asking
 from bench.lag import Lag, watched
 from bench.lines import Line
 from genericdp.devices.device import Device
+from genericdp.devices.devicelist import DeviceList, ListedDevice
 from genericdp.devices.inventory import Identity
-from genericdp.devices.offers import Offer, Offered
 from genericdp.devices.topology import Spot
 from genericdp.health.hooks import HookRunner
 from genericdp.host.root import Root
@@ -75,13 +75,13 @@ async def measure(bench: Bench) -> AsyncIterator[Line]:
 async def _lines(
     bench: Bench,
     *,
-    offer: Offer,
+    offer: DeviceList,
     prefer: Preference,
     sizes: Sequence[int],
     rounds: int,
     goal: float,
 ) -> AsyncIterator[Line]:
-    ids = [share for one in offer.offered.values() for share in one.device.shares]
+    ids = [share for one in offer.devices.values() for share in one.device.shares]
     root, lag = Root(bench.scratch), Lag()
     hooks = HookRunner(Commands().run)
     ours = Servicer(
@@ -90,7 +90,7 @@ async def _lines(
         look_again=lambda: None,
         hooks=hooks,
         prefer=prefer,
-        replicas=len(ids) // len(offer.offered),
+        replicas=len(ids) // len(offer.devices),
     )
     floor = _Floor(_NAME, root=root, look_again=lambda: None, hooks=hooks)
     what = f"{prefer} of {len(ids)}"
@@ -127,14 +127,14 @@ async def _lines(
     )
 
 
-def _offer(devices: int, *, replicas: int) -> Offer:
+def _offer(devices: int, *, replicas: int) -> DeviceList:
     """Make up devices of two sockets, two on each PCI switch."""
-    return Offer(
-        offered={f"gpu-{i}": _device(f"gpu-{i}", i, devices, replicas) for i in range(devices)}
+    return DeviceList(
+        devices={f"gpu-{i}": _device(f"gpu-{i}", i, devices, replicas) for i in range(devices)}
     )
 
 
-def _device(name: str, number: int, devices: int, replicas: int) -> Offered:
+def _device(name: str, number: int, devices: int, replicas: int) -> ListedDevice:
     socket, switch = 2 * number // devices, number // 2
     at = f"/sys/devices/pci{switch // 128:04x}:{0x80 * socket:02x}/0000:{switch % 256:02x}:01.0"
     port = f"{at}/0000:{switch % 256:02x}:00.0/0000:{switch % 256:02x}:0{number % 2}.0"
@@ -149,4 +149,4 @@ def _device(name: str, number: int, devices: int, replicas: int) -> Offered:
             syspaths=(f"{port}/0000:{switch % 256:02x}:1{number % 2}.0",), numa_nodes=(socket,)
         ),
     )
-    return Offered(device=device)
+    return ListedDevice(device=device)

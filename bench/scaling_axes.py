@@ -14,7 +14,7 @@ from bench.scaling_passes import PLACE, TIMES, Costs, Passes, encode, paths, pre
 from bench.sides import config_text, things
 from genericdp.config.load import read_all
 from genericdp.host.uevents import Uevent
-from genericdp.kubelet.messages import device_list
+from genericdp.kubelet.messages import encode_list
 from genericdp.model import (
     Hardware,
     Preference,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from bench.nodes import Nodes
     from bench.scaling_fit import Page
     from bench.sides import Bench
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
 
 RESOURCES = (5, 50, 500)
 DEVICES = (100, 1_000, 10_000)
@@ -69,7 +69,7 @@ async def devices(bench: Bench, count: int, notes: Page) -> None:
             await passes.first(costs, f"first pass{kind}", times)
             if not kind:
                 await passes.full(costs, "full look again")
-                (offer,) = passes.offers.values()
+                (offer,) = passes.lists.values()
                 _made(costs, offer, notes)
                 for preference in (Preference.CLOSEST, Preference.SPREAD):
                     what = f"GetPreferredAllocation, {preference}"
@@ -101,17 +101,17 @@ async def _all_events(costs: Costs, passes: Passes, host: Nodes, count: int) -> 
             raise RuntimeError(f"{passes.listed} devices are listed instead of {wanted}")
 
 
-def _made(costs: Costs, offer: Offer, notes: Page) -> None:
+def _made(costs: Costs, offer: DeviceList, notes: Page) -> None:
     status = _status(offer)
     for what, work in (
-        ("one list", lambda: device_list(offer).response),
+        ("one list", lambda: encode_list(offer).response),
         ("/status", lambda: codec.encode(status)),
         ("the page", lambda: page.render(status)),
     ):
         notes.note("bytes", what, encode(costs, what, work))
 
 
-def _status(offer: Offer) -> Status:
+def _status(offer: DeviceList) -> Status:
     shown = tuple(
         DeviceStatus(
             id=one.device.id,
@@ -120,7 +120,7 @@ def _status(offer: Offer) -> Status:
             since=0.0,
             nodes=tuple(node.host_path for node in one.device.nodes),
         )
-        for one in offer.offered.values()
+        for one in offer.devices.values()
     )
     thing = ResourceStatus(name="bench.example.com/thing", registered=True, devices=shown)
     return Status(

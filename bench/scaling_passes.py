@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.host.root import Root
-from genericdp.kubelet.messages import device_list
+from genericdp.kubelet.messages import encode_list
 from genericdp.kubelet.preferred import preferred_allocation
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import PathSelector, Place, Preference, Resource, Selector
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.scaling_fit import Page
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.host.uevents import Uevent
 
 PLACE = Place(file="bench.yaml", line=1, column=1)
@@ -55,7 +55,7 @@ class Passes:
     def __init__(self, root: Path, resources: Sequence[Resource]) -> None:
         self._root = Root(root)
         self.resources = tuple(resources)
-        self.offers: Mapping[str, Offer] = {}
+        self.lists: Mapping[str, DeviceList] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -63,17 +63,17 @@ class Passes:
 
     async def look(self, *, full: bool) -> None:
         """Run one pass, and serialize what has changed."""
-        found = await self.discoverer.discover(self.resources, self.offers, full=full)
-        before, self.offers = self.offers, found.offers
-        for name, offer in self.offers.items():
+        found = await self.discoverer.discover(self.resources, self.lists, full=full)
+        before, self.lists = self.lists, found.lists
+        for name, offer in self.lists.items():
             if offer is not before.get(name):
-                device_list(offer)
+                encode_list(offer)
 
     async def first(self, costs: Costs, what: str, times: int = TIMES) -> None:
         """Measure passes of a process that knows nothing yet."""
         for _ in range(times):
             self._begin()
-            self.offers = {}
+            self.lists = {}
             with costs.of(what):
                 await self.look(full=True)
 
@@ -103,7 +103,7 @@ class Passes:
     @property
     def listed(self) -> int:
         """How many devices are Healthy."""
-        each = (one for offer in self.offers.values() for one in offer.offered.values())
+        each = (one for offer in self.lists.values() for one in offer.devices.values())
         return sum(not one.unhealthy for one in each)
 
 
@@ -113,10 +113,10 @@ def paths(name: str, *globs: str) -> Resource:
     return Resource(name=f"bench.example.com/{name}", place=PLACE, match=(match,))
 
 
-def prefer(costs: Costs, what: str, offer: Offer, preference: Preference) -> None:
+def prefer(costs: Costs, what: str, offer: DeviceList, preference: Preference) -> None:
     """Measure the answer to GetPreferredAllocation with all ids, of which four are wanted."""
     wish = api.ContainerPreferredAllocationRequest(
-        available_deviceIDs=list(offer.offered), allocation_size=4
+        available_deviceIDs=list(offer.devices), allocation_size=4
     )
     request = api.PreferredAllocationRequest(container_requests=[wish]).SerializeToString()
     answer = b""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from genericdp.devices.changes import log_changes, log_failures, warn_of_shared_ids
 from genericdp.devices.checks import NOT_PROBED
 from genericdp.devices.decide import decide
+from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import reads_properties
-from genericdp.devices.offers import NOTHING
 from genericdp.devices.planning import Plan, plan
 from genericdp.health.hooks import HookRunner
 from genericdp.kubelet.lifecycle import Plugin
-from genericdp.kubelet.messages import DeviceList, device_list
+from genericdp.kubelet.messages import EncodedList, encode_list
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.sockets import SocketNames
 from genericdp.kubelet.timing import PluginTiming
@@ -27,8 +27,8 @@ from genericdp.tally import Tally, labels
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from genericdp.devices.decide import Decision, Offers, Reports
-    from genericdp.devices.holders import Holders
+    from genericdp.devices.decide import Decision, DeviceLists, Reports
+    from genericdp.devices.holders import AllocatedDevices
     from genericdp.health.health import Health
     from genericdp.health.prober import ProbeRun
     from genericdp.host.cache import HostCache
@@ -79,13 +79,13 @@ class Reconciler:
         look_again: Callable[[], None],
         health_changed: Callable[[], None],
         commands: Commands,
-        holders: Callable[[], Holders | None],
+        holders: Callable[[], AllocatedDevices | None],
         timing: PluginTiming | None = None,
         tally: Tally | None = None,
         now: Callable[[], float] = time.monotonic,
         health: Callable[..., Health] | None = None,
     ) -> None:
-        self.offers: Observed[Offers] = Observed({})
+        self.lists: Observed[DeviceLists] = Observed({})
         """What the kubelet is told, with all reasons."""
         self.names = SocketNames()
         self._root = root
@@ -132,22 +132,22 @@ class Reconciler:
         Return the decision, and whether the kubelet gets any list that is another one.
         """
         decision, lists = await self._decided(wanted, full=full)
-        if self._watch_health(wanted, decision.offers):
+        if self._watch_health(wanted, decision.lists):
             # Nothing was known of the health of new devices; of some something is at once.
             decision, lists = await self._decided(wanted, full=False)
         sent = await self._apply(tasks, wanted, lists)
-        before, self.offers.value = self.offers.value, decision.offers
-        log_changes(before, decision.offers)
-        self._shared_ids = warn_of_shared_ids(decision.offers, self._shared_ids)
+        before, self.lists.value = self.lists.value, decision.lists
+        log_changes(before, decision.lists)
+        self._shared_ids = warn_of_shared_ids(decision.lists, self._shared_ids)
         self._undecided = log_failures(decision, self._undecided)
         return decision, sent
 
     async def _decided(
         self, wanted: Mapping[str, Resource], *, full: bool
-    ) -> tuple[Decision, dict[str, DeviceList]]:
+    ) -> tuple[Decision, dict[str, EncodedList]]:
         health: Reports = {} if self._health.value is None else self._health.value.reports()
         work = partial(
-            self._decide, tuple(wanted.values()), self.offers.value, health, self._holders()
+            self._decide, tuple(wanted.values()), self.lists.value, health, self._holders()
         )
         wants_records = any(map(reads_properties, wanted.values()))
         return await self._reader.ask(work, full=full, wants_records=wants_records)
@@ -155,11 +155,11 @@ class Reconciler:
     def _decide(
         self,
         resources: tuple[Resource, ...],
-        previous: Offers,
+        previous: DeviceLists,
         health: Reports,
-        holders: Holders | None,
+        holders: AllocatedDevices | None,
         host: HostCache,
-    ) -> tuple[Decision, dict[str, DeviceList]]:
+    ) -> tuple[Decision, dict[str, EncodedList]]:
         """Decide and serialize: in a thread, because ten thousand devices take their time."""
         decision = decide(
             resources,
@@ -170,13 +170,13 @@ class Reconciler:
             health=health,
             holders=holders,
         )
-        return decision, {name: device_list(offer) for name, offer in decision.offers.items()}
+        return decision, {name: encode_list(offer) for name, offer in decision.lists.items()}
 
     async def _apply(
         self,
         tasks: asyncio.TaskGroup,
         wanted: Mapping[str, Resource],
-        lists: Mapping[str, DeviceList],
+        lists: Mapping[str, EncodedList],
     ) -> bool:
         """Stop, update and start plugins, in this order; return whether any list has changed."""
         # What lives counts, not what was asked for last: a task that died is started again.
@@ -193,7 +193,7 @@ class Reconciler:
                 self._running[name] = self._start(wanted[name], lists[name], tasks)
         return any(sent) or bool(todo.start)
 
-    def _watch_health(self, wanted: Mapping[str, Resource], offers: Offers) -> bool:
+    def _watch_health(self, wanted: Mapping[str, Resource], offers: DeviceLists) -> bool:
         """Have all devices that are there probed; return whether anything is known of new ones."""
         if self._health.value is None:
             if not any(resource.health for resource in wanted.values()):
@@ -207,7 +207,7 @@ class Reconciler:
                 health.forget(name)
         for name, resource in wanted.items():
             if resource.health:
-                offered = offers[name].offered.items()
+                offered = offers[name].devices.items()
                 here = {one: its.device for one, its in offered if its.gone_since is None}
                 health.watch(name, here, delayed=name in self._running)
         self._watches = False
@@ -239,7 +239,9 @@ class Reconciler:
     def _count_hook(self, resource: str, hook: str, outcome: Outcome) -> None:
         self._tally.of(resource).hooked(hook, ok=outcome.ok)
 
-    def _start(self, resource: Resource, devices: DeviceList, tasks: asyncio.TaskGroup) -> _Running:
+    def _start(
+        self, resource: Resource, devices: EncodedList, tasks: asyncio.TaskGroup
+    ) -> _Running:
         servicer = Servicer(
             resource.name,
             root=self._root,
@@ -274,11 +276,11 @@ class Reconciler:
             await asyncio.wait([leaving])  # never two servers of one resource
 
         def has_results() -> bool:
-            offered = self.offers.value.get(name, NOTHING).offered.values()
+            offered = self.lists.value.get(name, NOTHING).devices.values()
             return not any(NOT_PROBED in one.failing for one in offered)
 
         state.not_registered("its devices are being probed for the first time")
-        if not await until(has_results, self.offers, timeout_seconds=FIRST_RESULTS_SECONDS):
+        if not await until(has_results, self.lists, timeout_seconds=FIRST_RESULTS_SECONDS):
             about = {"resource": name}
             log.warning("registering before all devices have been probed", extra=about)
         state.not_registered("it waits for descriptors: they run short")
@@ -292,7 +294,7 @@ class Reconciler:
             if name in todo.anew:  # its devices stay, so the node need not show 0 meanwhile
                 await _end(leaving.task)
                 continue
-            leaving.servicer.set_devices(device_list(NOTHING))
+            leaving.servicer.set_devices(encode_list(NOTHING))
             farewell = self._say_farewell(leaving, self._leaving.get(name))
             self._leaving[name] = tasks.create_task(farewell, name=f"end {name}")
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from genericdp.devices.decide import Decision, Offers
+    from genericdp.devices.decide import Decision, DeviceLists
     from genericdp.health.health import Health
     from genericdp.host.root import Root
     from genericdp.host.uevents import Uevent
@@ -194,9 +194,9 @@ class Supervisor:
         return self._reconciler.running
 
     @property
-    def offers(self) -> Observed[Offers]:
+    def lists(self) -> Observed[DeviceLists]:
         """What the kubelet is told, with the reasons."""
-        return self._reconciler.offers
+        return self._reconciler.lists
 
     async def run(self) -> None:
         """Look after the plugins forever; raises as ``KubeletFolder.watch`` does."""
@@ -208,7 +208,7 @@ class Supervisor:
             tasks.create_task(self._peers.run(), name="peers")
             tasks.create_task(self._remove_leftovers(), name="leftovers")
             if self._holding is not None:
-                work = self._holding.run(self.offers, self._forget_after_seconds, self.resources)
+                work = self._holding.run(self.lists, self._forget_after_seconds, self.resources)
                 tasks.create_task(work, name="holders")
 
     def _forget_after_seconds(self) -> dict[str, float]:
@@ -250,7 +250,7 @@ class Supervisor:
 
     async def _hear_the_kernel(self) -> None:
         """Have the kernel tell of changes; not before the first lists are out."""
-        await until(lambda: bool(self.offers.value), self.offers)
+        await until(lambda: bool(self.lists.value), self.lists)
         if self._root.is_machine:
             await self._uevents.run()
 

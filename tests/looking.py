@@ -16,8 +16,8 @@ from tests.devices.making import resource
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from genericdp.devices.decide import Decision, Offers
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.decide import Decision, DeviceLists
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.host.root import Root
     from genericdp.model import Resource
     from tests.fixtures.make_tree import Tree
@@ -29,7 +29,7 @@ INPUT = resource("input", "/dev/input/*")
 def look(
     tree: Tree,
     *resources: Resource,
-    previous: Mapping[str, Offer] | None = None,
+    previous: Mapping[str, DeviceList] | None = None,
     now: float = 0.0,
 ) -> Decision:
     """Look at all that the resources name, without any memory of the host."""
@@ -44,8 +44,8 @@ class Found:
     due: float | None
 
     @property
-    def offers(self) -> Offers:
-        return self.decision.offers
+    def lists(self) -> DeviceLists:
+        return self.decision.lists
 
 
 class Discoverer(HostReader):
@@ -63,7 +63,11 @@ class Discoverer(HostReader):
         self._clock = now
 
     async def discover(
-        self, resources: Sequence[Resource], previous: Mapping[str, Offer], *, full: bool = True
+        self,
+        resources: Sequence[Resource],
+        previous: Mapping[str, DeviceList],
+        *,
+        full: bool = True,
     ) -> Found:
         work = partial(self._decided, resources, previous)
         wants_records = any(map(reads_properties, resources))
@@ -72,6 +76,6 @@ class Discoverer(HostReader):
         return Found(decision, min(dues, default=None))
 
     def _decided(
-        self, resources: Sequence[Resource], previous: Mapping[str, Offer], host: HostCache
+        self, resources: Sequence[Resource], previous: Mapping[str, DeviceList], host: HostCache
     ) -> Decision:
         return decide(resources, host, node_name="n", previous=previous, now=self._clock())

@@ -44,8 +44,8 @@ def test_the_daemon_gives_each_device_the_id_that_is_expected(made: Crowd) -> No
         now=0.0,
     )
     healthy = {
-        name: {one: "Healthy" for one, its in offer.offered.items() if not its.unhealthy}
-        for name, offer in found.offers.items()
+        name: {one: "Healthy" for one, its in offer.devices.items() if not its.unhealthy}
+        for name, offer in found.lists.items()
     }
     assert healthy == lists(made)
 

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.model import Resource
 
 PASSES = 25
 
 
-def on_offer(offer: Offer) -> dict[str, object]:
+def on_offer(offer: DeviceList) -> dict[str, object]:
     """Return what is there now, by ID."""
-    return {name: one.device for name, one in offer.offered.items() if one.gone_since is None}
+    return {name: one.device for name, one in offer.devices.items() if one.gone_since is None}
 
 
-def is_contested(*offers: Offer) -> bool:
+def is_contested(*offers: DeviceList) -> bool:
     reasons = [one.reason for offer in offers for one in offer.not_offered]
     return any(" is that of " in one or " belongs to device " in one for one in reasons)
 
@@ -63,18 +63,18 @@ def test_a_churn_ends_where_a_fresh_start_begins(
 ) -> None:
     rng, host, now = random.Random(seed), Changing(tmp_path), 0.0
     incremental = Pass(host, resources)
-    offers: dict[str, Offer] = {}
+    offers: dict[str, DeviceList] = {}
     for _ in range(PASSES):
         for _ in range(rng.choice([1, 1, 2, 4])):
             change(host, rng)
         now += rng.choice([0.5, 2.0])
         found = incremental.run(host.told, offers, now)
         host.told = Told()
-        assert found.offers == knowing_nothing(host, offers, now, resources).offers
-        again = knowing_nothing(host, found.offers, now, resources)
-        assert again.offers == found.offers, "a look at what has not changed changes nothing"
-        fresh = knowing_nothing(host, {}, now, resources).offers
-        offers = found.offers
+        assert found.lists == knowing_nothing(host, offers, now, resources).lists
+        again = knowing_nothing(host, found.lists, now, resources)
+        assert again.lists == found.lists, "a look at what has not changed changes nothing"
+        fresh = knowing_nothing(host, {}, now, resources).lists
+        offers = found.lists
         if not is_contested(*offers.values(), *fresh.values()):
             assert {name: on_offer(one) for name, one in offers.items()} == {
                 name: on_offer(one) for name, one in fresh.items()
@@ -85,11 +85,11 @@ def test_a_device_keeps_its_id_while_it_is_also_listed_under_a_former_one(tmp_pa
     host = Changing(tmp_path)
     links = (resource("links", "/dev/serial/by-id/*", id="$(usb.serial)"),)
     host.plug(3, serial="x")
-    before = knowing_nothing(host, {}, 0.0, links).offers
+    before = knowing_nothing(host, {}, 0.0, links).lists
     host.plug(3, serial="T")
-    renamed = knowing_nothing(host, before, 1.0, links).offers
-    assert list(renamed["example.com/links"].offered) == ["T", "x"]
+    renamed = knowing_nothing(host, before, 1.0, links).lists
+    assert list(renamed["example.com/links"].devices) == ["T", "x"]
     host.plug(2, serial="T")
-    later = knowing_nothing(host, renamed, 2.0, links).offers
-    owner = later["example.com/links"].offered["T"].device
+    later = knowing_nothing(host, renamed, 2.0, links).lists
+    owner = later["example.com/links"].devices["T"].device
     assert owner.path == "/dev/serial/by-id/T-3"

@@ -30,7 +30,7 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def test_a_pass_finds_the_devices_of_every_resource(tree: Tree) -> None:
-    offers = look(tree, SERIAL, INPUT).offers
+    offers = look(tree, SERIAL, INPUT).lists
     assert healthy(offers, "serial") == ["ttyUSB0", "ttyUSB1"]
     assert healthy(offers, "input") == ["event0", "event1", "event10"]
 
@@ -40,13 +40,13 @@ def test_a_stick_in_another_port_keeps_its_link_and_id(tree: Tree) -> None:
     first = look(tree, by_id)
     name = "serial_by-id_usb-FTDI_A10K5UHJ-if00-port0"
     tree.remove("dev/ttyUSB0")
-    gone = look(tree, by_id, previous=first.offers, now=1.0)
-    assert list(unhealthy(gone.offers, "serial")) == [name]
+    gone = look(tree, by_id, previous=first.lists, now=1.0)
+    assert list(unhealthy(gone.lists, "serial")) == [name]
     add_adapter(tree, 2, "A10K5UHJ")
-    back = look(tree, by_id, previous=gone.offers, now=2.0)
-    assert name in healthy(back.offers, "serial")
-    assert unhealthy(back.offers, "serial") == {}
-    device = back.offers["example.com/serial"].offered[name].device
+    back = look(tree, by_id, previous=gone.lists, now=2.0)
+    assert name in healthy(back.lists, "serial")
+    assert unhealthy(back.lists, "serial") == {}
+    device = back.lists["example.com/serial"].devices[name].device
     assert device.nodes[0].identity.device_number == (188, 2)
 
 
@@ -77,7 +77,7 @@ def test_a_pass_says_where_to_watch_when_to_come_back_and_what_found_nothing(tre
     assert first.due is None
     assert first.empty_globs == (("example.com/none", "/dev/none/*"),)
     tree.remove("dev/ttyUSB1")
-    second = look(tree, SERIAL, none, previous=first.offers, now=7.0)
+    second = look(tree, SERIAL, none, previous=first.lists, now=7.0)
     assert second.due == 307.0
 
 
@@ -123,29 +123,29 @@ async def test_a_folder_that_hangs_concerns_its_devices_alone_until_it_answers(
     gate = Gate("/dev/input/*")
     discoverer = discoverer_of(tree, gate, again.set)
     first = await discoverer.discover([SERIAL, INPUT], {})
-    assert healthy(first.offers, "input") == ["event0", "event1", "event10"]
+    assert healthy(first.lists, "input") == ["event0", "event1", "event10"]
 
     gate.open.clear()
     tree.remove("dev/ttyUSB1")
     async with asyncio.timeout(60):
-        second = await discoverer.discover([SERIAL, INPUT], first.offers)
+        second = await discoverer.discover([SERIAL, INPUT], first.lists)
     reason = "looking at /dev/input/* does not end"
     names = ["event0", "event1", "event10"]
-    assert unhealthy(second.offers, "input") == dict.fromkeys(names, reason)
-    assert healthy(second.offers, "serial") == ["ttyUSB0"], "changes elsewhere are still seen"
+    assert unhealthy(second.lists, "input") == dict.fromkeys(names, reason)
+    assert healthy(second.lists, "serial") == ["ttyUSB0"], "changes elsewhere are still seen"
 
     gate.looked.clear()
     async with asyncio.timeout(60):
-        third = await discoverer.discover([SERIAL, INPUT], second.offers)
+        third = await discoverer.discover([SERIAL, INPUT], second.lists)
     assert "/dev/input/*" not in gate.looked, "one thread hangs there, not one more each pass"
-    assert unhealthy(third.offers, "input") == dict.fromkeys(names, reason)
+    assert unhealthy(third.lists, "input") == dict.fromkeys(names, reason)
 
     assert not again.is_set()
     gate.open.set()
     async with asyncio.timeout(60):
         await again.wait()
-    fourth = await discoverer.discover([SERIAL, INPUT], third.offers)
-    assert healthy(fourth.offers, "input") == names
+    fourth = await discoverer.discover([SERIAL, INPUT], third.lists)
+    assert healthy(fourth.lists, "input") == names
     assert [record.getMessage() for record in caplog.records] == [
         "looking at /dev/input/* does not end: going on without it",
         "looking at /dev/input/* has ended",
@@ -161,10 +161,8 @@ async def test_a_node_to_inject_that_hangs_makes_its_device_unhealthy(tree: Tree
     discoverer = discoverer_of(tree, gate, again.set)
     gate.open.clear()
     found = await discoverer.discover([one, required], {})
-    assert healthy(found.offers, "serial") == ["ttyUSB0", "ttyUSB1"]
-    assert unhealthy(found.offers, "input") == {
-        "event0": "looking at /dev/snd/ttyUSB1 does not end"
-    }
+    assert healthy(found.lists, "serial") == ["ttyUSB0", "ttyUSB1"]
+    assert unhealthy(found.lists, "input") == {"event0": "looking at /dev/snd/ttyUSB1 does not end"}
     gate.open.set()
     async with asyncio.timeout(60):
         await again.wait()
@@ -177,14 +175,14 @@ async def test_two_folders_that_hang_are_both_left_alone(tree: Tree) -> None:
     discoverer = discoverer_of(tree, gate, ended.set)
     gate.open.clear()
     found = await discoverer.discover(resources, {})
-    assert healthy(found.offers, "serial") == ["ttyUSB0", "ttyUSB1"]
-    assert healthy(found.offers, "input") == healthy(found.offers, "snd") == []
+    assert healthy(found.lists, "serial") == ["ttyUSB0", "ttyUSB1"]
+    assert healthy(found.lists, "input") == healthy(found.lists, "snd") == []
     gate.open.set()
     async with asyncio.timeout(60):
-        while healthy(found.offers, "snd") == [] or healthy(found.offers, "input") == []:
+        while healthy(found.lists, "snd") == [] or healthy(found.lists, "input") == []:
             await ended.wait()
             ended.clear()
-            found = await discoverer.discover(resources, found.offers)
+            found = await discoverer.discover(resources, found.lists)
 
 
 async def test_a_pass_that_is_canceled_leaves_nothing_behind(tree: Tree) -> None:
@@ -202,8 +200,8 @@ def test_a_device_is_given_once_whichever_way_it_is_reached(tree: Tree) -> None:
     tree.link("dev/all", "input")
     resources = [resource("a", "/dev/all/event0"), resource("b", "/dev/input/*", "/dev/all/*")]
     found = look(tree, *resources)
-    assert healthy(found.offers, "a") == ["all_event0"]
-    assert healthy(found.offers, "b") == ["all_event1", "all_event10"]
-    assert refusals(found.offers, "b") == {
+    assert healthy(found.lists, "a") == ["all_event0"]
+    assert healthy(found.lists, "b") == ["all_event1", "all_event10"]
+    assert refusals(found.lists, "b") == {
         "/dev/all/event0": "belongs to resource example.com/a, which comes first in the config"
     }

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from genericdp.devices.changes import log_failures
 from genericdp.devices.decide import Decision, decide
+from genericdp.devices.devicelist import DeviceList
 from genericdp.devices.inventory import Look
 from genericdp.devices.natural import natural_key
-from genericdp.devices.offers import Offer
 from genericdp.host.cache import HostCache, Stale
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import parse
@@ -54,7 +54,7 @@ def looking(*files: FoundFile, broken: str = "") -> Callable[[str], Look]:
 def decided(
     resources: list[Resource],
     look: Callable[[str], Look],
-    previous: Mapping[str, Offer] | None = None,
+    previous: Mapping[str, DeviceList] | None = None,
     facts: Known | None = None,
 ) -> Decision:
     host = facts or Known()
@@ -63,9 +63,7 @@ def decided(
 
 
 def ids(found: Decision, name: str) -> list[str]:
-    return [
-        i for i, one in found.offers[f"example.com/{name}"].offered.items() if not one.unhealthy
-    ]
+    return [i for i, one in found.lists[f"example.com/{name}"].devices.items() if not one.unhealthy]
 
 
 FAILING = resource("failing", "/dev/tty[12]")
@@ -76,28 +74,26 @@ def test_it_keeps_its_list_and_the_others_go_on() -> None:
     before = decided([FAILING, LATER], looking(*map(tty, range(1, 5))))
     assert (ids(before, "failing"), ids(before, "later")) == (["tty1", "tty2"], ["tty3", "tty4"])
     files = (tty(1), tty(2), tty(3), tty(5))
-    after = decided([FAILING, LATER], looking(*files, broken="/dev/tty[12]"), before.offers)
-    assert (
-        after.offers["example.com/failing"].offered == before.offers["example.com/failing"].offered
-    )
+    after = decided([FAILING, LATER], looking(*files, broken="/dev/tty[12]"), before.lists)
+    assert after.lists["example.com/failing"].devices == before.lists["example.com/failing"].devices
     assert ids(after, "later") == ["tty3", "tty5"]
     assert after.failures.keys() == {"example.com/failing"}
-    (told,) = after.offers["example.com/failing"].not_offered
+    (told,) = after.lists["example.com/failing"].not_offered
     assert told.reason == (
         "it cannot be decided what is offered: BrokenError('no code expects /dev/tty[12]');"
         " what was offered stays as it was"
     )
-    again = decided([FAILING, LATER], looking(*files), after.offers)
-    assert (again.failures, again.offers["example.com/failing"].failed) == ({}, "")
-    assert again.offers["example.com/failing"].not_offered == ()
+    again = decided([FAILING, LATER], looking(*files), after.lists)
+    assert (again.failures, again.lists["example.com/failing"].failed) == ({}, "")
+    assert again.lists["example.com/failing"].not_offered == ()
 
 
 def test_candidates_that_it_had_refused_stay_its_own() -> None:
     """They have no device in its list, yet a later resource may not take them."""
     picky = replace(FAILING, inject=inject(nodes("/dev/none/$(property.NO)")))
     before = decided([picky, LATER], looking(tty(1), tty(3)))
-    assert before.offers["example.com/failing"].offered == {}
-    after = decided([picky, LATER], looking(tty(1), tty(3), broken="/dev/tty[12]"), before.offers)
+    assert before.lists["example.com/failing"].devices == {}
+    after = decided([picky, LATER], looking(tty(1), tty(3), broken="/dev/tty[12]"), before.lists)
     assert ids(after, "later") == ["tty3"]
 
 
@@ -108,9 +104,9 @@ def test_nobody_gets_a_node_that_it_has_given() -> None:
     before = decided([giving], looking(tty(1), extra))
     assert ids(before, "failing") == ["tty1"]
     look = looking(tty(1), extra, broken="/dev/tty[12]")
-    after = decided([wanting, giving], look, before.offers)
+    after = decided([wanting, giving], look, before.lists)
     assert ids(after, "wanting") == []
-    (refused,) = after.offers["example.com/wanting"].not_offered
+    (refused,) = after.lists["example.com/wanting"].not_offered
     assert refused.reason.startswith(
         "its node /dev/xtty1 belongs to device tty1 of example.com/failing"
     )
@@ -119,14 +115,14 @@ def test_nobody_gets_a_node_that_it_has_given() -> None:
 def test_before_its_first_decision_nobody_gets_what_it_might_take() -> None:
     look = looking(*map(tty, range(1, 4)), broken="/dev/tty[12]")
     found = decided([FAILING, LATER], look)
-    assert (found.offers["example.com/failing"].offered, ids(found, "later")) == ({}, ["tty3"])
-    assert {one.reason for one in found.offers["example.com/later"].not_offered} == {
+    assert (found.lists["example.com/failing"].devices, ids(found, "later")) == ({}, ["tty3"])
+    assert {one.reason for one in found.lists["example.com/later"].not_offered} == {
         "may belong to resource example.com/failing, which comes first in the config and cannot be"
         " decided"
     }
     first = decided([LATER, FAILING], look)
     assert ids(first, "later") == ["tty1", "tty2", "tty3"], "it comes first: all is its own"
-    again = decided([FAILING, LATER], look, found.offers)
+    again = decided([FAILING, LATER], look, found.lists)
     assert ids(again, "later") == ["tty3"], "it has still never been decided"
 
 
@@ -190,11 +186,11 @@ def test_it_is_told_once_and_when_it_is_over(
             return super().look(pattern)
 
     host = BrokenHost(tree.root)
-    wanted, logged, offers = (FAILING, LATER), dict[str, str](), dict[str, Offer]()
+    wanted, logged, offers = (FAILING, LATER), dict[str, str](), dict[str, DeviceList]()
     for _ in range(2):
         host.forget(Stale())
         found = decide(wanted, host, node_name="n", previous=offers, now=0.0)
-        logged, offers = log_failures(found, logged), found.offers
+        logged, offers = log_failures(found, logged), found.lists
         assert ids(found, "later") == ["tty3"]
     (told,) = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert told.getMessage().startswith("it cannot be decided what is offered: BrokenError('odd');")
@@ -226,13 +222,11 @@ def test_the_others_get_what_they_would_if_it_had_just_kept_its_list(
     resources.insert(min(failing, len(resources)), resource("failing", own))
     first = decided(resources, looking(*map(tty, before)))
     kept = {5, 6} & before
-    steady = decided(resources, looking(*map(tty, (after - {5, 6}) | kept)), first.offers)
+    steady = decided(resources, looking(*map(tty, (after - {5, 6}) | kept)), first.lists)
     look = looking(*map(tty, (after - {5, 6}) | kept), broken=own)
-    found = decided(resources, look, first.offers)
+    found = decided(resources, look, first.lists)
     assert found.failures.keys() == {"example.com/failing"}
-    for name, offer in steady.offers.items():
+    for name, offer in steady.lists.items():
         if name != "example.com/failing":
-            assert found.offers[name] == offer
-    assert (
-        found.offers["example.com/failing"].offered == first.offers["example.com/failing"].offered
-    )
+            assert found.lists[name] == offer
+    assert found.lists["example.com/failing"].devices == first.lists["example.com/failing"].devices

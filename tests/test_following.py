@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.devices.decide import Decision
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.model import Resource
 
 
@@ -38,7 +38,7 @@ class Follower:
         self._watch = FolderWatch(lambda *_: self._changed.set(), what="test", shortage=Shortage())
         self._discovery = self._look({})
 
-    def _look(self, previous: Mapping[str, Offer]) -> Decision:
+    def _look(self, previous: Mapping[str, DeviceList]) -> Decision:
         while True:
             self._changed.clear()
             host = HostCache(self._tree.root)
@@ -49,9 +49,9 @@ class Follower:
 
     async def sees(self, name: str, ids: list[str]) -> None:
         async with asyncio.timeout(60):
-            while healthy(self._discovery.offers, name) != ids:
+            while healthy(self._discovery.lists, name) != ids:
                 await self._changed.wait()
-                self._discovery = self._look(self._discovery.offers)
+                self._discovery = self._look(self._discovery.lists)
 
     def close(self) -> None:
         self._watch.close()

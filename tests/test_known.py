@@ -28,7 +28,7 @@ from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 
 if TYPE_CHECKING:
     from genericdp.devices.decide import Decision
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.model import Resource
 
 INFORMATION = ValueSource(
@@ -110,7 +110,7 @@ class Pass:
         self._resources = resources
         self._host = HostCache(self._root)
 
-    def run(self, told: Told, previous: dict[str, Offer], now: float) -> Decision:
+    def run(self, told: Told, previous: dict[str, DeviceList], now: float) -> Decision:
         """As ``Discoverer`` does it, without threads."""
         stale = Stale(syspaths=told.syspaths, records=told.records, paths=told.paths)
         self._host.forget(stale)
@@ -125,7 +125,7 @@ class Pass:
 
 def knowing_nothing(
     host: Changing,
-    previous: dict[str, Offer],
+    previous: dict[str, DeviceList],
     now: float,
     resources: tuple[Resource, ...] = TIED,
 ) -> Decision:
@@ -149,15 +149,15 @@ def test_a_file_that_is_told_of_before_its_device_is_not_taken_for_an_unknown_on
     here = one.run(host.told, {}, 0.0)
     host.told = Told()
     host.unplug(0)
-    gone = one.run(host.told, here.offers, 1.0)
+    gone = one.run(host.told, here.lists, 1.0)
     host.told = Told()
     host.plug(0)
     early, late = host.told, Told(syspaths={f"/sys/{tty_of(0)}"})
     early.syspaths -= late.syspaths
-    back = one.run(early, gone.offers, 2.0)
-    assert back.offers == knowing_nothing(host, gone.offers, 2.0).offers
-    assert list(unhealthy(gone.offers, "links")) == healthy(back.offers, "links") == ["S"]
-    assert one.run(late, back.offers, 3.0).offers == back.offers
+    back = one.run(early, gone.lists, 2.0)
+    assert back.lists == knowing_nothing(host, gone.lists, 2.0).lists
+    assert list(unhealthy(gone.lists, "links")) == healthy(back.lists, "links") == ["S"]
+    assert one.run(late, back.lists, 3.0).lists == back.lists
 
 
 place = st.sampled_from(PLACES)
@@ -174,7 +174,7 @@ class Passes(RuleBasedStateMachine):
         self._folder = tempfile.TemporaryDirectory()
         self.host = Changing(Path(self._folder.name))
         self.incremental = Pass(self.host, self.resources)
-        self.offers: dict[str, Offer] = {}
+        self.lists: dict[str, DeviceList] = {}
         self.now = 0.0
 
     def teardown(self) -> None:
@@ -237,14 +237,14 @@ class Passes(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.5, 2.0, 5.0]))
     def run_a_pass(self, seconds: float) -> None:
         self.now += seconds
-        found = self.incremental.run(self.host.told, self.offers, self.now)
+        found = self.incremental.run(self.host.told, self.lists, self.now)
         self.host.told = Told()
-        fresh = knowing_nothing(self.host, self.offers, self.now, self.resources)
-        assert found.offers == fresh.offers
-        for name, offer in fresh.offers.items():
-            assert list(found.offers[name].offered) == list(offer.offered)
+        fresh = knowing_nothing(self.host, self.lists, self.now, self.resources)
+        assert found.lists == fresh.lists
+        for name, offer in fresh.lists.items():
+            assert list(found.lists[name].devices) == list(offer.devices)
         assert (found.due, found.empty_globs) == (fresh.due, fresh.empty_globs)
-        self.offers = found.offers
+        self.lists = found.lists
 
     @rule()
     def look_at_everything(self) -> None:

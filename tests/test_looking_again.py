@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ async def test_what_cannot_be_read_is_looked_at_alone_and_ever_more_rarely(
     tree.node("null", "1:3")
     wanted = (of_globs("serial", "/dev/serial/*"), of_globs("other", "/dev/null*"))
     discoverer = Discoverer(counting.of(tree.folder), look_again=lambda: None, now=clock)
-    offers: dict[str, Offer] = (await discoverer.discover(wanted, {})).offers
+    offers: dict[str, DeviceList] = (await discoverer.discover(wanted, {})).lists
     waits = []
     with forbidden(short_folder / "dev/serial"):
         found = await discoverer.discover(wanted, offers)
@@ -77,9 +77,9 @@ async def test_what_cannot_be_read_is_looked_at_alone_and_ever_more_rarely(
             waits.append(found.due - clock.time)
             clock.time = found.due
             counting.looked.clear()
-            found = await discoverer.discover(wanted, found.offers, full=False)
+            found = await discoverer.discover(wanted, found.lists, full=False)
             assert counting.looked == ["/dev/serial"]
-            assert found.offers == offers
+            assert found.lists == offers
     assert waits == [2, 4, 8, 16, 30, 30]
     found = await discoverer.discover(wanted, offers, full=False)
     assert found.due is None, "it can be read again"
@@ -95,10 +95,10 @@ async def test_events_meanwhile_do_not_put_off_the_next_look(short_folder: Path)
     discoverer = Discoverer(tree.root, look_again=lambda: None, now=clock)
     found = await discoverer.discover(wanted, {})
     with forbidden(short_folder / "dev/serial"):
-        first = await discoverer.discover(wanted, found.offers)
+        first = await discoverer.discover(wanted, found.lists)
         clock.time += 1.5
         discoverer.mark_file("/dev/null")
-        second = await discoverer.discover(wanted, found.offers, full=False)
+        second = await discoverer.discover(wanted, found.lists, full=False)
     assert first.due == second.due
 
 

@@ -227,7 +227,7 @@ async def calling(
     service = Servicer(
         R, root=root, look_again=look_again, hooks=HookRunner(run=commands), timing=timing
     )
-    service.set_offer(found.offers[R])
+    service.set_offer(found.lists[R])
     socket = folder / "own.sock"
     async with listening(socket, service), grpc.aio.insecure_channel(f"unix:{socket}") as channel:
         yield service, rpc.DevicePluginStub(channel)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.devices.device import Device
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.inventory import Identity
-    from genericdp.devices.offers import Offer
     from genericdp.policy import Policy
 
 
@@ -62,15 +62,15 @@ def host(tmp_path: Path) -> Host:
     return host
 
 
-def _offer(host: Host, policy: Policy, **keys: object) -> Offer:
+def _offer(host: Host, policy: Policy, **keys: object) -> DeviceList:
     match = Selector(candidates=PathSelector(globs=("/dev/ttyUSB*",)))
     resource = Resource(name="example.com/r", place=PLACE, match=(match,), policy=policy, **keys)  # type: ignore[arg-type]
     given = decide([resource], HostCache(host.root), node_name="n", previous={}, now=0.0)
-    return given.offers["example.com/r"]
+    return given.lists["example.com/r"]
 
 
-def _device(offer: Offer) -> Device:
-    (one,) = offer.offered.values()
+def _device(offer: DeviceList) -> Device:
+    (one,) = offer.devices.values()
     return one.device
 
 

@@ -172,7 +172,7 @@ def test_files_that_were_searched_do_not_stay_in_memory(tmp_path: Path, host: Pa
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(found.offers[NAME].offered) == 1
+    assert len(found.lists[NAME].devices) == 1
     assert kept < 2 * KIB * KIB
 
 

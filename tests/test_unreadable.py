@@ -22,7 +22,7 @@ from tests.scarcity import spare_descriptors
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
 
 SERIAL = resource("serial", "/dev/serial/*")
 OTHER = resource("other", "/dev/null*")
@@ -33,17 +33,17 @@ class Looking:
 
     def __init__(self, tree: Tree) -> None:
         self.discoverer = Discoverer(tree.root, look_again=lambda: None)
-        self.offers: Mapping[str, Offer] = {}
+        self.lists: Mapping[str, DeviceList] = {}
 
     async def states(self, *, full: bool = True) -> dict[str, str]:
         """Give the state of each device; empty: healthy."""
-        found = await self.discoverer.discover((SERIAL, OTHER), self.offers, full=full)
-        self.offers = found.offers
+        found = await self.discoverer.discover((SERIAL, OTHER), self.lists, full=full)
+        self.lists = found.lists
         self.due = found.due
         return {
             device_id: one.unhealthy
-            for offer in found.offers.values()
-            for device_id, one in offer.offered.items()
+            for offer in found.lists.values()
+            for device_id, one in offer.devices.items()
         }
 
 
@@ -108,9 +108,9 @@ async def test_a_folder_whose_entries_cannot_be_looked_at_is_no_empty_one(
         tree.node(f"{place}/s", f"188:{number}")
     discoverer = Discoverer(tree.root, look_again=lambda: None)
     wanted = (resource("serial", glob),)
-    before = (await discoverer.discover(wanted, {})).offers
+    before = (await discoverer.discover(wanted, {})).lists
     with forbidden(short_folder / folder, 0o444):
-        assert (await discoverer.discover(wanted, before)).offers == before
+        assert (await discoverer.discover(wanted, before)).lists == before
     assert "(Permission denied): what is known of it stays" in caplog.text
 
 
@@ -135,7 +135,7 @@ async def test_an_allocation_without_a_descriptor_does_not_say_that_the_node_is_
     looking: Looking, short_folder: Path
 ) -> None:
     await looking.states()
-    device = looking.offers[SERIAL.name].offered["s0"].device
+    device = looking.lists[SERIAL.name].devices["s0"].device
     root = Root(short_folder)
     assert why_unusable(root, [device]) == ""
     with spare_descriptors(0):

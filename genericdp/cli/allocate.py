@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from genericdp.devices.device import ContainerEdits, Device
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
 
 _MOST_REASONS = 10
 SUMMARY = "show what a container that asks for devices would be given"
@@ -71,7 +71,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Choose devices as a kubelet might, and print what the answer would be."""
     amounts = amounts_of(arguments.amounts)
     discovery, nothing_found = discovered(arguments)
-    offers = discovery.offers
+    offers = discovery.lists
     ids = tuple(dict.fromkeys(arguments.ids))
     _check_amounts(amounts, offers)
     _check_ids(ids, amounts, offers)
@@ -99,14 +99,16 @@ def _print_for_docker(words: Sequence[str]) -> None:
             )
 
 
-def _check_amounts(amounts: Mapping[str, int], offers: Mapping[str, Offer]) -> None:
+def _check_amounts(amounts: Mapping[str, int], offers: Mapping[str, DeviceList]) -> None:
     for name in amounts:
         if name not in offers:
             known = ", ".join(offers) or "none"
             raise UsageError(f"the config has no resource {name!r} for this node (it has: {known})")
 
 
-def _check_ids(ids: Sequence[str], amounts: Mapping[str, int], offers: Mapping[str, Offer]) -> None:
+def _check_ids(
+    ids: Sequence[str], amounts: Mapping[str, int], offers: Mapping[str, DeviceList]
+) -> None:
     known = {share for name in amounts for share in _shares(offers[name])}
     for device_id in ids:
         if device_id not in known:
@@ -115,7 +117,7 @@ def _check_ids(ids: Sequence[str], amounts: Mapping[str, int], offers: Mapping[s
 
 def _check_enough(
     amounts: Mapping[str, int],
-    offers: Mapping[str, Offer],
+    offers: Mapping[str, DeviceList],
     nothing_found: Sequence[tuple[str, str]],
 ) -> None:
     for name, count in amounts.items():
@@ -128,25 +130,27 @@ def _check_enough(
             raise GenericdpError("\n  ".join(lines))
 
 
-def _lacking(offer: Offer) -> Iterator[str]:
+def _lacking(offer: DeviceList) -> Iterator[str]:
     """Say what there is and cannot be had."""
-    for device_id, one in offer.offered.items():
+    for device_id, one in offer.devices.items():
         if one.unhealthy:
             yield f"{device_id} is Unhealthy: {printable(one.unhealthy)}"
     for left in offer.not_offered:
         yield printable(f"not offered: {left.path}: {left.reason}")
 
 
-def _shares(offer: Offer) -> dict[str, Device]:
+def _shares(offer: DeviceList) -> dict[str, Device]:
     return {
         share: one.device
-        for one in offer.offered.values()
+        for one in offer.devices.values()
         if not one.unhealthy
         for share in one.device.shares
     }
 
 
-def _chosen(name: str, count: int, offers: Mapping[str, Offer], ids: Sequence[str]) -> list[Device]:
+def _chosen(
+    name: str, count: int, offers: Mapping[str, DeviceList], ids: Sequence[str]
+) -> list[Device]:
     free = _shares(offers[name])
     wanted = [share for share in ids if share in free]
     if len(wanted) > count:

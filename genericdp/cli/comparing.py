@@ -12,8 +12,8 @@ from genericdp.devices.planning import plan
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from genericdp.devices.decide import Offers
-    from genericdp.devices.offers import Offer, Offered
+    from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.devicelist import DeviceList, ListedDevice
     from genericdp.devices.sysdevice import Host
     from genericdp.model import Resource
 
@@ -141,8 +141,8 @@ def compare_devices(
     """
     before, after = for_node(old, node_name), for_node(new, node_name)
     # The clock stands still: what goes has just gone.
-    was = decide(before, host, node_name=node_name, previous={}, now=0.0).offers
-    now = decide(after, host, node_name=node_name, previous=was, now=0.0).offers
+    was = decide(before, host, node_name=node_name, previous={}, now=0.0).lists
+    now = decide(after, host, node_name=node_name, previous=was, now=0.0).lists
     kept = {one.name: one.forget_after_seconds for one in after}
     changes = {
         name: tuple(_device_changes(was.get(name), now.get(name), kept.get(name, 0)))
@@ -151,15 +151,15 @@ def compare_devices(
     return {name: listed for name, listed in changes.items() if listed}
 
 
-def _in_order(was: Offers, now: Offers) -> Iterator[str]:
+def _in_order(was: DeviceLists, now: DeviceLists) -> Iterator[str]:
     yield from now
     yield from (name for name in was if name not in now)
 
 
 def _device_changes(
-    was: Offer | None, now: Offer | None, forget_after_seconds: int
+    was: DeviceList | None, now: DeviceList | None, forget_after_seconds: int
 ) -> Iterator[DeviceChange]:
-    gone = {} if now is None else {n: one for n, one in now.offered.items() if _has_gone(one)}
+    gone = {} if now is None else {n: one for n, one in now.devices.items() if _has_gone(one)}
     before = {one.device.key: name for name, one in _here(was).items()}
     after = {one.device.key for one in _here(now).values()}
     for name, one in _here(now).items():
@@ -179,10 +179,10 @@ def _device_changes(
             )
 
 
-def _here(offer: Offer | None) -> dict[str, Offered]:
-    offered = {} if offer is None else offer.offered
+def _here(offer: DeviceList | None) -> dict[str, ListedDevice]:
+    offered = {} if offer is None else offer.devices
     return {name: one for name, one in offered.items() if not _has_gone(one)}
 
 
-def _has_gone(one: Offered) -> bool:
+def _has_gone(one: ListedDevice) -> bool:
     return one.gone_since is not None

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from genericdp.cli.probing import Probed
     from genericdp.devices.decide import Decision
-    from genericdp.devices.offers import Offered
+    from genericdp.devices.devicelist import ListedDevice
     from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
     from genericdp.model import Resource
@@ -84,7 +84,7 @@ def execute(arguments: argparse.Namespace) -> int:
     warn_if_none(resources, node_name)
     root, here = root_of(arguments), for_node(resources, node_name)
     report = patiently(root, lambda host: _report(here, host, node_name, root))
-    subjects = subjects_of(report.discovery.offers)
+    subjects = subjects_of(report.discovery.lists)
     # A config's commands do not run unasked: it may be read on a laptop, or in CI.
     probed = probe_once(subjects, root) if arguments.probe else [unprobed(one) for one in subjects]
     if arguments.output == "json":
@@ -117,7 +117,7 @@ def _report(resources: Sequence[Resource], host: HostCache, node_name: str, root
         dangling={one: target for one, target in targets.items() if target},
         missing_mounts={
             name: missing
-            for name, offer in discovery.offers.items()
+            for name, offer in discovery.lists.items()
             if (missing := tuple(missing_mounts(offer, host, root)))
         },
     )
@@ -154,7 +154,7 @@ def _as_text(
     yield from table(_rows(probed))
     if to_probe and any(one.state is State.UNPROBED for one in probed):
         yield from ("", f"not probed: {shell_words(to_probe)} runs the probes")
-    offers = report.discovery.offers.values()
+    offers = report.discovery.lists.values()
     left_out = [
         f"  {one.resource}: {one.path}: {one.reason}"
         for offer in offers
@@ -210,7 +210,7 @@ _STATES = {
 }
 
 
-def _nodes(one: Offered) -> list[str]:
+def _nodes(one: ListedDevice) -> list[str]:
     return list(dict.fromkeys(node.host_path for node in one.device.nodes))
 
 
@@ -229,7 +229,7 @@ def _as_json(report: _Report, probed: Sequence[Probed]) -> dict[str, object]:
                         "nodes": _nodes(one),
                         "numaNodes": list(one.device.numa_nodes),
                     }
-                    for device_id, one in offer.offered.items()
+                    for device_id, one in offer.devices.items()
                 ],
                 "notOffered": [
                     {"path": one.path, "reason": one.reason} for one in offer.not_offered
@@ -244,6 +244,6 @@ def _as_json(report: _Report, probed: Sequence[Probed]) -> dict[str, object]:
                 },
                 "missingMounts": list(report.missing_mounts.get(name, ())),
             }
-            for name, offer in report.discovery.offers.items()
+            for name, offer in report.discovery.lists.items()
         }
     }

@@ -89,7 +89,7 @@ def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name
         expected = awaited_by(asked, for_node(resources, node_name))
         return replace(found, tried=(*found.tried, *expected))
     discovery = discover_once(for_node(resources, node_name), host, node_name)
-    explanation = explain(found, resources, discovery.offers, inventory, node_name)
+    explanation = explain(found, resources, discovery.lists, inventory, node_name)
     return explanation, entry_of(found.candidate, inventory)
 
 
@@ -99,8 +99,8 @@ def _by_id(
     """Find the device whose id, or that of a share of it, the config gives."""
     discovery = discover_once(for_node(resources, node_name), host, node_name)
     inventory = Inventory(host)
-    for offer in discovery.offers.values():
-        for one in offer.offered.values():
+    for offer in discovery.lists.values():
+        for one in offer.devices.values():
             if one.device.has_share(asked):
                 found = find(one.device.identity.syspath or one.device.path, inventory)
                 return replace(found, text=asked) if isinstance(found, Asked) else None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from genericdp.cli.recogniser import Recogniser
     from genericdp.cli.starting import Found, Names
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.explain.catalog import Group
     from genericdp.host.cache import HostCache
     from genericdp.model import Resource
@@ -98,13 +98,13 @@ def _start(host: HostCache, rows: Sequence[Recogniser]) -> _Started:
     )
 
 
-def _offers(rows: Sequence[Recogniser], host: HostCache) -> dict[str, Offer]:
+def _offers(rows: Sequence[Recogniser], host: HostCache) -> dict[str, DeviceList]:
     resources = _checked(config_of(rows))
-    return dict(discover_once(resources, host, "").offers)
+    return dict(discover_once(resources, host, "").lists)
 
 
-def _is_any_well(offer: Offer) -> bool:
-    return any(not one.unhealthy for one in offer.offered.values())
+def _is_any_well(offer: DeviceList) -> bool:
+    return any(not one.unhealthy for one in offer.devices.values())
 
 
 def _checked(text: bytes) -> tuple[Resource, ...]:

@@ -9,7 +9,7 @@ from genericdp.glob import escape
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
 
@@ -23,12 +23,12 @@ def dangling_target(path: str, root: Root) -> str:
     return root.read_link(link) if walk.error is not None and link in walk.links else ""
 
 
-def missing_mounts(offer: Offer, host: HostCache, root: Root) -> Iterator[str]:
+def missing_mounts(offer: DeviceList, host: HostCache, root: Root) -> Iterator[str]:
     """Give the host paths that would be mounted and do not exist, once each.
 
     Nothing is said of a copy of a machine that lacks all of the tree they would lie in.
     """
-    mounts = (mount.host_path for one in offer.offered.values() for mount in one.device.mounts)
+    mounts = (mount.host_path for one in offer.devices.values() for mount in one.device.mounts)
     for path in dict.fromkeys(mounts):
         found = host.look(escape(path))  # None: it does not answer
         if found is not None and not found.files and _is_missing(path, root):

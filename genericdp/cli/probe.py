@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.applying import discovered
 from genericdp.cli.options import add_config, add_host, add_output, root_of
 from genericdp.cli.probing import Ending, State, label, probe_once, subjects_of
-from genericdp.devices.offers import Offer
+from genericdp.devices.devicelist import DeviceList
 from genericdp.errors import UsageError
 from genericdp.printing import print_json, print_lines, printable
 
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Probe and print; 1 if a device is not well, or a probe could not be run."""
     root = root_of(arguments)
-    offers = _asked_for(discovered(arguments)[0].offers, arguments.resource, arguments.device)
+    offers = _asked_for(discovered(arguments)[0].lists, arguments.resource, arguments.device)
     subjects = subjects_of(offers)
     if arguments.output == "json":
         probed = probe_once(subjects, root)
@@ -62,8 +62,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _asked_for(
-    offers: Mapping[str, Offer], resource: str | None, device: str | None
-) -> dict[str, Offer]:
+    offers: Mapping[str, DeviceList], resource: str | None, device: str | None
+) -> dict[str, DeviceList]:
     """Give what is asked for; raises UsageError if there is no such thing."""
     if resource is not None and resource not in offers:
         raise UsageError(
@@ -73,13 +73,13 @@ def _asked_for(
     if device is None:
         return among
     found = {
-        name: Offer(offered={device_id: one})
+        name: DeviceList(devices={device_id: one})
         for name, offer in among.items()
-        for device_id, one in offer.offered.items()
+        for device_id, one in offer.devices.items()
         if device in one.device.shares
     }
     if not found:
-        ids = [device_id for offer in among.values() for device_id in offer.offered]
+        ids = [device_id for offer in among.values() for device_id in offer.devices]
         of = f" of {resource}" if resource else ""
         raise UsageError(
             f"no device {device!r}{of} is on offer (there are: {_named(ids)};"
@@ -150,15 +150,15 @@ def _shown_output(result: Result) -> Iterator[str]:
         yield f"    {line[: MOST_CHARACTERS - 1]}…" if cut else f"    {line}".rstrip()
 
 
-def _without_probes(offers: Mapping[str, Offer]) -> Iterator[str]:
+def _without_probes(offers: Mapping[str, DeviceList]) -> Iterator[str]:
     for name, offer in offers.items():
-        if not offer.offered:
+        if not offer.devices:
             yield f"{name} has no devices here (see genericdp discover)"
-        elif not any(one.device.probes for one in offer.offered.values()):
+        elif not any(one.device.probes for one in offer.devices.values()):
             yield f"{name} has no probes"
 
 
-def _as_json(offers: Mapping[str, Offer], probed: Iterable[Probed]) -> dict[str, object]:
+def _as_json(offers: Mapping[str, DeviceList], probed: Iterable[Probed]) -> dict[str, object]:
     devices: dict[str, list[dict[str, object]]] = {name: [] for name in offers}
     for one in probed:
         devices[one.subject.resource].append(

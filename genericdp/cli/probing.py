@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from genericdp.devices.checks import BoundProbe, Check
-    from genericdp.devices.offers import Offer, Offered
+    from genericdp.devices.devicelist import DeviceList, ListedDevice
     from genericdp.host.kmsg import Log
     from genericdp.host.root import Root
 
@@ -71,7 +71,7 @@ class Subject:
     """A device on offer."""
 
     resource: str
-    one: Offered
+    one: ListedDevice
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,12 +97,12 @@ class Probed:
         return known or (NOT_ASKED if self.state is State.UNPROBED else "")
 
 
-def subjects_of(offers: Mapping[str, Offer]) -> tuple[Subject, ...]:
+def subjects_of(offers: Mapping[str, DeviceList]) -> tuple[Subject, ...]:
     """Give all devices on offer, in their order."""
     return tuple(
         Subject(resource=resource, one=one)
         for resource, offer in offers.items()
-        for one in offer.offered.values()
+        for one in offer.devices.values()
     )
 
 

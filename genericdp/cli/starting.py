@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from genericdp.cli.recogniser import Recogniser
     from genericdp.devices.device import Device
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.sysdevice import Host
     from genericdp.explain.catalog import Group, Run
 
@@ -71,9 +71,9 @@ class Found:
     shares: int
 
 
-def found_by(row: Recogniser, offer: Offer, host: Host, names: Names) -> Found:
+def found_by(row: Recogniser, offer: DeviceList, host: Host, names: Names) -> Found:
     """Say what a row offers now; what is Unhealthy does not count."""
-    well = [one.device for one in offer.offered.values() if not one.unhealthy]
+    well = [one.device for one in offer.devices.values() if not one.unhealthy]
     return Found(
         row=row,
         devices=tuple((one.id, one.path, _what_is(one, host, names)) for one in well),
@@ -234,9 +234,9 @@ def _kind(run: Run) -> str:
     return f"{printable(device.subsystem)}{danger} of "
 
 
-def taken_by(offers: Iterable[Offer]) -> frozenset[str]:
+def taken_by(offers: Iterable[DeviceList]) -> frozenset[str]:
     """Give what is part of a device on offer: keys and paths."""
-    devices = [one.device for offer in offers for one in offer.offered.values()]
+    devices = [one.device for offer in offers for one in offer.devices.values()]
     keys = {key for one in devices for key in (one.key, *(m.key for m in one.members))}
     return frozenset(
         keys | {text for d in devices for n in d.nodes for text in (n.key, n.host_path)}

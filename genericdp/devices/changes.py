@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.checks import NOT_PROBED
 from genericdp.devices.decide import shared_ids
-from genericdp.devices.offers import NOTHING, Offer
+from genericdp.devices.devicelist import NOTHING, DeviceList
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from genericdp.devices.decide import Decision, Offers
+    from genericdp.devices.decide import Decision, DeviceLists
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class _Change(Enum):
     OTHER_REASON = auto()
 
 
-def log_changes(before: Offers, offers: Offers) -> None:
+def log_changes(before: DeviceLists, offers: DeviceLists) -> None:
     """Log what each resource offers now and did not before."""
     for name, offer in offers.items():
         was = before.get(name, NOTHING)
@@ -43,7 +43,7 @@ def log_changes(before: Offers, offers: Offers) -> None:
         _log_refusals(name, was, offer)
 
 
-def warn_of_shared_ids(offers: Offers, warned: frozenset[str]) -> frozenset[str]:
+def warn_of_shared_ids(offers: DeviceLists, warned: frozenset[str]) -> frozenset[str]:
     """Warn of IDs that several resources use; return them, so that it is done once."""
     shared = shared_ids(offers)
     if fresh := shared - warned:
@@ -56,7 +56,7 @@ def log_failures(decision: Decision, logged: Mapping[str, str]) -> dict[str, str
 
     Return the reasons, by resource; ``logged`` are those of the last decision.
     """
-    reasons = {name: decision.offers[name].failed for name in decision.failures}
+    reasons = {name: decision.lists[name].failed for name in decision.failures}
     for name, error in decision.failures.items():
         if logged.get(name) != reasons[name]:
             log.error(
@@ -72,20 +72,20 @@ def log_failures(decision: Decision, logged: Mapping[str, str]) -> dict[str, str
     return reasons
 
 
-def _log_devices(name: str, before: Offer, offer: Offer, *, is_first: bool) -> None:
-    came = [one for one in offer.offered if one not in before.offered]
-    left = [one for one in before.offered if one not in offer.offered]
+def _log_devices(name: str, before: DeviceList, offer: DeviceList, *, is_first: bool) -> None:
+    came = [one for one in offer.devices if one not in before.devices]
+    left = [one for one in before.devices if one not in offer.devices]
     by_change: dict[_Change, list[str]] = {one: [] for one in _Change}
-    for device_id in offer.offered:
+    for device_id in offer.devices:
         change = _change(_reason(before, device_id), _reason(offer, device_id))
         by_change[change].append(device_id)
     known = {
-        change: [one for one in ids if one in before.offered] for change, ids in by_change.items()
+        change: [one for one in ids if one in before.devices] for change, ids in by_change.items()
     }
     first = known[_Change.FIRST]
     changed = sum(map(len, (came, left, first, known[_Change.UP], known[_Change.DOWN])))
     if is_first and by_change[_Change.FIRST]:
-        count = len(offer.offered)
+        count = len(offer.devices)
         log.info("devices that are probed for the first time: %d", count, extra=_about(name))
     elif is_first or changed > 1 or (first and _reason(offer, first[0])):
         log.info("%d of %d devices healthy", *_counts(offer), extra=_about(name))
@@ -102,7 +102,7 @@ def _log_devices(name: str, before: Offer, offer: Offer, *, is_first: bool) -> N
     _tell_unhealthy([(one, _reason(offer, one)) for one in by_change[_Change.DOWN]], name)
 
 
-def _log_refusals(name: str, before: Offer, offer: Offer) -> None:
+def _log_refusals(name: str, before: DeviceList, offer: DeviceList) -> None:
     about = _about(name)
     spoiler = offer.without_numa_node
     if spoiler and spoiler != before.without_numa_node:
@@ -151,8 +151,8 @@ def _change(was: str, now: str) -> _Change:
     return _Change.NONE if _gist(now) == _gist(was) else _Change.OTHER_REASON
 
 
-def _reason(offer: Offer, device_id: str) -> str:
-    one = offer.offered.get(device_id)
+def _reason(offer: DeviceList, device_id: str) -> str:
+    one = offer.devices.get(device_id)
     return "" if one is None else one.unhealthy
 
 
@@ -161,10 +161,10 @@ def _gist(reason: str) -> str:
     return _DIGITS.sub("0", reason)
 
 
-def _left_out(offer: Offer) -> int:
+def _left_out(offer: DeviceList) -> int:
     return sum(one.reason.startswith("list full: ") for one in offer.not_offered)
 
 
-def _counts(offer: Offer) -> tuple[int, int]:
-    healthy = sum(not one.unhealthy for one in offer.offered.values())
-    return healthy, len(offer.offered)
+def _counts(offer: DeviceList) -> tuple[int, int]:
+    healthy = sum(not one.unhealthy for one in offer.devices.values())
+    return healthy, len(offer.devices)

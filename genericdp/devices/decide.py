@@ -10,34 +10,34 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.candidates import of_file
 from genericdp.devices.checks import Report
+from genericdp.devices.conflicts import resolve_conflicts
 from genericdp.devices.device import MOST_REASON, Device, Member, NotOffered
-from genericdp.devices.grouping import group
-from genericdp.devices.injecting import make
-from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import Owners, match_one, path_globs
-from genericdp.devices.membership import complete, settled
-from genericdp.devices.offers import (
+from genericdp.devices.devicelist import (
     NOTHING,
-    Offer,
+    DeviceList,
     advance,
     next_change,
     with_health,
     within_limit,
 )
-from genericdp.devices.settling import settle
+from genericdp.devices.grouping import group
+from genericdp.devices.injecting import make
+from genericdp.devices.inventory import Inventory
+from genericdp.devices.matching import Owners, match_one, path_globs
+from genericdp.devices.membership import complete, settled
 from genericdp.printing import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from genericdp.devices.holders import Holders
+    from genericdp.devices.holders import AllocatedDevices
     from genericdp.devices.inventory import Identity
     from genericdp.devices.matching import Match
     from genericdp.devices.membership import Arriving
     from genericdp.devices.sysdevice import Host
     from genericdp.model import Resource
 
-Offers = dict[str, Offer]
+DeviceLists = dict[str, DeviceList]
 """By resource name, in the order of the config."""
 Reports = Mapping[str, Mapping[str, Report]]
 """What probes say, by resource and ID."""
@@ -61,7 +61,7 @@ class Decided:
 class Decision:
     """What each resource offers, and when that may change by itself."""
 
-    offers: Offers
+    lists: DeviceLists
     due: float | None = None
     """When time alone changes an offer, on the monotonic clock, in seconds."""
     empty_globs: tuple[tuple[str, str], ...] = ()
@@ -75,10 +75,10 @@ def decide(
     host: Host,
     *,
     node_name: str,
-    previous: Mapping[str, Offer],
+    previous: Mapping[str, DeviceList],
     now: float,
     health: Reports | None = None,
-    holders: Holders | None = None,
+    holders: AllocatedDevices | None = None,
 ) -> Decision:
     """Return what each resource offers, by what host and probes say and what was offered before.
 
@@ -96,7 +96,7 @@ def decide(
     decided = [one for one in resources if one.name not in inventory.failures]
     due = (next_change(offers[one.name], one.forget_after_seconds, now=now) for one in decided)
     return Decision(
-        offers={
+        lists={
             name: with_health(
                 offer,
                 previous.get(name, NOTHING),
@@ -120,7 +120,7 @@ def _decided(
     resources: Sequence[Resource],
     inventory: Inventory,
     node_name: str,
-    previous: Mapping[str, Offer],
+    previous: Mapping[str, DeviceList],
 ) -> dict[str, Decided | None]:
     """Decide each resource as far as it does not depend on later ones; None where that fails.
 
@@ -177,11 +177,11 @@ def assemble(
     resources: Sequence[Resource],
     found: Mapping[str, Decided | None],
     inventory: Inventory,
-    previous: Mapping[str, Offer],
+    previous: Mapping[str, DeviceList],
     *,
     now: float,
-    holders: Holders | None = None,
-) -> Offers:
+    holders: AllocatedDevices | None = None,
+) -> DeviceLists:
     """Give what each resource offers now, from what it offered before.
 
     ``holders``: what pods hold stays; None: nobody asks.
@@ -199,7 +199,7 @@ def assemble(
         )
         holding[name] = held or ()
     devices = {name: () if one is None else one.devices for name, one in found.items()}
-    winners, losers = settle(devices, holding, previous)
+    winners, losers = resolve_conflicts(devices, holding, previous)
     for refusal in losers:
         if (one := found[refusal.resource]) is not None:
             one.refused.append(refusal)
@@ -216,7 +216,7 @@ def assemble(
     return offers
 
 
-def _as_it_was(name: str, before: Offer, error: Exception | None) -> Offer:
+def _as_it_was(name: str, before: DeviceList, error: Exception | None) -> DeviceList:
     """Return what a resource keeps that cannot be decided, with the reason."""
     what = "there is not enough memory" if isinstance(error, MemoryError) else repr(error)
     failed = shortened(f"it cannot be decided what is offered: {what}", MOST_REASON)
@@ -227,7 +227,7 @@ def _as_it_was(name: str, before: Offer, error: Exception | None) -> Offer:
     return replace(before, failed=failed, not_offered=(told, *known))
 
 
-def _let_arrive(resource: Resource, one: Decided, before: Offer | None, *, now: float) -> None:
+def _let_arrive(resource: Resource, one: Decided, before: DeviceList | None, *, now: float) -> None:
     """Take out the groups that have just appeared; what is there at the first look is complete."""
     if resource.group_by is None:
         return
@@ -235,7 +235,7 @@ def _let_arrive(resource: Resource, one: Decided, before: Offer | None, *, now: 
         one.arriving = {device.key: complete(device, now=now) for device in one.devices}
         return
     on_offer = frozenset(
-        listed.device.key for listed in before.offered.values() if listed.gone_since is None
+        listed.device.key for listed in before.devices.values() if listed.gone_since is None
     )
     one.devices, waiting, one.arriving = settled(
         resource.name, one.devices, on_offer, before.arriving, now=now
@@ -244,14 +244,14 @@ def _let_arrive(resource: Resource, one: Decided, before: Offer | None, *, now: 
 
 
 def _holding(
-    resource: Resource, one: Decided, inventory: Inventory, before: Offer
+    resource: Resource, one: Decided, inventory: Inventory, before: DeviceList
 ) -> tuple[Device, ...]:
     """Give the devices on offer that cannot be had just now and keep what is theirs.
 
     Their hardware and match are still there, or a folder that does not answer hides both.
     """
     here = {device.key for device in one.devices}
-    gone = [it.device for it in before.offered.values() if it.device.key not in here]
+    gone = [it.device for it in before.devices.values() if it.device.key not in here]
     if not gone:
         return ()
     matched = {candidate.key for candidate in one.match.members} | one.match.withheld
@@ -275,17 +275,17 @@ def _offer(
     resource: Resource,
     one: Decided,
     devices: Sequence[Device],
-    before: Offer,
+    before: DeviceList,
     inventory: Inventory,
     *,
-    holders: Holders | None,
+    holders: AllocatedDevices | None,
     now: float,
-) -> Offer:
+) -> DeviceList:
     refused, arriving = tuple(one.refused), one.arriving
     why_lost = _why_lost(refused)
     lacking = _lacking(one.match, why_lost)
     offered = advance(
-        before.offered,
+        before.devices,
         devices,
         why_gone=_why_gone(resource, refused, inventory, lacking, devices),
         why_lost=why_lost,
@@ -294,12 +294,12 @@ def _offer(
         let_go=None if holders is None else partial(holders.have_let_go, resource.name),
         whole_groups=resource.group_needs is None,
     )
-    kept, left_out = within_limit(resource.name, offered, before.offered)
+    kept, left_out = within_limit(resource.name, offered, before.devices)
     if arriving:
         won = {device.key for device in devices}
         arriving = {key: it for key, it in arriving.items() if key not in won}
-    return Offer(
-        offered=kept,
+    return DeviceList(
+        devices=kept,
         not_offered=(*refused, *left_out),
         arriving=arriving,
         owned=frozenset(one.match.claimed),
@@ -385,11 +385,11 @@ def _why_gone(
     return reason
 
 
-def shared_ids(offers: Mapping[str, Offer]) -> frozenset[str]:
+def shared_ids(offers: Mapping[str, DeviceList]) -> frozenset[str]:
     """Give the ids that several resources use: kubelets up to 1.36 mix them up (LAW-4)."""
     seen: set[str] = set()
     repeated: set[str] = set()
     for offer in offers.values():
-        repeated |= seen & offer.offered.keys()
-        seen |= offer.offered.keys()
+        repeated |= seen & offer.devices.keys()
+        seen |= offer.devices.keys()
     return frozenset(repeated)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Holders:
+class AllocatedDevices:
     """The kubelet's last answer; before the first one, any device may be held."""
 
     asked_at: float = -inf
@@ -29,17 +29,17 @@ class Holders:
         return self.asked_at >= due and device_id not in self.devices.get(resource, ())
 
 
-def holders_of(shares: Mapping[str, Iterable[str]], *, asked_at: float) -> Holders:
+def holders_of(shares: Mapping[str, Iterable[str]], *, asked_at: float) -> AllocatedDevices:
     """Give what is held, from the shares that all containers have of each resource."""
     # An id holds no "::" itself.
     devices = {
         name: frozenset(share.partition("::")[0] for share in held) for name, held in shares.items()
     }
-    return Holders(asked_at=asked_at, devices=devices)
+    return AllocatedDevices(asked_at=asked_at, devices=devices)
 
 
 def next_question(
-    offers: Mapping[str, Offer],
+    offers: Mapping[str, DeviceList],
     forget_after_seconds: Mapping[str, float],
     last_asked: float,
     *,
@@ -55,19 +55,21 @@ def next_question(
 
 
 def are_news(
-    holders: Holders, offers: Mapping[str, Offer], forget_after_seconds: Mapping[str, float]
+    holders: AllocatedDevices,
+    offers: Mapping[str, DeviceList],
+    forget_after_seconds: Mapping[str, float],
 ) -> bool:
     """Say whether a device can be forgotten now that is still listed."""
     return any(holders.have_let_go(*one) for one in _vanished(offers, forget_after_seconds))
 
 
 def _vanished(
-    offers: Mapping[str, Offer], forget_after_seconds: Mapping[str, float]
+    offers: Mapping[str, DeviceList], forget_after_seconds: Mapping[str, float]
 ) -> Iterator[tuple[str, str, float]]:
     """Give resource and id of each vanished device, and when it is to be forgotten."""
     for name, offer in offers.items():
         if name not in forget_after_seconds:
             continue  # it is leaving, with all its devices
-        for device_id, one in offer.offered.items():
+        for device_id, one in offer.devices.items():
             if one.gone_since is not None:
                 yield name, device_id, one.gone_since + forget_after_seconds[name]

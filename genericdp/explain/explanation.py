@@ -7,9 +7,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from genericdp import glob
+from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.hardware import function_of, is_usb_device
 from genericdp.devices.matching import for_node, match
-from genericdp.devices.offers import NOTHING
 from genericdp.explain.attempts import Pass, what_it_is
 from genericdp.explain.describe import any_of, selector_text, shown, yaml_mapping
 from genericdp.explain.entry import buses_of, hardware_ids
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from genericdp.devices.candidates import Candidate
     from genericdp.devices.device import Device
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.inventory import Inventory
-    from genericdp.devices.offers import Offer
     from genericdp.devices.sysdevice import Host, SysDevice
     from genericdp.explain.attempts import Try
     from genericdp.explain.find import Asked
@@ -73,7 +73,7 @@ class Explanation:
 def explain(
     asked: Asked,
     resources: Sequence[Resource],
-    offers: Mapping[str, Offer],
+    offers: Mapping[str, DeviceList],
     inventory: Inventory,
     node_name: str,
 ) -> Explanation:
@@ -97,7 +97,7 @@ def _elsewhere(asked: Asked, one: Pass) -> Verdict:
     return Verdict(resource=resource, outcome=Outcome.OTHER_NODE, reason=reason, tries=tries)
 
 
-def _verdict(asked: Asked, one: Pass, offers: Mapping[str, Offer]) -> Verdict:
+def _verdict(asked: Asked, one: Pass, offers: Mapping[str, DeviceList]) -> Verdict:
     resource, candidate = one.resource, asked.candidate
     offer = offers.get(resource.name, NOTHING)
     if offer.failed:
@@ -108,7 +108,7 @@ def _verdict(asked: Asked, one: Pass, offers: Mapping[str, Offer]) -> Verdict:
         return _brought_along(verdict, candidate, offer) or _related(verdict, asked, one, offer)
     if entry := _exclude_entry(one, candidate):
         return replace(verdict, outcome=entry[0], reason=entry[1])
-    for device_id, offered in offer.offered.items():
+    for device_id, offered in offer.devices.items():
         if candidate.key in offered.device.keys:
             outcome = Outcome.UNHEALTHY if offered.unhealthy else Outcome.OFFERED
             return replace(
@@ -139,8 +139,8 @@ def _exclude_entry(one: Pass, candidate: Candidate) -> tuple[Outcome, str] | Non
     return doubtful
 
 
-def _brought_along(verdict: Verdict, candidate: Candidate, offer: Offer) -> Verdict | None:
-    for device_id, offered in offer.offered.items():
+def _brought_along(verdict: Verdict, candidate: Candidate, offer: DeviceList) -> Verdict | None:
+    for device_id, offered in offer.devices.items():
         for node in offered.device.nodes:
             if node.key == candidate.key:
                 reason = printable(offered.device.path)
@@ -150,13 +150,13 @@ def _brought_along(verdict: Verdict, candidate: Candidate, offer: Offer) -> Verd
     return None
 
 
-def _related(verdict: Verdict, asked: Asked, one: Pass, offer: Offer) -> Verdict:
+def _related(verdict: Verdict, asked: Asked, one: Pass, offer: DeviceList) -> Verdict:
     """Look at what sits on the device and what it sits on, where it is not taken itself."""
     above = one.above(asked.candidate)
     keys = {candidate.key: candidate for candidate in above}
     offered = {
         device_id: " and ".join(_named(keys[key]) for key in its)
-        for device_id, listed in offer.offered.items()
+        for device_id, listed in offer.devices.items()
         if (its := [key for key in listed.device.keys if key in keys])
     }
     if offered:
@@ -193,7 +193,7 @@ def _related(verdict: Verdict, asked: Asked, one: Pass, offer: Offer) -> Verdict
     return replace(verdict, closest=closest)
 
 
-def _why_not(candidate: Candidate, offer: Offer) -> str:
+def _why_not(candidate: Candidate, offer: DeviceList) -> str:
     about = (left.reason for left in offer.not_offered if left.is_about(candidate.key))
     return next(about, "")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
-from genericdp.devices.offers import NOTHING
+from genericdp.devices.devicelist import NOTHING
 from genericdp.errors import InvalidCallError
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from genericdp.devices.device import ContainerEdits
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
 
 VERSION = "v1beta1"
 HEALTHY = "Healthy"
@@ -23,22 +23,22 @@ UNHEALTHY = "Unhealthy"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DeviceList:
+class EncodedList:
     """The devices that a resource offers, and the bytes that the kubelet gets."""
 
-    offer: Offer
+    offer: DeviceList
     response: bytes
     """A serialized ListAndWatchResponse."""
 
 
-NO_DEVICES = DeviceList(offer=NOTHING, response=b"")
+NO_DEVICES = EncodedList(offer=NOTHING, response=b"")
 
 
-def device_list(offer: Offer) -> DeviceList:
+def encode_list(offer: DeviceList) -> EncodedList:
     """Serialize the device list; for ten thousand devices this takes about 10 ms."""
     response = api.ListAndWatchResponse()
     has_topology = not offer.without_numa_node
-    for one in offer.offered.values():
+    for one in offer.devices.values():
         health = UNHEALTHY if one.unhealthy else HEALTHY
         topology = None
         # The kubelet takes an empty TopologyInfo for a NUMA constraint that no node satisfies.
@@ -47,7 +47,7 @@ def device_list(offer: Offer) -> DeviceList:
             topology = api.TopologyInfo(nodes=nodes)
         for share in one.device.shares:
             response.devices.add(ID=share, health=health, topology=topology)
-    return DeviceList(offer=offer, response=response.SerializeToString())
+    return EncodedList(offer=offer, response=response.SerializeToString())
 
 
 def allocate_ids(request: bytes) -> tuple[tuple[str, ...], ...]:

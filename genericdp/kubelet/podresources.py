@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from genericdp.devices.holders import Holders, are_news, holders_of, next_question
+from genericdp.devices.holders import AllocatedDevices, are_news, holders_of, next_question
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.channels import channel
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from genericdp.devices.decide import Offers
+    from genericdp.devices.decide import DeviceLists
     from genericdp.kubelet.folder import KubeletFolder
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class PodResourcesPoller:
         look_again: Callable[[], None],
         timing: PluginTiming | None = None,
     ) -> None:
-        self.holders = Holders()
+        self.holders = AllocatedDevices()
         """The last answer."""
         self._socket = socket
         self._kubelet = kubelet
@@ -57,7 +57,7 @@ class PodResourcesPoller:
 
     async def run(
         self,
-        offers: Observed[Offers],
+        offers: Observed[DeviceLists],
         forget_after_seconds: Callable[[], Mapping[str, float]],
         config: Observed[Any],
     ) -> None:

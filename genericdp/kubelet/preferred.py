@@ -10,16 +10,16 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.model import Preference
 
 
 def preferred_allocation(
-    request: bytes, offer: Offer, preference: Preference, *, replicas: int
+    request: bytes, offer: DeviceList, preference: Preference, *, replicas: int
 ) -> bytes:
     """Return the answer with the preferred IDs for each container; raise DecodeError."""
-    spots = {name: one.device.spot for name, one in offer.offered.items()}
-    unhealthy = {name for name, one in offer.offered.items() if one.unhealthy}
+    spots = {name: one.device.spot for name, one in offer.devices.items()}
+    unhealthy = {name for name, one in offer.devices.items() if one.unhealthy}
     response = api.PreferredAllocationResponse()
     for container in api.PreferredAllocationRequest.FromString(request).container_requests:
         available, must = _healthy_first(container, unhealthy)

@@ -16,7 +16,7 @@ from genericdp.errors import InvalidCallError, OverdueCallError, UnusableDeviceE
 from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.workers import in_worker, start
 from genericdp.kubelet import messages
-from genericdp.kubelet.messages import NO_DEVICES, DeviceList, device_list
+from genericdp.kubelet.messages import NO_DEVICES, EncodedList, encode_list
 from genericdp.kubelet.preferred import preferred_allocation
 from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from genericdp.devices.device import ContainerEdits, Device
-    from genericdp.devices.offers import Offer, Offered
+    from genericdp.devices.devicelist import DeviceList, ListedDevice
     from genericdp.host.root import Root
     from genericdp.tally import AllocationResult
 
@@ -118,11 +118,11 @@ class Servicer:
         """By device ID, the check of its nodes that is in progress, if any."""
         self._preferring_failed = False
 
-    def set_offer(self, offer: Offer) -> bool:
+    def set_offer(self, offer: DeviceList) -> bool:
         """Call ``set_devices``, where the time for serialization does not matter."""
-        return self.set_devices(device_list(offer))
+        return self.set_devices(encode_list(offer))
 
-    def set_devices(self, devices: DeviceList) -> bool:
+    def set_devices(self, devices: EncodedList) -> bool:
         """Set the device list; return whether its bytes differ, so that streams send it."""
         self.devices = devices
         before, self._response.value = self._response.value, devices.response
@@ -317,9 +317,9 @@ class Servicer:
             devices.append(one.device)
         return _distinct(devices)
 
-    def _offered(self, share: str) -> Offered:
+    def _offered(self, share: str) -> ListedDevice:
         # An ID does not contain "::" itself.
-        one = self.devices.offer.offered.get(share.partition("::")[0])
+        one = self.devices.offer.devices.get(share.partition("::")[0])
         if one is None or not one.device.has_share(share):
             name = share if len(share) <= _MOST_SHOWN else f"{share[:_MOST_SHOWN]}…"
             why = f"{self._resource}: there is no device {name!r}"

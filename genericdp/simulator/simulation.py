@@ -130,7 +130,7 @@ class Simulation:
         return all(self._kubelet.observed.lists[name] for name in self._supervisor.wanted)
 
     def _picture(self) -> Picture:
-        offers = self._supervisor.offers.value if self._supervisor else {}
+        offers = self._supervisor.lists.value if self._supervisor else {}
         return Picture(
             resources={
                 name: Shown(
@@ -138,7 +138,7 @@ class Simulation:
                     allocatable=self._kubelet.allocatable(name),
                     unhealthy={
                         device_id: one.unhealthy
-                        for device_id, one in offer.offered.items()
+                        for device_id, one in offer.devices.items()
                         if one.unhealthy
                     },
                 )

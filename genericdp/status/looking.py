@@ -8,15 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import __version__
-from genericdp.devices.offers import NOTHING
+from genericdp.devices.devicelist import NOTHING
 from genericdp.status.model import DeviceStatus, NotOfferedStatus, ResourceStatus, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from genericdp.config.state import ConfigState
-    from genericdp.devices.decide import Offers
-    from genericdp.devices.offers import Offer, Offered
+    from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.devicelist import DeviceList, ListedDevice
     from genericdp.host.descriptors import Supply
     from genericdp.kubelet.lifecycle import Plugin
     from genericdp.observed import Observed
@@ -63,7 +63,7 @@ def glance(parts: Parts) -> Callable[[], Status]:
             events=parts.events.last(),
         ),
         standings,
-        parts.supervisor.offers.value,
+        parts.supervisor.lists.value,
     )
 
 
@@ -101,14 +101,14 @@ def _not_ready(config: ConfigState, standings: tuple[ResourceStatus, ...]) -> tu
     return (f"no config in force: {first}{rest}", *lacking)
 
 
-def _status(bare: Status, standings: tuple[ResourceStatus, ...], offers: Offers) -> Status:
+def _status(bare: Status, standings: tuple[ResourceStatus, ...], offers: DeviceLists) -> Status:
     resources = tuple(_resource(one, offers.get(one.name, NOTHING)) for one in standings)
     return replace(bare, resources=resources)
 
 
-def _resource(standing: ResourceStatus, offer: Offer) -> ResourceStatus:
+def _resource(standing: ResourceStatus, offer: DeviceList) -> ResourceStatus:
     started = time.time() - time.monotonic()  # noqa: TID251  # to be shown
-    devices = tuple(_device(one, since=started + one.since) for one in offer.offered.values())
+    devices = tuple(_device(one, since=started + one.since) for one in offer.devices.values())
     return replace(
         standing,
         capacity=sum(one.shares for one in devices),
@@ -120,7 +120,7 @@ def _resource(standing: ResourceStatus, offer: Offer) -> ResourceStatus:
     )
 
 
-def _device(one: Offered, *, since: float) -> DeviceStatus:
+def _device(one: ListedDevice, *, since: float) -> DeviceStatus:
     device = one.device
     return DeviceStatus(
         id=device.id,

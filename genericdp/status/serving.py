@@ -42,7 +42,7 @@ async def serve(address: Address, parts: Parts, *, tally: Tally, shows_status: b
 
 async def _first_lists(parts: Parts) -> None:
     """Wait until the kubelet has the lists, but not for long."""
-    offers = parts.supervisor.offers
+    offers = parts.supervisor.lists
     await until(lambda: bool(offers.value), offers, timeout_seconds=_PATIENCE_SECONDS)
     active = [one.registration.active for one in parts.supervisor.plugins.values()]
     await until(

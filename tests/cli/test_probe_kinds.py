@@ -14,8 +14,8 @@ from genericdp.cli import main, probing
 from genericdp.cli.probing import Ending, State, Subject, probe_once
 from genericdp.devices.checks import BoundProbe, LogWatch
 from genericdp.devices.device import Device
+from genericdp.devices.devicelist import ListedDevice
 from genericdp.devices.inventory import Identity
-from genericdp.devices.offers import Offered
 from genericdp.host.root import Root
 from genericdp.model import KernelLogCheck, Probe
 from tests.cli.test_probe import HEAD, cells, exec_of, own
@@ -125,7 +125,7 @@ def logged(*regexes: str) -> Subject:
         for one in regexes
     )
     device = Device(id="a", key="a", path="/dev/a", identity=Identity(inode=1), probes=bound)
-    return Subject(resource="example.com/a", one=Offered(device=device))
+    return Subject(resource="example.com/a", one=ListedDevice(device=device))
 
 
 class Written:

@@ -26,6 +26,6 @@ def gpu(given: Inject, *, exclude: tuple[str, ...] = ()) -> Resource:
 
 def given(one: Inject) -> ContainerEdits:
     """What a container gets for every device of the resource."""
-    offered = decide([gpu(one)], HOST)["example.com/gpu"].offered
+    offered = decide([gpu(one)], HOST)["example.com/gpu"].devices
     assert offered, "nothing is on offer"
     return edits(each.device for each in offered.values())

@@ -25,9 +25,9 @@ from tests.devices.known import Known
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from genericdp.devices.decide import Offers
-    from genericdp.devices.holders import Holders
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.devicelist import DeviceList
+    from genericdp.devices.holders import AllocatedDevices
 
 PLACE = Place(file="test.yaml", line=1, column=1)
 
@@ -116,13 +116,13 @@ def resource(
 def decide(
     resources: Iterable[Resource],
     files: Iterable[FoundFile],
-    previous: Mapping[str, Offer] | None = None,
+    previous: Mapping[str, DeviceList] | None = None,
     *,
     now: float = 0.0,
     hanging: Iterable[str] = (),
-    holders: Holders | None = None,
+    holders: AllocatedDevices | None = None,
     facts: Known | None = None,
-) -> Offers:
+) -> DeviceLists:
     """Give what the resources offer if these are all the files of the host."""
     present = sorted(files, key=lambda one: natural_key(one.path))
     stuck = frozenset(hanging)
@@ -141,7 +141,7 @@ def decide(
         previous=previous or {},
         now=now,
         holders=holders,
-    ).offers
+    ).lists
 
 
 def finds(pattern: str, path: str) -> bool:
@@ -150,18 +150,18 @@ def finds(pattern: str, path: str) -> bool:
     return len(segments) == len(parts) and all(map(glob.matches, segments, parts))
 
 
-def healthy(offers: Mapping[str, Offer], name: str) -> list[str]:
+def healthy(offers: Mapping[str, DeviceList], name: str) -> list[str]:
     """The ids that are on offer and Healthy."""
-    offered = offers[f"example.com/{name}"].offered
+    offered = offers[f"example.com/{name}"].devices
     return [device_id for device_id, one in offered.items() if not one.unhealthy]
 
 
-def unhealthy(offers: Mapping[str, Offer], name: str) -> dict[str, str]:
+def unhealthy(offers: Mapping[str, DeviceList], name: str) -> dict[str, str]:
     """The ids that are on offer and Unhealthy, with the reasons."""
-    offered = offers[f"example.com/{name}"].offered
+    offered = offers[f"example.com/{name}"].devices
     return {device_id: one.unhealthy for device_id, one in offered.items() if one.unhealthy}
 
 
-def refusals(offers: Mapping[str, Offer], name: str) -> dict[str, str]:
+def refusals(offers: Mapping[str, DeviceList], name: str) -> dict[str, str]:
     """What was matched and is not offered, with the reasons."""
     return {one.path: one.reason for one in offers[f"example.com/{name}"].not_offered}

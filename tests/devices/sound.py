@@ -50,7 +50,7 @@ def given_for(device_id: str, one: Resource, files: Iterable[FoundFile]) -> Cont
     """What a container gets for a device."""
     offers = decide([one], files)
     assert refusals(offers, "sound") == {}
-    return edits([offers[one.name].offered[device_id].device])
+    return edits([offers[one.name].devices[device_id].device])
 
 
 def paths(answer: ContainerEdits) -> list[str]:

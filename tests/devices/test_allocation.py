@@ -23,7 +23,7 @@ def devices(*entries: object, **keys: object) -> list[Device]:
     one = resource("x", "/dev/ttyUSB*", given=inject(*entries, **keys))  # type: ignore[arg-type]
     offer = decide([one], [*FILES, CONTROL])["example.com/x"]
     assert not offer.not_offered
-    return [each.device for each in offer.offered.values()]
+    return [each.device for each in offer.devices.values()]
 
 
 def test_one_fixed_container_path_for_two_devices_is_refused_with_a_remedy() -> None:
@@ -81,7 +81,7 @@ def test_values_of_all_devices_are_enclosed_once() -> None:
     variable = EnvVar(value=parse('"$(device.name)":{}'), prefix="{", suffix="}")
     one = replace(inject(), env={"INFO": variable})
     offer = decide([resource("x", "/dev/ttyUSB[0-1]", given=one)], FILES)["example.com/x"]
-    first, second = (each.device for each in offer.offered.values())
+    first, second = (each.device for each in offer.devices.values())
     assert edits([first]).env == {"INFO": '{"ttyUSB0":{}}'}
     assert edits([first, second]).env == {"INFO": '{"ttyUSB0":{},"ttyUSB1":{}}'}
 
@@ -94,7 +94,7 @@ def test_values_are_joined_without_repeats() -> None:
         cdi=["vendor.com/class=all", "vendor.com/class=$(device.name)"],
     )
     offer = decide([resource("x", "/dev/ttyUSB[0-2]", given=one)], FILES)["example.com/x"]
-    answer = edits(each.device for each in offer.offered.values())
+    answer = edits(each.device for each in offer.devices.values())
     assert answer.env == {"ALL": "ttyUSB0:ttyUSB1:ttyUSB2", "SAME": "fixed"}
     assert answer.annotations == {"example.com/all": "0,1,2", "example.com/same": "fixed"}
     assert answer.cdi == (
@@ -157,7 +157,7 @@ def test_a_node_that_comes_under_two_names_is_given_by_the_first() -> None:
     link = node("/dev/control", (10, 1), target="/dev/ctl")
     entries = [nodes("/dev/ctl", "/dev/c"), nodes("/dev/control", "/dev/c", permissions="m")]
     one = resource("x", "/dev/ttyUSB0", given=inject(*entries))
-    (offered,) = decide([one], [*FILES, CONTROL, link])["example.com/x"].offered.values()
+    (offered,) = decide([one], [*FILES, CONTROL, link])["example.com/x"].devices.values()
     assert edits([offered.device]).devices == (
         DeviceNode(host_path="/dev/ctl", container_path="/dev/c", permissions="rwm"),
     )
@@ -167,7 +167,7 @@ def test_a_node_at_the_place_of_an_earlier_mount_is_refused_with_both_paths() ->
     mounted = resource("m", "/dev/ttyUSB0", given=inject(mounts=[("/opt/lib", "/x")]))
     given = resource("n", "/dev/ttyUSB1", given=inject(nodes("$(device.path)", "/x")))
     offers = decide([mounted, given], FILES)
-    both = [one.device for offer in offers.values() for one in offer.offered.values()]
+    both = [one.device for offer in offers.values() for one in offer.devices.values()]
     with pytest.raises(AllocationConflictError, match="/opt/lib and /dev/ttyUSB1 would both be"):
         edits(both)
 

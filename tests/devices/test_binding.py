@@ -141,7 +141,7 @@ LACKS = "it has no '$(usb.serial)'"
 def test_a_device_that_lacks_what_a_probe_names_is_not_offered(asked: Asked) -> None:
     one = resource("gpu", "/dev/gpu0", health=(Probe(check=asked),))
     offers = decide([one], [node("/dev/gpu0", (195, 0))])
-    assert offers["example.com/gpu"].offered == {}
+    assert offers["example.com/gpu"].devices == {}
     assert refusals(offers, "gpu") == {"/dev/gpu0": LACKS}
 
 
@@ -161,7 +161,7 @@ def test_a_device_on_offer_carries_its_probes_and_hooks() -> None:
         hooks=Hooks(allocate=Hook(command=command("/bin/init", "$(device.path)"))),
     )
     offers = decide([one], [node(f"/dev/gpu{i}", (195, i)) for i in range(2)])
-    devices = [each.device for each in offers["example.com/gpu"].offered.values()]
+    devices = [each.device for each in offers["example.com/gpu"].devices.values()]
     assert [each.probes[0].check for each in devices] == [
         CommandRun(argv=("/bin/check", "card-0")),
         CommandRun(argv=("/bin/check", "card-1")),
@@ -188,5 +188,5 @@ def test_a_device_knows_since_when_udev_knows_it(
     file = node("/dev/zram0", (252, 0), syspath=syspath, block=True)
     match = Selector(candidates=UdevSelector(subsystem=("block",)))
     offers = decide((resource("disk", match),), [file], facts=known)
-    (one,) = offers["example.com/disk"].offered.values()
+    (one,) = offers["example.com/disk"].devices.values()
     assert one.device.initialized_usec == expected

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from genericdp.devices.decide import Offers
+    from genericdp.devices.decide import DeviceLists
     from genericdp.host.root import Root
     from genericdp.model import Resource
 
@@ -61,8 +61,8 @@ def paths(root: Root, *selectors: Selector, wanted: Resource | None = None) -> l
     return [one.path for one in found]
 
 
-def offers(root: Root, *resources: Resource) -> Offers:
-    return decide(resources, HostCache(root), node_name="n", previous={}, now=0.0).offers
+def offers(root: Root, *resources: Resource) -> DeviceLists:
+    return decide(resources, HostCache(root), node_name="n", previous={}, now=0.0).lists
 
 
 def udev(*subsystem: str, name: Iterable[str] = (), **hardware: object) -> Selector:
@@ -222,7 +222,7 @@ def test_what_is_excluded_is_not_injected_either(root_of: Callable[[str], Root])
         given=Inject(devices=(DeviceNodes(subsystem="drm"),)),
     )
     found = offers(root_of("gpu"), gpu)
-    (offered,) = found["example.com/gpu"].offered.values()
+    (offered,) = found["example.com/gpu"].devices.values()
     assert [one.host_path for one in offered.device.nodes] == ["/dev/dri/renderD128"]
 
 

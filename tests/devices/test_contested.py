@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from genericdp.devices.offers import next_change
+from genericdp.devices.devicelist import next_change
 from genericdp.template import parse
 from tests.devices.making import decide, healthy, inject, node, nodes, refusals, resource, unhealthy
 

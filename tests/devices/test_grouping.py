@@ -28,14 +28,14 @@ from tests.devices.sound import CAPTURES, CONTROLS, given_for, paths, sound
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.inventory import FoundFile
-    from genericdp.devices.offers import Offer
 
 
 def test_nodes_are_paired_by_a_text_of_theirs_never_by_their_index() -> None:
     """D2: ``controlC1`` is given with ``pcmC10D0c``, and a plug shifts all later pairs."""
     offers = decide([sound(needs="each")], CONTROLS + CAPTURES)
-    offered = offers["example.com/sound"].offered
+    offered = offers["example.com/sound"].devices
     assert list(offered) == ["card0", "card2", "card10"]
     assert paths(edits([offered["card10"].device])) == ["/dev/snd/controlC10", "/dev/snd/pcmC10D0c"]
     assert refusals(offers, "sound") == {
@@ -46,7 +46,7 @@ def test_nodes_are_paired_by_a_text_of_theirs_never_by_their_index() -> None:
 
 def test_a_group_may_be_named_after_the_node() -> None:
     one = resource("sound", "/dev/snd/*", group_by=parse("all of $(node.name)"))
-    (offered,) = decide([one], CONTROLS)["example.com/sound"].offered.values()
+    (offered,) = decide([one], CONTROLS)["example.com/sound"].devices.values()
     assert offered.device.key == "group all of node-1"
 
 
@@ -126,7 +126,7 @@ def test_each_container_gets_the_nodes_of_its_own_device() -> None:
     offered = decide(
         [sound(given=inject(nodes("$(device.path)"), env={"A": "$(device.name)"}))],
         CONTROLS + CAPTURES,
-    )["example.com/sound"].offered
+    )["example.com/sound"].devices
     answers = {name: edits([one.device]) for name, one in offered.items()}
     assert {name: (paths(one), one.env["A"]) for name, one in answers.items()} == {
         "card0": (["/dev/snd/controlC0", "/dev/snd/pcmC0D0c"], "controlC0,pcmC0D0c"),
@@ -195,13 +195,13 @@ def test_what_a_group_has_belongs_to_no_other_device() -> None:
 
 
 def test_shares_of_a_group_carry_its_id() -> None:
-    offered = decide([sound(replicas=3)], CONTROLS[:1])["example.com/sound"].offered
+    offered = decide([sound(replicas=3)], CONTROLS[:1])["example.com/sound"].devices
     assert offered["card0"].device.shares == ("card0", "card0::1", "card0::2")
 
 
-def _told(offers: Mapping[str, Offer]) -> tuple[object, ...]:
+def _told(offers: Mapping[str, DeviceList]) -> tuple[object, ...]:
     offer = offers["example.com/sound"]
-    devices = {name: edits([one.device]) for name, one in offer.offered.items()}
+    devices = {name: edits([one.device]) for name, one in offer.devices.items()}
     return list(devices.items()), sorted(refusals(offers, "sound").items())
 
 

@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from genericdp.devices.holders import Holders, are_news, holders_of, next_question
-from genericdp.devices.offers import NOTHING, Offer
+from genericdp.devices.devicelist import NOTHING, DeviceList
+from genericdp.devices.holders import AllocatedDevices, are_news, holders_of, next_question
 from tests.devices.making import decide, node, resource, unhealthy
 
 TTY = node("/dev/ttyUSB0", (188, 0))
@@ -15,7 +15,7 @@ SERIAL = resource("x", "/dev/ttyUSB*", forget_after_seconds=300)
 NAME = SERIAL.name
 
 
-def vanished(at: float) -> dict[str, Offer]:
+def vanished(at: float) -> dict[str, DeviceList]:
     return decide([SERIAL], [], decide([SERIAL], [TTY]), now=at)
 
 
@@ -43,7 +43,7 @@ def test_a_device_is_forgotten_once_no_pod_holds_it(
 
 
 def test_without_anybody_to_ask_it_is_forgotten_in_time() -> None:
-    assert decide([SERIAL], [], vanished(at=5.0), now=305.0)[NAME].offered == {}
+    assert decide([SERIAL], [], vanished(at=5.0), now=305.0)[NAME].devices == {}
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_without_anybody_to_ask_it_is_forgotten_in_time() -> None:
     ],
 )
 def test_the_kubelet_is_asked_when_a_device_is_to_be_forgotten_and_at_a_calm_pace(
-    offers: dict[str, Offer], last_asked: float, moment: float | None
+    offers: dict[str, DeviceList], last_asked: float, moment: float | None
 ) -> None:
     assert next_question(offers, {NAME: 300}, last_asked, pace_seconds=10) == moment
 
 
 def test_before_the_first_answer_anything_may_be_held() -> None:
-    assert not Holders().have_let_go(NAME, "ttyUSB0", 0.0)
+    assert not AllocatedDevices().have_let_go(NAME, "ttyUSB0", 0.0)

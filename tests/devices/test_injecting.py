@@ -74,7 +74,7 @@ def test_a_folder_is_given_as_a_mount_that_is_read_only_by_default() -> None:
         selector("/dev/*", types=[FileType.DIRECTORY]),
         given=inject(mounts=[("$(device.path)", "/mnt/$(device.name)/")]),
     )
-    device = decide([one], HOST)["example.com/f"].offered["caps"].device
+    device = decide([one], HOST)["example.com/f"].devices["caps"].device
     answer = edits([device])
     expected = BindMount(host_path="/dev/caps", container_path="/mnt/caps", read_only=True)
     assert (answer.mounts, answer.devices) == ((expected,), ())
@@ -86,7 +86,7 @@ def test_a_link_stays_a_link() -> None:
     one = resource(
         "x", "/dev/gpu0", "/dev/by-id/*", given=inject(SELF, env={"N": "$(device.name)"})
     )
-    offered = decide([one], [GPU, link])["example.com/x"].offered
+    offered = decide([one], [GPU, link])["example.com/x"].devices
     answer = edits([offered["by-id_gpu"].device])
     expected = DeviceNode(
         host_path="/dev/by-id/gpu", container_path="/dev/by-id/gpu", permissions="rw"

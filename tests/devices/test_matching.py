@@ -84,7 +84,7 @@ def test_a_link_and_its_target_are_one_device_named_by_the_link(match: list[str]
     """D7: a link and its target are one."""
     offers = decide([resource("x", *match)], HOST)
     assert (healthy(offers, "x"), refusals(offers, "x")) == (["serial_by-id_usb-A"], {})
-    device = offers["example.com/x"].offered["serial_by-id_usb-A"].device
+    device = offers["example.com/x"].devices["serial_by-id_usb-A"].device
     assert [one.host_path for one in device.nodes] == ["/dev/serial/by-id/usb-A"]
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from genericdp.devices.allocation import edits
 from genericdp.devices.device import Member
+from genericdp.devices.devicelist import next_change
 from genericdp.devices.inventory import Identity
 from genericdp.devices.membership import missing
-from genericdp.devices.offers import next_change
 from genericdp.template import parse
 from tests.devices.making import decide, healthy, node, refusals, resource, unhealthy
 from tests.devices.sound import CAPTURES, CONTROLS, paths, sound
@@ -86,7 +86,7 @@ def test_who_waits_does_not_hold_up_those_after_it() -> None:
 
 
 def test_a_member_has_the_place_by_which_another_one_would_replace_it() -> None:
-    cam = decide([VIDEO], CAM[:2])[VIDEO.name].offered["cam"].device
+    cam = decide([VIDEO], CAM[:2])[VIDEO.name].devices["cam"].device
     assert [one.place for one in cam.members] == ["video0", "video1"]
 
 
@@ -124,7 +124,7 @@ def test_a_lost_member_makes_the_device_unhealthy_until_it_is_forgotten_or_back(
     assert (healthy(back, "sound"), unhealthy(back, "sound")) == (["card0"], {})
     forgotten = decide([one], pair[:1], lost, now=310.0)
     assert healthy(forgotten, "sound") == ["card0"]
-    assert paths(edits([forgotten[one.name].offered["card0"].device])) == ["/dev/snd/controlC0"]
+    assert paths(edits([forgotten[one.name].devices["card0"].device])) == ["/dev/snd/controlC0"]
     assert healthy(decide([one], pair[:1], forgotten, now=900.0), "sound") == ["card0"]
 
 
@@ -134,7 +134,7 @@ def test_where_group_needs_still_holds_it_goes_on_without_a_lost_member(needs: i
     before = decide([sound(needs=needs)], several)
     offers = decide([sound(needs=needs)], several[:2], before, now=1.0)
     assert healthy(offers, "sound") == ["card0"]
-    device = offers["example.com/sound"].offered["card0"].device
+    device = offers["example.com/sound"].devices["card0"].device
     assert paths(edits([device])) == ["/dev/snd/controlC0", "/dev/snd/pcmC0D0c"]
 
 
@@ -154,6 +154,6 @@ def test_where_group_needs_holds_no_longer_the_device_is_unhealthy_and_says_why(
 def test_a_new_member_joins_a_device_on_offer_at_once() -> None:
     before = decide([sound()], CONTROLS[:1])
     offers = decide([sound()], [CONTROLS[0], CAPTURES[0]], before, now=1.0)
-    device = offers["example.com/sound"].offered["card0"].device
+    device = offers["example.com/sound"].devices["card0"].device
     assert healthy(offers, "sound") == ["card0"]
     assert paths(edits([device])) == ["/dev/snd/controlC0", "/dev/snd/pcmC0D0c"]

@@ -94,7 +94,7 @@ def test_what_is_not_there_makes_the_device_unhealthy(
 
 def test_what_is_excluded_is_not_brought_along() -> None:
     one = gpu(inject(SELF, nodes("/dev/caps/*")), exclude=("/dev/caps/cap2",))
-    device = decide([one], HOST)["example.com/gpu"].offered["gpu0"].device
+    device = decide([one], HOST)["example.com/gpu"].devices["gpu0"].device
     assert [each.host_path for each in device.nodes] == ["/dev/gpu0", "/dev/caps/cap10"]
 
 
@@ -126,7 +126,7 @@ def test_inserted_text_is_literal(name: str) -> None:
     offers = decide([one], [own, aux, *others])
     assert list(unhealthy(offers, "x").values()) == [f"/dev/{name}-aux: excluded by the config"]
     one = resource("x", selector("/dev/*"), given=one.inject)
-    offered = decide([one], [own, aux, *others])["example.com/x"].offered
+    offered = decide([one], [own, aux, *others])["example.com/x"].devices
     device = next(each.device for each in offered.values() if each.device.path == own.path)
     assert edits([device]).devices == (
         DeviceNode(host_path=own.path, container_path=own.path, permissions="rw"),
@@ -184,7 +184,7 @@ def test_nodes_of_the_same_hardware_are_found_by_subsystem_and_name(
     known, files = drm()
     given = Inject(devices=(DeviceNodes(subsystem=subsystem, name=name),))
     one = resource("gpu", f"/dev/{path}", given=given)
-    (offered,) = decide([one], files, facts=known)[one.name].offered.values()
+    (offered,) = decide([one], files, facts=known)[one.name].devices.values()
     if isinstance(expected, str):
         assert offered.unhealthy == expected
     else:
@@ -214,5 +214,5 @@ def test_a_star_of_the_hardware_stays_a_star_in_the_path_of_a_mount() -> None:
     known.texts[f"{ROOT}/{GPU_AT}/drm/card0/label"] = "[*]"
     given = inject(mounts=[("/opt/$(attribute.label)", "/x")])
     one = resource("gpu", "/dev/card0", given=given)
-    (offered,) = decide([one], files, facts=known)[one.name].offered.values()
+    (offered,) = decide([one], files, facts=known)[one.name].devices.values()
     assert [mount.host_path for mount in offered.device.mounts] == ["/opt/[*]"]

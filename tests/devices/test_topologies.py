@@ -10,14 +10,14 @@ from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.devices.topology import Distance, distance
 from genericdp.host.cache import HostCache
-from genericdp.kubelet.messages import device_list
+from genericdp.kubelet.messages import encode_list
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from tests.fixtures.topologies import TOPOLOGIES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
 
 NAME = "example.com/x"
 HEAD = f"""\
@@ -33,7 +33,9 @@ HIVE = """\
 """
 
 
-def offer_of(name: str, keys: str, tmp_path: Path, hives: dict[str, str] | None = None) -> Offer:
+def offer_of(
+    name: str, keys: str, tmp_path: Path, hives: dict[str, str] | None = None
+) -> DeviceList:
     """What a config offers; ``hives`` are what a file beside the functions says, by address."""
     tree = TOPOLOGIES[name]().build(tmp_path / "root")
     for node in tree.folder.glob("sys/devices/**/drm/renderD*"):
@@ -45,12 +47,12 @@ def offer_of(name: str, keys: str, tmp_path: Path, hives: dict[str, str] | None 
     loaded = load([tmp_path / "config.yaml"])
     assert (loaded.problems, loaded.warnings) == ((), ())
     host = HostCache(tree.root)
-    return decide(loaded.resources, host, node_name="n", previous={}, now=0.0).offers[NAME]
+    return decide(loaded.resources, host, node_name="n", previous={}, now=0.0).lists[NAME]
 
 
-def told(offer: Offer) -> list[list[int]]:
+def told(offer: DeviceList) -> list[list[int]]:
     """The NUMA nodes of each device that the kubelet is told."""
-    devices = api.ListAndWatchResponse.FromString(device_list(offer).response).devices
+    devices = api.ListAndWatchResponse.FromString(encode_list(offer).response).devices
     return [[node.ID for node in one.topology.nodes] for one in devices]
 
 
@@ -59,7 +61,7 @@ def test_the_kubelet_is_told_the_numa_nodes_unless_the_config_says_none(tmp_path
     offer = offer_of("two-sockets", "    topology: none\n", tmp_path / "b")
     assert told(offer) == [[]] * 8
     assert offer.without_numa_node == "", "nothing spoils what nobody wants"
-    nodes = [one.device.spot.numa_nodes for one in offer.offered.values()]
+    nodes = [one.device.spot.numa_nodes for one in offer.devices.values()]
     assert nodes == [(0,)] * 4 + [(1,)] * 4, "closest knows them all the same"
 
 
@@ -89,6 +91,6 @@ def test_devices_with_an_equal_value_are_close(
     hives = {near: one, far: other}
     given = {address: text for address, text in hives.items() if text is not None}
     offer = offer_of("two-sockets", HIVE, tmp_path, given)
-    assert len(offer.offered) == 8
-    spots = [offer.offered[f"{address}-drm"].device.spot for address in hives]
+    assert len(offer.devices) == 8
+    spots = [offer.devices[f"{address}-drm"].device.spot for address in hives]
     assert distance(*spots) is expected

@@ -18,7 +18,7 @@ from tests.fixtures.make_tree import Tree
 from tests.looking import Discoverer
 
 if TYPE_CHECKING:
-    from genericdp.devices.offers import Offer
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.model import Resource
 
 EXAMPLE = Path(__file__).parents[2] / "examples/configs/vfio.yaml"
@@ -79,7 +79,7 @@ class Machine:
         if not driver:
             self.tree.remove(link)
 
-    def offer(self, *resources: Resource) -> Offer:
+    def offer(self, *resources: Resource) -> DeviceList:
         root = self.tree.root
         found = decide(
             resources,
@@ -88,7 +88,7 @@ class Machine:
             previous={},
             now=0.0,
         )
-        return found.offers[NAME]
+        return found.lists[NAME]
 
 
 @pytest.fixture
@@ -114,10 +114,10 @@ def test_a_group_is_offered_only_if_all_its_functions_are_bound(
 ) -> None:
     """However its node came in. The root port in the group keeps its driver, as it has to."""
     one = config(tmp_path, how)
-    assert len(machine.offer(one).offered) == 2
+    assert len(machine.offer(one).devices) == 2
     machine.bind(f"{CARD}.1", driver)
     offer = machine.offer(one)
-    assert len(offer.offered) == 1
+    assert len(offer.devices) == 1
     refused = {one.reason for one in offer.not_offered if one.path != "/dev/vfio/vfio"}
     assert refused == {f"0000:01:00.1 of IOMMU group 11 has {told}, all of the group need vfio-pci"}
 
@@ -129,18 +129,18 @@ def test_what_is_not_bound_is_told_where_there_is_no_node_for_that_reason(
     machine.bind(f"{CARD}.0", "nvidia")
     machine.tree.remove("dev/vfio/11")
     offer = machine.offer(config(tmp_path, "pci"))
-    assert len(offer.offered) == 1
+    assert len(offer.devices) == 1
     reasons = {one.reason for one in offer.not_offered}
     assert any("0000:01:00.0 of IOMMU group 11 has the driver nvidia" in one for one in reasons)
 
 
 def test_any_driver_of_vfio_will_do(machine: Machine, tmp_path: Path) -> None:
     machine.bind(f"{CARD}.0", "vfio_pci_custom")
-    assert len(machine.offer(config(tmp_path, "path")).offered) == 2
+    assert len(machine.offer(config(tmp_path, "path")).devices) == 2
 
 
 def test_the_control_node_is_given_once(machine: Machine, tmp_path: Path) -> None:
-    devices = [one.device for one in machine.offer(config(tmp_path, "pci")).offered.values()]
+    devices = [one.device for one in machine.offer(config(tmp_path, "pci")).devices.values()]
     given = [node.host_path for node in edits(devices).devices]
     assert sorted(given) == ["/dev/vfio/11", "/dev/vfio/12", "/dev/vfio/vfio"]
 
@@ -152,11 +152,11 @@ async def test_a_function_that_is_bound_later_brings_its_group(
     one = config(tmp_path, "pci")
     machine.bind(f"{CARD}.1", "snd_hda_intel")
     discoverer = Discoverer(machine.tree.root, look_again=lambda: None)
-    first = (await discoverer.discover((one,), {})).offers
-    assert len(first[NAME].offered) == 1
+    first = (await discoverer.discover((one,), {})).lists
+    assert len(first[NAME].devices) == 1
     machine.bind(f"{CARD}.1", "vfio-pci")
     discoverer.mark_event(Uevent(action="bind", syspath=f"/sys/{CARD}.1"))
-    assert len((await discoverer.discover((one,), first)).offers[NAME].offered) == 2
+    assert len((await discoverer.discover((one,), first)).lists[NAME].devices) == 2
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_a_group_that_is_not_there_has_no_functions() -> None:
 
 def test_the_example_makes_one_device_of_each_group(machine: Machine) -> None:
     offer = machine.offer(*load([EXAMPLE]).resources)
-    assert list(offer.offered) == ["11", "12"]
-    both = edits([one.device for one in offer.offered.values()])
+    assert list(offer.devices) == ["11", "12"]
+    both = edits([one.device for one in offer.devices.values()])
     assert [node.host_path for node in both.devices] == [
         "/dev/vfio/11",
         "/dev/vfio/vfio",
@@ -183,4 +183,4 @@ def test_the_example_makes_one_device_of_each_group(machine: Machine) -> None:
     addresses = ("0000:01:00.0", "0000:01:00.1", "0000:02:00.0", "0000:02:00.1")
     assert both.env == {"VFIO_FUNCTIONS": ",".join(addresses)}
     machine.bind(f"{CARD}.1", "snd_hda_intel")
-    assert list(machine.offer(*load([EXAMPLE]).resources).offered) == ["12"]
+    assert list(machine.offer(*load([EXAMPLE]).resources).devices) == ["12"]

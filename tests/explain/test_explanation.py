@@ -69,7 +69,7 @@ def explained(root: Root, resources: Sequence[Resource], asked: str) -> Explanat
     if isinstance(found, Unknown):
         return found
     fitting = [one for one in resources if not one.node_names]
-    offers = decide(fitting, inventory.host, node_name="n", previous={}, now=0.0).offers
+    offers = decide(fitting, inventory.host, node_name="n", previous={}, now=0.0).lists
     entry_of(found.candidate, inventory)
     return explain(found, resources, offers, inventory, "n")
 
@@ -82,11 +82,11 @@ def testbed(request: pytest.FixtureRequest, tmp_path: Path) -> Root:
 def test_it_never_contradicts_what_is_offered(testbed: Root) -> None:
     inventory = Inventory(HostCache(testbed))
     fitting = [one for one in RESOURCES if not one.node_names]
-    offers = decide(fitting, inventory.host, node_name="n", previous={}, now=0.0).offers
+    offers = decide(fitting, inventory.host, node_name="n", previous={}, now=0.0).lists
     owner = {
         one.device.key: (name, device_id)
         for name, offer in offers.items()
-        for device_id, one in offer.offered.items()
+        for device_id, one in offer.devices.items()
     }
     refused = {(one.resource, one.key) for offer in offers.values() for one in offer.not_offered}
     asked = 0

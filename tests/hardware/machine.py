@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from genericdp.devices.decide import Offers
+    from genericdp.devices.decide import DeviceLists
     from genericdp.model import Resource
 
 
@@ -88,11 +88,11 @@ class Machine:
         (entry,) = loading.parse(self._blocks[path])
         return Uevent(action=action, syspath=f"/sys{path}", subsystem=entry.subsystem)
 
-    def offers(self, *resources: Resource, seed: int | None = None) -> Offers:
+    def offers(self, *resources: Resource, seed: int | None = None) -> DeviceLists:
         """One look at everything; with a seed, each folder lists its entries in another order."""
         root = self.root if seed is None else Shuffled(self.folder, seed)
         host = HostCache(root)
-        return decide(resources, host, node_name="n", previous={}, now=0.0).offers
+        return decide(resources, host, node_name="n", previous={}, now=0.0).lists
 
 
 class Shuffled(Root):

@@ -139,14 +139,14 @@ def test_whatever_is_forbidden_every_command_answers(forbidden: str, tmp_path: P
 async def test_lost_events_have_everything_read_again(tmp_path: Path) -> None:
     machine, again = Machine("serial-adapters", tmp_path), asyncio.Event()
     discoverer = Discoverer(machine.root, look_again=again.set)
-    offers = (await discoverer.discover([SERIAL], {})).offers
+    offers = (await discoverer.discover([SERIAL], {})).lists
     machine.unplug(PORTS[1])
     (machine.folder / f"sys{PORTS[0]}/idVendor").write_text("ffff\n")
     for tell in (discoverer.mark_event, discoverer.mark_record):
         again.clear()
         tell(None)
         assert again.is_set()
-        offers = (await discoverer.discover([SERIAL], offers, full=False)).offers
+        offers = (await discoverer.discover([SERIAL], offers, full=False)).lists
         assert healthy(offers, "serial") == IDS[2:]
 
 
@@ -163,16 +163,16 @@ async def test_a_file_that_does_not_answer_concerns_its_device_alone(
     root = HangingRoot(machine.folder)
     named = resource("serial", PORT, id="$(usb.port)-$(usb.serial:-none)")
     discoverer = Discoverer(root, look_again=again.set, look_seconds=0.1)
-    first = (await discoverer.discover([named], {})).offers
+    first = (await discoverer.discover([named], {})).lists
     name = "1-1.3-DN05FSZ9"
     assert name in healthy(first, "serial")
     root.hanging = {f"{STICK}/{file}"}
     async with asyncio.timeout(60):
-        second = (await discoverer.discover([named], first)).offers
+        second = (await discoverer.discover([named], first)).lists
     others = set(healthy(first, "serial")) - {name}
     assert others <= set(healthy(second, "serial")) <= others | {left}
     root.answer()
     async with asyncio.timeout(60):
         await again.wait()
-    third = (await discoverer.discover([named], second, full=False)).offers
+    third = (await discoverer.discover([named], second, full=False)).lists
     assert name in healthy(third, "serial"), "it is asked again when it has answered"

@@ -19,16 +19,16 @@ from tests.hardware.machine import Machine
 from tests.looking import Discoverer
 
 if TYPE_CHECKING:
-    from genericdp.devices.decide import Offers
+    from genericdp.devices.decide import DeviceLists
     from genericdp.host.uevents import Uevent
 
 
-def shown(offers: Offers) -> dict[str, dict[str, list[str]]]:
+def shown(offers: DeviceLists) -> dict[str, dict[str, list[str]]]:
     """What is healthy: ids with nodes."""
     return {
         name: {
             device_id: [node.host_path for node in one.device.nodes]
-            for device_id, one in offer.offered.items()
+            for device_id, one in offer.devices.items()
             if not one.unhealthy
         }
         for name, offer in offers.items()
@@ -61,7 +61,7 @@ def test_events_in_any_order_end_at_what_one_full_look_gives(
 
 async def _play(machine: Machine, steps: list[tuple[str, bool]], order: object) -> None:
     discoverer = Discoverer(machine.root, look_again=lambda: None)
-    offers = (await discoverer.discover([SERIAL], {})).offers
+    offers = (await discoverer.discover([SERIAL], {})).lists
     told: list[Uevent] = []
     for port, look in steps:
         there = (machine.folder / f"sys{port}").exists()
@@ -69,13 +69,13 @@ async def _play(machine: Machine, steps: list[tuple[str, bool]], order: object) 
             continue
         told += machine.unplug(port) if there else machine.plug(port)
         if look:
-            offers = (await discoverer.discover([SERIAL], offers, full=False)).offers
+            offers = (await discoverer.discover([SERIAL], offers, full=False)).lists
     order.shuffle(told)  # type: ignore[attr-defined]
     for event in told:
         discoverer.mark_event(event)
         if order.random() < 0.2:  # type: ignore[attr-defined]
-            offers = (await discoverer.discover([SERIAL], offers, full=False)).offers
-    offers = (await discoverer.discover([SERIAL], offers, full=False)).offers
+            offers = (await discoverer.discover([SERIAL], offers, full=False)).lists
+    offers = (await discoverer.discover([SERIAL], offers, full=False)).lists
     assert shown(offers) == shown(machine.offers(SERIAL))
 
 
@@ -99,7 +99,7 @@ async def test_an_event_has_only_its_device_read_again(tmp_path: Path) -> None:
     machine = Machine("serial-adapters", tmp_path)
     root = Counting(machine.folder)
     discoverer = Discoverer(root, look_again=lambda: None)
-    first = (await discoverer.discover([SERIAL], {})).offers
+    first = (await discoverer.discover([SERIAL], {})).lists
     root.read.clear()
     discoverer.mark_event(machine.event("change", PORTS[2]))
     await discoverer.discover([SERIAL], first, full=False)

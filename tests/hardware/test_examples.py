@@ -38,10 +38,10 @@ def offered(example: str, root: Root) -> dict[str, Device]:
     """What an example offers on a machine, by id."""
     resources = load([EXAMPLES / f"{example}.yaml"]).resources
     host = HostCache(root)
-    (offer,) = decide(resources, host, node_name="n", previous={}, now=0.0).offers.values()
+    (offer,) = decide(resources, host, node_name="n", previous={}, now=0.0).lists.values()
     assert offer.not_offered == ()
-    assert [one.unhealthy for one in offer.offered.values()] == [""] * len(offer.offered)
-    return {name: one.device for name, one in offer.offered.items()}
+    assert [one.unhealthy for one in offer.devices.values()] == [""] * len(offer.devices)
+    return {name: one.device for name, one in offer.devices.items()}
 
 
 def test_an_infiniband_adapter_is_well_while_its_port_is_active(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_card_that_the_driver_excludes_is_not_offered(gpu_host: Root) -> None:
         file.write_text(f"GPU UUID: \t {UUIDS[0]}\nDevice Minor: \t 0\n{line}\n")
         host = HostCache(gpu_host)
         found = decide(resources, host, node_name="n", previous={}, now=0.0)
-        assert len(found.offers["nvidia.com/gpu"].offered) == expected
+        assert len(found.lists["nvidia.com/gpu"].devices) == expected
 
 
 def test_the_errors_that_count_are_those_of_each_peer(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from genericdp.devices.decide import Offers
+    from genericdp.devices.decide import DeviceLists
 
 FTDI, CH340 = "example.com/ftdi", "example.com/ch340"
 USB = "/devices/pci0000:00/0000:00:14.0/usb1"
@@ -46,7 +46,7 @@ def _possible() -> None:
         pytest.skip(reason)
 
 
-def ids(offers: Offers) -> dict[str, set[str]]:
+def ids(offers: DeviceLists) -> dict[str, set[str]]:
     """The healthy ids of each resource."""
     return {name: set(healthy(offers, name.rpartition("/")[2])) for name in offers}
 

@@ -40,7 +40,7 @@ async def test_another_stick_on_the_same_node_is_another_device(tmp_path: Path) 
     with pytest.raises(UnusableDeviceError, match=IDS[0]):
         await service.allocate(request)
     after = machine.offers(SERIAL)
-    twin = after["example.com/serial"].offered[IDS[1]]
+    twin = after["example.com/serial"].devices[IDS[1]]
     assert [node.host_path for node in twin.device.nodes] == ["/dev/ttyUSB0"]
     assert IDS[0] not in healthy(after, "serial")
 
@@ -50,16 +50,16 @@ async def test_the_same_port_keeps_its_id_and_the_node_is_that_of_the_new_stick(
 ) -> None:
     machine = Machine("serial-adapters", tmp_path)
     discoverer = Discoverer(machine.root, look_again=lambda: None)
-    first = (await discoverer.discover([SERIAL], {})).offers
+    first = (await discoverer.discover([SERIAL], {})).lists
     for event in machine.unplug(PORTS[3]):
         discoverer.mark_event(event)
-    gone = (await discoverer.discover([SERIAL], first, full=False)).offers
+    gone = (await discoverer.discover([SERIAL], first, full=False)).lists
     assert unhealthy(gone, "serial") == {IDS[3]: "/dev/ttyUSB3 does not exist"}
     for event in machine.plug(PORTS[3], {"A: devnum=6": "A: devnum=17"}):
         discoverer.mark_event(event)
-    back = (await discoverer.discover([SERIAL], gone, full=False)).offers
+    back = (await discoverer.discover([SERIAL], gone, full=False)).lists
     assert healthy(back, "serial") == IDS
-    old, new = (one["example.com/serial"].offered[IDS[3]].device for one in (first, back))
+    old, new = (one["example.com/serial"].devices[IDS[3]].device for one in (first, back))
     assert (old.identity.plugged, new.identity.plugged) == ("usb 1:6", "usb 1:17")
 
 

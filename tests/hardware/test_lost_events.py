@@ -50,7 +50,7 @@ async def test_what_comes_and_goes_in_a_flood_of_events_is_not_lost(control: int
     """Without the call for a look at everything the list stays as it was before the flood."""
     discoverer = Discoverer(Root(Path("/")), look_again=lambda: None)
     async with hearing(few) as heard:
-        offers = (await discoverer.discover([LOOPS], {})).offers
+        offers = (await discoverer.discover([LOOPS], {})).lists
         assert healthy(offers, "loops") == NAMES[:1]
         heard.all.clear()
         for i in range(2_000):
@@ -63,5 +63,5 @@ async def test_what_comes_and_goes_in_a_flood_of_events_is_not_lost(control: int
         assert not [event for event in heard.all if event and event.syspath.endswith(tuple(NAMES))]
         for event in heard.all:
             discoverer.mark_event(event)
-        offers = (await discoverer.discover([LOOPS], offers, full=False)).offers
+        offers = (await discoverer.discover([LOOPS], offers, full=False)).lists
         assert healthy(offers, "loops") == NAMES[1:]

@@ -33,12 +33,12 @@ async def test_where_udev_runs_a_new_device_waits_for_its_record(tmp_path: Path,
     machine.unplug(PORTS[0])
     given = resource("serial", "/dev/ttyUSB*", id="$(property.ID_PATH:-unknown)")
     discoverer = Discoverer(machine.root, look_again=lambda: None, now=clock)
-    offers = (await discoverer.discover([given], {})).offers
+    offers = (await discoverer.discover([given], {})).lists
     assert len(healthy(offers, "serial")) == 3
     for event in machine.plug(PORTS[0], recorded=False):
         discoverer.mark_event(event)
     found = await discoverer.discover([given], offers, full=False)
-    assert len(healthy(found.offers, "serial")) == 3, "not under an id that it would lose"
+    assert len(healthy(found.lists, "serial")) == 3, "not under an id that it would lose"
     assert found.due == RECORD_SECONDS
     if ends == "with-its-record":
         for name in machine.record(PORTS[0]):
@@ -47,8 +47,8 @@ async def test_where_udev_runs_a_new_device_waits_for_its_record(tmp_path: Path,
     else:
         clock.time = RECORD_SECONDS
         expected = "unknown"
-    found = await discoverer.discover([given], found.offers, full=False)
-    assert expected in healthy(found.offers, "serial")
+    found = await discoverer.discover([given], found.lists, full=False)
+    assert expected in healthy(found.lists, "serial")
 
 
 async def test_who_asks_for_no_properties_does_not_wait_nor_does_anybody_without_udev(
@@ -63,9 +63,9 @@ async def test_who_asks_for_no_properties_does_not_wait_nor_does_anybody_without
             (machine.folder / "run/udev/control").unlink()
         machine.unplug(PORTS[0])
         discoverer = Discoverer(machine.root, look_again=lambda: None)
-        offers = (await discoverer.discover([wanted], {})).offers
+        offers = (await discoverer.discover([wanted], {})).lists
         for event in machine.plug(PORTS[0], recorded=not control):
             discoverer.mark_event(event)
-        offers = (await discoverer.discover([wanted], offers, full=False)).offers
+        offers = (await discoverer.discover([wanted], offers, full=False)).lists
         assert healthy(offers, wanted.name.rpartition("/")[2]) == IDS
         machine.record(PORTS[0])

@@ -88,7 +88,7 @@ def look(loops: Loops, previous: Decision | None = None) -> Decision:
         [resource("loop", loops.pattern)],
         HostCache(MACHINE),
         node_name="node-1",
-        previous=previous.offers if previous else {},
+        previous=previous.lists if previous else {},
         now=0.0,
     )
 
@@ -98,12 +98,12 @@ def test_real_devices_come_and_go(loops: Loops) -> None:
     path, other = loops.add(loops.first), f"loop{loops.third}"
     name = path.removeprefix("/dev/")
     first = look(loops)
-    assert healthy(first.offers, "loop") == [name]
+    assert healthy(first.lists, "loop") == [name]
     loops.remove(loops.first)
     loops.add(loops.third)
     second = look(loops, first)
-    assert healthy(second.offers, "loop") == [other]
-    assert unhealthy(second.offers, "loop") == {name: f"{path} does not exist"}
+    assert healthy(second.lists, "loop") == [other]
+    assert unhealthy(second.lists, "loop") == {name: f"{path} does not exist"}
 
 
 def test_a_device_that_was_removed_and_added_again_is_another_one(loops: Loops) -> None:

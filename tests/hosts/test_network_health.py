@@ -72,7 +72,7 @@ def offered(host: Host, root: Root) -> dict[str, Device]:
         now=0.0,
     )
     return {
-        name: one.device for offer in found.offers.values() for name, one in offer.offered.items()
+        name: one.device for offer in found.lists.values() for name, one in offer.devices.items()
     }
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.device import Device
+from genericdp.devices.devicelist import NOTHING, DeviceList, ListedDevice
 from genericdp.devices.inventory import Identity
-from genericdp.devices.offers import NOTHING, Offer, Offered
 from genericdp.devices.topology import NOWHERE, distance
 from genericdp.host.root import Root
 from genericdp.kubelet.servicer import Servicer
@@ -31,19 +31,19 @@ GPUS = {name: spot for name, spot in two_sockets().spots.items() if name.endswit
 
 def offer_of(
     spots: Mapping[str, Spot], *, replicas: int = 1, unhealthy: Collection[str] = ()
-) -> Offer:
-    def offered(name: str, spot: Spot) -> Offered:
+) -> DeviceList:
+    def offered(name: str, spot: Spot) -> ListedDevice:
         identity = Identity(inode=1)
         device = Device(
             id=name, key=name, path=f"/dev/{name}", identity=identity, replicas=replicas, spot=spot
         )
-        return Offered(device=device, missing="it is broken" if name in unhealthy else "")
+        return ListedDevice(device=device, missing="it is broken" if name in unhealthy else "")
 
-    return Offer(offered={name: offered(name, spot) for name, spot in spots.items()})
+    return DeviceList(devices={name: offered(name, spot) for name, spot in spots.items()})
 
 
 def serving(
-    offer: Offer,
+    offer: DeviceList,
     prefer: Preference,
     *,
     replicas: int = 1,

@@ -44,7 +44,7 @@ async def served(
     root = HangingRoot(host.folder)
     found = decide(load([file]).resources, HostCache(root), node_name="n", previous={}, now=0.0)
     servicer = Servicer(NAME, root=root, look_again=lambda: None, hooks=no_hooks(), timing=timing)
-    servicer.set_offer(found.offers[NAME])
+    servicer.set_offer(found.lists[NAME])
     async with (
         listening(socket, servicer),
         grpc.aio.insecure_channel(f"unix:{socket}") as channel,

@@ -62,7 +62,7 @@ async def _watch(config: Path, folder: Path) -> None:
 
 
 async def _tell(supervisor: Supervisor, kubelet: Kubelet, tally: Tally) -> None:
-    await until(lambda: bool(supervisor.offers.value), supervisor.offers)
+    await until(lambda: bool(supervisor.lists.value), supervisor.lists)
     # It looks at everything once it hears the kernel: before that, events are told to nobody.
     await poll_until(lambda: tally.events["resync"])
     before: object = None
@@ -70,7 +70,7 @@ async def _tell(supervisor: Supervisor, kubelet: Kubelet, tally: Tally) -> None:
         lists = sum(kubelet.observed.lists.values())
         devices = {
             name: dict(_told(supervisor, name, kubelet.devices(name)))
-            for name in supervisor.offers.value
+            for name in supervisor.lists.value
         }
         if before != (lists, devices):
             before = (lists, devices)
@@ -79,7 +79,7 @@ async def _tell(supervisor: Supervisor, kubelet: Kubelet, tally: Tally) -> None:
 
 
 def _told(supervisor: Supervisor, name: str, healths: dict[str, str]) -> Iterator[tuple[str, str]]:
-    offered = supervisor.offers.value[name].offered
+    offered = supervisor.lists.value[name].devices
     for device_id, health in healths.items():
         reason = offered[device_id].unhealthy if device_id in offered else ""
         yield device_id, health if health == "Healthy" else reason or health

@@ -82,9 +82,9 @@ async def calling() -> AsyncIterator[tuple[Path, grpc.aio.Channel]]:
         for name in ("ttyUSB0", "ttyUSB1", "ttyUSB2"):
             host.plug(name)
         resource = serial(replicas=2)
-        offer = decide(
-            [resource], HostCache(host.root), node_name="n", previous={}, now=0.0
-        ).offers[NAME]
+        offer = decide([resource], HostCache(host.root), node_name="n", previous={}, now=0.0).lists[
+            NAME
+        ]
         service = Servicer(
             NAME,
             root=host.root,

@@ -17,7 +17,7 @@ from genericdp.config.read import read
 from genericdp.config.wire import decode, encode
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
-from genericdp.kubelet.messages import device_list
+from genericdp.kubelet.messages import encode_list
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -81,6 +81,6 @@ def _run(content: bytes, root: Root) -> None:
         node_name="edge-1",
         previous={},
         now=0.0,
-    ).offers
+    ).lists
     for offer in offers.values():
-        device_list(offer)
+        encode_list(offer)

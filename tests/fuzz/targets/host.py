@@ -18,7 +18,7 @@ from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.sysfs import device_names, plugged_of
 from genericdp.kubelet import messages
-from genericdp.kubelet.messages import device_list
+from genericdp.kubelet.messages import encode_list
 from genericdp.kubelet.servicer import why_unusable
 from genericdp.model import FileType
 from genericdp.template import UnusableValueError
@@ -157,10 +157,10 @@ def _run(data: bytes, root: Root, paths: list[str], resources: tuple[Resource, .
             previous={},
             now=0.0,
         )
-        log_changes({}, found.offers)
-        for offer in found.offers.values():
-            device_list(offer)
-            for one in list(offer.offered.values())[:4]:
+        log_changes({}, found.lists)
+        for offer in found.lists.values():
+            encode_list(offer)
+            for one in list(offer.devices.values())[:4]:
                 why_unusable(root, [one.device])
                 with suppress(AllocationConflictError, UnusableValueError):
                     messages.allocation([edits([one.device])])

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from genericdp.devices.decide import shared_ids
 from genericdp.devices.device import Device
-from genericdp.devices.inventory import Identity
-from genericdp.devices.offers import (
+from genericdp.devices.devicelist import (
     LIST_LIMIT_BYTES,
-    Offered,
+    ListedDevice,
     listed_bytes,
     next_change,
     within_limit,
 )
+from genericdp.devices.inventory import Identity
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from tests.devices.making import decide, healthy, inject, node, nodes, plain, resource, unhealthy
 
 if TYPE_CHECKING:
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.inventory import FoundFile
-    from genericdp.devices.offers import Offer
     from genericdp.model import Resource
 
 TTY0 = node("/dev/ttyUSB0", (188, 0))
@@ -61,7 +61,7 @@ def test_it_keeps_its_id_and_is_healthy_again_when_it_returns_in_time() -> None:
 def test_with_zero_seconds_it_is_forgotten_at_once() -> None:
     one = resource("x", "/dev/ttyUSB*", forget_after_seconds=0)
     offers = decide([one], [], decide([one], [TTY0]), now=1.0)
-    assert offers["example.com/x"].offered == {}
+    assert offers["example.com/x"].devices == {}
 
 
 def test_another_device_at_its_place_takes_its_id_at_once() -> None:
@@ -69,7 +69,7 @@ def test_another_device_at_its_place_takes_its_id_at_once() -> None:
     other = node("/dev/ttyUSB0", (188, 0), inode=7, plugged="usb 1:9")
     offers = decide([SERIAL], [other], decide([SERIAL], [TTY0]), now=1.0)
     assert healthy(offers, "x") == ["ttyUSB0"]
-    device = offers["example.com/x"].offered["ttyUSB0"].device
+    device = offers["example.com/x"].devices["ttyUSB0"].device
     assert device.identity == other.identity == device.nodes[0].identity
 
 
@@ -191,7 +191,7 @@ def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
     replicas: dict[str, int], limit: int, data: st.DataObject
 ) -> None:
     """K11: a list that a kubelet does not take makes it reconnect forever."""
-    offered = {one: Offered(device=device(one, count)) for one, count in replicas.items()}
+    offered = {one: ListedDevice(device=device(one, count)) for one, count in replicas.items()}
     listed = data.draw(st.sets(st.sampled_from(sorted(offered)))) if offered else set()
     previous, _ = within_limit("x", {name: offered[name] for name in sorted(listed)}, {}, limit)
     kept, refused = within_limit("x", offered, previous, limit)
@@ -209,13 +209,13 @@ def test_the_limit_is_met_to_the_byte_with_real_messages() -> None:
     one = resource("x", "/dev/d*", replicas=10_000)
     files = [node(f"/dev/d{i}", (240, i)) for i in range(20)]
     offer = decide([one], files)["example.com/x"]
-    size = sum(real_bytes(each.device) for each in offer.offered.values())
-    assert 0 < len(offer.offered) < 20
-    assert len(offer.offered) + len(offer.not_offered) == 20
+    size = sum(real_bytes(each.device) for each in offer.devices.values())
+    assert 0 < len(offer.devices) < 20
+    assert len(offer.devices) + len(offer.not_offered) == 20
     assert size <= LIST_LIMIT_BYTES == 4 * 1024 * 1024
     assert size + real_bytes(files_device(offer)) > LIST_LIMIT_BYTES
 
 
-def files_device(offer: Offer) -> Device:
+def files_device(offer: DeviceList) -> Device:
     refused = offer.not_offered[0]
     return device(refused.path.removeprefix("/dev/"), 10_000)

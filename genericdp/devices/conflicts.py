@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from genericdp.devices.device import Device
-    from genericdp.devices.offers import Offer, Offered
+    from genericdp.devices.devicelist import DeviceList, ListedDevice
 
 Devices = Mapping[str, Sequence["Device"]]
 """By the name of their resource."""
@@ -47,8 +47,8 @@ class _Claims:
                 self.nodes[node.key] = (resource, device.id)
 
 
-def settle(
-    devices: Devices, holding: Devices, previous: Mapping[str, Offer]
+def resolve_conflicts(
+    devices: Devices, holding: Devices, previous: Mapping[str, DeviceList]
 ) -> tuple[Devices, list[NotOffered]]:
     """Give what each resource wins, and who loses against whom.
 
@@ -87,7 +87,7 @@ def _is_contested(devices: Devices) -> bool:
     return len(set(nodes)) < len(nodes)
 
 
-def _by_right(devices: Devices, previous: Mapping[str, Offer]) -> Iterator[tuple[str, Device]]:
+def _by_right(devices: Devices, previous: Mapping[str, DeviceList]) -> Iterator[tuple[str, Device]]:
     """Sort: what is on offer and takes nothing more than it had, what comes back as it was, what
     takes another node, what is under another id, newcomers by syspath.
 
@@ -103,8 +103,8 @@ def _by_right(devices: Devices, previous: Mapping[str, Offer]) -> Iterator[tuple
     for resource, several in devices.items():
         offer = previous.get(resource)
         # A device may be listed twice: as what it is, and as Unhealthy under an ID that it had.
-        listed: dict[str, list[Offered]] = {}
-        for one in () if offer is None else offer.offered.values():
+        listed: dict[str, list[ListedDevice]] = {}
+        for one in () if offer is None else offer.devices.values():
             listed.setdefault(one.device.key, []).append(one)
         for device in several:
             rank = min((_rank(device, one) for one in listed.get(device.key, ())), default=4)
@@ -115,7 +115,7 @@ def _by_right(devices: Devices, previous: Mapping[str, Offer]) -> Iterator[tuple
     yield from sorted(newcomers, key=place)
 
 
-def _rank(device: Device, before: Offered) -> int:
+def _rank(device: Device, before: ListedDevice) -> int:
     """Say which comes first; ``before``: as what it is in the list."""
     had = {node.key for node in before.device.nodes} | {lost.member.key for lost in before.lost}
     more = any(node.exclusive and node.key not in had for node in device.nodes)

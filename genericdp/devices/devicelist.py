@@ -28,7 +28,7 @@ _MOST_SHORT = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Offered:
+class ListedDevice:
     """A device in the list that the kubelet gets, with its state."""
 
     device: Device
@@ -50,10 +50,10 @@ class Offered:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Offer:
+class DeviceList:
     """One resource: its devices by id, in natural order, and what it cannot offer."""
 
-    offered: Mapping[str, Offered]
+    devices: Mapping[str, ListedDevice]
     not_offered: tuple[NotOffered, ...] = ()
     arriving: Mapping[str, Arriving] = field(default_factory=dict)
     """Groups that are not on offer, by key: other members may join in a moment, or they lost."""
@@ -69,26 +69,26 @@ class Offer:
         With topology on some devices only, a kubelet refuses pods although devices are free
         (LAW-8): then none carries it.
         """
-        lacking = [name for name, one in self.offered.items() if not one.device.numa_nodes]
-        return lacking[0] if lacking and len(lacking) < len(self.offered) else ""
+        lacking = [name for name, one in self.devices.items() if not one.device.numa_nodes]
+        return lacking[0] if lacking and len(lacking) < len(self.devices) else ""
 
     def keeps(self, device: Device) -> bool:
         """Tell whether a device on offer is still its own, as far as it is known."""
-        if self.offered[device.id].gone_since is None:
+        if self.devices[device.id].gone_since is None:
             return True
         return self.owned is not None and not self.owned.isdisjoint(device.keys)
 
     @property
     def kept(self) -> tuple[Device, ...]:
         """The devices that nobody else may get while nothing can be decided."""
-        return tuple(one.device for one in self.offered.values() if self.keeps(one.device))
+        return tuple(one.device for one in self.devices.values() if self.keeps(one.device))
 
 
-NOTHING = Offer(offered={})
+NOTHING = DeviceList(devices={})
 
 
 def advance(
-    previous: Mapping[str, Offered],
+    previous: Mapping[str, ListedDevice],
     devices: Iterable[Device],
     *,
     why_gone: Callable[[Device], str],
@@ -97,33 +97,35 @@ def advance(
     forget_after_seconds: float,
     let_go: Callable[[str, float], bool] | None = None,
     whole_groups: bool = False,
-) -> dict[str, Offered]:
+) -> dict[str, ListedDevice]:
     """Give the next list: what is here, and what was and has not been gone for too long.
 
     A device that vanishes is kept as Unhealthy, because a kubelet reports one that is missing
     from the list as healthy (LAW-10); with ``let_go``, beyond its time too, until that says of its
     id and time that no pod holds it. So is, with ``whole_groups``, one that has lost a member.
     """
-    offered: dict[str, Offered] = {}
+    offered: dict[str, ListedDevice] = {}
     for device in devices:
         before = previous.get(device.id)
         lost: tuple[Lost, ...] = ()
         if whole_groups and before is not None:
             lost = _lost(before, device, now - forget_after_seconds, now=now)
         reasons = (*device.missing, *(why_lost(one.member) for one in lost))
-        offered[device.id] = Offered(device=device, missing="; ".join(reasons), lost=lost)
+        offered[device.id] = ListedDevice(device=device, missing="; ".join(reasons), lost=lost)
     for device_id in previous.keys() - offered.keys():
         before = previous[device_id]
         since = now if before.gone_since is None else before.gone_since
         due = since + forget_after_seconds
         if now < due or (let_go is not None and not let_go(device_id, due)):
-            offered[device_id] = Offered(
+            offered[device_id] = ListedDevice(
                 device=before.device, missing=why_gone(before.device), gone_since=since
             )
     return {device_id: offered[device_id] for device_id in sorted(offered, key=natural_key)}
 
 
-def _lost(before: Offered, device: Device, forgotten: float, *, now: float) -> tuple[Lost, ...]:
+def _lost(
+    before: ListedDevice, device: Device, forgotten: float, *, now: float
+) -> tuple[Lost, ...]:
     """Give what a device lacks and has not lacked for too long."""
     since = now if before.gone_since is None else before.gone_since
     lost = still_lost(before.device, before.lost, device, since=since)
@@ -131,23 +133,23 @@ def _lost(before: Offered, device: Device, forgotten: float, *, now: float) -> t
 
 
 def with_health(
-    offer: Offer, previous: Offer, reports: Mapping[str, Report] | None, *, now: float
-) -> Offer:
+    offer: DeviceList, previous: DeviceList, reports: Mapping[str, Report] | None, *, now: float
+) -> DeviceList:
     """Return an offer with what probes say of its devices, and since when each is as it is.
 
     ``reports`` are by ID; None: nobody probes.
     """
     offered = {}
-    for device_id, one in offer.offered.items():
+    for device_id, one in offer.devices.items():
         failing = "" if reports is None else _why_failing(one, reports.get(device_id))
-        before, is_unhealthy = previous.offered.get(device_id), bool(one.missing or failing)
+        before, is_unhealthy = previous.devices.get(device_id), bool(one.missing or failing)
         stays = before is not None and bool(before.unhealthy) is is_unhealthy
         since = before.since if before is not None and stays else now
         offered[device_id] = replace(one, failing=failing, since=since)
-    return replace(offer, offered=offered)
+    return replace(offer, devices=offered)
 
 
-def _why_failing(one: Offered, report: Report | None) -> str:
+def _why_failing(one: ListedDevice, report: Report | None) -> str:
     device = one.device
     if not device.probes or one.gone_since is not None:
         return ""
@@ -156,14 +158,14 @@ def _why_failing(one: Offered, report: Report | None) -> str:
     return report.reason
 
 
-def next_change(offer: Offer, forget_after_seconds: float, *, now: float) -> float | None:
+def next_change(offer: DeviceList, forget_after_seconds: float, *, now: float) -> float | None:
     """Give the moment at which time alone changes the list.
 
     A vanished device has to leave it, a lost member is waited for no longer, a new group is
     complete. One that was to leave by ``now`` and has not is held: time alone changes nothing.
     """
     due = [one.due for one in offer.arriving.values() if one.due > now]
-    for one in offer.offered.values():
+    for one in offer.devices.values():
         if one.gone_since is not None and (leaves := one.gone_since + forget_after_seconds) > now:
             due.append(leaves)
         due += (lost.since + forget_after_seconds for lost in one.lost)
@@ -192,10 +194,10 @@ def _topology_bytes(device: Device) -> int:
 
 def within_limit(
     resource: str,
-    offered: Mapping[str, Offered],
-    previous: Mapping[str, Offered],
+    offered: Mapping[str, ListedDevice],
+    previous: Mapping[str, ListedDevice],
     limit: int = LIST_LIMIT_BYTES,
-) -> tuple[dict[str, Offered], tuple[NotOffered, ...]]:
+) -> tuple[dict[str, ListedDevice], tuple[NotOffered, ...]]:
     """Keep the list below what a kubelet takes (K11): devices on offer stay."""
     most = max((most_bytes(one.device) for one in offered.values()), default=0)
     if sum(one.device.replicas for one in offered.values()) * most <= limit:
@@ -224,5 +226,5 @@ def within_limit(
     return {device_id: one for device_id, one in offered.items() if device_id in kept}, refused
 
 
-def _incumbents_first(ids: Sequence[str], previous: Mapping[str, Offered]) -> list[str]:
+def _incumbents_first(ids: Sequence[str], previous: Mapping[str, ListedDevice]) -> list[str]:
     return sorted(ids, key=lambda device_id: device_id not in previous)

@@ -20,7 +20,7 @@ from tests.devices.making import (
 )
 
 if TYPE_CHECKING:
-    from genericdp.devices.decide import Offers
+    from genericdp.devices.decide import DeviceLists
     from genericdp.model import DeviceNodes
 
 A = node("/dev/a", (1, 1), syspath="/sys/devices/port10/a")
@@ -33,7 +33,7 @@ ID_TAKEN = "its id 'same' is that of {} (add something to id that tells them apa
 def test_of_two_newcomers_with_one_id_the_first_by_syspath_gets_it() -> None:
     for files in ([A, B], [B, A]):
         offers = decide([SAME_ID], files)
-        assert [one.device.path for one in offers["example.com/x"].offered.values()] == ["/dev/b"]
+        assert [one.device.path for one in offers["example.com/x"].devices.values()] == ["/dev/b"]
         assert refusals(offers, "x") == {"/dev/a": ID_TAKEN.format("/dev/b")}
 
 
@@ -46,7 +46,7 @@ def test_the_device_on_offer_keeps_a_contested_id() -> None:
 def test_an_id_whose_device_has_vanished_goes_to_the_next() -> None:
     before = decide([SAME_ID], [A])
     offers = decide([SAME_ID], [B], before, now=1.0)
-    assert [one.device.path for one in offers["example.com/x"].offered.values()] == ["/dev/b"]
+    assert [one.device.path for one in offers["example.com/x"].devices.values()] == ["/dev/b"]
     back = decide([SAME_ID], [A, B], offers, now=2.0)
     assert refusals(back, "x") == {"/dev/a": ID_TAKEN.format("/dev/b")}
 
@@ -145,14 +145,14 @@ def test_whatever_comes_and_goes_ids_and_nodes_have_one_owner(
     passes: list[set[int]], template: str
 ) -> None:
     resources = [resource("x", "/dev/[a-d]", id=template), resource("y", "/dev/*")]
-    offers: Offers | None = None
+    offers: DeviceLists | None = None
     for now, present in enumerate(passes):
         before = offers
         offers = decide(resources, [FILES[i] for i in present], before, now=float(now))
         owned = [
             one.key
             for offer in offers.values()
-            for device in offer.offered.values()
+            for device in offer.devices.values()
             if not device.unhealthy
             for one in device.device.nodes
         ]
@@ -164,8 +164,8 @@ def test_whatever_comes_and_goes_ids_and_nodes_have_one_owner(
             _assert_incumbents_stay(before, offers, expected)
 
 
-def _assert_incumbents_stay(before: Offers, offers: Offers, present: set[str]) -> None:
+def _assert_incumbents_stay(before: DeviceLists, offers: DeviceLists, present: set[str]) -> None:
     for name, offer in before.items():
-        for device_id, one in offer.offered.items():
+        for device_id, one in offer.devices.items():
             if not one.unhealthy and one.device.key in present:
-                assert offers[name].offered[device_id].device.key == one.device.key
+                assert offers[name].devices[device_id].device.key == one.device.key
