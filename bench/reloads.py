@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from bench.lines import Line
 from bench.nodes import nodes
 from bench.sides import DAEMON, config_text, things
-from genericdp.reloading.reloader import Pace
+from genericdp.reloading.reloader import ReloadPace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _GOALS = {1: 500.0, 100: 750.0}
 _READS = 3
-_WAIT_MS = Pace().settle * 1000
+_WAIT_MS = ReloadPace().settle * 1000
 """Until nothing more is written: a part of the daemon's time that no machine makes shorter."""
 _BARE_READ = """\
 import sys, jsonschema, yaml

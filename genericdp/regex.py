@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-class Match(Protocol):
+class RegexMatch(Protocol):
     """One hit."""
 
     def group(self, which: int, /) -> str | None:
@@ -28,7 +28,7 @@ class Pattern(Protocol):
     programsize: int
     """In instructions."""
 
-    def search(self, text: str, /) -> Match | None:
+    def search(self, text: str, /) -> RegexMatch | None:
         """Give the first hit, if there is one."""
 
 
@@ -94,7 +94,7 @@ def limited(seconds: float) -> Iterator[None]:
         _allowance.end = before
 
 
-def search(pattern: str, text: str) -> Match | None:
+def search(pattern: str, text: str) -> RegexMatch | None:
     """Return the first hit of an expression, if there is one.
 
     Raises PatternError; TextTooLongError, never for 64 KiB or less; and SearchTimeError.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
-    from genericdp.config.tree import Document, Node, Path, Plain
+    from genericdp.config.tree import Document, Path, Plain, YamlNode
     from genericdp.errors import Problem
     from genericdp.policy import Policy
 
@@ -133,7 +133,7 @@ def _is_of_another_kind(document: Document, kind: str) -> bool:
     return all(isinstance(data.get(key), str) and data[key] != name for key, name in names.items())
 
 
-def _faulty(node: Node, path: Path) -> Iterator[Path]:
+def _faulty(node: YamlNode, path: Path) -> Iterator[Path]:
     if node.faulty:
         yield path
     for key, (_, value) in (node.items or {}).items():

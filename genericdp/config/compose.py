@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from genericdp.config.scalars import plain, quoted, reading
-from genericdp.config.tree import Mark, Node, Path, shown_path
+from genericdp.config.tree import Mark, Path, YamlNode, shown_path
 from genericdp.errors import Problem
 
 if TYPE_CHECKING:
@@ -39,18 +39,18 @@ class Composer:
         self.problems: list[Problem] = []
         self._file = file
         self._text = text
-        self._anchors: dict[str, Node | None] = {}
+        self._anchors: dict[str, YamlNode | None] = {}
         self._aliased_nodes = 0
         self._aliased_characters = 0
 
-    def documents(self, events: Events) -> Iterator[Node]:
+    def documents(self, events: Events) -> Iterator[YamlNode]:
         """Give the root of each document; raises StoppedError at a limit."""
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 self._anchors = {}
                 yield self._node(next(events), events, ())
 
-    def _node(self, event: Event, events: Events, path: Path) -> Node:
+    def _node(self, event: Event, events: Events, path: Path) -> YamlNode:
         mark = Mark(event.start_mark.line + 1, event.start_mark.column + 1)
         if isinstance(event, yaml.AliasEvent):
             return self._aliased(str(event.anchor), mark, path)
@@ -69,10 +69,10 @@ class Composer:
             self._anchors[event.anchor] = node
         return node
 
-    def _aliased(self, anchor: str, mark: Mark, path: Path) -> Node:
+    def _aliased(self, anchor: str, mark: Mark, path: Path) -> YamlNode:
         if anchor not in self._anchors:
             self._report(mark, path, f"the alias '*{anchor}' has no anchor '&{anchor}' before it")
-            return Node(mark=mark, faulty=True)
+            return YamlNode(mark=mark, faulty=True)
         node = self._anchors[anchor]
         if node is None:
             self._stop(mark, path, f"the alias '*{anchor}' stands inside of its own anchor")
@@ -85,7 +85,7 @@ class Composer:
             self._stop(mark, path, "aliases repeat more than 1 MiB of text")
         return node
 
-    def _scalar(self, event: Event, mark: Mark, path: Path, *, faulty: bool) -> Node:
+    def _scalar(self, event: Event, mark: Mark, path: Path, *, faulty: bool) -> YamlNode:
         text: str = event.value
         if _NO_TEXT.search(text):
             self._report(mark, path, "a text cannot hold a NUL or half of a surrogate pair")
@@ -94,7 +94,7 @@ class Composer:
         before = event.start_mark.index - 1
         if is_plain and not text and self._text[before : before + 1] == "-":
             mark = Mark(mark.line, mark.column - 1)
-        return Node(
+        return YamlNode(
             mark=mark,
             scalar=plain(text) if is_plain else text,
             source=text if is_plain else None,
@@ -102,11 +102,11 @@ class Composer:
             faulty=faulty,
         )
 
-    def _list(self, events: Events, mark: Mark, path: Path, *, faulty: bool) -> Node:
-        entries: list[Node] = []
+    def _list(self, events: Events, mark: Mark, path: Path, *, faulty: bool) -> YamlNode:
+        entries: list[YamlNode] = []
         while not isinstance(event := next(events), yaml.SequenceEndEvent):
             entries.append(self._node(event, events, (*path, len(entries))))
-        return Node(
+        return YamlNode(
             mark=mark,
             entries=tuple(entries),
             faulty=faulty,
@@ -114,8 +114,8 @@ class Composer:
             characters=sum(entry.characters for entry in entries),
         )
 
-    def _mapping(self, events: Events, mark: Mark, path: Path, *, faulty: bool) -> Node:
-        items: dict[str, tuple[Mark, Node]] = {}
+    def _mapping(self, events: Events, mark: Mark, path: Path, *, faulty: bool) -> YamlNode:
+        items: dict[str, tuple[Mark, YamlNode]] = {}
         size, characters = 1, 0
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             key = self._key(event, events, path)
@@ -135,9 +135,9 @@ class Composer:
                 continue
             if value.source == "":
                 # Nothing is written there that a message could point to.
-                value = Node(mark=key[1], source="", faulty=value.faulty)
+                value = YamlNode(mark=key[1], source="", faulty=value.faulty)
             items[key[0]] = (key[1], value)
-        return Node(mark=mark, items=items, faulty=faulty, size=size, characters=characters)
+        return YamlNode(mark=mark, items=items, faulty=faulty, size=size, characters=characters)
 
     def _key(self, event: Event, events: Events, path: Path) -> tuple[str, Mark] | None:
         node = self._node(event, events, (*path, "?"))

@@ -18,7 +18,7 @@ from genericdp.template import Context
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from genericdp.config.tree import Document, Node, Path, Plain
+    from genericdp.config.tree import Document, Path, Plain, YamlNode
 
 _CHECKS = ("exec", "file", "open", "kernelLog")
 _GIVEN = ("GENERICDP_RESOURCE", "GENERICDP_DEVICE_ID", "GENERICDP_DEVICE_PATHS")
@@ -88,7 +88,7 @@ def _indiscriminate_findings(
         )
 
 
-def _is_empty(node: Node) -> bool:
+def _is_empty(node: YamlNode) -> bool:
     return node.items == {} and node.size == 1
 
 

@@ -15,7 +15,7 @@ from genericdp.config.tree import Document, plain_data
 from genericdp.errors import Problem
 
 if TYPE_CHECKING:
-    from genericdp.config.tree import Node
+    from genericdp.config.tree import YamlNode
 
 Loader = Any  # a class of PyYAML; the C one has no types
 LOADER: Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -49,7 +49,7 @@ def read(
         message = f"the character U+{ord(text[at]):04X} cannot stand in YAML: is this a text file?"
         return [], [_problem_at(file, text, at, message)]
     composer = Composer(file, text)
-    roots: list[Node] = []
+    roots: list[YamlNode] = []
     try:
         for root in composer.documents(yaml.parse(text, Loader=loader)):
             roots.append(root)  # noqa: PERF402  what came before an error is kept
@@ -71,7 +71,7 @@ def _is_printable(character: str) -> bool:
     return character in _SINGLE or any(first <= character <= last for first, last in _RANGES)
 
 
-def _document(file: str, root: Node) -> Document:
+def _document(file: str, root: YamlNode) -> Document:
     data = plain_data(root)
     if isinstance(data, dict):
         data = {key: value for key, value in data.items() if not key.startswith("x-")}

@@ -30,15 +30,15 @@ class Mark:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Node:
+class YamlNode:
     """A scalar, a list or a mapping: one of the three is not None, or the scalar is null."""
 
     mark: Mark
     scalar: Scalar = None
     source: str | None = None
     """How an unquoted scalar is written."""
-    entries: tuple[Node, ...] | None = None
-    items: dict[str, tuple[Mark, Node]] | None = None
+    entries: tuple[YamlNode, ...] | None = None
+    items: dict[str, tuple[Mark, YamlNode]] | None = None
     faulty: bool = False
     """A problem was already reported here: what it holds says nothing."""
     size: int = 1
@@ -51,13 +51,13 @@ class Document:
     """One document of a file; several may share a file."""
 
     file: str
-    root: Node
+    root: YamlNode
     data: Plain = field(compare=False)
     """The plain values, without what is ignored or faulty."""
 
-    def node(self, path: Path) -> Node | None:
+    def node(self, path: Path) -> YamlNode | None:
         """Give the node at a path, if there is one."""
-        node: Node | None = self.root
+        node: YamlNode | None = self.root
         for step in path:
             node = _child(node, step) if node is not None else None
         return node
@@ -79,7 +79,7 @@ class Document:
         return frozenset(node.items or ()) if node is not None else frozenset()
 
 
-def _child(node: Node, step: str | int) -> Node | None:
+def _child(node: YamlNode, step: str | int) -> YamlNode | None:
     if isinstance(step, int):
         entries = node.entries or ()
         return entries[step] if step < len(entries) else None
@@ -99,7 +99,7 @@ def shown_path(path: Sequence[str | int]) -> str:
     )
 
 
-def plain_data(node: Node) -> Plain:
+def plain_data(node: YamlNode) -> Plain:
     """Give the values of a node as Python has them; aliased parts are shared."""
     if node.items is not None:
         return {key: plain_data(value) for key, (_, value) in node.items.items()}

@@ -15,7 +15,7 @@ from genericdp.errors import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from genericdp.config.tree import Node, Path
+    from genericdp.config.tree import Path, YamlNode
 
 _COUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _NO_CONFIG = "give it the config of the plugin that is named after --from"
@@ -33,7 +33,7 @@ class Source:
 class Part:
     """A value of a peer's document."""
 
-    node: Node
+    node: YamlNode
     path: Path
     source: Source
 
@@ -116,7 +116,7 @@ class Part:
         name = self.path[-1] if self.path and isinstance(self.path[-1], str) else ""
         return value_lines(name, _plain(self.node))
 
-    def _child(self, step: str | int, node: Node) -> Part:
+    def _child(self, step: str | int, node: YamlNode) -> Part:
         return Part(node=node, path=(*self.path, step), source=self.source)
 
 
@@ -185,7 +185,7 @@ def parts(source: Source, content: bytes) -> tuple[Part, ...]:
     return tuple(Part(node=one.root, path=(), source=source) for one in documents)
 
 
-def _plain(node: Node) -> object:
+def _plain(node: YamlNode) -> object:
     if node.items is not None:
         return {key: _plain(value) for key, (_, value) in node.items.items()}
     if node.entries is not None:

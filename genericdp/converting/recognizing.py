@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from genericdp.config.tree import Node
+    from genericdp.config.tree import YamlNode
     from genericdp.converting.parts import Part
 
 _KEYS = {
@@ -28,7 +28,7 @@ def looks_like(document: Part, asked: str) -> str:
     return f"it looks like that of {peer}: --from {peer}" if peer not in {"", asked} else ""
 
 
-def _peer(node: Node, depth: int) -> str:
+def _peer(node: YamlNode, depth: int) -> str:
     items = node.items or {}
     for key in items:
         if found := _KEYS.get(key.lower()):

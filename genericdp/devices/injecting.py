@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from genericdp.devices.grouping import Group
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.matching import Excluded
-    from genericdp.devices.requesting import Request
+    from genericdp.devices.requesting import NodeRequest
     from genericdp.devices.sysdevice import Host
     from genericdp.model import Resource
     from genericdp.template import Lookup
@@ -99,7 +99,7 @@ class _Part:
     """What one member brings, but for what its globs find."""
 
     candidate: Candidate
-    requests: tuple[Request, ...]
+    requests: tuple[NodeRequest, ...]
     mounts: tuple[MountPoint, ...]
     cdi: tuple[str, ...]
     lookup: Lookup

@@ -25,7 +25,7 @@ LATER = ("allocation",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class NodeRequest:
     """Nodes that a device wants, as a glob that has yet to be looked at."""
 
     glob: str
@@ -35,14 +35,14 @@ class Request:
     """Whether it is the candidate itself, which has been looked at."""
 
 
-def request(entry: DeviceNodes, lookup: Lookup, candidate: Candidate) -> Request:
+def request(entry: DeviceNodes, lookup: Lookup, candidate: Candidate) -> NodeRequest:
     """Expand an entry for one candidate; raises UnusableValueError."""
     pattern = "" if entry.path is None else absolute_path(entry.path, lookup, pattern=True)
     container_path = entry.container_path
     if container_path is not None:
         container_path = bind(container_path, lookup, path=True, later=LATER)
     own = not glob.has_wildcard(pattern) and glob.unescape(pattern) == candidate.path
-    return Request(glob=pattern, entry=entry, container_path=container_path, own=own)
+    return NodeRequest(glob=pattern, entry=entry, container_path=container_path, own=own)
 
 
 def absolute_path(template: Template, lookup: Lookup, *, pattern: bool = False) -> str:
@@ -59,7 +59,10 @@ def own_node(file: FoundFile) -> Node:
 
 
 def requested_nodes(
-    requests: tuple[Request, ...], candidate: Candidate, inventory: Inventory, excluded: Excluded
+    requests: tuple[NodeRequest, ...],
+    candidate: Candidate,
+    inventory: Inventory,
+    excluded: Excluded,
 ) -> tuple[tuple[Node, ...], tuple[str, ...]]:
     """Give the nodes, and what is missing of them."""
     nodes: list[Node] = []
@@ -73,7 +76,9 @@ def requested_nodes(
     return tuple(nodes), tuple(missing)
 
 
-def _found(request: Request, candidate: Candidate, inventory: Inventory) -> tuple[FoundFile, ...]:
+def _found(
+    request: NodeRequest, candidate: Candidate, inventory: Inventory
+) -> tuple[FoundFile, ...]:
     if request.own:
         return (candidate.file,)
     if request.entry.subsystem is not None:
@@ -107,7 +112,7 @@ def _nearby(
     return tuple(sorted(files, key=lambda file: natural_key(file.path)))
 
 
-def _requested_node(request: Request, file: FoundFile) -> Node:
+def _requested_node(request: NodeRequest, file: FoundFile) -> Node:
     entry = request.entry
     container_path = request.container_path or Template((file.path,))
     if container_path.parts and str(container_path.parts[-1]).endswith("/"):
@@ -130,7 +135,7 @@ def _node(file: FoundFile, container_path: Template, permissions: str, *, exclus
 
 
 def _why_missing(
-    request: Request, found: tuple[FoundFile, ...], inventory: Inventory, excluded: Excluded
+    request: NodeRequest, found: tuple[FoundFile, ...], inventory: Inventory, excluded: Excluded
 ) -> str:
     if request.entry.subsystem is not None:
         names = f" called {' or '.join(request.entry.name)}" if request.entry.name else ""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.bounding import readable_way
-from genericdp.health.looks import Look, look_at_all
+from genericdp.health.looks import FileLook, look_at_all
 from genericdp.host.links import way_of
 from genericdp.printing import printable
 from genericdp.regex import TextTooLongError, search
@@ -31,7 +31,7 @@ async def probe_many(
     checks: Sequence[FileRead], *, resource: str, root: Root, timeout_seconds: float
 ) -> list[Outcome]:
     """Read the files and compare: a batch costs a quarter of single reads, and none waits."""
-    looks = [Look(f"reading {printable(one.path)}", partial(look, one, root)) for one in checks]
+    looks = [FileLook(f"reading {printable(one.path)}", partial(look, one, root)) for one in checks]
     return await look_at_all(looks, resource=resource, timeout_seconds=timeout_seconds)
 
 

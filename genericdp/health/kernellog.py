@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from genericdp.health.logmatch import Names, Rule, Stems
     from genericdp.health.state import DeviceHealth, LogState
-    from genericdp.host.kmsg import Log, Record
+    from genericdp.host.kmsg import Log, LogRecord
 
 MOST_NAMED = 4096
 """Limit on the names of no device that are kept for each rule, in case such a device appears."""
@@ -105,7 +105,7 @@ class KernelLog:
         """Wait until the log has been read to its end, or cannot be read."""
         await self._read.wait()
 
-    def _take(self, record: Record) -> None:
+    def _take(self, record: LogRecord) -> None:
         for rule, followed in self._rules.items():
             names = rule.names_in(record.text)
             if names is None:
@@ -118,7 +118,7 @@ class KernelLog:
             if len(followed.lines) > MOST_NAMED:
                 _forget_names_of_no_device(followed)
 
-    def _line(self, record: Record) -> Line:
+    def _line(self, record: LogRecord) -> Line:
         now = self._now()
         text = printable(record.text)
         if len(text) > MOST_SHOWN:

@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 0.05
 
 
 @dataclass(slots=True)
-class Look:
+class FileLook:
     """One look; handing it to a thread costs more than most looks, so they come in batches."""
 
     what: str
@@ -52,13 +52,13 @@ class Look:
         self.outcome = Outcome(reason=f"{self.what} does not end", seconds=seconds)
 
 
-_hanging: dict[str, tuple[str, Look]] = {}
+_hanging: dict[str, tuple[str, FileLook]] = {}
 """Looks that were given up and whose threads still run, with their resource: there is one thread
 for each, not one a period."""
 
 
 async def look_at_all(
-    looks: Sequence[Look], *, resource: str, timeout_seconds: float
+    looks: Sequence[FileLook], *, resource: str, timeout_seconds: float
 ) -> list[Outcome]:
     """Do all looks off the loop, each with its own timeout."""
     pending = deque(one for one in looks if not _known_to_hang(one))
@@ -70,7 +70,7 @@ async def look_at_all(
     return [one.outcome for one in looks if one.outcome is not None]
 
 
-def _known_to_hang(look: Look) -> bool:
+def _known_to_hang(look: FileLook) -> bool:
     hanging = _hanging.get(look.what)
     if hanging is None:
         return False
@@ -88,10 +88,10 @@ def _has_too_many_hanging(resource: str) -> bool:
 
 @dataclass(slots=True)
 class _Batch:
-    pending: deque[Look]
+    pending: deque[FileLook]
     resource: str
     timeout_seconds: float
-    running: dict[asyncio.Future[None], list[Look]] = field(default_factory=dict)
+    running: dict[asyncio.Future[None], list[FileLook]] = field(default_factory=dict)
     """The current look of each thread, in a list that the thread changes."""
     asked: dict[asyncio.Future[None], float] = field(default_factory=dict)
     """When each thread was requested: under a limit, it may start late or never."""
@@ -116,11 +116,11 @@ class _Batch:
             if not self.running:
                 self._give_up_the_rest(f"{MOST_HANGING} others of {self.resource} do not end")
             return
-        taken: list[Look] = []
+        taken: list[FileLook] = []
         thread = start(partial(self._serve, taken))
         self.running[thread], self.asked[thread] = taken, time.monotonic()
 
-    def _serve(self, taken: list[Look]) -> None:
+    def _serve(self, taken: list[FileLook]) -> None:
         while self.pending:
             try:
                 look = self.pending.popleft()

@@ -7,7 +7,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.health.looks import Look, look_at_all
+from genericdp.health.looks import FileLook, look_at_all
 from genericdp.host.devicefiles import is_same
 from genericdp.printing import printable
 
@@ -28,7 +28,7 @@ async def probe(
 ) -> Outcome:
     """Open the nodes one after the other, and close each at once."""
     paths = " and ".join(printable(node.host_path) for node in device.nodes)
-    look = Look(f"opening {paths}", partial(_look, check, device, root))
+    look = FileLook(f"opening {paths}", partial(_look, check, device, root))
     done = await look_at_all([look], resource=resource, timeout_seconds=timeout_seconds)
     return done[0]
 

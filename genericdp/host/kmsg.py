@@ -32,7 +32,7 @@ _LONGEST_NUMBER = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
+class LogRecord:
     """One message of the log."""
 
     priority: int
@@ -49,7 +49,7 @@ class Record:
         return self.priority >> 3 == 0
 
 
-def parse(data: bytes) -> Record | None:
+def parse(data: bytes) -> LogRecord | None:
     """Take ``PRIORITY,SEQUENCE,MICROSECONDS,FLAGS[,…];TEXT`` apart; None: it is something else.
 
     What follows the first line are properties of the message. Raises nothing.
@@ -64,7 +64,7 @@ def parse(data: bytes) -> Record | None:
     if b"\\" in text:
         text = _ESCAPE.sub(lambda hit: bytes.fromhex(hit[1].decode()), text)
     priority, sequence, microseconds = map(int, numbers)
-    return Record(
+    return LogRecord(
         priority=priority,
         sequence=sequence,
         seconds=microseconds / 1e6,
@@ -118,7 +118,7 @@ class KernelRecords:
 
     def __init__(
         self,
-        told: Callable[[Record], None],
+        told: Callable[[LogRecord], None],
         paused: Callable[[], None],
         *,
         open_log: Callable[[], Log] = open_log,
@@ -186,7 +186,7 @@ class KernelRecords:
             self._take(record)
         self._paused()
 
-    def _take(self, record: Record | None) -> None:
+    def _take(self, record: LogRecord | None) -> None:
         if record is not None:
             self._losses.saw(record.sequence)
             if record.by_kernel:

@@ -199,7 +199,9 @@ class SysDevices:
             recorded=record is not None,
         )
 
-    def _record(self, syspath: str, subsystem: str, uevent: dict[str, str]) -> udevdb.Record | None:
+    def _record(
+        self, syspath: str, subsystem: str, uevent: dict[str, str]
+    ) -> udevdb.UdevRecord | None:
         if not subsystem:
             return None
         number = (uevent["MAJOR"], uevent["MINOR"]) if {"MAJOR", "MINOR"} <= uevent.keys() else None
@@ -284,7 +286,7 @@ def _led_to(folder: str, target: str) -> str | None:
 
 
 def _properties(
-    syspath: str, subsystem: str, uevent: dict[str, str], record: udevdb.Record | None
+    syspath: str, subsystem: str, uevent: dict[str, str], record: udevdb.UdevRecord | None
 ) -> dict[str, str]:
     """Give the properties as libudev does: the kernel's, the record's, and what it derives."""
     properties = {"DEVPATH": syspath.removeprefix("/sys"), **uevent}

@@ -26,7 +26,7 @@ def udevd_runs(root: Root) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
+class UdevRecord:
     """What one file of the database holds."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ def lines(text: str) -> list[str]:
     return text.split("\n")[:-1]
 
 
-def parse(text: str) -> Record:
+def parse(text: str) -> UdevRecord:
     """Take a record apart; what cannot be understood is left out."""
     fields: dict[str, list[str]] = {}
     for line in lines(text):
@@ -80,7 +80,7 @@ def parse(text: str) -> Record:
         "CURRENT_TAGS": f":{':'.join(sorted(current_tags))}:" if current_tags else "",
     }
     properties |= {key: value for key, value in derived.items() if value}
-    return Record(
+    return UdevRecord(
         properties={key: value for key, value in properties.items() if value},
         removed=frozenset(key for key, value in properties.items() if not value),
         tags=tags,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from genericdp.process.spawn import Command
+    from genericdp.process.spawn import SpawnedCommand
 
 log = logging.getLogger(__name__)
 
@@ -187,7 +187,7 @@ class Commands:
         if not is_gone and child in self._ended:
             self._stuck.add(child)
 
-    def _is_stuck(self, command: Command) -> bool:
+    def _is_stuck(self, command: SpawnedCommand) -> bool:
         """Tell whether a command was run before and could not be killed, and is still there."""
         if self._stuck:
             self._sweep()

@@ -33,16 +33,16 @@ _POLL_SECONDS = 0.02
 """Between two looks at a child where no pidfd can be had."""
 
 
-class Command(NamedTuple):
+class SpawnedCommand(NamedTuple):
     """What a child runs; equal if another one runs the same."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
 
 
-def command_of(argv: Sequence[str], env: Mapping[str, str]) -> Command:
+def command_of(argv: Sequence[str], env: Mapping[str, str]) -> SpawnedCommand:
     """Copy the arguments and environment of a command."""
-    return Command(tuple(argv), dict(env))
+    return SpawnedCommand(tuple(argv), dict(env))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class Child:
     process: subprocess.Popen[bytes]
     started: int
     """Clock ticks since boot: nothing that it starts is older."""
-    command: Command
+    command: SpawnedCommand
 
     @property
     def pid(self) -> int:

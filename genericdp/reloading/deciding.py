@@ -23,7 +23,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
+class ConfigDecision:
     """What becomes of a config, and how things stand then."""
 
     verdict: Verdict
@@ -32,7 +32,9 @@ class Decision:
     """Whether a person has to be told: not again at each event while nothing is different."""
 
 
-def decide(before: ConfigState, loaded: Loaded, *, now: float, asked: bool = False) -> Decision:
+def decide(
+    before: ConfigState, loaded: Loaded, *, now: float, asked: bool = False
+) -> ConfigDecision:
     """Decide about the config on disk; ``asked``: somebody waits for an answer.
 
     A config is taken as a whole or not at all.
@@ -46,12 +48,14 @@ def decide(before: ConfigState, loaded: Loaded, *, now: float, asked: bool = Fal
             refused=loaded.digest,
         )
         is_news = asked or (problems, loaded.digest) != (before.problems, before.refused)
-        return Decision(verdict=Verdict.REFUSE, state=state, is_news=is_news)
+        return ConfigDecision(verdict=Verdict.REFUSE, state=state, is_news=is_news)
     mended = replace(before, differs_since=None, problems=(), refused="")
     if loaded.digest == before.digest:
         state = replace(mended, from_state_dir=False)
-        return Decision(verdict=Verdict.KEEP, state=state, is_news=asked or state != before)
-    return Decision(verdict=Verdict.APPLY, state=in_force(mended, loaded, now=now), is_news=True)
+        return ConfigDecision(verdict=Verdict.KEEP, state=state, is_news=asked or state != before)
+    return ConfigDecision(
+        verdict=Verdict.APPLY, state=in_force(mended, loaded, now=now), is_news=True
+    )
 
 
 def in_force(before: ConfigState, loaded: Loaded, *, now: float) -> ConfigState:

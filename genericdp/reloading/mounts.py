@@ -18,26 +18,26 @@ _VERSION = re.compile(r"/\.\.\d{4}_\d\d_\d\d_")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Mount:
+class MountInfo:
     """One line of ``/proc/self/mountinfo``: what of a filesystem is mounted where."""
 
     root: str
     point: str
 
 
-def mounts(text: str) -> Iterator[Mount]:
+def mounts(text: str) -> Iterator[MountInfo]:
     """Take the text of a mountinfo apart (see proc(5))."""
     for line in text.splitlines():
         fields = line.split(" ")
         if len(fields) > 4:
-            yield Mount(root=_plain(fields[3]), point=_plain(fields[4]))
+            yield MountInfo(root=_plain(fields[3]), point=_plain(fields[4]))
 
 
 def _plain(field: str) -> str:
     return _OCTAL.sub(lambda match: chr(int(match[1], 8)), field)
 
 
-def pinned(files: Iterable[str], folders: Iterable[str], mounts: Iterable[Mount]) -> list[str]:
+def pinned(files: Iterable[str], folders: Iterable[str], mounts: Iterable[MountInfo]) -> list[str]:
     """Say of which files (absolute paths) and folders no update can ever be seen, and why.
 
     A file: another one that takes its place on the host is not seen, for the mount is of the old.

@@ -39,7 +39,7 @@ _RESULTS: Mapping[Verdict, ReloadResult] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pace:
+class ReloadPace:
     """How soon and how often the config is looked at, in seconds."""
 
     settle: float = 0.2
@@ -69,7 +69,7 @@ class Reloader:
         hangup: asyncio.Event,
         decided: Observed[tuple[Resource, ...] | None],
         state_dir: Path | None = None,
-        pace: Pace | None = None,
+        pace: ReloadPace | None = None,
         shortage: Shortage | None = None,
         tally: Tally | None = None,
         clock: Callable[[], float] = time.time,  # noqa: TID251
@@ -83,7 +83,7 @@ class Reloader:
         self._in_force: Observed[Loaded | None] = Observed(None)
         """The config in force, if it is that on disk."""
         self._state_dir = state_dir
-        self._pace = pace or Pace()
+        self._pace = pace or ReloadPace()
         self._load = load
         self._shortage = shortage or Shortage()
         self._tally = tally or Tally()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from genericdp.status.looking import Parts
     from genericdp.status.model import Status
-    from genericdp.status.requests import Request
+    from genericdp.status.requests import HttpRequest
     from genericdp.tally import Tally
 
 _REST = 10
@@ -60,7 +60,7 @@ class Endpoints:
         self._shows_status = shows_status
         self._render = render
         self._kept: dict[_Key, asyncio.Future[Answer]] = {}
-        self._answers: dict[str, Callable[[Request], Awaitable[Answer]]] = {
+        self._answers: dict[str, Callable[[HttpRequest], Awaitable[Answer]]] = {
             "/livez": self._livez,
             "/metrics": self._metrics,
             "/readyz": self._readyz,
@@ -68,7 +68,7 @@ class Endpoints:
         if shows_status:
             self._answers |= {"/": self._page, "/status": self._status}
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: HttpRequest) -> Answer:
         """Give the answer."""
         answering = self._answers.get(request.path)
         if answering is not None:
@@ -81,14 +81,14 @@ class Endpoints:
     def _listed(self) -> list[str]:
         return [f"  {path:9} {what}" for path, what in ABOUT.items() if path in self._answers]
 
-    async def _livez(self, _: Request) -> Answer:
+    async def _livez(self, _: HttpRequest) -> Answer:
         return _text(200, "alive")
 
-    async def _readyz(self, _: Request) -> Answer:
+    async def _readyz(self, _: HttpRequest) -> Answer:
         lacking = not_ready(self._parts)
         return _text(503, *lacking) if lacking else _text(200, "ready")
 
-    async def _metrics(self, request: Request) -> Answer:
+    async def _metrics(self, request: HttpRequest) -> Answer:
         openmetrics = metrics.OPENMETRICS in request.accept
 
         def prepare() -> Callable[[Status], Answer]:
@@ -102,10 +102,10 @@ class Endpoints:
         )
         return Answer(status=200, body=body, content_type=kind)
 
-    async def _status(self, request: Request) -> Answer:
+    async def _status(self, request: HttpRequest) -> Answer:
         return await self._made(_Key(request.path, openmetrics=False), lambda: _json)
 
-    async def _page(self, request: Request) -> Answer:
+    async def _page(self, request: HttpRequest) -> Answer:
         make = partial(_html, self._render)
         return await self._made(_Key(request.path, openmetrics=False), lambda: make)
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 import h11
 
 from genericdp.errors import is_shortage
-from genericdp.status.pacing import Pace, too_slow
+from genericdp.status.pacing import ResponsePace, too_slow
 from genericdp.status.requests import Answer, asked, goes_on, refusal, written
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from genericdp.status.requests import Request
+    from genericdp.status.requests import HttpRequest
 
 log = logging.getLogger(__name__)
 
@@ -78,11 +78,11 @@ class Server:
     """Has requests answered by ``answer``, which may raise anything."""
 
     def __init__(
-        self, answer: Callable[[Request], Awaitable[Answer]], *, limits: Limits | None = None
+        self, answer: Callable[[HttpRequest], Awaitable[Answer]], *, limits: Limits | None = None
     ) -> None:
         self._answer = answer
         self._limits = limits or Limits()
-        self._pace = Pace(self._limits.new_per_second, self._limits.burst)
+        self._pace = ResponsePace(self._limits.new_per_second, self._limits.burst)
         self._connections: dict[_Connection, asyncio.Task[None]] = {}
         self._failing: dict[str, str] = {}
         """Why the last request of a path could not be answered."""
@@ -195,7 +195,7 @@ class Server:
                 http.receive_data(data)
         return event if isinstance(event, h11.Request) else None
 
-    async def _answered(self, request: Request) -> Answer:
+    async def _answered(self, request: HttpRequest) -> Answer:
         try:
             answer = await self._answer(request)
         except Exception as error:  # whatever it is, it ends nothing

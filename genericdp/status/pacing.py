@@ -13,7 +13,7 @@ _PART = 4
 """Of a burst, one part comes at a time."""
 
 
-class Pace:
+class ResponsePace:
     """A token bucket: ``burst`` at once, and then so many per second, a few at a time.
 
     To wake up for each of them would cost as much as what it is for.

@@ -19,7 +19,7 @@ SECURITY = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class HttpRequest:
     """What is asked for, by GET or HEAD."""
 
     path: str
@@ -51,7 +51,7 @@ def refusal(request: h11.Request, http: h11.Connection) -> Answer | None:
     return None
 
 
-def asked(request: h11.Request) -> Request:
+def asked(request: h11.Request) -> HttpRequest:
     """Give what is asked for."""
     target = request.target.decode("latin-1")
     scheme, separator, rest = target.partition("://")
@@ -59,7 +59,7 @@ def asked(request: h11.Request) -> Request:
         target = f"/{rest.partition('/')[2]}"
     accept = b", ".join(value for name, value in request.headers if name == b"accept")
     path = target.partition("?")[0].partition("#")[0]
-    return Request(path=path, accept=accept.decode("latin-1"))
+    return HttpRequest(path=path, accept=accept.decode("latin-1"))
 
 
 def written(http: h11.Connection, answer: Answer, *, wants_body: bool) -> tuple[bytes, bytes]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.health.looks import MOST_AT_ONCE, MOST_HANGING, Look, look_at_all
+from genericdp.health.looks import MOST_AT_ONCE, MOST_HANGING, FileLook, look_at_all
 from genericdp.host.workers import in_worker
 from tests.polling import ask_until, poll_until
 
@@ -29,8 +29,8 @@ class Stuck:
         self.go = threading.Event()
         self.over = threading.Semaphore(0)
 
-    def look(self, what: str) -> Look:
-        return Look(what, self._work)
+    def look(self, what: str) -> FileLook:
+        return FileLook(what, self._work)
 
     def _work(self) -> str:
         self.begun += 1
@@ -48,20 +48,20 @@ def stuck() -> Iterator[Stuck]:
         made.go.set()
 
 
-def good(what: str) -> Look:
-    return Look(what, lambda: "")
+def good(what: str) -> FileLook:
+    return FileLook(what, lambda: "")
 
 
-def noting(what: str, ended: list[str]) -> Look:
+def noting(what: str, ended: list[str]) -> FileLook:
     def work() -> str:
         ended.append(what)
         return ""
 
-    return Look(what, work)
+    return FileLook(what, work)
 
 
 async def test_the_outcomes_come_in_the_order_of_the_looks() -> None:
-    batch = [Look(f"look {n}", lambda n=n: f"{n}" if n % 2 else "") for n in range(9)]  # type: ignore[misc]
+    batch = [FileLook(f"look {n}", lambda n=n: f"{n}" if n % 2 else "") for n in range(9)]  # type: ignore[misc]
     outcomes = await look_at_all(batch, resource=R, timeout_seconds=5)
     assert [(one.ok, one.reason) for one in outcomes] == [
         (n % 2 == 0, f"{n}" if n % 2 else "") for n in range(9)
@@ -139,12 +139,12 @@ async def test_a_batch_that_is_canceled_begins_no_more_looks() -> None:
 
 SCARCE = """
 import asyncio
-from genericdp.health.looks import Look, look_at_all
+from genericdp.health.looks import FileLook, look_at_all
 from tests.scarcity import start_no_more_threads
 
 async def main():
     start_no_more_threads()
-    two = [Look(f"reading /{name}", str) for name in "bc"]
+    two = [FileLook(f"reading /{name}", str) for name in "bc"]
     for outcome in await look_at_all(two, resource="r", timeout_seconds=0.2):
         print(outcome.reason)
 
@@ -170,7 +170,7 @@ def test_where_no_thread_can_be_started_that_is_the_reason() -> None:
 
 async def test_a_mistake_of_ours_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        await look_at_all([Look("wrong", lambda: str(1 // 0))], resource=R, timeout_seconds=5)
+        await look_at_all([FileLook("wrong", lambda: str(1 // 0))], resource=R, timeout_seconds=5)
 
 
 async def test_with_many_that_hang_no_more_of_that_resource_are_begun() -> None:

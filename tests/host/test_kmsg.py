@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.host.kmsg import PATH, KernelRecords, Record, open_log, parse
+from genericdp.host.kmsg import PATH, KernelRecords, LogRecord, open_log, parse
 from tests.host.kernel_log import Script, record
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ of_this_kernel = pytest.mark.skipif(bool(_why_unreadable()), reason=_why_unreada
 def test_a_record_is_taken_apart(
     data: bytes, priority: int, sequence: int, seconds: float, text: str
 ) -> None:
-    assert parse(data) == Record(priority=priority, sequence=sequence, seconds=seconds, text=text)
+    assert parse(data) == LogRecord(
+        priority=priority, sequence=sequence, seconds=seconds, text=text
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,7 +244,7 @@ async def test_a_long_replay_lets_the_loop_do_other_things() -> None:
 @of_this_kernel
 async def test_the_log_of_this_kernel_is_replayed_up_to_now() -> None:
     began = time.monotonic()
-    seen: list[Record] = []
+    seen: list[LogRecord] = []
     done = asyncio.Event()
     records = KernelRecords(seen.append, done.set)
     records.start()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.host.udevdb import Record, lines, parse, record_name
+from genericdp.host.udevdb import UdevRecord, lines, parse, record_name
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def test_a_record_is_named_by_number_interface_or_kernel_name(
 
 def test_a_record_holds_properties_tags_and_links() -> None:
     record = parse("S:serial/by-id/a\nI:42\nE:ID_SERIAL=a=b\nG:seat\nG:old\nQ:seat\nV:1\n")
-    assert record == Record(
+    assert record == UdevRecord(
         properties={
             "ID_SERIAL": "a=b",
             "USEC_INITIALIZED": "42",

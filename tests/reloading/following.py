@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from genericdp.config.load import load
 from genericdp.observed import Observed, until
 from genericdp.reloading.reading import Origin, read, see
-from genericdp.reloading.reloader import Pace, Reloader
+from genericdp.reloading.reloader import Reloader, ReloadPace
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from genericdp.config.state import ConfigState
     from genericdp.model import Resource
 
-QUICK = Pace(settle=0.02, longest=0.5, poll=0.05)
+QUICK = ReloadPace(settle=0.02, longest=0.5, poll=0.05)
 
 
 async def load_here(paths: Sequence[Path], *, policy: Path | None = None) -> Loaded:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.reloading.mounts import Mount, mounts, pinned
+from genericdp.reloading.mounts import MountInfo, mounts, pinned
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +29,8 @@ TEXT = f"""\
 def test_mountinfo_is_taken_apart() -> None:
     found = list(mounts(TEXT))
     assert len(found) == 6
-    assert found[1] == Mount(root=POD, point="/etc/genericdp")
-    assert found[5] == Mount(root="/with space/a\\b", point="/etc/a b/x.yaml")
+    assert found[1] == MountInfo(root=POD, point="/etc/genericdp")
+    assert found[5] == MountInfo(root="/with space/a\\b", point="/etc/a b/x.yaml")
 
 
 @pytest.mark.parametrize(

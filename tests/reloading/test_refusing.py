@@ -11,7 +11,7 @@ import pytest
 
 from genericdp.config.loaded import Loaded
 from genericdp.errors import Problem
-from genericdp.reloading.reloader import Pace
+from genericdp.reloading.reloader import ReloadPace
 from tests.process.running import load_in_child
 from tests.reloading.configs import BAD, config, rename
 from tests.reloading.following import QUICK, following, load_here, until_true
@@ -81,7 +81,7 @@ async def test_a_reading_that_fails_is_told_once_and_tried_again_by_itself(
         tries += 1
         return Loaded(problems=(problem,)) if tries < 4 else await load_here(paths, policy=policy)
 
-    quick = Pace(settle=QUICK.settle, retry=0.01)
+    quick = ReloadPace(settle=QUICK.settle, retry=0.01)
     async with following(tmp_path, load=load, pace=quick) as followed:
         await followed.has("a")
     assert tries == 4

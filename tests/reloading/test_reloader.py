@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.reloading.reloader import Pace
+from genericdp.reloading.reloader import ReloadPace
 from tests.reloading.configs import WAYS, ConfigMap, config, rename, write
 from tests.reloading.following import following, load_here, until_true
 
@@ -133,7 +133,7 @@ async def test_several_configs_are_one_and_each_is_watched(tmp_path: Path) -> No
 
 
 async def test_what_is_written_together_is_read_together(tmp_path: Path) -> None:
-    async with following(tmp_path, pace=Pace(settle=0.2)) as followed:
+    async with following(tmp_path, pace=ReloadPace(settle=0.2)) as followed:
         await followed.is_(lambda state: state.problems)
         for name in "abc":
             (tmp_path / f"{name}.yaml").write_text(config(name))
@@ -143,7 +143,7 @@ async def test_what_is_written_together_is_read_together(tmp_path: Path) -> None
 
 
 async def test_what_does_not_end_is_read_meanwhile(tmp_path: Path) -> None:
-    async with following(tmp_path, pace=Pace(settle=0.1, longest=0.3)) as followed:
+    async with following(tmp_path, pace=ReloadPace(settle=0.1, longest=0.3)) as followed:
         for i in range(100):
             rename(tmp_path / "a.yaml", config("a", replicas=1 + i))
             await asyncio.sleep(0.01)

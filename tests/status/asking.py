@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.status.http import Limits, Server
 from genericdp.status.listening import bound
-from genericdp.status.requests import Answer, Request
+from genericdp.status.requests import Answer, HttpRequest
 from tests.polling import poll_until
 from tests.status.addresses import ANYWHERE
 
@@ -29,7 +29,7 @@ class Serving:
 
     server: Server
     port: int
-    asked: list[Request] = field(default_factory=list)
+    asked: list[HttpRequest] = field(default_factory=list)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port)
@@ -60,7 +60,7 @@ def request(path: str = "/", *headers: str, method: str = "GET", version: str = 
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-async def answered(asked: Request) -> Answer:
+async def answered(asked: HttpRequest) -> Answer:
     """Answer as few paths as a test needs."""
     if asked.path == "/big":
         return Answer(status=200, body=BIG)
@@ -71,16 +71,16 @@ async def answered(asked: Request) -> Answer:
 
 @asynccontextmanager
 async def serving(
-    answer: Callable[[Request], Awaitable[Answer]] = answered,
+    answer: Callable[[HttpRequest], Awaitable[Answer]] = answered,
     *,
     listener: socket.socket | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Serving]:
     """Run a server."""
     one = listener or bound(ANYWHERE)[0]
-    asked: list[Request] = []
+    asked: list[HttpRequest] = []
 
-    async def noted(request: Request) -> Answer:
+    async def noted(request: HttpRequest) -> Answer:
         asked.append(request)
         return await answer(request)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from genericdp.status.looking import Parts
     from genericdp.status.model import Status
-    from genericdp.status.requests import Request
+    from genericdp.status.requests import HttpRequest
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Shown:
     is_switched_off: bool = False
     """Whether it is as with ``--no-status``."""
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: HttpRequest) -> Answer:
         if self.is_switched_off:
             parts = cast("Parts", None)
             return await Endpoints(parts, tally=Tally(), shows_status=False).answer(request)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.status.requests import Request
+from genericdp.status.requests import HttpRequest
 from tests.status.asking import request, serving
 
 if TYPE_CHECKING:
@@ -55,13 +55,13 @@ async def test_head_is_answered_by_the_headers_alone() -> None:
 async def test_a_path_is_taken_as_it_is_written(target: str, path: str) -> None:
     async with serving() as it:
         assert (await it.get(target)).startswith(b"HTTP/1.1 200 ")
-        assert it.asked == [Request(path=path)]
+        assert it.asked == [HttpRequest(path=path)]
 
 
 async def test_all_accept_headers_are_told() -> None:
     async with serving() as it:
         await it.says(request("/x", "Accept: text/html", "accept: */*"))
-        assert it.asked == [Request(path="/x", accept="text/html, */*")]
+        assert it.asked == [HttpRequest(path="/x", accept="text/html, */*")]
 
 
 def _refused() -> Iterator[object]:

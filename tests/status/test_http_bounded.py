@@ -20,7 +20,7 @@ from tests.status.asking import BIG, PATIENCE_SECONDS, Serving, answered, reques
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from genericdp.status.requests import Answer, Request
+    from genericdp.status.requests import Answer, HttpRequest
 
 CROWD = 1000
 PIECE = b"GET /livez HTTP/1.1\r\nHost: no"
@@ -100,7 +100,7 @@ async def test_the_one_that_waits_longest_goes_first() -> None:
 async def test_one_that_is_being_answered_does_not_go_as_long_as_others_wait() -> None:
     go_on = asyncio.Event()
 
-    async def slowly(asked: Request) -> Answer:
+    async def slowly(asked: HttpRequest) -> Answer:
         if asked.path == "/slow":
             await go_on.wait()
         return await answered(asked)

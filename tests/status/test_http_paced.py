@@ -14,7 +14,7 @@ from tests.polling import poll_until
 from tests.status.asking import BIG, PATIENCE_SECONDS, request, serving
 
 if TYPE_CHECKING:
-    from genericdp.status.requests import Request
+    from genericdp.status.requests import HttpRequest
 
 SIZE = len(BIG)
 KEPT = b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -47,7 +47,7 @@ async def test_a_probe_is_answered_during_a_flood() -> None:
 async def test_who_takes_longest_goes_when_slow_readers_hold_too_much() -> None:
     """Comes back where ``_send`` ends nobody: each holds a list that was made anew for it."""
 
-    async def large(asked: Request) -> Answer:
+    async def large(asked: HttpRequest) -> Answer:
         return Answer(status=200, body=asked.path.encode() + bytes(SIZE))
 
     limits = Limits(held_bytes=3 * SIZE + 1000)
@@ -72,7 +72,7 @@ async def test_who_takes_longest_goes_when_slow_readers_hold_too_much() -> None:
 async def test_those_who_take_the_same_answer_hold_it_once() -> None:
     body = bytes(SIZE)
 
-    async def same(_: Request) -> Answer:
+    async def same(_: HttpRequest) -> Answer:
         return Answer(status=200, body=body)
 
     async with serving(same, limits=Limits(held_bytes=0)) as it:
@@ -83,7 +83,7 @@ async def test_those_who_take_the_same_answer_hold_it_once() -> None:
 async def test_who_has_his_answer_and_stays_does_not_hold_it() -> None:
     body = bytes(SIZE)
 
-    async def same(_: Request) -> Answer:
+    async def same(_: HttpRequest) -> Answer:
         return Answer(status=200, body=body)
 
     async with serving(same) as it:

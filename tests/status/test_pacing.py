@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.status.pacing import Pace, too_slow
+from genericdp.status.pacing import ResponsePace, too_slow
 
 A, B, C = (name * 10 for name in (b"a", b"b", b"c"))
 
@@ -23,7 +23,7 @@ def test_in_no_time_come_more_than_the_burst_and_the_rate(
     rate: float, burst: int, gaps: list[float]
 ) -> None:
     """However they come: in pauses, all at once, or evenly."""
-    pace, now, taken = Pace(rate, burst), 1000.0, []
+    pace, now, taken = ResponsePace(rate, burst), 1000.0, []
     for gap in gaps:
         now += gap
         taken.append(now)
@@ -35,7 +35,7 @@ def test_in_no_time_come_more_than_the_burst_and_the_rate(
 
 
 def test_after_the_burst_they_come_evenly() -> None:
-    pace, now, taken = Pace(10, 3), 5.0, []
+    pace, now, taken = ResponsePace(10, 3), 5.0, []
     for _ in range(8):
         taken.append(now)
         now += pace.take(now)
@@ -44,7 +44,7 @@ def test_after_the_burst_they_come_evenly() -> None:
 
 
 def test_of_a_large_burst_a_few_come_together() -> None:
-    pace, now, waits = Pace(10, 8), 5.0, []
+    pace, now, waits = ResponsePace(10, 8), 5.0, []
     for _ in range(14):
         waits.append(pace.take(now))
         now += waits[-1]

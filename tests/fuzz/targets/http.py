@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from genericdp.status.http import Limits
-from genericdp.status.requests import Answer, Request
+from genericdp.status.requests import Answer, HttpRequest
 from tests.status.asking import Serving, request, serving
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def seeds() -> Iterator[bytes]:
     yield b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64)
 
 
-async def _answer(asked: Request) -> Answer:
+async def _answer(asked: HttpRequest) -> Answer:
     return Answer(status=200, body=asked.path.encode("latin-1"))
 
 
