@@ -77,6 +77,22 @@ async def test_a_device_falls_and_returns_with_its_probe(world: World) -> None:
         assert world.kubelet.observed.registrations[NAME] == 1
 
 
+async def test_devices_that_fall_within_a_moment_go_out_together(world: World) -> None:
+    """LAW-7: each list costs the kubelet a write."""
+    names = [f"ttyUSB{number}" for number in range(40)]
+    for name in names:
+        world.host.plug(name)
+        set_state(world, name, "1")
+    async with world.serving(probed()):
+        await world.listed(NAME, *names)
+        lists = world.kubelet.observed.lists[NAME]
+        for name in names:
+            set_state(world, name, "0")
+        await world.listed(NAME)
+        # The probes run within a second, and what changes within a tenth of it is one list.
+        assert world.kubelet.observed.lists[NAME] - lists <= 15
+
+
 async def test_a_restart_makes_nothing_unhealthy_that_is_well(world: World) -> None:
     """The first list that a kubelet gets is that after the first results."""
     for number in range(20):

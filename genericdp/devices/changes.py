@@ -76,9 +76,10 @@ def _log_devices(name: str, before: DeviceList, offer: DeviceList, *, is_first: 
     came = [one for one in offer.devices if one not in before.devices]
     left = [one for one in before.devices if one not in offer.devices]
     by_change: dict[_Change, list[str]] = {one: [] for one in _Change}
-    for device_id in offer.devices:
-        change = _change(_reason(before, device_id), _reason(offer, device_id))
-        by_change[change].append(device_id)
+    for device_id, one in offer.devices.items():
+        was = _reason(before, device_id)
+        if one.unhealthy != was:
+            by_change[_change(was, one.unhealthy)].append(device_id)
     known = {
         change: [one for one in ids if one in before.devices] for change, ids in by_change.items()
     }

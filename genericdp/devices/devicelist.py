@@ -145,7 +145,9 @@ def with_health(
         before, is_unhealthy = previous.devices.get(device_id), bool(one.missing or failing)
         stays = before is not None and bool(before.unhealthy) is is_unhealthy
         since = before.since if before is not None and stays else now
-        offered[device_id] = replace(one, failing=failing, since=since)
+        listed = replace(one, failing=failing, since=since)
+        # Who compares ten thousand on the loop is soon done if they are mostly the same objects.
+        offered[device_id] = before if before is not None and before == listed else listed
     return replace(offer, devices=offered)
 
 
