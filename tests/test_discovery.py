@@ -14,6 +14,7 @@ from genericdp.host.cache import HostCache
 from genericdp.host.devicefiles import DeviceFiles
 from tests.devices.known import Known
 from tests.devices.making import healthy, inject, nodes, refusals, resource, unhealthy
+from tests.fixtures.hanging import HangingRoot
 from tests.fixtures.make_tree import Tree, add_adapter, serial_node
 from tests.looking import INPUT, SERIAL, Discoverer, look
 
@@ -166,6 +167,23 @@ async def test_a_node_to_inject_that_hangs_makes_its_device_unhealthy(tree: Tree
     gate.open.set()
     async with asyncio.timeout(60):
         await again.wait()
+
+
+async def test_a_changed_file_that_hangs_hides_no_other_change(tree: Tree) -> None:
+    root = HangingRoot(tree.folder)
+    discoverer = Discoverer(root, look_seconds=0.5)
+    found = await discoverer.discover([SERIAL], {})
+    assert healthy(found.lists, "serial") == ["ttyUSB0", "ttyUSB1"]
+    root.hanging = {"/dev/elsewhere"}
+    try:
+        for gone in ("ttyUSB0", "ttyUSB1"):
+            tree.remove(f"dev/{gone}")
+            discoverer.mark_file("/dev/elsewhere")
+            discoverer.mark_file(f"/dev/{gone}")
+            found = await discoverer.discover([SERIAL], found.lists, full=False)
+            assert gone in unhealthy(found.lists, "serial")
+    finally:
+        root.answer()
 
 
 async def test_two_folders_that_hang_are_both_left_alone(tree: Tree) -> None:

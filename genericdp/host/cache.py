@@ -109,7 +109,8 @@ class HostCache:
             told.update(self._devices.syspaths_of_record(name))
         paths = stale.paths | told | self._device_files(told)
         self.files.forget(paths, told)
-        told |= self.guarded(CHANGED_FILES, lambda: self._devices_at(stale.paths, paths))
+        if paths:
+            told |= self.guarded(CHANGED_FILES, lambda: self._devices_at(stale.paths, paths))
         for syspath in tuple(told):
             told.update(self._forget_device(syspath))
         if told:
