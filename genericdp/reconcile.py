@@ -211,7 +211,11 @@ class Reconciler:
                 here = {one: its.device for one, its in offered if its.gone_since is None}
                 health.watch(name, here, delayed=name in self._running)
         self._watches = False
-        return health.reports() != before
+        return any(
+            before.get(name, {}).get(device_id) != report
+            for name, reports in health.reports().items()
+            for device_id, report in reports.items()
+        )
 
     def _new_health(self) -> Health:
         # Costs 15 ms and 1.4 MB, which most nodes never need.

@@ -12,6 +12,7 @@ import pytest
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.devicefiles import DeviceFiles
+from genericdp.host.uevents import Uevent
 from tests.devices.known import Known
 from tests.devices.making import healthy, inject, nodes, refusals, resource, unhealthy
 from tests.fixtures.hanging import HangingRoot
@@ -179,6 +180,7 @@ async def test_a_changed_file_that_hangs_hides_no_other_change(tree: Tree) -> No
         for gone in ("ttyUSB0", "ttyUSB1"):
             tree.remove(f"dev/{gone}")
             discoverer.mark_file("/dev/elsewhere")
+            discoverer.mark_event(Uevent(action="add", syspath="/sys/devices/other"))
             discoverer.mark_file(f"/dev/{gone}")
             found = await discoverer.discover([SERIAL], found.lists, full=False)
             assert gone in unhealthy(found.lists, "serial")

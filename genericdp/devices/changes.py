@@ -97,10 +97,11 @@ def _log_devices(name: str, before: DeviceList, offer: DeviceList, *, is_first: 
         _tell_each(came, name, "is new", "are new")
         _tell_each(left, name, "has left the list", "have left the list")
     _tell_each(known[_Change.UP], name, *_AGAIN)
-    for device_id in by_change[_Change.OTHER_REASON]:
-        now, about = _reason(offer, device_id), _about(name, device_id)
-        log.info("device %s is now Unhealthy because: %s", device_id, now, extra=about)
-    _tell_unhealthy([(one, _reason(offer, one)) for one in by_change[_Change.DOWN]], name)
+    for change, tell in (
+        (_Change.OTHER_REASON, _tell_other_reasons),
+        (_Change.DOWN, _tell_unhealthy),
+    ):
+        tell([(one, _reason(offer, one)) for one in by_change[change]], name)
 
 
 def _log_refusals(name: str, before: DeviceList, offer: DeviceList) -> None:
@@ -125,6 +126,14 @@ def _tell_each(ids: Sequence[str], name: str, one_does: str, more_do: str) -> No
         log.info("device %s %s", device_id, one_does, extra=_about(name, device_id))
     if more := ids[MOST_LINES:]:
         log.info("%d more devices %s", len(more), more_do, extra=_about(name))
+
+
+def _tell_other_reasons(devices: Sequence[tuple[str, str]], name: str) -> None:
+    for device_id, reason in devices[:MOST_LINES]:
+        about = _about(name, device_id)
+        log.info("device %s is now Unhealthy because: %s", device_id, reason, extra=about)
+    if more := devices[MOST_LINES:]:
+        log.info("%d more devices are Unhealthy for another reason", len(more), extra=_about(name))
 
 
 def _tell_unhealthy(fallen: Sequence[tuple[str, str]], name: str) -> None:

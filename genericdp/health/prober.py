@@ -108,7 +108,9 @@ class Prober:
         batches: dict[tuple[str, int], list[Job]] = {}
         jobs: list[Job] = []
         while self._queue and self._queue[0][0] <= now:
-            device = heapq.heappop(self._queue)[2]
+            due, _, device = heapq.heappop(self._queue)
+            if due != device.queued:
+                continue  # it was queued for an earlier time since
             device.queued = math.inf
             if not device.states:
                 continue  # it is no longer watched

@@ -115,6 +115,12 @@ class HostCache:
             told.update(self._forget_device(syspath))
         if told:
             self.files.forget(told | self._device_files(told), told)
+        if paths or stale.all_files:
+            # Of files outside sysfs nothing tells: any event is taken for one of them.
+            self._forget_texts("")
+            for path, _ in self._extracts:
+                self._troubles.pop(path, None)
+            self._extracts.clear()
 
     def settle(self) -> None:
         """End a reconcile: what it has not asked for is not kept for what cannot be read."""
@@ -141,22 +147,19 @@ class HostCache:
         }
 
     def _forget_device(self, syspath: str) -> tuple[str, ...]:
-        """Forget a device and all files outside sysfs.
-
-        Return it and all whose attributes are read through a link to it.
-        """
+        """Forget a device; return it and all whose attributes are read through its folder."""
         before = self._devices.get(syspath)
         self._devices.forget(syspath)
         for device in (before, self._devices.get(syspath)):
             self._members.pop("" if device is None else device.subsystem, None)
-        for path, _ in self._extracts:
-            self._troubles.pop(path, None)
-        self._extracts.clear()
         concerned = (syspath, *self._readers.pop(syspath, ()))
-        for owner in (*concerned, ""):
-            for path in self._texts.pop(owner, {}):
-                self._troubles.pop(path, None)
+        for owner in concerned:
+            self._forget_texts(owner)
         return concerned
+
+    def _forget_texts(self, owner: str) -> None:
+        for path in self._texts.pop(owner, {}):
+            self._troubles.pop(path, None)
 
     def guarded(self, what: str, read: Callable[[], T]) -> T:
         """Read something that may hang; raises TimeoutError if it is known to."""
@@ -222,14 +225,15 @@ class HostCache:
         return self._remembered(syspath, path)
 
     def _led_to(self, syspath: str, name: str) -> Iterator[str]:
-        """Give the devices to which links in the name of an attribute lead: ``device/vendor``."""
+        """Yield the folders to which the name of an attribute leads: ``device/vendor``."""
         at = syspath
         for part in name.split("/")[:-1]:
             at = posixpath.normpath(f"{at}/{part}")
             try:
                 target = self._root.read_link(at)
             except OSError:
-                continue  # a folder of its own
+                yield at  # a folder of its own, as that of a device which sits on it
+                continue
             at = posixpath.normpath(posixpath.join(at.rpartition("/")[0], target))
             yield at
             owner = at

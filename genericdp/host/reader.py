@@ -99,9 +99,9 @@ class HostReader:
         asks for what udev records. Raises what ``work`` raises; waits while nothing can be read.
         """
         stale, self._stale = self._stale, Stale()
+        waiting = self._waiting(stale)
         if full or CHANGED_FILES in self._hanging:
             self._host, stale = self._anew(self._host), Stale()
-        waiting = self._waiting(stale)
         if not wants_records:
             waiting = {}
         while True:

@@ -73,10 +73,11 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 def damage(folder: Path, path: str, kind: str) -> None:
     """Damage a copy, and nothing that only a link of it leads to."""
     broken = folder / path[1:]
-    if not broken.parent.is_dir() or os.path.realpath(broken.parent) != str(broken.parent):
+    if os.path.realpath(broken.parent) != str(broken.parent):
         return
-    with suppress(FileNotFoundError, PermissionError):  # it lies below what is damaged already
-        if kind != "forbidden" or not broken.is_symlink():
+    # It may lie below what is damaged already.
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        if broken.parent.is_dir() and (kind != "forbidden" or not broken.is_symlink()):
             DAMAGES[kind](broken)
 
 
