@@ -13,6 +13,8 @@ from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.uevents import Uevent
+from genericdp.model import ValueKind, ValueSource
+from genericdp.template import parse
 from tests.devices.known import Known
 from tests.devices.making import healthy, inject, nodes, refusals, resource, unhealthy
 from tests.fixtures.hanging import HangingRoot
@@ -81,6 +83,47 @@ def test_a_pass_says_where_to_watch_when_to_come_back_and_what_found_nothing(tre
     tree.remove("dev/ttyUSB1")
     second = look(tree, SERIAL, none, previous=first.lists, now=7.0)
     assert second.due == 307.0
+
+
+def test_what_a_forgotten_device_had_is_given_away_at_once(tmp_path: Path) -> None:
+    """Nothing else would tell that it is free: it took up to 30 s."""
+    tree = Tree(tmp_path)
+    for number, name in enumerate(("p1", "z")):
+        tree.node(name, f"188:{number}")
+    tree.link("etc/l", "/dev/p1")
+    lacking = ValueSource(kind=ValueKind.LINK, source=parse("/etc/l"))
+    own = inject(nodes("$(device.path)"), env={"L": "$(value.l)"})
+    first = resource("first", "/dev/p1", values={"l": lacking}, given=own, forget_after_seconds=2)
+    who = ValueSource(kind=ValueKind.TEXT, source=parse("p1"))
+    given = inject(nodes("/dev/$(value.who)"))
+    second = resource("second", "/dev/z", values={"who": who}, given=given)
+    found = look(tree, first, second)
+    assert (healthy(found.lists, "first"), healthy(found.lists, "second")) == (["p1"], [])
+    tree.remove("etc/l")
+    for now, due in ((1.0, 3.0), (3.0, 3.0)):
+        found = look(tree, first, second, previous=found.lists, now=now)
+        assert (healthy(found.lists, "second"), found.due) == ([], due)
+    found = look(tree, first, second, previous=found.lists, now=3.0)
+    assert (found.lists["example.com/first"].devices, found.due) == ({}, None)
+    assert healthy(found.lists, "second") == ["z"]
+
+
+def test_a_group_gives_up_its_nodes_when_they_are_those_of_other_hardware(tmp_path: Path) -> None:
+    """One camera is unplugged, and another one gets the names and numbers of its nodes."""
+    port = ValueSource(kind=ValueKind.TEXT, source=parse("$(device.syspath)"), regex="/(1-[0-9]+)/")
+    camera = resource(
+        "camera", "/dev/video*", values={"port": port}, group_by=parse("$(value.port)")
+    )
+    before, after = Tree(tmp_path / "before"), Tree(tmp_path / "after")
+    for tree, place in ((before, "1-1"), (after, "1-2")):
+        for number in range(2):
+            tree.node(f"video{number}", f"81:{number}", at=f"usb1/{place}/video4linux")
+    found = look(before, camera)
+    assert healthy(found.lists, "camera") == ["1-1"]
+    for now in (1.0, 2.0):
+        found = look(after, camera, previous=found.lists, now=now)
+    assert healthy(found.lists, "camera") == ["1-2"]
+    assert list(unhealthy(found.lists, "camera")) == ["1-1"]
 
 
 def test_a_glob_that_hangs_is_not_one_that_found_nothing(tree: Tree) -> None:

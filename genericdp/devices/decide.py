@@ -94,7 +94,9 @@ def decide(
         if any(found[name] is not None for name in inventory.failures):
             offers = None  # decided by what a resource took that has failed since: without that
     decided = [one for one in resources if one.name not in inventory.failures]
-    due = (next_change(offers[one.name], one.forget_after_seconds, now=now) for one in decided)
+    dues = [next_change(offers[one.name], one.forget_after_seconds, now=now) for one in decided]
+    if _gives_up_devices(previous, offers):
+        dues.append(now)  # somebody may get what they had
     return Decision(
         lists={
             name: with_health(
@@ -105,7 +107,7 @@ def decide(
             )
             for name, offer in offers.items()
         },
-        due=min((moment for moment in due if moment is not None), default=None),
+        due=min((moment for moment in dues if moment is not None), default=None),
         empty_globs=tuple(
             (resource.name, pattern)
             for resource in decided
@@ -113,6 +115,15 @@ def decide(
             if not inventory.found(pattern) and pattern not in inventory.hanging
         ),
         failures=inventory.failures,
+    )
+
+
+def _gives_up_devices(previous: Mapping[str, DeviceList], offers: DeviceLists) -> bool:
+    """Return whether a device has left a list while something is not offered."""
+    return any(offer.not_offered for offer in offers.values()) and any(
+        previous[name].devices.keys() - offer.devices.keys()
+        for name, offer in offers.items()
+        if name in previous
     )
 
 
@@ -248,17 +259,20 @@ def _holding(
 ) -> tuple[Device, ...]:
     """Give the devices on offer that cannot be had just now and keep what is theirs.
 
-    Their hardware and match are still there, or a folder that does not answer hides both.
+    Their hardware and match are still there, or a folder that does not answer hides both. The
+    node of a group's member may be that of other hardware by now.
     """
     here = {device.key for device in one.devices}
     gone = [it.device for it in before.devices.values() if it.device.key not in here]
     if not gone:
         return ()
-    matched = {candidate.key for candidate in one.match.members} | one.match.withheld
+    matched = {(it.key, it.file.identity.syspath) for it in one.match.members}
     return tuple(
         device
         for device in gone
-        if not matched.isdisjoint(device.keys) or _hidden_by(resource, device, inventory)
+        if any((it.key, it.identity.syspath) in matched for it in device.members or (device,))
+        or not one.match.withheld.isdisjoint(device.keys)
+        or _hidden_by(resource, device, inventory)
     )
 
 
