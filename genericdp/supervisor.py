@@ -260,7 +260,7 @@ class Supervisor:
         due_in = max(0.0, self._full_look_due - now)
         longest = due_in if self._watch.complete else self._pace.poll
         dues = (one for one in (decision.due, self._reader.due) if one is not None)
-        return min(longest, *(max(0.0, due - now) for due in dues), longest)
+        return min([longest, *(max(0.0, due - now) for due in dues)])
 
     @property
     def _full_look_due(self) -> float:

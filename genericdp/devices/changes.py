@@ -22,6 +22,7 @@ MOST_LINES = 100
 """Of one kind, for one resource: ten thousand devices that vanish at once need not all be named."""
 _DIGITS = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
 _AGAIN = ("is Healthy again", "are Healthy again")
+_FOR_ANOTHER_REASON = "are Unhealthy for another reason"
 
 
 class _Change(Enum):
@@ -97,11 +98,13 @@ def _log_devices(name: str, before: DeviceList, offer: DeviceList, *, is_first: 
         _tell_each(came, name, "is new", "are new")
         _tell_each(left, name, "has left the list", "have left the list")
     _tell_each(known[_Change.UP], name, *_AGAIN)
-    for change, tell in (
-        (_Change.OTHER_REASON, _tell_other_reasons),
-        (_Change.DOWN, _tell_unhealthy),
-    ):
-        tell([(one, _reason(offer, one)) for one in by_change[change]], name)
+    reasons = {
+        change: [(one, _reason(offer, one)) for one in by_change[change]]
+        for change in (_Change.OTHER_REASON, _Change.DOWN)
+    }
+    other, fallen = reasons[_Change.OTHER_REASON], reasons[_Change.DOWN]
+    _tell_reasons(other, name, logging.INFO, "is now Unhealthy because", _FOR_ANOTHER_REASON)
+    _tell_reasons(fallen, name, logging.WARNING, "is Unhealthy", "are Unhealthy")
 
 
 def _log_refusals(name: str, before: DeviceList, offer: DeviceList) -> None:
@@ -128,20 +131,13 @@ def _tell_each(ids: Sequence[str], name: str, one_does: str, more_do: str) -> No
         log.info("%d more devices %s", len(more), more_do, extra=_about(name))
 
 
-def _tell_other_reasons(devices: Sequence[tuple[str, str]], name: str) -> None:
+def _tell_reasons(
+    devices: Sequence[tuple[str, str]], name: str, level: int, one_is: str, more_are: str
+) -> None:
     for device_id, reason in devices[:MOST_LINES]:
-        about = _about(name, device_id)
-        log.info("device %s is now Unhealthy because: %s", device_id, reason, extra=about)
+        log.log(level, "device %s %s: %s", device_id, one_is, reason, extra=_about(name, device_id))
     if more := devices[MOST_LINES:]:
-        log.info("%d more devices are Unhealthy for another reason", len(more), extra=_about(name))
-
-
-def _tell_unhealthy(fallen: Sequence[tuple[str, str]], name: str) -> None:
-    for device_id, reason in fallen[:MOST_LINES]:
-        about = _about(name, device_id)
-        log.warning("device %s is Unhealthy: %s", device_id, reason, extra=about)
-    if more := fallen[MOST_LINES:]:
-        log.warning("%d more devices are Unhealthy", len(more), extra=_about(name))
+        log.log(level, "%d more devices %s", len(more), more_are, extra=_about(name))
 
 
 def _about(resource: str, device: str = "") -> dict[str, str]:

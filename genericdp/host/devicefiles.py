@@ -116,10 +116,8 @@ class DeviceFiles:
 
     def known(self) -> _Answers:
         """Return the last answer about each path."""
-        known = self._before.copy()
-        known.files |= self._now.copy().files
-        known.names |= self._now.copy().names
-        return known
+        before, now = self._before.copy(), self._now.copy()
+        return _Answers(before.files | now.files, before.names | now.names)
 
     def settle(self) -> None:
         """Forget what is out of date but for what cannot be read: the rest is asked for no more."""
