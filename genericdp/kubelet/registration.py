@@ -11,8 +11,8 @@ from genericdp.errors import KubeletError
 from genericdp.host.descriptors import count
 from genericdp.kubelet.channels import channel
 from genericdp.kubelet.messages import VERSION
+from genericdp.kubelet.server import SERVICE
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,8 +54,11 @@ async def register(
         version=VERSION, endpoint=endpoint, resource_name=resource, options=options
     )
     async with channel(folder / KUBELET_SOCKET) as connection:
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = connection.unary_unary(
+            "/v1beta1.Registration/Register"
+        )
         try:
-            await rpc.RegistrationStub(connection).Register(request, timeout=timeout_seconds)
+            await call(request.SerializeToString(), timeout=timeout_seconds)
         except grpc.aio.AioRpcError as error:
             # Every refusal comes as UNKNOWN with a text (REG-8).
             text = _END_OF_TEXT.split(error.details() or error.code().name)[0]
@@ -75,9 +78,11 @@ async def check(socket: Path, *, timeout_seconds: float) -> None:
     Raise KubeletError if it does not answer.
     """
     async with channel(socket) as connection:
-        plugin = rpc.DevicePluginStub(connection)
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = connection.unary_unary(
+            f"/{SERVICE}/GetDevicePluginOptions"
+        )
         try:
-            await plugin.GetDevicePluginOptions(api.Empty(), timeout=timeout_seconds)
+            await call(b"", timeout=timeout_seconds)
         except grpc.aio.AioRpcError as error:
             short = ": descriptors run short" if count().is_short else ""
             raise KubeletError(f"our own socket does not answer{short}") from error

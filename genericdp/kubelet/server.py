@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -16,7 +16,7 @@ from genericdp.errors import CallError, InvalidCallError, KubeletError, OverdueC
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
     from pathlib import Path
     from typing import Any, TypeAlias
 
@@ -26,14 +26,9 @@ if TYPE_CHECKING:
 
 SERVICE = "v1beta1.DevicePlugin"
 
-_MIB = 1024 * 1024
-_MOST_PREFERRED_BYTES = 16 * _MIB
-"""Of GetPreferredAllocation: it can name every device of a full list (LAW-6) several times."""
-_MOST_BYTES = 4 * _MIB
-"""Of the other requests: they name the devices of one pod, at most those of a full list."""
-_RECEIVE_SECONDS = 5.0
-"""How long a client may take to send a request, while other calls of the same kind wait."""
-_OPTIONS = (("grpc.max_receive_message_length", _MOST_PREFERRED_BYTES),)
+_MOST_BYTES = 8 * 1024 * 1024
+"""Of a request: it names at most the devices of a full list (LAW-6), and those twice."""
+_OPTIONS = (("grpc.max_receive_message_length", _MOST_BYTES),)
 _PRIVATE = 0o177  # as umask: the socket is 0600; the kubelet is root (TRN-5)
 
 
@@ -123,55 +118,26 @@ def _handlers(servicer: Servicer, streams: Observed[Streams]) -> grpc.GenericRpc
         finally:
             streams.value = replace(streams.value, ended=streams.value.ended + 1)
 
-    preferred = "GetPreferredAllocation"
-    # Without (de)serializers a handler takes and gives bytes.
+    # Without (de)serializers a handler takes and returns bytes.
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "GetDevicePluginOptions": grpc.unary_unary_rpc_method_handler(options),
         "ListAndWatch": grpc.unary_stream_rpc_method_handler(list_and_watch),
-        "Allocate": _answering("Allocate", servicer.allocate),
-        preferred: _answering(preferred, servicer.preferred_allocation, _MOST_PREFERRED_BYTES),
-        "PreStartContainer": _answering("PreStartContainer", servicer.pre_start_container),
+        "Allocate": _answering(servicer.allocate),
+        "GetPreferredAllocation": _answering(servicer.preferred_allocation),
+        "PreStartContainer": _answering(servicer.pre_start_container),
     }
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
-def _answering(
-    name: str, call: Callable[[bytes], Awaitable[bytes]], most_bytes: int = _MOST_BYTES
-) -> grpc.RpcMethodHandler[Any, Any]:
-    """Return the handler of a call that takes one request and returns one answer.
-
-    A request that is too large is refused before it is parsed. Requests are received as streams of
-    one, since gRPC would hold all requests that come at once; so it holds one at a time.
-    """
-    receiving = asyncio.Lock()
-
-    async def answer(requests: AsyncIterator[bytes], context: _Context) -> bytes:
-        try:
-            async with receiving, asyncio.timeout(_RECEIVE_SECONDS):
-                request = await _only(requests)
-                if (size := len(request)) > most_bytes:
-                    # Not with ``abort``, whose exception keeps the request in memory.
-                    context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
-                    context.set_details(
-                        f"{name} with a request of {size} bytes: at most {most_bytes} are taken"
-                    )
-                    return b""
-        except TimeoutError:
-            why = f"the request of {name} has not come within {_RECEIVE_SECONDS:g} s"
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, why)
+def _answering(call: Callable[[bytes], Awaitable[bytes]]) -> grpc.RpcMethodHandler[Any, Any]:
+    async def answer(request: bytes, context: _Context) -> bytes:
         try:
             return await call(request)
         except CallError as error:
             await context.abort(_status(error), str(error))
             raise
 
-    return grpc.stream_unary_rpc_method_handler(answer)
-
-
-async def _only(requests: AsyncIterator[bytes]) -> bytes:
-    """Return the one request of a stream; until it is closed, the stream keeps it in memory."""
-    async with aclosing(cast("AsyncGenerator[bytes, None]", aiter(requests))) as stream:
-        return await anext(stream, b"")
+    return grpc.unary_unary_rpc_method_handler(answer)
 
 
 def _status(error: CallError) -> grpc.StatusCode:
