@@ -14,6 +14,7 @@ from genericdp.devices.inventory import Identity
 from genericdp.devices.topology import Spot
 from genericdp.health.hooks import HookRunner
 from genericdp.host.root import Root
+from genericdp.kubelet.messages import encode_list
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
@@ -97,7 +98,7 @@ async def _lines(
     async with AsyncExitStack() as stack:
         askers: list[Asker] = []
         for name, service in (("ours", ours), ("floor", floor)):
-            service.set_offer(offer)
+            service.set_devices(encode_list(offer))
             socket = bench.scratch / f"preferring-{name}.sock"
             await stack.enter_async_context(listening(socket, service))
             askers.append(await stack.enter_async_context(asking(socket)))

@@ -20,6 +20,7 @@ from genericdp.health.hooks import HookRunner
 from genericdp.health.kinds import run_probes
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
+from genericdp.kubelet.messages import encode_list
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.timing import PluginTiming
@@ -227,7 +228,7 @@ async def calling(
     service = Servicer(
         R, root=root, look_again=look_again, hooks=HookRunner(run=commands), timing=timing
     )
-    service.set_offer(found.lists[R])
+    service.set_devices(encode_list(found.lists[R]))
     socket = folder / "own.sock"
     async with listening(socket, service), grpc.aio.insecure_channel(f"unix:{socket}") as channel:
         yield service, rpc.DevicePluginStub(channel)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from genericdp.devices.devicelist import NOTHING
+from genericdp.devices.preferred import preferred_ids
 from genericdp.errors import InvalidCallError
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from genericdp.devices.device import ContainerEdits
     from genericdp.devices.devicelist import DeviceList
+    from genericdp.model import Preference
 
 VERSION = "v1beta1"
 HEALTHY = "Healthy"
@@ -24,30 +26,30 @@ UNHEALTHY = "Unhealthy"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EncodedList:
-    """The devices that a resource offers, and the bytes that the kubelet gets."""
+    """The device list of a resource, and the bytes that the kubelet gets."""
 
-    offer: DeviceList
+    listed: DeviceList
     response: bytes
     """A serialized ListAndWatchResponse."""
 
 
-NO_DEVICES = EncodedList(offer=NOTHING, response=b"")
+NO_DEVICES = EncodedList(listed=NOTHING, response=b"")
 
 
-def encode_list(offer: DeviceList) -> EncodedList:
+def encode_list(devices: DeviceList) -> EncodedList:
     """Serialize the device list; for ten thousand devices this takes about 10 ms."""
     response = api.ListAndWatchResponse()
-    has_topology = not offer.without_numa_node
-    for one in offer.devices.values():
-        health = UNHEALTHY if one.unhealthy else HEALTHY
+    has_topology = not devices.without_numa_node
+    for listed in devices.devices.values():
+        health = UNHEALTHY if listed.unhealthy else HEALTHY
         topology = None
         # The kubelet takes an empty TopologyInfo for a NUMA constraint that no node satisfies.
-        if has_topology and one.device.numa_nodes:
-            nodes = [api.NUMANode(ID=node) for node in one.device.numa_nodes]
+        if has_topology and listed.device.numa_nodes:
+            nodes = [api.NUMANode(ID=node) for node in listed.device.numa_nodes]
             topology = api.TopologyInfo(nodes=nodes)
-        for share in one.device.shares:
+        for share in listed.device.shares:
             response.devices.add(ID=share, health=health, topology=topology)
-    return EncodedList(offer=offer, response=response.SerializeToString())
+    return EncodedList(listed=devices, response=response.SerializeToString())
 
 
 def allocate_ids(request: bytes) -> tuple[tuple[str, ...], ...]:
@@ -95,3 +97,34 @@ def _container(edits: ContainerEdits) -> api.ContainerAllocateResponse:
         annotations=edits.annotations,
         cdi_devices=[api.CDIDevice(name=name) for name in edits.cdi],
     )
+
+
+def preferred_allocation(
+    request: bytes, devices: DeviceList, preference: Preference, *, replicas: int
+) -> bytes:
+    """Return the answer with the preferred IDs for each container; raise DecodeError."""
+    spots = {name: listed.device.spot for name, listed in devices.devices.items()}
+    unhealthy = {name for name, listed in devices.devices.items() if listed.unhealthy}
+    response = api.PreferredAllocationResponse()
+    for container in api.PreferredAllocationRequest.FromString(request).container_requests:
+        available, must = _healthy_first(container, unhealthy)
+        size = container.allocation_size
+        chosen = preferred_ids(available, must, size, spots, preference, replicas=replicas)
+        response.container_responses.add(deviceIDs=chosen)
+    return response.SerializeToString()
+
+
+def _healthy_first(
+    container: api.ContainerPreferredAllocationRequest, unhealthy: Collection[str]
+) -> tuple[Collection[str], Collection[str]]:
+    """Return the IDs to choose from and those that must be chosen: healthy ones if they suffice.
+
+    The kubelet may not know yet that a device is Unhealthy, and Allocate would refuse it.
+    """
+    available, must = list(container.available_deviceIDs), list(container.must_include_deviceIDs)
+    if not unhealthy:
+        return available, must
+    healthy = {share for share in available if share.partition("::")[0] not in unhealthy}
+    healthy.update(must)
+    enough = len(healthy) >= container.allocation_size
+    return (healthy, must) if enough else (available, healthy)

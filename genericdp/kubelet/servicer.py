@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,8 +15,6 @@ from genericdp.errors import InvalidCallError, OverdueCallError, UnusableDeviceE
 from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.workers import in_worker, start
 from genericdp.kubelet import messages
-from genericdp.kubelet.messages import NO_DEVICES, EncodedList, encode_list
-from genericdp.kubelet.preferred import preferred_allocation
 from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from genericdp.devices.device import ContainerEdits, Device
-    from genericdp.devices.devicelist import DeviceList, ListedDevice
+    from genericdp.devices.devicelist import ListedDevice
     from genericdp.host.root import Root
     from genericdp.tally import AllocationResult
 
@@ -64,15 +61,6 @@ class DeviceHooks(Protocol):
         """Run the ``preStart`` hook of each device that has one."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _NodeCheck:
-    """A check of the nodes of devices that is in progress."""
-
-    result: asyncio.Future[str]
-    deadline: float
-    """When it counts as hanging, on the loop's clock."""
-
-
 class Servicer:
     """Answers for one resource, from its latest device list.
 
@@ -100,7 +88,7 @@ class Servicer:
             get_preferred_allocation_available=prefer is not Preference.NONE,
         )
         """The answer to GetDevicePluginOptions."""
-        self.devices = NO_DEVICES
+        self.devices = messages.NO_DEVICES
         """The latest device list."""
         self._resource = resource
         self._root = root
@@ -114,15 +102,11 @@ class Servicer:
         """How often the host has been looked at, or the device list has been set."""
         self._resends = Observed(0)
         """How often a list that streams have sent already was to be sent again."""
-        self._checks: dict[str, _NodeCheck] = {}
+        self._checks: dict[str, asyncio.Future[str]] = {}
         """By device ID, the check of its nodes that is in progress, if any."""
         self._preferring_failed = False
 
-    def set_offer(self, offer: DeviceList) -> bool:
-        """Call ``set_devices``, where the time for serialization does not matter."""
-        return self.set_devices(encode_list(offer))
-
-    def set_devices(self, devices: EncodedList) -> bool:
+    def set_devices(self, devices: messages.EncodedList) -> bool:
         """Set the device list; return whether its bytes differ, so that streams send it."""
         self.devices = devices
         before, self._response.value = self._response.value, devices.response
@@ -176,9 +160,9 @@ class Servicer:
             async with asyncio.timeout(self._timing.preferred):
                 return await in_worker(
                     partial(
-                        preferred_allocation,
+                        messages.preferred_allocation,
                         request,
-                        self.devices.offer,
+                        self.devices.listed,
                         self.prefer,
                         replicas=self.replicas,
                     )
@@ -196,7 +180,7 @@ class Servicer:
         what repairs them.
         """
         async with self._limited("PreStartContainer", self._timing.pre_start) as unfinished:
-            devices = [self._offered(share).device for share in messages.pre_start_ids(request)]
+            devices = [self._listed(share).device for share in messages.pre_start_ids(request)]
             await self._hooks.pre_start(self._resource, _distinct(devices), unfinished)
         return b""
 
@@ -271,19 +255,16 @@ class Servicer:
         """Return why the devices cannot be used, after a fresh look at their nodes.
 
         A check that hangs keeps its thread, so each device has at most one. A call that comes
-        meanwhile waits for its end and then checks again, but waits no longer than for any check.
+        meanwhile waits for its end and then checks again.
         """
-        deadline = asyncio.get_running_loop().time() + self._timing.node_check
         waited_for = devices
         try:
-            while busy := [one for one in devices if one.id in self._checks]:
-                waited_for = busy
-                checks = [self._checks[one.id] for one in busy]
-                async with asyncio.timeout_at(min(deadline, *(one.deadline for one in checks))):
-                    await asyncio.wait([one.result for one in checks])
-            waited_for = devices
-            async with asyncio.timeout_at(deadline):
-                return await asyncio.shield(self._start_check(devices, deadline))
+            async with asyncio.timeout(self._timing.node_check):
+                while busy := [device for device in devices if device.id in self._checks]:
+                    waited_for = busy
+                    await asyncio.wait([self._checks[device.id] for device in busy])
+                waited_for = devices
+                return await asyncio.shield(self._start_check(devices))
         except TimeoutError as error:
             names = ", ".join(device.id for device in waited_for)
             raise OverdueCallError(
@@ -291,24 +272,23 @@ class Servicer:
                 device=_only_id(waited_for),
             ) from error
 
-    def _start_check(self, devices: Sequence[Device], deadline: float) -> asyncio.Future[str]:
-        result = start(partial(why_unusable, self._root, devices))
+    def _start_check(self, devices: Sequence[Device]) -> asyncio.Future[str]:
+        check = start(partial(why_unusable, self._root, devices))
 
-        def forget(result: asyncio.Future[str]) -> None:
+        def forget(check: asyncio.Future[str]) -> None:
             for device in devices:
                 del self._checks[device.id]
-            result.exception()  # raised where it is awaited, if anybody still waits
+            check.exception()  # raised where it is awaited, if anybody still waits
 
-        result.add_done_callback(forget)
-        check = _NodeCheck(result=result, deadline=deadline)
-        self._checks |= {one.id: check for one in devices}
-        return result
+        check.add_done_callback(forget)
+        self._checks |= dict.fromkeys((device.id for device in devices), check)
+        return check
 
     def _usable_devices(self, shares: Iterable[str]) -> list[Device]:
         """Return the devices of the shares; raise if one is unknown or Unhealthy."""
         devices = []
         for share in shares:
-            one = self._offered(share)
+            one = self._listed(share)
             if one.unhealthy:
                 raise UnusableDeviceError(
                     f"{self._resource}: device {share} is Unhealthy: {one.unhealthy}",
@@ -317,9 +297,9 @@ class Servicer:
             devices.append(one.device)
         return _distinct(devices)
 
-    def _offered(self, share: str) -> ListedDevice:
+    def _listed(self, share: str) -> ListedDevice:
         # An ID does not contain "::" itself.
-        one = self.devices.offer.devices.get(share.partition("::")[0])
+        one = self.devices.listed.devices.get(share.partition("::")[0])
         if one is None or not one.device.has_share(share):
             name = share if len(share) <= _MOST_SHOWN else f"{share[:_MOST_SHOWN]}…"
             why = f"{self._resource}: there is no device {name!r}"

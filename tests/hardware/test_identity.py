@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.errors import UnusableDeviceError
+from genericdp.kubelet.messages import encode_list
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from tests.devices.making import healthy, resource, unhealthy
@@ -26,7 +27,7 @@ async def test_another_stick_on_the_same_node_is_another_device(tmp_path: Path) 
     service = Servicer(
         "example.com/serial", root=machine.root, look_again=lambda: None, hooks=no_hooks()
     )
-    service.set_offer(before["example.com/serial"])
+    service.set_devices(encode_list(before["example.com/serial"]))
     request = pb.AllocateRequest(
         container_requests=[pb.ContainerAllocateRequest(devices_ids=[IDS[0]])]
     ).SerializeToString()
@@ -85,7 +86,7 @@ async def test_numa_nodes_are_sent_of_all_devices_or_of_none(
     service = Servicer(
         "example.com/serial", root=machine.root, look_again=lambda: None, hooks=no_hooks()
     )
-    service.set_offer(machine.offers(two)["example.com/serial"])
+    service.set_devices(encode_list(machine.offers(two)["example.com/serial"]))
     listed = pb.ListAndWatchResponse.FromString(await anext(service.device_lists()))
     assert [one.ID for one in listed.devices] == IDS[:2]
     assert [node.ID for one in listed.devices for node in one.topology.nodes] == sent

@@ -12,6 +12,7 @@ import grpc
 
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
+from genericdp.kubelet.messages import encode_list
 from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
@@ -94,7 +95,7 @@ async def calling() -> AsyncIterator[tuple[Path, grpc.aio.Channel]]:
             replicas=2,
             pre_start=True,
         )
-        service.set_offer(offer)
+        service.set_devices(encode_list(offer))
         socket = Path(folder) / "s"
         async with (
             listening(socket, service),
