@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import genericdp
 from genericdp.config.files import unusable
 from genericdp.config.loaded import Loaded
+from genericdp.process.outcome import signal_name
 from genericdp.process.output import Pipe
-from genericdp.process.reasons import signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ async def load_in_child(
     try:
         with Pipe(MAX_OUTPUT) as output, Pipe(_MAX_COMPLAINT) as complaint:
             # At the daemon's own niceness: a reload must not wait for a busy node's other work.
-            end = await commands.complete(
+            code = await commands.complete(
                 argv,
                 _environment(),
                 timeout_seconds=timeout_seconds,
@@ -45,9 +45,9 @@ async def load_in_child(
             )
     except OSError as error:
         return _failed(paths, f"the config could not be loaded: {error.strerror or error}")
-    if end.code is None:
+    if code is None:
         return _failed(paths, f"loading the config took longer than {timeout_seconds:g} s")
-    return _loaded(paths, end.code, output.kept.data, complaint.kept.data)
+    return _loaded(paths, code, output.kept.data, complaint.kept.data)
 
 
 def _environment() -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -16,10 +15,7 @@ if TYPE_CHECKING:
 
 MOST_KEPT = 64 * 1024
 """Bytes of a command's output, half of its start and half of its end."""
-_CHUNK = 64 * 1024
-_CHUNKS_AT_ONCE = 4
-_PAUSE = 0.001
-"""Seconds between reads of output that is not kept: 256 MB/s, at a few percent of the loop."""
+_MOST_IN_PIPE = 64 * 1024
 
 
 class Kept:
@@ -64,11 +60,10 @@ class Pipe:
     def __init__(self, most: int = MOST_KEPT) -> None:
         self.kept = Kept(most)
         self._loop = asyncio.get_running_loop()
-        self._pause: asyncio.TimerHandle | None = None
         self._read_end, self.write_end = os.pipe()
         os.set_blocking(self._read_end, False)
         try:
-            self._loop.add_reader(self._read_end, self._read)
+            self._loop.add_reader(self._read_end, self.read)
         except OSError:
             self._close()
             raise
@@ -87,8 +82,6 @@ class Pipe:
     def _close(self) -> None:
         self.close_write_end()
         self._loop.remove_reader(self._read_end)
-        if self._pause is not None:
-            self._pause.cancel()
         os.close(self._read_end)
 
     def close_write_end(self) -> None:
@@ -97,38 +90,13 @@ class Pipe:
             os.close(self.write_end)
             self.write_end = -1
 
-    def take_rest(self) -> None:
-        """Read what the command has written and nobody read yet; waits for nothing."""
-        self._take()
-
-    def _read(self) -> None:
-        """Read what is there; from one that writes on and on only now and then."""
-        ended = self._take()
-        if ended:
-            self._loop.remove_reader(self._read_end)
-        elif self.kept.size > self.kept.most:
-            if self._pause is None:
-                with suppress(OSError):  # the user has many big pipes
-                    fcntl.fcntl(self._read_end, fcntl.F_SETPIPE_SZ, _CHUNKS_AT_ONCE * _CHUNK)
-            self._loop.remove_reader(self._read_end)
-            self._pause = self._loop.call_later(_PAUSE, self._go_on)
-
-    def _go_on(self) -> None:
-        self._loop.add_reader(self._read_end, self._read)
-
-    def _take(self) -> bool:
-        """Read what is there, within bounds; gives whether that was the end."""
-        for _ in range(_CHUNKS_AT_ONCE):
-            try:
-                chunk = os.read(self._read_end, _CHUNK)
-            except BlockingIOError:
-                return False
-            if not chunk:
-                return True
+    def read(self) -> None:
+        """Read what is there, as much as a pipe holds; do not wait for more."""
+        with suppress(BlockingIOError):
+            chunk = os.read(self._read_end, _MOST_IN_PIPE)
             self.kept.add(chunk)
-            if len(chunk) < _CHUNK:
-                return False
-        return False
+            if not chunk:
+                self._loop.remove_reader(self._read_end)
 
 
 class _Escapes(dict[int, str]):

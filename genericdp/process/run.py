@@ -8,36 +8,26 @@ import os
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from genericdp.process.orphans import (
-    CHILD_SUBREAPER,
-    NO_NEW_PRIVS,
-    Process,
-    children,
-    prctl,
-    reap,
-)
-from genericdp.process.outcome import Outcome
+from genericdp.observed import Observed, until
+from genericdp.process.orphans import CHILD_SUBREAPER, NO_NEW_PRIVS, Process, children, prctl, reap
+from genericdp.process.outcome import Outcome, how_it_failed, why_not_started
 from genericdp.process.output import Pipe, last_line
-from genericdp.process.reasons import how_it_failed, why_not_started
-from genericdp.process.spawn import Child, command_of, spawn
+from genericdp.process.spawn import spawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
-    from genericdp.process.spawn import SpawnedCommand
+    from genericdp.process.spawn import Child
 
 log = logging.getLogger(__name__)
 
 _PATIENCE = 2.0
 """Seconds within which what is killed must be gone; what is not hangs in the kernel."""
-_SHORT_PATIENCE = 0.5
-"""The same for a command that is canceled: nobody waits for its result."""
 _LONGEST_PAUSE = 0.05
 """Seconds between two looks at what is being killed."""
 _SWEEP_DELAY = 0.05
@@ -46,15 +36,6 @@ _MOST_SPARED = 64
 """Orphans in sessions of their own that are kept because the command that started them may run."""
 _RETRY_DELAY = 1.0
 """Seconds until the next sweep after one that failed."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Exit:
-    """How a program ended."""
-
-    code: int | None
-    """Its exit code, negative: the signal that killed it; None: it took too long."""
-    seconds: float
 
 
 class Commands:
@@ -72,6 +53,8 @@ class Commands:
         """Those that were killed, of whose session something is left."""
         self._stuck: set[Child] = set()
         """Those of whose session something could not be killed in time."""
+        self._deaths = Observed(0)
+        """How often a child has died, or may have."""
         self._next_sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._restore: Callable[[], object] = lambda: None
@@ -86,8 +69,9 @@ class Commands:
         # Not loop.add_signal_handler: removing that restores SIG_DFL, not the handler that was
         # there before.
         before = signal.signal(
-            signal.SIGCHLD, lambda *_: loop.call_soon_threadsafe(self._sweep_soon, loop)
+            signal.SIGCHLD, lambda *_: loop.call_soon_threadsafe(self._note_death, loop)
         )
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})  # who started us may block it
         self._restore = lambda: signal.signal(signal.SIGCHLD, before)
         return self
 
@@ -101,7 +85,7 @@ class Commands:
             self.kill()
             self._ended |= self._running
             self._running.clear()
-            await _wait_until_gone(self._sweep, "commands", _SHORT_PATIENCE)
+            await _wait_until_gone(self._sweep, "commands")
         finally:
             self._is_closed = True
             self._restore()
@@ -119,11 +103,12 @@ class Commands:
         self, argv: Sequence[str], env: Mapping[str, str], *, timeout_seconds: float
     ) -> Outcome:
         """Run a command with limited resources; raise nothing."""
+        began = time.monotonic()
         try:
-            if self._is_stuck(command_of(argv, env)):
+            if self._is_stuck(argv, env):
                 return Outcome(reason="its last run still hangs in the kernel")
             with Pipe() as pipe:
-                end = await self.complete(
+                code = await self.complete(
                     argv,
                     env,
                     timeout_seconds=timeout_seconds,
@@ -134,10 +119,10 @@ class Commands:
         except (OSError, ValueError) as error:
             return Outcome(reason=f"cannot be started: {why_not_started(error, argv[0])}")
         output = pipe.kept.text()
-        reason = how_it_failed(end.code, timeout_seconds)
+        reason = how_it_failed(code, timeout_seconds)
         if reason and (line := last_line(output)):
             reason = f"{reason}: {line}"
-        return Outcome(reason=reason, output=output, seconds=end.seconds)
+        return Outcome(reason=reason, output=output, seconds=time.monotonic() - began)
 
     async def complete(
         self,
@@ -148,13 +133,13 @@ class Commands:
         stdout: Pipe,
         stderr: Pipe,
         restricted: bool = False,
-    ) -> Exit:
+    ) -> int | None:
         """Run a program until it exits or its time is over, then kill what it started.
 
-        Whoever still holds its output is not waited for. If canceled, the program is ended first.
+        Return its exit code, negative: the signal that killed it; None: it took too long. Whoever
+        still holds its output is not waited for. If canceled, the program is ended first.
         ``restricted``: as ``spawn`` says. Raise OSError or ValueError if it cannot be started.
         """
-        begin = time.monotonic()
         child = spawn(
             argv,
             env,
@@ -163,36 +148,34 @@ class Commands:
             restricted=restricted,
         )
         self._running.add(child)
-        patience = _SHORT_PATIENCE
         try:
             stdout.close_write_end()
             stderr.close_write_end()
-            in_time = await _exits_in_time(child, timeout_seconds)
-            seconds = time.monotonic() - begin
-            patience = _PATIENCE
+            in_time = await until(
+                lambda: child.has_exited, self._deaths, timeout_seconds=timeout_seconds
+            )
         finally:
-            await self._end(child, patience)
-        stdout.take_rest()
-        stderr.take_rest()
-        return Exit(code=child.process.returncode if in_time else None, seconds=seconds)
+            await self._end(child)
+        stdout.read()
+        stderr.read()
+        return child.process.returncode if in_time else None
 
-    async def _end(self, child: Child, patience: float) -> None:
+    async def _end(self, child: Child) -> None:
         """Kill a command and what it has started."""
         if child in self._running:
             child.kill()
             self._running.remove(child)
             self._ended.add(child)
-        name = child.command.argv[0]
-        is_gone = await _wait_until_gone(lambda: self._left_of(child), name, patience)
+        is_gone = await _wait_until_gone(lambda: self._left_of(child), child.argv[0])
         if not is_gone and child in self._ended:
             self._stuck.add(child)
 
-    def _is_stuck(self, command: SpawnedCommand) -> bool:
-        """Tell whether a command was run before and could not be killed, and is still there."""
+    def _is_stuck(self, argv: Sequence[str], env: Mapping[str, str]) -> bool:
+        """Return whether a command was run before, could not be killed, and is still there."""
         if self._stuck:
             self._sweep()
             self._stuck &= self._ended
-        return any(one.command == command for one in self._stuck)
+        return any((one.argv, one.env) == (argv, env) for one in self._stuck)
 
     def _left_of(self, child: Child) -> list[Process]:
         """Sweep, and return what may be left of a command that has ended."""
@@ -241,7 +224,8 @@ class Commands:
         self._ended = {one for one in self._ended if one.pid in sessions}
         return left
 
-    def _sweep_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _note_death(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._deaths.value += 1
         # A signal from before the end may come here after it.
         if self._next_sweep is None and not self._is_closed:
             self._next_sweep = loop.call_later(_SWEEP_DELAY, self._sweep_now, loop)
@@ -261,27 +245,16 @@ def _kill(orphan: Process) -> None:
         os.kill(orphan.pid, signal.SIGKILL)
 
 
-async def _exits_in_time(child: Child, timeout_seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            await child.wait()
-    except TimeoutError:
-        return child.has_exited
-    return True
-
-
-async def _wait_until_gone(
-    sweep: Callable[[], Collection[Process]], name: str, patience: float
-) -> bool:
+async def _wait_until_gone(sweep: Callable[[], Collection[Process]], name: str) -> bool:
     """Sweep until nothing is left; return False if that takes too long."""
     loop = asyncio.get_running_loop()
-    deadline, pause = loop.time() + patience, 0.001
+    deadline, pause = loop.time() + _PATIENCE, 0.001
     while True:
         try:
             left = sweep()
             if not left:
                 return True
-            why = f"{len(left)} processes of {name} are still there {patience:g} s after SIGKILL"
+            why = f"{len(left)} processes of {name} are still there {_PATIENCE:g} s after SIGKILL"
         except OSError as error:  # no descriptor is left to look with
             why = f"what {name} left cannot be looked for: {error}"
         if loop.time() > deadline:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import resource
 import signal
@@ -11,7 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from genericdp.process.orphans import CLOCK_TICKS, descendants
 
@@ -29,21 +28,6 @@ LIMITS = {
 NICENESS = 10
 """Of commands: hundreds of them must not starve the daemon that has to end them."""
 
-_POLL_SECONDS = 0.02
-"""Between two looks at a child where no pidfd can be had."""
-
-
-class SpawnedCommand(NamedTuple):
-    """What a child runs; equal if another one runs the same."""
-
-    argv: tuple[str, ...]
-    env: dict[str, str]
-
-
-def command_of(argv: Sequence[str], env: Mapping[str, str]) -> SpawnedCommand:
-    """Copy the arguments and environment of a command."""
-    return SpawnedCommand(tuple(argv), dict(env))
-
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Child:
@@ -52,7 +36,8 @@ class Child:
     process: subprocess.Popen[bytes]
     started: int
     """Clock ticks since boot: nothing that it starts is older."""
-    command: SpawnedCommand
+    argv: Sequence[str]
+    env: Mapping[str, str]
 
     @property
     def pid(self) -> int:
@@ -66,22 +51,6 @@ class Child:
             return True
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-    async def wait(self) -> None:
-        """Wait until it has exited."""
-        try:
-            descriptor = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):  # Python or the kernel lacks it, or no descriptor is left
-            while not self.has_exited:  # noqa: ASYNC110  # nothing tells of it
-                await asyncio.sleep(_POLL_SECONDS)
-            return
-        loop, exited = asyncio.get_running_loop(), asyncio.Event()
-        try:
-            loop.add_reader(descriptor, exited.set)
-            await exited.wait()
-        finally:
-            loop.remove_reader(descriptor)
-            os.close(descriptor)
-
     def kill(self) -> None:
         """Kill its process group, and its descendants in other groups.
 
@@ -90,7 +59,7 @@ class Child:
         elsewhere = [] if self.has_exited else descendants(self.pid)
         with suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)
-        for pid in elsewhere:
+        for pid in elsewhere:  # a bomb would be faster than sweeps
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -122,7 +91,7 @@ def spawn(
     # When memory runs out, the kernel might otherwise kill the daemon, which is bigger.
     with suppress(OSError):
         Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
-    return Child(process=process, started=started, command=command_of(argv, env))
+    return Child(process=process, started=started, argv=argv, env=env)
 
 
 def _restrict(pid: int) -> None:

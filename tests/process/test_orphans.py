@@ -15,7 +15,7 @@ import pytest
 
 from genericdp.process.run import Commands
 from tests.polling import poll_until
-from tests.process.running import children, held, shell
+from tests.process.running import children, shell
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -173,21 +173,6 @@ async def test_commands_gain_no_privileges_and_have_a_session_of_their_own(
     script = "grep NoNewPrivs /proc/self/status; cut -d' ' -f6 /proc/$$/stat; echo $$"
     _, privileges, session, own = (await shell(commands, script)).output.split()
     assert (privileges, session) == ("1", own)
-
-
-@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EMFILE])
-async def test_where_no_pidfd_can_be_had_commands_run_as_well(
-    commands: Commands, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(pid: int) -> int:
-        raise OSError(number, os.strerror(number))
-
-    before = held()
-    monkeypatch.setattr(os, "pidfd_open", refuse)
-    assert (await shell(commands, f"{ESCAPE} exit 5")).reason == "exited with 5"
-    hung = await shell(commands, f"{ESCAPE} sleep 60", timeout_seconds=0.2)
-    assert hung.reason == "took longer than 0.2 s"
-    assert held() == before
 
 
 async def test_without_proc_children_orphans_are_found_among_all_processes(
