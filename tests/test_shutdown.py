@@ -100,9 +100,7 @@ async def test_a_probe_that_not_even_sigkill_ends_does_not_hold_it_up(place: Pla
         async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
             await poll_until(lambda: "FROZEN" in (frozen / "freezer.state").read_text(), seconds=10)
             assert await ends_in_time(daemon) == 0
-        assert "1 processes of commands are still there 0.5 s after SIGKILL" in "".join(
-            daemon.lines
-        )
+        assert "1 processes of commands are still there 2 s after SIGKILL" in "".join(daemon.lines)
         assert sockets(place) == []
         assert len(left()) <= 1
     assert left() == []
