@@ -17,6 +17,7 @@ from genericdp.kubelet.sockets import check_length
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from genericdp.kubelet.peers import Peer
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
 _DELETION_SECONDS = 1.0
-_FIRST_DELETION_SECONDS = 0.01
+_DELETION_PAUSE = 0.02
 _MOST_REGISTRATIONS = 32
 _WATCHED_TIMES = 5
 """By this factor polls are rarer while inotify reports nearly everything (KST-3): waking up each
@@ -39,14 +40,6 @@ class SocketIdentity:
     device: int
     inode: int
     ctime_ns: int
-
-
-class _ForbiddenError(UsageError):
-    """The folder cannot be used: no permission, or a read-only mount."""
-
-
-class _NoFolderError(UsageError):
-    """The path of the folder is something else."""
 
 
 class KubeletFolder:
@@ -71,8 +64,8 @@ class KubeletFolder:
         self.places = Places()
         self.events = Observed(0)
         """How often something may have happened in the folder."""
-        self.peers: Observed[frozenset[Peer]] = Observed(frozenset())
-        """The sockets of other instances of genericdp that run."""
+        self.peers: Observed[Mapping[str, Sequence[Peer]]] = Observed({})
+        """The sockets of other instances of genericdp that run, by the digest of the resource."""
         self._looked = False
         self._logged_trouble = ""
         """Why the folder cannot be used, as logged."""
@@ -116,16 +109,15 @@ class KubeletFolder:
         A deletion removes the folder's links first and its name afterwards, and the process may be
         preempted in between. Mostly it is over at once, and the next kubelet comes soon.
         """
-        pause, left = _FIRST_DELETION_SECONDS, self._deletion_seconds
-        while left > 0:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._deletion_seconds
+        while True:
             try:
-                self.look()
+                return self.look()
             except KubeletError:
-                await asyncio.sleep(pause)
-            else:
-                return
-            pause, left = 2 * pause, left - pause
-        self.look()
+                if loop.time() > deadline:
+                    raise
+            await asyncio.sleep(_DELETION_PAUSE)
 
     def note_event(self) -> None:
         """Note that something may have happened in the folder."""
@@ -134,18 +126,17 @@ class KubeletFolder:
     def look(self) -> None:
         """Look once; raise as ``watch`` does."""
         try:
-            found = self._look()
-        except _NoFolderError:
-            if not self._looked:  # later it may come back, as one that is deleted does
-                raise
-            found = None
-        except (_ForbiddenError, OSError) as error:
+            try:
+                found, why = self._find_socket()
+            except (UsageError, KubeletError):
+                # A folder that is deleted between two calls seems to lack permissions, or links.
+                found, why = self._find_socket()
+        except (UsageError, OSError) as error:
             if not self._looked:  # at the start a person repairs it; later a mount may recover
                 raise
             self._log_trouble(str(error))
             return
         self._log_trouble("")
-        why = "" if found else self._why_absent()
         if why and why != self._logged_absence:
             # Here and not in each plugin: one line for all of them.
             log.info("waiting for a kubelet: %s", why)
@@ -153,36 +144,6 @@ class KubeletFolder:
         if why:
             self.absence.value = why
         self.socket.value = found
-
-    def _look(self) -> SocketIdentity | None:
-        try:
-            return self._identity()
-        except (UsageError, KubeletError):
-            # A folder that is deleted between two calls seems to lack permissions, or links.
-            return self._identity()
-
-    def _identity(self) -> SocketIdentity | None:
-        try:
-            status = self.path.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except PermissionError as error:
-            raise _ForbiddenError(f"no permission to look into {self.path}: run as root") from error
-        if not stat.S_ISDIR(status.st_mode):
-            raise _NoFolderError(
-                f"{self.path} is not a folder (give the kubelet's device-plugins folder"
-                " with --kubelet-dir)"
-            )
-        if status.st_nlink == 0:
-            raise KubeletError(
-                f"{self.path} was deleted below its mount and cannot come back: restarting helps"
-            )
-        if not os.access(self.path, os.W_OK | os.X_OK):
-            raise _ForbiddenError(
-                f"no permission to make sockets in {self.path}:"
-                " run as root, on a mount that is not read-only"
-            )
-        return self._socket_identity()
 
     def _log_trouble(self, trouble: str) -> None:
         """Log once that the folder cannot be used, and that it can be again."""
@@ -192,26 +153,42 @@ class KubeletFolder:
             log.info("the kubelet's folder can be used again")
         self._logged_trouble = trouble
 
-    def _why_absent(self) -> str:
-        """Return what there is instead of the socket, or of the folder."""
-        if not self.path.is_dir():
-            there = self.path.exists()
-            return f"{self.path} is not a folder" if there else f"there is no folder {self.path}"
-        path = self.path / KUBELET_SOCKET
+    def _find_socket(self) -> tuple[SocketIdentity | None, str]:
+        """Return kubelet.sock, or why there is none; raise if the folder cannot be used."""
         try:
-            mode = path.stat().st_mode
-        except OSError:
-            return f"there is no {path}"
-        kind = "folder" if stat.S_ISDIR(mode) else "file"
-        return f"{path} is a {kind}, not a socket (is this the kubelet's folder?)"
+            status = self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None, f"there is no folder {self.path}"
+        except PermissionError as error:
+            raise UsageError(f"no permission to look into {self.path}: run as root") from error
+        if not stat.S_ISDIR(status.st_mode):
+            if self._looked:  # the folder may come back, as one that is deleted does
+                return None, f"{self.path} is not a folder"
+            raise UsageError(
+                f"{self.path} is not a folder (give the kubelet's device-plugins folder"
+                " with --kubelet-dir)"
+            )
+        if status.st_nlink == 0:
+            raise KubeletError(
+                f"{self.path} was deleted below its mount and cannot come back: restarting helps"
+            )
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise UsageError(
+                f"no permission to make sockets in {self.path}:"
+                " run as root, on a mount that is not read-only"
+            )
+        return _socket_at(self.path / KUBELET_SOCKET)
 
-    def _socket_identity(self) -> SocketIdentity | None:
-        try:
-            status = (self.path / KUBELET_SOCKET).stat()
-        except OSError:
-            return None
-        if not stat.S_ISSOCK(status.st_mode):
-            return None
-        return SocketIdentity(
-            device=status.st_dev, inode=status.st_ino, ctime_ns=status.st_ctime_ns
-        )
+
+def _socket_at(path: Path) -> tuple[SocketIdentity | None, str]:
+    try:
+        status = path.stat()
+    except OSError:
+        return None, f"there is no {path}"
+    if not stat.S_ISSOCK(status.st_mode):
+        kind = "folder" if stat.S_ISDIR(status.st_mode) else "file"
+        return None, f"{path} is a {kind}, not a socket (is this the kubelet's folder?)"
+    identity = SocketIdentity(
+        device=status.st_dev, inode=status.st_ino, ctime_ns=status.st_ctime_ns
+    )
+    return identity, ""

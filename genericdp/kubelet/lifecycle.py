@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
-from genericdp.kubelet.peers import LaterPeers, ResourcePeers, first_few, sockets_of_others
+from genericdp.kubelet.peers import ResourcePeers, first_few, sockets_of_others
 from genericdp.kubelet.registration import RegistrationError, check, register
 from genericdp.kubelet.server import Streams, listening
 from genericdp.logs import resource_name
@@ -99,8 +99,6 @@ class Plugin:
         self._timing = timing
         self._tally = tally
         self._peers = ResourcePeers(kubelet.peers, resource)
-        self._later_peers: LaterPeers | None = None
-        """The peers that came after our socket, while there is a stream."""
         self._failures = 0
         """Attempts in a row without a stream."""
         self._early_ends = 0
@@ -139,20 +137,15 @@ class Plugin:
 
     async def _attempt(self, kubelet: SocketIdentity) -> _Retry:
         """Serve and register until that is over; return when to try again."""
-        began = _now()
         self._failures += 1
         self._not_registered_yet("registering")
         try:
             await self._serve(kubelet)
         except (KubeletError, OSError) as error:
-            self._count_failure(error)
-            if _now() - began > self._timing.stable:
-                self._failures = 0
             return self._retry_after(error)
         except Exception as error:
             # A bug that shows in one resource must not stop the others (K6).
             log.exception("unexpected failure")
-            self._count_failure(error)
             return self._retry_after(KubeletError(f"unexpected failure: {error}"))
         return self._retry_after(RegistrationEndedError("ended"))
 
@@ -160,14 +153,12 @@ class Plugin:
         before = f"; the last time: {self._last_reason}" if self._last_reason else ""
         self.registration.not_registered(f"{step}{before}")
 
-    def _count_failure(self, error: Exception) -> None:
-        if self._failures:  # no stream has opened
-            refused = isinstance(error, RegistrationError) and error.permanent
-            self._tally.registrations["refused" if refused else "failure"] += 1
-
     def _retry_after(self, error: Exception) -> _Retry:
         timing = self._timing
-        if isinstance(error, RegistrationError) and error.permanent:
+        is_permanent = isinstance(error, RegistrationError) and error.permanent
+        if self._failures:  # no stream has opened
+            self._tally.registrations["refused" if is_permanent else "failure"] += 1
+        if is_permanent:
             return _Retry(
                 reason=str(error), delay_seconds=timing.permanent_retry, level=logging.ERROR
             )
@@ -198,17 +189,14 @@ class Plugin:
             self._failures = 0
             self.registration.registered()
             self._tally.registrations["success"] += 1
-            self._later_peers = LaterPeers(
-                self._peers, bound_ns=bound_ns, same_age_seconds=self._timing.same_age
-            )
+            self._peers.follow(bound_ns=bound_ns, same_age_seconds=self._timing.same_age)
             began = _now()
             try:
-                await self._wait_for_end(streams, kubelet, self._later_peers)
+                await self._wait_for_end(streams, kubelet)
             except StreamEndedError:
                 self._count_early_end(began)
                 raise
             finally:
-                self._later_peers = None
                 self.registration.not_registered("the stream is over")
 
     async def _register(self, endpoint: str, kubelet: SocketIdentity) -> None:
@@ -268,9 +256,7 @@ class Plugin:
         if not streams.value.opened:
             raise RegistrationEndedError("the kubelet did not open its stream")
 
-    async def _wait_for_end(
-        self, streams: Observed[Streams], kubelet: SocketIdentity, later_peers: LaterPeers
-    ) -> None:
+    async def _wait_for_end(self, streams: Observed[Streams], kubelet: SocketIdentity) -> None:
         """Wait until a stream ends, kubelet.sock is a new one (KST-3), or a later peer has left.
 
         Each stream counts: a kubelet up to 1.36 drops the current connection when an older one
@@ -282,7 +268,7 @@ class Plugin:
 
         def has_peer_left() -> bool:
             # If kubelet.sock is gone, too, all sockets are removed, and nobody has left.
-            return later_peers.has_left() and self._kubelet.socket.value is not None
+            return self._peers.later_left and self._kubelet.socket.value is not None
 
         values = streams, self._kubelet.socket, self._kubelet.peers
         limit: float | None = self._timing.stable
@@ -331,11 +317,11 @@ class Plugin:
 
     def _update_peers(self) -> None:
         has_left = self._peers.update()
-        if has_left and self._later_peers and not self._later_peers.has_left():
+        if has_left and self.registration.active.value and not self._peers.later_left:
             # The last list counts, even one of a peer that has left; from 1.37 our stream lasts.
             loop = asyncio.get_running_loop()
             loop.call_later(self._timing.resend, self._servicer.resend)
-        names = sorted(one.name for one in self._peers.current)
+        names = [peer.name for peer in self._peers.current]
         self.registration.conflict = (
             f"another instance of genericdp serves it on this node, too (at {first_few(names)})"
             if names

@@ -9,7 +9,6 @@ import os
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from genericdp.kubelet.registration import KUBELET_SOCKET
@@ -45,7 +44,7 @@ class Peer:
 
 
 class PeerConnections:
-    """Tells which other instances run, by a connection to each: its end is an event.
+    """Looks which other instances run, by a connection to each: its end is an event.
 
     A process that was killed leaves its sockets behind; they refuse connections. Connecting again
     and again instead would make gRPC in the other process use more and more memory.
@@ -167,14 +166,15 @@ class PeerWatch:
         try:
             while True:
                 seen = kubelet.events.value
-                before, kubelet.peers.value = kubelet.peers.value, connections.look()
+                peers = connections.look()
+                before, kubelet.peers.value = kubelet.peers.value, _by_digest(peers)
                 if (place := (connections.folder, kubelet.socket.value)) != self._place:
                     # With its folder, or when a kubelet starts, a socket goes, but not its owner.
                     self._place = place
                     self._logged.clear()
                 settled = kubelet.peers.value == before
                 if settled and None not in place:  # now all sockets of a new peer are there
-                    self._log_changes(kubelet.peers.value)
+                    self._log_changes(peers)
                 await asyncio.sleep(_BURST_SECONDS)
                 await until(
                     lambda seen=seen: kubelet.events.value != seen,  # type: ignore[misc]
@@ -185,14 +185,14 @@ class PeerWatch:
             connections.close()
 
     def _log_changes(self, peers: frozenset[Peer]) -> None:
-        here = {one.instance for one in peers}
+        here = {peer.instance for peer in peers}
         for instance in sorted(self._logged - here):
             log.info("the other instance of genericdp (%s) has gone", instance)
             self._logged.remove(instance)
         names = {digest_of(name): name for name in self._resources()}
         for instance in sorted(here - self._logged):
-            digests = {one.digest for one in peers if one.instance == instance}
-            if common := sorted(names[one] for one in digests & names.keys()):
+            digests = {peer.digest for peer in peers if peer.instance == instance}
+            if common := sorted(names[digest] for digest in digests & names.keys()):
                 self._logged.add(instance)
                 log.warning(
                     "another instance of genericdp (%s) serves on this node, too: %s; all is well"
@@ -205,56 +205,49 @@ class PeerWatch:
 class ResourcePeers:
     """The peers that serve one resource; call ``update`` whenever any peers have changed."""
 
-    def __init__(self, peers: Observed[frozenset[Peer]], resource: str) -> None:
+    def __init__(self, peers: Observed[Mapping[str, Sequence[Peer]]], resource: str) -> None:
         self._peers = peers
         self._digest = digest_of(resource)
-        self._known: frozenset[str] = frozenset()
+        self._instances: frozenset[str] = frozenset()
         self._left_at = -math.inf
+        self._oldest_ns = math.inf
+        self._later: frozenset[str] = frozenset()
+        """The instances that came after our socket, as far as they have been seen."""
 
     @property
     def current(self) -> Sequence[Peer]:
         """The peers that serve it now."""
-        return _by_digest(self._peers.value).get(self._digest, ())
+        return self._peers.value.get(self._digest, ())
 
-    @property
-    def instances(self) -> frozenset[str]:
-        """The instances that these belong to."""
-        return frozenset(one.instance for one in self.current)
+    def follow(self, *, bound_ns: int, same_age_seconds: float) -> None:
+        """Regard peers as later than our socket, which was bound then, from now on."""
+        self._oldest_ns = bound_ns - same_age_seconds * 10**9
+        self._later = frozenset()
+        self.update()
 
     def update(self) -> bool:
         """Record which instances serve it now; return whether one has left."""
-        here = self.instances
-        if has_left := not self._known <= here:
+        here = frozenset(peer.instance for peer in self.current)
+        if has_left := not self._instances <= here:
             self._left_at = asyncio.get_running_loop().time()
-        self._known = here
+        self._instances = here
+        self._later |= {peer.instance for peer in self.current if peer.bound_ns > self._oldest_ns}
         return has_left
 
     def left_since(self, moment: float) -> bool:
         """Return whether an instance has left since a moment on the loop's clock."""
         return self._left_at >= moment
 
-
-class LaterPeers:
-    """The peers of a resource that came after a socket of ours, as far as they have been seen."""
-
-    def __init__(self, peers: ResourcePeers, *, bound_ns: int, same_age_seconds: float) -> None:
-        self._peers = peers
-        self._oldest_ns = bound_ns - same_age_seconds * 10**9
-        self._seen: set[str] = set()
-
-    def has_left(self) -> bool:
-        """Return whether one of them is missing now; call it whenever peers have changed."""
-        later = (one for one in self._peers.current if one.bound_ns > self._oldest_ns)
-        self._seen.update(one.instance for one in later)
-        return not self._seen <= self._peers.instances
+    @property
+    def later_left(self) -> bool:
+        """Whether an instance that came after our socket is missing now."""
+        return not self._later <= self._instances
 
 
-@lru_cache(maxsize=2)  # all resources ask about the same peers
-def _by_digest(peers: frozenset[Peer]) -> Mapping[str, Sequence[Peer]]:
-    """Group peers by resource: 500 resources that each walk through 500 peers take a while."""
+def _by_digest(peers: Iterable[Peer]) -> dict[str, list[Peer]]:
     found: dict[str, list[Peer]] = {}
-    for one in peers:
-        found.setdefault(one.digest, []).append(one)
+    for peer in sorted(peers, key=lambda peer: peer.name):
+        found.setdefault(peer.digest, []).append(peer)
     return found
 
 
