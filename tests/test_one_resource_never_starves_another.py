@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from genericdp.health.execprobe import RunCommand
+    from genericdp.health.commands import RunCommand
 
 R = "example.com/serial"
 LONG_SECONDS = 30.0

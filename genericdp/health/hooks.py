@@ -6,8 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from genericdp.errors import UnusableDeviceError
-from genericdp.health.execprobe import command_environment
-from genericdp.health.permitted import why_not_permitted
+from genericdp.health.commands import run_for
 from genericdp.health.slots import Slots
 from genericdp.process.outcome import Outcome
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.checks import BoundHook
     from genericdp.devices.device import Device
-    from genericdp.health.execprobe import RunCommand
+    from genericdp.health.commands import RunCommand
 
 
 class HookRunner:
@@ -96,10 +95,12 @@ class HookRunner:
                 self._running[key] = label
                 try:
                     async with self._slots[name].slot(resource):
-                        outcome = await self._permitted(device, hook) or await self._run(
-                            hook.command.argv,
-                            command_environment(resource, device, hook.command.env),
+                        outcome = await run_for(
+                            device,
+                            hook.command,
+                            resource=resource,
                             timeout_seconds=hook.timeout_seconds,
+                            run=self._run,
                         )
                 finally:
                     del self._running[key]
@@ -110,9 +111,3 @@ class HookRunner:
         finally:  # also where the call that it is part of has taken too long
             self._told(resource, name, outcome)
         return outcome
-
-    async def _permitted(self, device: Device, hook: BoundHook) -> Outcome | None:
-        """Return the outcome of a hook that must not be run; None: it may."""
-        program, seconds = hook.command.argv[0], hook.timeout_seconds
-        why = await why_not_permitted(device.policy, program, timeout_seconds=seconds)
-        return Outcome(reason=why) if why else None

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.devices.checks import CommandRun, FileRead, NodeOpening
-from genericdp.health import execprobe, fileprobe, openprobe
+from genericdp.health import fileprobe, openprobe
+from genericdp.health.commands import run_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from genericdp.devices.checks import BoundProbe
     from genericdp.devices.device import Device
-    from genericdp.health.execprobe import RunCommand
+    from genericdp.health.commands import RunCommand
     from genericdp.host.root import Root
     from genericdp.process.outcome import Outcome
 
@@ -33,9 +34,7 @@ async def run_probes(
     bound, device = runs[0]
     check, timeout_seconds = bound.check, bound.probe.timeout_seconds
     if isinstance(check, CommandRun):
-        ran = execprobe.probe(
-            check, device, resource=resource, timeout_seconds=timeout_seconds, run=run
-        )
+        ran = run_for(device, check, resource=resource, timeout_seconds=timeout_seconds, run=run)
         return [await ran]
     if isinstance(check, NodeOpening):
         opened = openprobe.probe(

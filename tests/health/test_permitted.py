@@ -1,4 +1,4 @@
-"""genericdp.health.permitted: what a policy says of a command, before each run."""
+"""genericdp.health.commands: what a policy says of a command, before each run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 from genericdp.devices.checks import CommandRun, FileRead
 from genericdp.errors import UnusableDeviceError
-from genericdp.health import execprobe, fileprobe
+from genericdp.health import fileprobe
+from genericdp.health.commands import run_for, why_not_permitted
 from genericdp.health.hooks import HookRunner
-from genericdp.health.permitted import why_not_permitted
 from genericdp.host.digests import Digests
 from genericdp.host.root import Root
 from genericdp.process.outcome import Outcome
@@ -50,7 +50,7 @@ async def test_a_probe_whose_program_has_changed_is_not_run_and_says_the_line(sc
     one = replace(device("a"), policy=_pinned(script))
     check = CommandRun(argv=(str(script),))
     async with Commands() as commands:
-        probe = partial(execprobe.probe, check, one, resource=R, run=commands.run)
+        probe = partial(run_for, one, check, resource=R, run=commands.run)
         assert (await probe(timeout_seconds=5)).ok
         marker = script.with_name("ran")
         script.write_text(f"#!/bin/sh\ntouch {marker}\n")

@@ -8,7 +8,7 @@ import pytest
 from genericdp.devices.checks import CommandRun
 from genericdp.devices.device import Device, Node
 from genericdp.devices.inventory import Identity
-from genericdp.health.execprobe import PATH, command_environment, probe
+from genericdp.health.commands import PATH, command_environment, run_for
 from genericdp.process.run import Commands
 from genericdp.template import parse
 
@@ -62,9 +62,9 @@ async def test_the_command_decides(wanted: str, reason: str) -> None:
     script = 'echo "$GENERICDP_DEVICE_ID"; test "$GENERICDP_DEVICE_ID" = "$WANTED"'
     check = CommandRun(argv=("/bin/sh", "-c", script), env={"WANTED": wanted})
     async with Commands() as commands:
-        outcome = await probe(
-            check,
+        outcome = await run_for(
             DEVICE,
+            check,
             resource="example.com/serial",
             timeout_seconds=5,
             run=commands.run,
