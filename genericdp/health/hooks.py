@@ -11,11 +11,14 @@ from genericdp.health.slots import Slots
 from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
+    from typing import Literal, TypeAlias
 
     from genericdp.devices.checks import BoundHook
     from genericdp.devices.device import Device
     from genericdp.health.commands import RunCommand
+
+    HookName: TypeAlias = Literal["allocate", "preStart"]
 
 
 class HookRunner:
@@ -25,7 +28,7 @@ class HookRunner:
         self, run: RunCommand, *, told: Callable[[str, str, Outcome], None] = lambda *_: None
     ) -> None:
         self._told = told
-        """Called with resource, hook (``allocate``, ``preStart``) and outcome."""
+        """Called with resource, name of the hook and outcome."""
         self._run = run
         self._slots = {"allocate": Slots(), "preStart": Slots()}
         """By hook, so that an ``allocate`` hook waits for no ``preStart`` hook or probe."""
@@ -34,34 +37,19 @@ class HookRunner:
         self._running: dict[tuple[str, str], str] = {}
         """The hook whose turn it is, by resource and id."""
 
-    async def allocate(
-        self, resource: str, devices: Iterable[Device], unfinished: dict[str, str] | None = None
+    async def run(
+        self,
+        name: HookName,
+        resource: str,
+        devices: Iterable[Device],
+        unfinished: dict[str, str] | None = None,
     ) -> None:
-        """Run the ``allocate`` hook of each device; raise UnusableDeviceError if one fails.
+        """Run that hook of each device that has one; raise UnusableDeviceError if any fails.
 
         If the call is canceled, ``unfinished`` tells, by device, the hook that had not ended: its
         own, or the one that it waited for.
         """
-        hooks = [(device, device.hooks.allocate) for device in devices]
-        await self._run_all(resource, "allocate", hooks, unfinished)
-
-    async def pre_start(
-        self, resource: str, devices: Iterable[Device], unfinished: dict[str, str] | None = None
-    ) -> None:
-        """Run the ``preStart`` hook of each device, as ``allocate`` does its hook."""
-        hooks = [(device, device.hooks.pre_start) for device in devices]
-        await self._run_all(resource, "preStart", hooks, unfinished)
-
-    async def _run_all(
-        self,
-        resource: str,
-        name: str,
-        hooks: Sequence[tuple[Device, BoundHook | None]],
-        unfinished: dict[str, str] | None,
-    ) -> None:
-        asked = [(device, hook) for device, hook in hooks if hook is not None]
-        if not asked:
-            return
+        asked = [(device, hook) for device in devices if (hook := _hook(device, name)) is not None]
         # All to their end, so that none goes on after the answer; canceled with the call.
         async with asyncio.TaskGroup() as tasks:
             running = [
@@ -83,7 +71,7 @@ class HookRunner:
     async def _run_one(
         self,
         resource: str,
-        name: str,
+        name: HookName,
         device: Device,
         hook: BoundHook,
         unfinished: dict[str, str] | None,
@@ -111,3 +99,7 @@ class HookRunner:
         finally:  # also where the call that it is part of has taken too long
             self._told(resource, name, outcome)
         return outcome
+
+
+def _hook(device: Device, name: HookName) -> BoundHook | None:
+    return device.hooks.allocate if name == "allocate" else device.hooks.pre_start

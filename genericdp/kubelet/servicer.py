@@ -7,7 +7,7 @@ import logging
 import time
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.bounding import why_refused
@@ -44,21 +44,19 @@ _MOST_SHOWN = 256
 
 
 class DeviceHooks(Protocol):
-    """Runs the hooks of devices.
+    """Runs the hooks of devices."""
 
-    Both calls raise UnusableDeviceError if a hook fails. If one is canceled, ``unfinished`` maps
-    each device to the hook that it still waited for.
-    """
-
-    async def allocate(
-        self, resource: str, devices: Sequence[Device], unfinished: dict[str, str]
+    async def run(
+        self,
+        name: Literal["allocate", "preStart"],
+        resource: str,
+        devices: Sequence[Device],
+        unfinished: dict[str, str],
     ) -> None:
-        """Run the ``allocate`` hook of each device that has one."""
+        """Run that hook of each device that has one; raise UnusableDeviceError if any fails.
 
-    async def pre_start(
-        self, resource: str, devices: Sequence[Device], unfinished: dict[str, str]
-    ) -> None:
-        """Run the ``preStart`` hook of each device that has one."""
+        If canceled, ``unfinished`` maps each device to the hook that it still waited for.
+        """
 
 
 class Servicer:
@@ -181,7 +179,7 @@ class Servicer:
         """
         async with self._limited("PreStartContainer", self._timing.pre_start) as unfinished:
             devices = [self._listed(share).device for share in messages.pre_start_ids(request)]
-            await self._hooks.pre_start(self._resource, _distinct(devices), unfinished)
+            await self._hooks.run("preStart", self._resource, _distinct(devices), unfinished)
         return b""
 
     @asynccontextmanager
@@ -216,7 +214,7 @@ class Servicer:
             self._look_again()
             raise UnusableDeviceError(f"{self._resource}: {reason}", device=_only_id(devices))
         if any(device.hooks.allocate for device in devices):
-            await self._hooks.allocate(self._resource, devices, unfinished)
+            await self._hooks.run("allocate", self._resource, devices, unfinished)
             devices = await self._devices_after_hooks(shares)
         try:
             return edits(devices)

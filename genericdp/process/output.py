@@ -99,20 +99,10 @@ class Pipe:
                 self._loop.remove_reader(self._read_end)
 
 
-class _Escapes(dict[int, str]):
-    def __missing__(self, code: int) -> str:
-        # Not remembered: hostile output has a million of them.
-        return printable(chr(code))
-
-
-_ESCAPES = _Escapes({code: _Escapes()[code] for code in range(256)})
-_ESCAPES.update({code: chr(code) for code in b"\t\n"})
-
-
 def decoded(data: bytes | bytearray) -> str:
     """Decode as UTF-8, and escape all that is not, or that no terminal should see."""
     text = data.decode("utf-8", "backslashreplace")
-    return text if text.isprintable() else text.translate(_ESCAPES)
+    return "".join(one if one.isprintable() or one in "\t\n" else printable(one) for one in text)
 
 
 def last_line(text: str) -> str:

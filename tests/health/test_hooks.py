@@ -70,7 +70,7 @@ async def test_the_hook_runs_once_for_each_device_in_parallel() -> None:
     runs = Runs()
     hooks = HookRunner(run=runs)
     runs.go.set()
-    await hooks.allocate(R, [device("a", "/x"), device("b", "/x"), device("c", "/x")])
+    await hooks.run("allocate", R, [device("a", "/x"), device("b", "/x"), device("c", "/x")])
     assert runs.count == 3
     assert runs.most == {"a": 1, "b": 1, "c": 1, "all": 3}
 
@@ -80,8 +80,8 @@ async def test_hooks_of_one_device_never_overlap_and_wait_for_no_other_device() 
     hooks = HookRunner(run=runs)
     async with asyncio.TaskGroup() as tasks:
         for name in "aab":
-            tasks.create_task(hooks.allocate(R, [device(name, "/x")]))
-        tasks.create_task(hooks.pre_start(R, [device("a", "/x", which="pre_start")]))
+            tasks.create_task(hooks.run("allocate", R, [device(name, "/x")]))
+        tasks.create_task(hooks.run("preStart", R, [device("a", "/x", which="pre_start")]))
         await poll_until(lambda: runs.count >= 2)
         for _ in range(10):
             await asyncio.sleep(0)
@@ -96,7 +96,7 @@ async def test_so_many_run_at_once_and_no_more() -> None:
     hooks = HookRunner(run=runs)
     async with asyncio.TaskGroup() as tasks:
         many = [device(f"d{i}", "/x") for i in range(POOL + 8)]
-        tasks.create_task(hooks.allocate(R, many))
+        tasks.create_task(hooks.run("allocate", R, many))
         await poll_until(lambda: runs.count >= POOL)
         runs.go.set()
     assert runs.most["all"] == POOL + 1  # one is the resource's own
@@ -105,8 +105,8 @@ async def test_so_many_run_at_once_and_no_more() -> None:
 async def test_a_device_without_that_hook_costs_nothing() -> None:
     runs = Runs()
     hooks = HookRunner(run=runs)
-    await hooks.allocate(R, [device("a", "/x", which="pre_start")])
-    await hooks.pre_start(R, [device("a", "/x")])
+    await hooks.run("allocate", R, [device("a", "/x", which="pre_start")])
+    await hooks.run("preStart", R, [device("a", "/x")])
     assert runs.count == 0
 
 
@@ -116,7 +116,7 @@ async def test_a_failure_names_device_and_hook_and_quotes_the_last_line_of_outpu
         hooks = HookRunner(commands.run, told=lambda *one: told.append(one))
         bad = device("bad", "/bin/sh", "-c", "echo some; echo the card is locked; exit 3")
         with pytest.raises(UnusableDeviceError) as raised:
-            await hooks.allocate(R, [bad, device("good", "/bin/true")])
+            await hooks.run("allocate", R, [bad, device("good", "/bin/true")])
     assert str(raised.value) == (
         f"{R}: device bad: its allocate hook /bin/sh exited with 3: the card is locked"
     )
@@ -131,7 +131,7 @@ async def test_a_hook_that_is_given_up_with_its_call_is_told_as_failed() -> None
     runs = Runs()
     hooks = HookRunner(run=runs, told=lambda _resource, _hook, outcome: told.append(outcome.ok))
     async with asyncio.TaskGroup() as tasks:
-        call = tasks.create_task(hooks.allocate(R, [device("a", "/x")]))
+        call = tasks.create_task(hooks.run("allocate", R, [device("a", "/x")]))
         await poll_until(lambda: runs.count)
         call.cancel()
     assert told == [False]
@@ -143,7 +143,7 @@ async def test_the_command_finds_what_the_config_declares_and_whom_it_is_about(
     out = tmp_path / "out"
     async with Commands() as commands:
         one = device("a", "/bin/sh", "-c", f"env > {out}", env={"MODE": "quick"})
-        await HookRunner(commands.run).allocate(R, [one])
+        await HookRunner(commands.run).run("allocate", R, [one])
     found = dict(line.split("=", 1) for line in out.read_text().splitlines())
     assert found.pop("PWD", "/") == "/"  # the shell's own
     assert found.pop("SHLVL", "0") == "0"
@@ -164,11 +164,11 @@ async def test_a_call_that_is_canceled_ends_its_hooks(tmp_path: Path) -> None:
         one = device("a", "/bin/sh", "-c", f"echo $$ > {started}; exec sleep 60")
         hooks = HookRunner(commands.run)
         async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(hooks.allocate(R, [one]))
+            call = tasks.create_task(hooks.run("allocate", R, [one]))
             await poll_until(lambda: started.exists() and started.read_text())
             call.cancel()
         pid = int(started.read_text())
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
         # Nobody waits for it any more.
-        await hooks.allocate(R, [device("a", "/bin/true")])
+        await hooks.run("allocate", R, [device("a", "/bin/true")])

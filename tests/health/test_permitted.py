@@ -73,11 +73,11 @@ async def test_a_hook_that_is_not_allowed_is_not_run_and_says_why(script: Path) 
     policy = policy_of(script.parent, "")
     one = replace(device_with_hook("a", str(script)), policy=policy)
     with pytest.raises(UnusableDeviceError) as raised:
-        await HookRunner(run=run).allocate(R, [one])
+        await HookRunner(run=run).run("allocate", R, [one])
     assert "its allocate hook" in str(raised.value)
     assert "p.yaml:1 has no 'commands', which allows none" in str(raised.value)
     assert ran == []
-    await HookRunner(run=run).allocate(R, [replace(one, policy=_pinned(script))])
+    await HookRunner(run=run).run("allocate", R, [replace(one, policy=_pinned(script))])
     assert ran == [(str(script),)]
 
 
