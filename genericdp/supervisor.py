@@ -16,7 +16,6 @@ from genericdp.host.reader import HostReader
 from genericdp.host.uevents import Uevents
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.peers import PeerWatch
-from genericdp.kubelet.podresources import PodResourcesPoller
 from genericdp.kubelet.sockets import remove_leftovers
 from genericdp.observed import Observed, until
 from genericdp.reconcile import Reconciler
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from genericdp.host.uevents import Uevent
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.kubelet.lifecycle import Plugin
+    from genericdp.kubelet.podresources import PodResourcesPoller
     from genericdp.kubelet.timing import PluginTiming
     from genericdp.model import Resource
     from genericdp.process.run import Commands
@@ -112,6 +112,9 @@ class Supervisor:
         self._looked_seconds = 0.0
         self._holding: PodResourcesPoller | None = None
         if pod_resources is not None:
+            # Nothing of it is imported where nobody is to be asked.
+            from genericdp.kubelet.podresources import PodResourcesPoller
+
             self._holding = PodResourcesPoller(
                 pod_resources,
                 kubelet=kubelet,

@@ -281,7 +281,7 @@ async def test_a_node_absent_right_after_its_hook_is_looked_for_again_after_the_
 
     def look_again() -> None:
         away(node).rename(node)
-        service.note_reconcile()
+        service.set_devices(service.devices)
 
     timing = PluginTiming(device_return=LONG_SECONDS)
     async with calling(short_folder, removing(node), timing, look_again) as (service, client):

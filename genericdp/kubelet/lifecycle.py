@@ -39,10 +39,6 @@ class PeerLeftError(RegistrationEndedError):
     """Another instance has left, and a kubelet up to 1.36 has dropped us with it (REG-9b)."""
 
 
-class StreamEndedError(RegistrationEndedError):
-    """The kubelet has ended the stream, by itself or because of another plugin."""
-
-
 class RegistrationState:
     """Whether a resource is registered with the kubelet, since when, and if not, why."""
 
@@ -193,10 +189,9 @@ class Plugin:
             began = _now()
             try:
                 await self._wait_for_end(streams, kubelet)
-            except StreamEndedError:
-                self._count_early_end(began)
-                raise
             finally:
+                if streams.value.ended:  # by the kubelet itself, or because of another plugin
+                    self._count_early_end(began)
                 self.registration.not_registered("the stream is over")
 
     async def _register(self, endpoint: str, kubelet: SocketIdentity) -> None:
@@ -290,7 +285,7 @@ class Plugin:
                 self._clear_suspicion()
                 limit = None
         if streams.value.ended:
-            raise StreamEndedError("the kubelet has ended the stream")
+            raise RegistrationEndedError("the kubelet has ended the stream")
         raise RegistrationEndedError("new kubelet")
 
     async def _wait_to_retry(self, kubelet: SocketIdentity, retry: _Retry) -> None:

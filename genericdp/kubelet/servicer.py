@@ -94,12 +94,10 @@ class Servicer:
         self._hooks = hooks
         self._timing = timing or PluginTiming()
         self._tally = tally or ResourceTally()
-        self._response = Observed(b"")
-        """The latest ListAndWatchResponse."""
+        self._response = Observed((b"", 0))
+        """The latest ListAndWatchResponse, and how often streams were to send one once more."""
         self._reconciles = Observed(0)
-        """How often the host has been looked at, or the device list has been set."""
-        self._resends = Observed(0)
-        """How often a list that streams have sent already was to be sent again."""
+        """How often the device list has been set, which may be the same."""
         self._checks: dict[str, asyncio.Future[str]] = {}
         """By device ID, the check of its nodes that is in progress, if any."""
         self._preferring_failed = False
@@ -107,30 +105,27 @@ class Servicer:
     def set_devices(self, devices: messages.EncodedList) -> bool:
         """Set the device list; return whether its bytes differ, so that streams send it."""
         self.devices = devices
-        before, self._response.value = self._response.value, devices.response
-        self.note_reconcile()
-        return self._response.value != before
-
-    def note_reconcile(self) -> None:
-        """Note that the host has been looked at again, even if the device list is the same."""
+        before, resends = self._response.value
+        self._response.value = devices.response, resends
         self._reconciles.value += 1
+        return devices.response != before
 
     async def device_lists(self) -> AsyncIterator[bytes]:
         """Yield the list at once and at each change (LAW-1); a slow client gets only the latest."""
         while True:
-            sent = self._response.value, self._resends.value
+            sent = self._response.value
             log.debug("list of %d bytes sent", len(sent[0]))
             self._tally.updates += 1
             yield sent[0]
             await until(
-                lambda sent=sent: (self._response.value, self._resends.value) != sent,  # type: ignore[misc]
+                lambda sent=sent: self._response.value != sent,  # type: ignore[misc]
                 self._response,
-                self._resends,
             )
 
     def resend(self) -> None:
         """Send the same list again: the kubelet may have another instance's."""
-        self._resends.value += 1
+        response, resends = self._response.value
+        self._response.value = response, resends + 1
 
     async def allocate(self, request: bytes) -> bytes:
         """Answer Allocate: with all that was asked for, or an error that says what is wrong."""

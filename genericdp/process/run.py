@@ -89,6 +89,7 @@ class Commands:
         finally:
             self._is_closed = True
             self._restore()
+            self._deaths.value += 1  # of what was reaped just now, nobody else tells
             if self._next_sweep is not None:
                 self._next_sweep.cancel()
             with suppress(OSError):
