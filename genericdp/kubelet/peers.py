@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
     from genericdp.observed import Observed
 
 log = logging.getLogger(__name__)
@@ -56,8 +56,6 @@ class PeerConnections:
         self._ended = ended
         self._connections: dict[str, socket.socket] = {}
         self._seen: frozenset[Peer] = frozenset()
-        self.folder: tuple[int, int] | None = None
-        """Device and inode of the folder that was looked at last; None: there was none."""
 
     def look(self) -> frozenset[Peer]:
         """Return the sockets of all other instances that run; never wait.
@@ -65,14 +63,9 @@ class PeerConnections:
         Return those of the last look if the folder is missing or cannot be read.
         """
         try:
-            status = self._folder.stat()
             names = os.listdir(self._folder)  # noqa: PTH208  # Paths are expensive
-        except (FileNotFoundError, NotADirectoryError):
-            self.folder = None
+        except OSError:  # also if there is no free file descriptor
             return self._seen
-        except OSError:  # no free file descriptor, or no permission
-            return self._seen
-        self.folder = status.st_dev, status.st_ino
         by_instance: dict[str, list[Peer]] = {}
         for peer in self._sockets(names):
             by_instance.setdefault(peer.instance, []).append(peer)
@@ -154,8 +147,8 @@ class PeerWatch:
         self._resources = resources
         self._logged: set[str] = set()
         """The instances that run and have been logged."""
-        self._place: object = None
-        """The folder and the kubelet's socket where they were seen."""
+        self._last: SocketIdentity | None = None
+        """The kubelet.sock beside which they were seen."""
 
     async def run(self) -> None:
         """Look at each event, forever."""
@@ -168,12 +161,12 @@ class PeerWatch:
                 seen = kubelet.events.value
                 peers = connections.look()
                 before, kubelet.peers.value = kubelet.peers.value, _by_digest(peers)
-                if (place := (connections.folder, kubelet.socket.value)) != self._place:
+                if kubelet.socket.value != self._last:
                     # With its folder, or when a kubelet starts, a socket goes, but not its owner.
-                    self._place = place
+                    self._last = kubelet.socket.value
                     self._logged.clear()
                 settled = kubelet.peers.value == before
-                if settled and None not in place:  # now all sockets of a new peer are there
+                if settled and self._last is not None:  # now all sockets of a new peer are there
                     self._log_changes(peers)
                 await asyncio.sleep(_BURST_SECONDS)
                 await until(

@@ -106,12 +106,12 @@ async def test_nothing_is_known_of_peers_while_the_folder_is_gone(short_folder: 
     with ExitStack() as stack:
         bind(folder / SocketNames().next_name("a/b"), stack)
         peers = peers_in(folder, stack)
-        before, identity = peers.look(), peers.folder
+        before = peers.look()
         folder.rename(away)
         assert before
-        assert (peers.look(), peers.folder) == (before, None)
+        assert peers.look() == before
         away.rename(folder)
-        assert (peers.look(), peers.folder) == (before, identity)
+        assert peers.look() == before
 
 
 def test_strangers_are_the_other_sockets_that_answer(short_folder: Path) -> None:
