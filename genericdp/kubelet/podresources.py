@@ -57,7 +57,7 @@ class PodResourcesPoller:
 
     async def run(
         self,
-        offers: Observed[DeviceLists],
+        lists: Observed[DeviceLists],
         forget_after_seconds: Callable[[], Mapping[str, float]],
         config: Observed[Any],
     ) -> None:
@@ -66,7 +66,7 @@ class PodResourcesPoller:
 
         def due() -> float | None:
             question = next_question(
-                offers.value,
+                lists.value,
                 forget_after_seconds(),
                 self._last_asked,
                 pace_seconds=self._timing.pod_resources_period,
@@ -83,14 +83,14 @@ class PodResourcesPoller:
                 if moment is None or moment > now():
                     await until(
                         lambda moment=moment: due() != moment,  # type: ignore[misc]
-                        offers,
+                        lists,
                         config,
                         self._kubelet.socket,
                         timeout_seconds=None if moment is None else moment - now(),
                     )
                     continue
                 await self._ask(asked_at=now())
-                if are_news(self.holders, offers.value, forget_after_seconds()):
+                if are_news(self.holders, lists.value, forget_after_seconds()):
                     self._look_again()
 
     async def _ask(self, *, asked_at: float) -> None:
