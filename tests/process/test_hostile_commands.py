@@ -168,19 +168,20 @@ async def main():
     async with Commands() as commands:
         assert (await commands.run(OTHER, ENV, timeout_seconds=9)).ok
         before, memory = held(), resident()
-        reasons = set()
-        async with asyncio.TaskGroup() as tasks:
-            bombing = commands.run([sys.executable, "-ISc", BOMB], ENV, timeout_seconds=2)
-            bomb = tasks.create_task(bombing)
-            while not bomb.done():
-                reasons.add((await commands.run(OTHER, ENV, timeout_seconds=9)).reason)
-                await asyncio.sleep(0.01)
-        assert bomb.result().reason == "took longer than 2 s", bomb.result()
-        async with asyncio.timeout(60):
-            while children():  # the last dead are reaped by a sweep
-                await asyncio.sleep(0.01)
         full = "Resource temporarily unavailable (a limit on processes is reached)"
-        assert f"cannot be started: {full}" in reasons, reasons
+        reasons = set()
+        # On a busy machine a bomb, which is nice, may not have filled all its room in time.
+        while f"cannot be started: {full}" not in reasons:
+            async with asyncio.TaskGroup() as tasks:
+                bombing = commands.run([sys.executable, "-ISc", BOMB], ENV, timeout_seconds=2)
+                bomb = tasks.create_task(bombing)
+                while not bomb.done():
+                    reasons.add((await commands.run(OTHER, ENV, timeout_seconds=9)).reason)
+                    await asyncio.sleep(0.01)
+            assert bomb.result().reason == "took longer than 2 s", bomb.result()
+            async with asyncio.timeout(60):
+                while children():  # the last dead are reaped by a sweep
+                    await asyncio.sleep(0.01)
         assert (await commands.run(OTHER, ENV, timeout_seconds=9)).ok
         assert held() == before
         assert resident() < memory + 8 * 1024 * 1024
@@ -200,6 +201,6 @@ def test_a_fork_bomb_ends_at_its_timeout_and_no_more_processes_is_a_reason() -> 
         done = subprocess.run(
             [sys.executable, "-c", BOMBED],
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)},
-            preexec_fn=join, capture_output=True, text=True, timeout=60,
+            preexec_fn=join, capture_output=True, text=True, timeout=180,
         )  # fmt: skip
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr

@@ -1,0 +1,204 @@
+"""After any events, a daemon that has run all along offers what a freshly started one offers.
+
+Both run whole, each with a kubelet of its own, over one host. What a vanished device leaves behind,
+an Unhealthy entry, is the only thing that depends on history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from genericdp.simulator.kubelet import Kubelet
+from tests.budget import examples
+from tests.polling import ask_until
+from tests.world import World, resource
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from tests.world import Daemon
+
+Event = tuple[Any, ...]
+"""What happens, and to what."""
+Offered = dict[str, dict[str, str]]
+"""By resource and ID of a Healthy device: what Allocate answers, as text."""
+
+LINKED = "example.com/linked"
+PORT = "example.com/port"
+PAIR = "example.com/pair"
+MORE = "example.com/more"
+
+
+def resources(*, replicas: int, more: bool) -> list[dict[str, object]]:
+    """Return what a config asks for: links before the ports they lead to, and groups."""
+    exclude = [{"path": "/dev/reserved/*"}]
+    state = {"path": "$(device.syspath)/state", "equals": "good"}
+    found = [
+        resource(LINKED, "/dev/by-id/*", exclude=exclude),
+        resource(
+            PORT,
+            "/dev/ttyUSB*",
+            exclude=exclude,
+            values={"speed": {"file": "$(device.syspath)/speed"}},
+            health=[{"file": state, "periodSeconds": 1, "failureThreshold": 1}],
+            inject={
+                "devices": [
+                    {"path": "$(device.path)"},
+                    {"path": "/dev/extra*", "shared": True, "optional": True},
+                ],
+                "env": {"SPEED": "$(value.speed:-unknown)"},
+            },
+            replicas=replicas,
+        ),
+        resource(
+            PAIR,
+            "/dev/half*",
+            values={"number": {"text": "$(device.name)", "regex": "([0-9])"}},
+            groupBy="$(value.number)",
+        ),
+    ]
+    if more:
+        found.append(resource(MORE, "/dev/other*"))
+    # What has vanished keeps its ID and its nodes for so long: the one thing that is history.
+    return [{**one, "forgetAfterSeconds": 1} for one in found]
+
+
+class Run:
+    """The daemon that runs all along, its kubelet, and the host they share with fresh ones."""
+
+    def __init__(self, world: World, daemon: Daemon) -> None:
+        self.world = world
+        self.daemon = daemon
+        self.wanted = resources(replicas=1, more=False)
+        for folder in ("by-id", "reserved"):
+            (world.host.folder / "dev" / folder).mkdir()
+
+    async def happen(self, event: Event) -> None:
+        kind, *about = event
+        match kind:
+            case "config":
+                await self.configure(*about)
+            case "kubelet restarts":
+                await self.world.kubelet.restart()
+            case _:
+                getattr(self, str(kind))(*about)
+
+    def plug(self, port: int) -> None:
+        self.world.host.plug(f"ttyUSB{port}")
+        self.world.host.write(f"{self._sysfs(port)}/state", "good")
+
+    def speed(self, port: int, speed: str) -> None:
+        # No kernel tells of a copied tree: what is plugged again is read again.
+        if (node := self._dev(f"ttyUSB{port}")).exists():
+            node.unlink()
+            self.world.host.write(f"{self._sysfs(port)}/speed", speed)
+            self.plug(port)
+
+    def state(self, port: int, state: str) -> None:
+        if self._dev(f"ttyUSB{port}").exists():
+            self.world.host.write(f"{self._sysfs(port)}/state", state)
+
+    def turn(self, link: str, port: int) -> None:
+        self.remove(link)
+        self._dev(link).symlink_to(f"../ttyUSB{port}")
+
+    def add(self, name: str, minor: int) -> None:
+        self.world.host.plug(name, minor=minor)
+
+    def remove(self, name: str) -> None:
+        self._dev(name).unlink(missing_ok=True)
+
+    async def configure(self, replicas: int, more: bool) -> None:
+        self.wanted = resources(replicas=replicas, more=more)
+        await self.daemon.takes(*self.wanted)
+
+    def _dev(self, name: str) -> Path:
+        return self.world.host.folder / "dev" / name
+
+    def _sysfs(self, port: int) -> str:
+        return f"sys/devices/virtual/tty/ttyUSB{port}"
+
+
+port = st.integers(0, 3)
+link = st.sampled_from(["by-id/a", "by-id/b", "reserved/r"])
+added = st.sampled_from(
+    [("half1a", 21), ("half1b", 22), ("half2a", 23), ("extra1", 31), ("other1", 41)]
+)
+events = st.one_of(
+    st.tuples(st.just("plug"), port),
+    st.tuples(st.just("speed"), port, st.sampled_from(["9600", "115200"])),
+    st.tuples(st.just("state"), port, st.sampled_from(["good", "bad"])),
+    st.tuples(st.just("turn"), link, port),
+    st.builds(lambda it: ("add", *it), added),
+    st.tuples(st.just("remove"), port.map("ttyUSB{}".format)),
+    st.tuples(st.just("remove"), link | added.map(lambda it: it[0])),
+    st.tuples(st.just("config"), st.sampled_from([1, 2]), st.booleans()),
+    st.tuples(st.just("kubelet restarts")),
+)
+
+
+async def offered(world: World) -> Offered:
+    """Return what a kubelet has and would be given; raises while that changes."""
+    found: Offered = {}
+    for name in (LINKED, PORT, PAIR, MORE):
+        listed = world.kubelet.devices(name)
+        healthy = sorted(one for one, health in listed.items() if health == "Healthy")
+        answers = [str(await world.allocated(name, [one])) for one in healthy]
+        found[name] = dict(zip(healthy, answers, strict=True))
+    return found
+
+
+async def compare(run: Run, folder: Path) -> None:
+    """Start the daemon anew beside the other one, and wait until both offer the same."""
+    (folder / "kubelet").mkdir(parents=True)
+    async with (
+        Kubelet(folder / "kubelet") as kubelet,
+        serving(World(folder, kubelet), run) as fresh,
+    ):
+        names = [str(one["name"]) for one in run.wanted]
+        await kubelet.wait_for(lambda: all(kubelet.observed.lists[one] for one in names))
+
+        async def both() -> tuple[Offered | None, Offered | None]:
+            found: list[Offered | None] = []
+            for world in (run.world, fresh):
+                try:
+                    found.append(await offered(world))
+                except (grpc.aio.AioRpcError, ValueError):  # it is being served anew
+                    found.append(None)
+            return found[0], found[1]
+
+        await ask_until(both, lambda it: it[0] is not None and it[0] == it[1], seconds=30)
+
+
+@asynccontextmanager
+async def serving(fresh: World, run: Run) -> AsyncIterator[World]:
+    async with fresh.serving(*run.wanted, root=run.world.host.folder):
+        yield fresh
+
+
+async def go_through(batches: Sequence[Sequence[Event]], folder: Path) -> None:
+    (folder / "kubelet").mkdir()
+    async with Kubelet(folder / "kubelet") as kubelet:
+        world = World(folder, kubelet)
+        async with world.serving(*resources(replicas=1, more=False)) as daemon:
+            run = Run(world, daemon)
+            for number, batch in enumerate(batches):
+                for event in batch:
+                    await run.happen(event)
+                await compare(run, folder / f"fresh-{number}")
+
+
+# What fails is not made smaller: each attempt would wait for what never comes.
+@settings(max_examples=examples(6), deadline=None, phases=(Phase.reuse, Phase.generate))
+@given(batches=st.lists(st.lists(events, min_size=3, max_size=8), min_size=2, max_size=4))
+def test_a_daemon_offers_what_a_freshly_started_one_offers(batches: list[list[Event]]) -> None:
+    with tempfile.TemporaryDirectory(prefix="g") as folder:
+        asyncio.run(go_through(batches, Path(folder)))
