@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.glob import covers, is_within, segments_of
+from genericdp.glob import is_within, segments_of
 from genericdp.template import Reference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from genericdp.template import Template
@@ -174,9 +174,11 @@ def asks_for_cdi(annotation: str) -> bool:
 
 
 def allows_cdi(policy: Policy, names: Template) -> bool:
-    """Say whether all CDI names, which commas divide, are allowed as far as their text tells."""
+    """Return whether all CDI names, which commas divide, are allowed as far as their text tells."""
+    shape = "".join(_INSERTED if isinstance(one, Reference) else one for one in names.parts)
     return all(
-        any(covers(bound.text, kind) for bound in policy.cdi.bounds) for kind in _cdi_kinds(names)
+        any(_allows_kind(bound.text, cdi_kind(name)) for bound in policy.cdi.bounds)
+        for name in shape.split(",")
     )
 
 
@@ -184,10 +186,7 @@ _INSERTED = "\0"
 """Stands for what a reference inserts; no name holds it."""
 
 
-def _cdi_kinds(names: Template) -> Iterator[str]:
-    """Give the kinds as globs."""
-    shape = "".join(_INSERTED if isinstance(one, Reference) else one for one in names.parts)
-    for name in shape.split(","):
-        # What is inserted may hold the `=`, so that the kind ends there.
-        before, inserted, _ = cdi_kind(name).partition(_INSERTED)
-        yield glob.escape(before) + ("*" if inserted else "")
+def _allows_kind(allowed: str, kind: str) -> bool:
+    before, inserted, _ = kind.partition(_INSERTED)
+    # What is inserted may be anything, and hold the `=`, so that the kind ends there.
+    return glob.matches(allowed, before) and (not inserted or allowed.endswith("*"))

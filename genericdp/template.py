@@ -9,24 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from genericdp.printing import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-_USB = "vendor product serial port class interface bus number"
-_PCI = "address vendor device subsystemVendor subsystemDevice class driver function iommuGroup"
-_DEVICE = "path name syspath subsystem devtype driver major minor numa id"
-
-SCOPES: dict[str, frozenset[str] | None] = {
-    "device": frozenset(_DEVICE.split()),
-    "property": None,
-    "attribute": None,
-    "usb": frozenset(_USB.split()),
-    "pci": frozenset(_PCI.split()),
-    "net": frozenset({"name", "linkType", "driver", "address"}),
-    "value": None,
-    "node": frozenset({"name"}),
-    "allocation": frozenset({"index"}),
-}
-"""The names of each scope; None where the hardware or the config decides which exist."""
+    from collections.abc import Callable, Collection
 
 MOST_TEXT = 64 * 1024
 """The longest text that a template or a value may give, in bytes of UTF-8."""
@@ -36,7 +19,6 @@ TOO_LONG = f"more than {MOST_TEXT >> 10} KiB of text"
 MOST_VALUES = 32
 """How deep values may be nested, each with a reference to the next."""
 
-_MAX_LISTED = 20
 _NAME = re.compile(r"[A-Za-z0-9_.:/@+,-]+")
 _PARENTHESIS = re.compile(r"\$\$\(|\)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -146,51 +128,6 @@ def _reference(inner: str, offset: int) -> Reference:
             f"'$({inner})' is not of the form $(scope.name), as in $(device.path)", offset
         )
     return Reference(scope=scope, name=rest, default=default if colon else None, offset=offset)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Context:
-    """What may be named at one place of a config, beside what may be named everywhere."""
-
-    device_id: bool = False
-    allocation: bool = False
-    values: frozenset[str] = frozenset()
-
-
-def complaints(template: Template, context: Context) -> Iterator[tuple[Reference, str, str]]:
-    """Give each reference that cannot exist at this place, with what is wrong and a hint."""
-    for reference in template.references:
-        if (complaint := _complaint(reference, context)) is not None:
-            yield reference, *complaint
-
-
-def _complaint(reference: Reference, context: Context) -> tuple[str, str] | None:
-    scope, name = reference.scope, reference.name
-    if scope not in SCOPES:
-        return f"unknown scope {scope!r} in '{reference}'", _did_you_mean(scope, SCOPES)
-    known = context.values if scope == "value" else SCOPES[scope]
-    if known is not None and name not in known:
-        hint = _did_you_mean(name, known)
-        if scope == "value" and not known:
-            hint = "declare it under values"
-        return f"unknown name {name!r} in '{reference}'", hint
-    if scope == "attribute" and (name.startswith("/") or ".." in name.split("/")):
-        return f"'{reference}' does not lie below the device", "name a file below its sysfs folder"
-    if (scope, name) == ("device", "id") and not context.device_id:
-        return "'$(device.id)' cannot be used here", "only in inject, health and hooks"
-    if scope == "allocation" and not context.allocation:
-        hint = "only in containerPath, env and annotations"
-        return "'$(allocation.index)' cannot be used here", hint
-    return None
-
-
-def _did_you_mean(word: str, known: Collection[str]) -> str:
-    from difflib import get_close_matches  # the daemon's configs are right, mostly
-
-    if close := get_close_matches(word, sorted(known), n=1):
-        return f"did you mean {close[0]!r}?"
-    more = ", …" if len(known) > _MAX_LISTED else ""
-    return f"known: {', '.join(sorted(known)[:_MAX_LISTED])}{more}"
 
 
 def bind(

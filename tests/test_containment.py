@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp import glob
-from genericdp.glob import covers, is_within, lies_within, segments_of
+from genericdp.config.containment import covers, lies_within
+from genericdp.glob import is_within, segments_of
 
 PIECES = ["a", "b", "-", "*", "?", "[ab]", "[!a]", "[a-b]", "[]a]", "[!-b]", "[", "[*]", "[?]"]
 TEXTS = ["".join(one) for n in range(5) for one in itertools.product("ab-z]", repeat=n)]

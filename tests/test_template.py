@@ -4,15 +4,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from genericdp.config.texts import Context, complaints
 from genericdp.glob import escape, matches
 from genericdp.template import (
-    Context,
     Reference,
     Template,
     TemplateSyntaxError,
     UnusableValueError,
     bind,
-    complaints,
     expand,
     literal,
     parse,

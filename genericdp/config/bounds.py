@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from genericdp import glob, policy
+from genericdp.config.containment import lies_within
 from genericdp.config.finding import Finding, shown
 from genericdp.config.reach import reach
 from genericdp.config.texts import each_text
-from genericdp.glob import lies_within, segments_of
+from genericdp.glob import segments_of
 from genericdp.model import FileType, PathSelector
 from genericdp.template import Template, TemplateSyntaxError, parse
 

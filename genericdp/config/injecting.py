@@ -16,8 +16,8 @@ from genericdp.template import TemplateSyntaxError, parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from genericdp.config.texts import Context
     from genericdp.config.tree import Document, Path, Plain
-    from genericdp.template import Context
 
 _PERMISSIONS = "rwm"
 

@@ -8,12 +8,12 @@ from genericdp.config.finding import Finding, exactly_one, guess, shown
 from genericdp.config.names import env_problem
 from genericdp.config.schema import schema
 from genericdp.config.texts import (
+    Context,
     named_groups,
     path_findings,
     regex_findings,
     template_findings,
 )
-from genericdp.template import Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

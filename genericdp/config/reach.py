@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.glob import bracket_end
+from genericdp.config.containment import bracket_end
 from genericdp.template import Reference, Template, may_bring_folders
 
 if TYPE_CHECKING:

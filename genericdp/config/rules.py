@@ -17,6 +17,7 @@ from genericdp.config.selectors import (
     undeclared,
 )
 from genericdp.config.texts import (
+    Context,
     glob_findings,
     path_findings,
     regex_findings,
@@ -27,7 +28,6 @@ from genericdp.template import (
     MOST_TEXT,
     MOST_TEXTS,
     MOST_VALUES,
-    Context,
     TemplateSyntaxError,
     byte_length,
     parse,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp import template
@@ -11,14 +12,77 @@ from genericdp.glob import path_problem, pattern_problem
 from genericdp.regex import PatternError, compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from genericdp.config.tree import Path
     from genericdp.regex import Pattern
-    from genericdp.template import Context, Template
+    from genericdp.template import Reference, Template
 
+_USB = "vendor product serial port class interface bus number"
+_PCI = "address vendor device subsystemVendor subsystemDevice class driver function iommuGroup"
+_DEVICE = "path name syspath subsystem devtype driver major minor numa id"
+
+SCOPES: dict[str, frozenset[str] | None] = {
+    "device": frozenset(_DEVICE.split()),
+    "property": None,
+    "attribute": None,
+    "usb": frozenset(_USB.split()),
+    "pci": frozenset(_PCI.split()),
+    "net": frozenset({"name", "linkType", "driver", "address"}),
+    "value": None,
+    "node": frozenset({"name"}),
+    "allocation": frozenset({"index"}),
+}
+"""The names of each scope; None where the hardware or the config decides which exist."""
+
+_MAX_LISTED = 20
 _ABSOLUTE = {("device", "path"), ("device", "syspath")}
 _MAYBE_ABSOLUTE = {"property", "attribute"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    """What may be named at one place of a config, beside what may be named everywhere."""
+
+    device_id: bool = False
+    allocation: bool = False
+    values: frozenset[str] = frozenset()
+
+
+def complaints(template: Template, context: Context) -> Iterator[tuple[Reference, str, str]]:
+    """Yield each reference that cannot exist at this place, with what is wrong and a hint."""
+    for reference in template.references:
+        if (complaint := _complaint(reference, context)) is not None:
+            yield reference, *complaint
+
+
+def _complaint(reference: Reference, context: Context) -> tuple[str, str] | None:
+    scope, name = reference.scope, reference.name
+    if scope not in SCOPES:
+        return f"unknown scope {scope!r} in '{reference}'", _did_you_mean(scope, SCOPES)
+    known = context.values if scope == "value" else SCOPES[scope]
+    if known is not None and name not in known:
+        hint = _did_you_mean(name, known)
+        if scope == "value" and not known:
+            hint = "declare it under values"
+        return f"unknown name {name!r} in '{reference}'", hint
+    if scope == "attribute" and (name.startswith("/") or ".." in name.split("/")):
+        return f"'{reference}' does not lie below the device", "name a file below its sysfs folder"
+    if (scope, name) == ("device", "id") and not context.device_id:
+        return "'$(device.id)' cannot be used here", "only in inject, health and hooks"
+    if scope == "allocation" and not context.allocation:
+        hint = "only in containerPath, env and annotations"
+        return "'$(allocation.index)' cannot be used here", hint
+    return None
+
+
+def _did_you_mean(word: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches  # most configs are right
+
+    if close := get_close_matches(word, sorted(known), n=1):
+        return f"did you mean {close[0]!r}?"
+    more = ", …" if len(known) > _MAX_LISTED else ""
+    return f"known: {', '.join(sorted(known)[:_MAX_LISTED])}{more}"
 
 
 def template_findings(path: Path, text: str, context: Context) -> Iterator[Finding]:
@@ -28,7 +92,7 @@ def template_findings(path: Path, text: str, context: Context) -> Iterator[Findi
     except template.TemplateSyntaxError as error:
         yield Finding(path=path, message=str(error))
         return
-    for _, message, hint in template.complaints(parsed, context):
+    for _, message, hint in complaints(parsed, context):
         yield Finding(path=path, message=message, hint=hint)
 
 
@@ -65,7 +129,7 @@ def _leading_problem(parsed: Template) -> str | None:
     return f"'{first}' cannot give an absolute path"
 
 
-def _may_be_absolute(reference: template.Reference) -> bool:
+def _may_be_absolute(reference: Reference) -> bool:
     return (reference.scope, reference.name) in _ABSOLUTE or reference.scope in _MAYBE_ABSOLUTE
 
 

@@ -7,8 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from genericdp import glob
+from genericdp.config.containment import lies_within
 from genericdp.config.reach import reach
-from genericdp.glob import is_within, lies_within, segments_of
+from genericdp.glob import is_within, segments_of
 from genericdp.template import TemplateSyntaxError, UnusableValueError, expand, parse
 from tests.budget import examples
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from genericdp.config.texts import named_groups, path_findings, regex_findings
-from genericdp.template import Context
+from genericdp.config.texts import Context, named_groups, path_findings, regex_findings
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from genericdp.config.texts import SCOPES, Context, complaints
 from genericdp.template import (
-    SCOPES,
-    Context,
     Template,
     TemplateSyntaxError,
     UnusableValueError,
     bind,
-    complaints,
     expand,
     parse,
 )
