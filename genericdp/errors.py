@@ -15,7 +15,7 @@ _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Tell whether something was lacking: what was asked for may be there, or half done."""
+    """Return whether something was lacking: what was asked for may be there, or half done."""
     return isinstance(error, OSError) and error.errno in _SHORTAGES
 
 

@@ -15,7 +15,7 @@ _ESCAPED = re.compile(r"\[([*?[])\]")
 
 
 def is_glob(text: str) -> bool:
-    """Say whether the text holds a character that makes it a pattern."""
+    """Return whether the text holds a character that makes it a pattern."""
     return _MAGIC.search(text) is not None
 
 
@@ -25,22 +25,22 @@ def escape(text: str) -> str:
 
 
 def unescape(pattern: str) -> str:
-    """Give the only text that an escaped pattern matches; undoes ``escape``."""
+    """Return the only text that an escaped pattern matches; undoes ``escape``."""
     return _ESCAPED.sub(r"\1", pattern)
 
 
 def has_wildcard(pattern: str) -> bool:
-    """Say whether the pattern can match more than the one text of ``unescape``."""
+    """Return whether the pattern can match more than the one text of ``unescape``."""
     return is_glob(_ESCAPED.sub("", pattern))
 
 
 def matches(pattern: str, text: str, *, ignore_case: bool = False) -> bool:
-    """Say whether the whole text matches the pattern."""
+    """Return whether the whole text matches the pattern."""
     return _compiled(pattern, ignore_case).match(text) is not None
 
 
 def matches_any(patterns: Iterable[str], text: str, *, ignore_case: bool = False) -> bool:
-    """Say whether the whole text matches one of the patterns."""
+    """Return whether the whole text matches one of the patterns."""
     return any(matches(pattern, text, ignore_case=ignore_case) for pattern in patterns)
 
 
@@ -51,7 +51,7 @@ def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:  # noqa: FBT0
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """Say what is wrong with a pattern, if anything."""
+    """Return what is wrong with a pattern, if anything."""
     at = 0
     while (at := pattern.find("[", at)) != -1:
         # A `]` right after the bracket (or after its `!`) stands for itself.
@@ -73,7 +73,7 @@ def _reversed_range(members: str) -> str | None:
 
 
 def path_problem(pattern: str) -> str | None:
-    """Say what is wrong with a pattern for absolute paths, if anything."""
+    """Return what is wrong with a pattern for absolute paths, if anything."""
     if not pattern.startswith("/"):
         return f"{pattern!r} is not an absolute path"
     if "\0" in pattern or "\n" in pattern:
@@ -98,7 +98,7 @@ def segments_of(path: str) -> Segments:
 
 
 def is_within(path: str, outer: Sequence[str]) -> bool:
-    """Say whether one path, without wildcards, is one that ``outer`` stands for."""
+    """Return whether one path, without wildcards, is one that ``outer`` stands for."""
     parts = segments_of(path)
     # Where `..` would lead depends on links.
     if ".." in parts or len(outer) > len(parts):
@@ -110,7 +110,7 @@ def is_within(path: str, outer: Sequence[str]) -> bool:
 
 
 def may_name(wide: str, text: str) -> bool:
-    """Say whether a pattern may stand for a text by the dots that they begin with, as in a shell.
+    """Return whether a pattern may stand for a text by their leading dots, as in a shell.
 
     A pattern that begins with a wildcard stands for no name that begins with a dot.
     """

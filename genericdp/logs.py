@@ -120,7 +120,7 @@ def flush() -> None:
 
 
 def add_subject(record: logging.LogRecord) -> bool:
-    """Give a record ``resource`` and ``device``, empty where it is about none; a handler's filter.
+    """Set ``resource`` and ``device`` of a record, empty where it is about none; a filter.
 
     A line from outside a resource's task, or about a device, says so with ``extra``.
     """
@@ -162,5 +162,5 @@ def as_json(message: str, *, level: int = logging.ERROR) -> str:
 
 
 def timestamp(seconds: float) -> str:
-    """Give a time since 1970 as ISO 8601 in UTC, with milliseconds."""
+    """Return a time since 1970 as ISO 8601 in UTC, with milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

@@ -82,7 +82,7 @@ SECTIONS = ("devices", "mounts", "files", "commands", "env", "annotations", "cdi
 
 
 def from_plain(plain: Mapping[str, Any]) -> Policy:
-    """Give what ``dataclasses.asdict`` took apart; raises KeyError or TypeError."""
+    """Return what ``dataclasses.asdict`` took apart; raises KeyError or TypeError."""
     return Policy(**{**plain, **{key: _section(plain[key]) for key in SECTIONS}})
 
 
@@ -92,7 +92,7 @@ def _section(plain: Mapping[str, Any]) -> Section:
 
 
 def node_refusal(policy: Policy, path: str, target: str, *, block: bool) -> str:
-    """Say why a device node must not be given to containers; empty: it may.
+    """Return why a device node must not be given to containers; empty: it may.
 
     The ``path`` is how the config names it, the ``target`` where that leads: both count.
     """
@@ -104,12 +104,12 @@ def node_refusal(policy: Policy, path: str, target: str, *, block: bool) -> str:
 
 
 def block_says(policy: Policy) -> str:
-    """Give what a refusal of a block device cites."""
+    """Return what a refusal of a block device cites."""
     return f"policy {policy.block_place or policy.devices.place} allows no block devices"
 
 
 def mount_refusal(policy: Policy, path: str, target: str, *, read_only: bool) -> str:
-    """Say why a path must not be mounted; empty: it may."""
+    """Return why a path must not be mounted; empty: it may."""
     if outside := _outside(policy.mounts, path, target):
         return f"{outside} is not among the mounts that are allowed ({policy.mounts.says})"
     if not read_only:
@@ -121,19 +121,19 @@ def mount_refusal(policy: Policy, path: str, target: str, *, read_only: bool) ->
 
 
 def says_read_only(bound: Bound) -> str:
-    """Give what a refusal of a mount that can be written to cites."""
+    """Return what a refusal of a mount that can be written to cites."""
     return f"policy {bound.place} says hostPath: {bound.text} without readOnly: false"
 
 
 def file_refusal(policy: Policy, path: str, target: str) -> str:
-    """Say why a file must not be read for a config; empty: it may."""
+    """Return why a file must not be read for a config; empty: it may."""
     if outside := _outside(policy.files, path, target):
         return f"{outside} is not among the files that are allowed ({policy.files.says})"
     return ""
 
 
 def _outside(section: Section, *paths: str) -> str:
-    """Give the first of the paths that nothing allows; empty: there is none."""
+    """Return the first of the paths that nothing allows; empty: there is none."""
     for path in paths:
         if not any(_allows(bound, path) for bound in section.bounds):
             return path
@@ -145,31 +145,31 @@ def _allows(bound: Bound, path: str) -> bool:
 
 
 def command_bound(policy: Policy, program: str) -> Bound | None:
-    """Give what allows a program, or None if nothing does."""
+    """Return what allows a program, or None if nothing does."""
     return next((bound for bound in policy.commands.bounds if bound.text == program), None)
 
 
 def command_refusal(policy: Policy, program: str) -> str:
-    """Say why a program must not be run; empty: it may. What is in its file is not known here."""
+    """Return why a program must not be run; empty: it may, whatever its file holds."""
     if command_bound(policy, program) is None:
         return f"{program} is not among the commands that are allowed ({policy.commands.says})"
     return ""
 
 
 def name_refusal(section: Section, name: str) -> str:
-    """Say why a name must not be given to containers; empty: it may."""
+    """Return why a name must not be given to containers; empty: it may."""
     if any(glob.matches(bound.text, name) for bound in section.bounds):
         return ""
     return f"{name!r} is not allowed ({section.says})"
 
 
 def cdi_kind(name: str) -> str:
-    """Give ``vendor/class`` of a CDI name."""
+    """Return ``vendor/class`` of a CDI name."""
     return name.partition("=")[0]
 
 
 def asks_for_cdi(annotation: str) -> bool:
-    """Say whether container runtimes take the values of an annotation for names of CDI devices."""
+    """Return whether container runtimes read names of CDI devices from an annotation."""
     return annotation.startswith("cdi.k8s.io/")
 
 

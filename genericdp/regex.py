@@ -17,7 +17,7 @@ class RegexMatch(Protocol):
     """One hit."""
 
     def group(self, which: int, /) -> str | None:
-        """Give the text of a group; 0: of the whole hit."""
+        """Return the text of a group; 0: of the whole hit."""
 
 
 class Pattern(Protocol):
@@ -29,7 +29,7 @@ class Pattern(Protocol):
     """In instructions."""
 
     def search(self, text: str, /) -> RegexMatch | None:
-        """Give the first hit, if there is one."""
+        """Return the first hit, if there is one."""
 
 
 class PatternError(ValueError):

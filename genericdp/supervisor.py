@@ -1,4 +1,4 @@
-"""Makes the running plugins equal to the wanted resources, one pass at a time."""
+"""Starts a reconcile whenever something has changed, one at a time."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Pace:
     burst: float = 0.1
     """What changes within this time goes out together: a list costs the kubelet a write (LAW-7)."""
     longest_pause: float = 1.0
-    """An event may have to wait for a pass and this, however long the pass before took."""
+    """An event may have to wait for a reconcile and this, however long the last one took."""
 
     def between_full_looks(self, looked_seconds: float) -> float:
-        """Give the time to the next one, by how long the last one took."""
+        """Return the time to the next one, by how long the last one took."""
         return max(self.full_look, min(looked_seconds / self.share, self.rarest_look))
 
     def pause(self, took: float, *, lists_changed: bool) -> float:
-        """Give how long to wait after a pass that took so long before another one may begin.
+        """Return how long to wait after a reconcile that took so long.
 
         Only lists cost the kubelet something. The kernel tells of a disk's queue first: that must
         not hold up the news of the disk.
@@ -106,7 +106,7 @@ class Supervisor:
         )
         self._uevents = Uevents(self._mark_event, again_seconds=self._pace.full_look)
         self._lists_changed = False
-        """Whether the last pass gave the kubelet a new list."""
+        """Whether the last reconcile gave the kubelet a new list."""
         self._looked_at = 0.0
         """When the last full look ended."""
         self._looked_seconds = 0.0
@@ -142,14 +142,14 @@ class Supervisor:
         )
 
     def look_again(self) -> None:
-        """Ask for a pass: something may have changed."""
+        """Ask for a reconcile: something may have changed."""
         self._host_news.value += 1
 
     def _note_health(self) -> None:
         self._health_news.value += 1
 
     def look_again_at_files(self) -> None:
-        """Ask for a pass that believes nothing of what it knows of device files."""
+        """Ask for a reconcile that believes nothing of what is known of device files."""
         self._reader.mark_file(None)
         self.look_again()
 
@@ -168,7 +168,7 @@ class Supervisor:
             self._reader.mark_record(name)
 
     def _set_watch(self) -> None:
-        """Watch the folders where a change calls for a pass, and the udev database.
+        """Watch the folders where a change calls for a reconcile, and the udev database.
 
         Not those of sysfs, of which inotify tells nothing: uevents do.
         """
@@ -206,7 +206,7 @@ class Supervisor:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.kubelet.watch(), name="kubelet folder")
             tasks.create_task(self._reconciler.run(), name="health")
-            tasks.create_task(self._passes(tasks), name="passes")
+            tasks.create_task(self._reconcile_forever(tasks), name="reconcile")
             tasks.create_task(self._hear_the_kernel(), name="kernel events")
             tasks.create_task(self._peers.run(), name="peers")
             tasks.create_task(self._remove_leftovers(), name="leftovers")
@@ -217,7 +217,7 @@ class Supervisor:
     def _forget_after_seconds(self) -> dict[str, float]:
         return {one.name: one.forget_after_seconds for one in self.wanted.values()}
 
-    async def _passes(self, tasks: asyncio.TaskGroup) -> None:
+    async def _reconcile_forever(self, tasks: asyncio.TaskGroup) -> None:
         await until(lambda: self.resources.value is not None, self.resources)
         full = True
         try:
@@ -227,7 +227,7 @@ class Supervisor:
                 begun = self._now()
                 if not self._watch.complete:
                     self._reader.mark_file(None)
-                decision = await self._pass(tasks, full=full)
+                decision = await self._reconcile(tasks, full=full)
                 self._set_watch()
                 pause = self._pace.pause(self._now() - begun, lists_changed=self._lists_changed)
                 await asyncio.sleep(pause)
@@ -273,7 +273,7 @@ class Supervisor:
         # It is no net then, but how changes are found.
         return self._looked_at + self._pace.full_look
 
-    async def _pass(self, tasks: asyncio.TaskGroup, *, full: bool) -> Decision:
+    async def _reconcile(self, tasks: asyncio.TaskGroup, *, full: bool) -> Decision:
         """Decide, and have the plugins serve what was decided."""
         resources, wanted, begun = self.resources.value, self.wanted, self._now()
         decision, self._lists_changed = await self._reconciler.reconcile(tasks, wanted, full=full)

@@ -58,7 +58,7 @@ class Durations:
         self.seconds += seconds
 
     def copy(self) -> Durations:
-        """Give them as they are now."""
+        """Return them as they are now."""
         return Durations(list(self.counts), self.seconds)
 
     @property
@@ -85,7 +85,7 @@ class ProbeTally:
     seconds: Durations = field(default_factory=Durations)
 
     def copy(self) -> ProbeTally:
-        """Give it as it is now."""
+        """Return it as it is now."""
         return ProbeTally(self.label, dict(self.results), self.seconds.copy())
 
 
@@ -134,7 +134,7 @@ class ResourceTally:
         self.hooks = {name: hooks.get(name) or _zeros(get_args(RunResult)) for name in labels.hooks}
 
     def copy(self) -> ResourceTally:
-        """Give it as it is now."""
+        """Return it as it is now."""
         return ResourceTally(
             dict(self.allocations),
             self.allocation_seconds.copy(),
@@ -162,7 +162,7 @@ class Tally:
             self.resources[name].keep(labels)
 
     def of(self, resource: str) -> ResourceTally:
-        """Give where to count for a resource; of one that is not kept, nobody will see it."""
+        """Return where to count for a resource; of one that is not kept, nobody will see it."""
         return self.resources.get(resource) or ResourceTally()
 
     def happened(self, kind: str) -> None:
@@ -170,7 +170,7 @@ class Tally:
         self.events[_KINDS.get(kind, "other")] += 1
 
     def copy(self) -> Tally:
-        """Give it as it is now, for another thread."""
+        """Return it as it is now, for another thread."""
         return Tally(
             {name: one.copy() for name, one in self.resources.items()},
             self.discovery.copy(),
@@ -189,7 +189,7 @@ _PROBE_KINDS = {Command: "exec", FileCheck: "file", OpenCheck: "open"}
 
 
 def labels(resource: Resource) -> Labels:
-    """Give the probes and hooks that a resource has."""
+    """Return the probes and hooks that a resource has."""
     kinds = ((i, _PROBE_KINDS.get(type(one.check))) for i, one in enumerate(resource.health))
     hooks = {"allocate": resource.hooks.allocate, "preStart": resource.hooks.pre_start}
     return Labels(

@@ -76,10 +76,10 @@ class Template:
 
 
 class Lookup(Protocol):
-    """Gives the text of a reference for one device, or None if the device lacks it."""
+    """Returns the text of a reference for one device, or None if the device lacks it."""
 
     def __call__(self, scope: str, name: str, /) -> str | None:
-        """Give the text, or None."""
+        """Return the text, or None."""
 
 
 def literal(text: str) -> str:
@@ -108,7 +108,7 @@ def parse(text: str) -> Template:
 
 
 def _end_of_reference(text: str, at: int) -> int:
-    """Give where it is closed; a literal ``$(`` in its default brings a parenthesis of its own."""
+    """Return where it is closed; a literal ``$(`` in its default has a parenthesis of its own."""
     depth = 1
     for found in _PARENTHESIS.finditer(text, at):
         depth += -1 if found[0] == ")" else 1
@@ -204,13 +204,13 @@ def _inserted(reference: Reference, lookup: Lookup, *, path: bool) -> str:
 
 
 def may_bring_folders(reference: Reference) -> bool:
-    """Say whether what it gives may hold a slash within a path."""
+    """Return whether what it gives may hold a slash within a path."""
     own = (reference.scope, reference.name)
     return own in _MAY_HOLD_SLASHES or reference.scope in _MAY_HOLD_PATHS
 
 
 def is_utf8(text: str) -> bool:
-    """Say whether a text can be told: names of files and interfaces may be any bytes."""
+    """Return whether a text can be told: names of files and interfaces may be any bytes."""
     return text.isascii() or _SURROGATE.search(text) is None
 
 

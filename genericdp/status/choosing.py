@@ -66,7 +66,7 @@ def chosen(resources: Sequence[ResourceStatus]) -> tuple[Chosen, ...]:
 
 
 def _rationed(lists: Sequence[tuple[T, ...]], room: int) -> list[tuple[T, ...]]:
-    """Give what there is room for of each list, in their order: the first are served first."""
+    """Return what there is room for of each list, in their order: the first are served first."""
     rations = []
     for one in lists:
         rations.append(one[:room])

@@ -24,7 +24,7 @@ _HEALTH = {True: "Healthy", False: "Unhealthy"}
 
 
 def encode(status: Status) -> bytes:
-    """Give the JSON of a state.
+    """Return the JSON of a state.
 
     Piece by piece: one call of the encoder for ten thousand devices would hold up all threads.
     """
@@ -129,7 +129,7 @@ def _time(seconds: float | None) -> str | None:
 
 
 def decode(body: bytes) -> Status:
-    """Give the state that ``encode`` has written; raises UnreadableStatusError.
+    """Return the state that ``encode`` has written; raises UnreadableStatusError.
 
     What a newer daemon says beside it is left out; what an older one does not say is empty.
     """

@@ -69,7 +69,7 @@ class Endpoints:
             self._answers |= {"/": self._page, "/status": self._status}
 
     async def answer(self, request: HttpRequest) -> Answer:
-        """Give the answer."""
+        """Return the answer."""
         answering = self._answers.get(request.path)
         if answering is not None:
             return await answering(request)
@@ -110,7 +110,7 @@ class Endpoints:
         return await self._made(_Key(request.path, openmetrics=False), lambda: make)
 
     async def _made(self, key: _Key, prepare: Callable[[], Callable[[Status], Answer]]) -> Answer:
-        """Give the answer that is being made, or was a moment ago, or make one.
+        """Return the answer that is being made, or was a moment ago, or make one.
 
         ``prepare`` is called on the loop, what it gives is not.
         """

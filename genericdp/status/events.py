@@ -35,7 +35,7 @@ class Events(logging.Handler):
             self.handleError(record)
 
     def last(self) -> tuple[Event, ...]:
-        """Give them, the newest last."""
+        """Return them, the newest last."""
         self.acquire()
         try:
             return tuple(self._kept)

@@ -41,7 +41,7 @@ async def listening(
     again_seconds: float = AGAIN_SECONDS,
     bind: Callable[[Address], list[socket.socket]] | None = None,
 ) -> list[socket.socket]:
-    """Give sockets that listen, as soon as there can be any; raises UsageError if there never can.
+    """Return sockets that listen, once there can be any; raises UsageError if there never can.
 
     An address in use is waited for: with host network, the daemon of a rolling update starts while
     the one before it is still there, and devices must be served meanwhile. So is one that this
@@ -73,7 +73,7 @@ async def listening(
 
 
 def bound(address: Address) -> list[socket.socket]:
-    """Give sockets that listen; raises OSError."""
+    """Return sockets that listen; raises OSError."""
     match address.host:
         case "":
             return [_everywhere(address.port)]

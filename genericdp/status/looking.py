@@ -68,12 +68,12 @@ def glance(parts: Parts) -> Callable[[], Status]:
 
 
 def not_ready(parts: Parts) -> tuple[str, ...]:
-    """Give why the daemon is not ready, a line each; none: it is."""
+    """Return why the daemon is not ready, a line each; none: it is."""
     return _not_ready(parts.config.value, tuple(_standings(parts.supervisor)))
 
 
 def _standings(supervisor: Supervisor) -> Iterator[ResourceStatus]:
-    """Give each resource as it stands with the kubelet, yet without its devices."""
+    """Return each resource as it stands with the kubelet, yet without its devices."""
     plugins: Mapping[str, Plugin] = supervisor.plugins
     for name in supervisor.wanted:
         plugin = plugins.get(name)

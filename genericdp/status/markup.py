@@ -30,7 +30,7 @@ def joined(parts: Iterable[str]) -> Markup:
 
 
 def element(tag: str, *children: str, **attributes: str | Literal[True]) -> Markup:
-    """Give an element; ``class_`` is class, ``aria_label`` aria-label, True an empty attribute."""
+    """Return an element; ``class_`` is class, ``aria_label`` aria-label, True: without a value."""
     said = "".join(
         f" {name.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escaped(value)}"')
         for name, value in attributes.items()
@@ -42,12 +42,12 @@ def element(tag: str, *children: str, **attributes: str | Literal[True]) -> Mark
 
 
 def pill(text: str, kind: str) -> Markup:
-    """Give a word with a colour that stresses what it says: good, bad, odd or plain."""
+    """Return a word with a colour that stresses what it says: good, bad, odd or plain."""
     return element("span", text, class_=f"pill {kind}")
 
 
 def time_of(seconds: float, text: str) -> Markup:
-    """Give a time in short, with the whole of it for machines and for who points at it."""
+    """Return a time in short, with the whole of it for machines and for who points at it."""
     when = moment(seconds)
     if when is None:
         return escaped("at an unknown time")
@@ -56,14 +56,14 @@ def time_of(seconds: float, text: str) -> Markup:
 
 
 def ago(seconds: float, now: float) -> Markup:
-    """Give how long ago a time was."""
+    """Return how long ago a time was."""
     return time_of(seconds, f"{span(now - seconds)} ago")
 
 
 def table(
     caption: str, columns: Iterable[tuple[str, str]], rows: Iterable[str], class_: str
 ) -> Markup:
-    """Give a table; ``columns`` are class and heading, ``rows`` what ``row`` gives.
+    """Return a table; ``columns`` are class and heading, ``rows`` what ``row`` gives.
 
     Where the page is narrow its rows become blocks, and some browsers then forget that it is a
     table: so it is said once more, with roles.
@@ -83,7 +83,7 @@ def table(
 
 
 def row(cells: Iterable[tuple[str, str]]) -> Markup:
-    """Give a row; each cell is class and content, the first is what the row is about."""
+    """Return a row; each cell is class and content, the first is what the row is about."""
     parts = [f'<td role="cell" class="{name}">{escaped(text)}</td>' for name, text in cells]
     first = parts[0].removeprefix('<td role="cell"').removesuffix("</td>")
     parts[0] = f'<th scope="row" role="rowheader"{first}</th>'

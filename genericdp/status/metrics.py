@@ -40,7 +40,7 @@ _PROCESS = ProcessCollector(registry=None)
 def exposition(
     tally: Tally, status: Status, *, openmetrics: bool = False, each_device: bool = True
 ) -> tuple[bytes, str]:
-    """Give body and content type of an answer, as OpenMetrics or in the older format.
+    """Return body and content type of an answer, as OpenMetrics or in the older format.
 
     For ten thousand devices it takes its time: in a thread, with a copy of the tally.
     ``each_device``: also the series that name devices.
@@ -55,13 +55,13 @@ def exposition(
 
 
 class _Values(Collector):
-    """Gives each metric with its samples, in the order of the table."""
+    """Yield each metric with its samples, in the order of the table."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._samples = samples
 
     def collect(self) -> Iterable[Metric]:
-        """Give the metrics."""
+        """Return the metrics."""
         numbers: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
         durations: dict[str, HistogramMetricFamily] = {}
         for one in METRICS:
@@ -92,7 +92,7 @@ def _samples(tally: Tally, status: Status, *, each_device: bool) -> Iterator[Sam
             room, left_out = room - len(shown), left_out + len(resource.devices) - len(shown)
             for one in shown:
                 yield "device_healthy", (resource.name, one.id), one.healthy
-        # One that has just been added is counted from its first pass on.
+        # One that has just been added is counted from its first reconcile on.
         if (counted := tally.resources.get(resource.name)) is not None:
             yield from _of_counts(resource.name, counted)
     yield "device_series_left_out", (), left_out

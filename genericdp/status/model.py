@@ -100,5 +100,5 @@ class Status:
 
     @property
     def ready(self) -> bool:
-        """Say whether every resource is registered, and a config in force."""
+        """Return whether every resource is registered, and a config in force."""
         return not self.not_ready

@@ -43,7 +43,7 @@ T = TypeVar("T", bound=Taker)
 
 
 def too_slow(takers: Iterable[T], newest: bytes, most_bytes: int) -> list[T]:
-    """Give those who must go, so that all bodies but the newest hold ``most_bytes`` at most.
+    """Return those who must go, so that all bodies but the newest hold ``most_bytes`` at most.
 
     A body that several of them take is one. Who has been at it longest goes first.
     """

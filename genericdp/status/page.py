@@ -46,7 +46,7 @@ _EDITION = _hash(_STYLE + _SCRIPT)[:12]
 
 
 def render(status: Status) -> str:
-    """Give the page, complete; about 0.6 MB at most but for texts of unusual length."""
+    """Return the page, complete; about 0.6 MB at most but for texts of unusual length."""
     sick = sum(len(unhealthy(one)) for one in status.resources)
     head, body = element("head", *_head(status, sick)), element("body", *_body(status, sick))
     return "<!doctype html>" + element("html", head, body, lang="en")

@@ -22,28 +22,28 @@ class Part:
         self._place = place
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Give a string; the default, if there is one and the key is missing."""
+        """Return a string; the default, if there is one and the key is missing."""
         if default is not None and key not in self._value:
             return default
         return str(self._of(key, str, "a string"))
 
     def flag(self, key: str) -> bool:
-        """Give true or false."""
+        """Return true or false."""
         return bool(self._of(key, bool, "true or false"))
 
     def count(self, key: str) -> int:
-        """Give a whole number from 0 on."""
+        """Return a whole number from 0 on."""
         return self._counted(self._found(key), f"{self._place}.{key}")
 
     def counts(self, key: str) -> tuple[int, ...]:
-        """Give a list of such."""
+        """Return a list of such."""
         return tuple(
             self._counted(one, f"{self._place}.{key}[{at}]")
             for at, one in enumerate(self._listed(key))
         )
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Give a list of strings."""
+        """Return a list of strings."""
         listed = self._listed(key)
         for at, one in enumerate(listed):
             if not isinstance(one, str):
@@ -51,14 +51,14 @@ class Part:
         return tuple(listed)
 
     def one_of(self, key: str, *words: str) -> str:
-        """Give one of these words."""
+        """Return one of these words."""
         text = self.text(key)
         if text not in words:
             raise UnreadableStatusError(f"{self._place}.{key} is none of: {', '.join(words)}")
         return text
 
     def time(self, key: str) -> float:
-        """Give a time in seconds since 1970."""
+        """Return a time in seconds since 1970."""
         try:
             time = datetime.fromisoformat(self.text(key))
             if time.tzinfo is not None:
@@ -68,19 +68,19 @@ class Part:
         raise UnreadableStatusError(f"{self._place}.{key} is not a time with its zone")
 
     def time_or_none(self, key: str) -> float | None:
-        """Give such a time, or None."""
+        """Return such a time, or None."""
         return None if self.is_null(key) else self.time(key)
 
     def is_null(self, key: str) -> bool:
-        """Say whether it is there and says nothing."""
+        """Return whether it is there and says nothing."""
         return self._found(key) is None
 
     def part(self, key: str) -> Part:
-        """Give an object in it."""
+        """Return an object in it."""
         return Part(self._found(key), f"{self._place}.{key}")
 
     def parts(self, key: str) -> tuple[Part, ...]:
-        """Give a list of objects."""
+        """Return a list of objects."""
         place = f"{self._place}.{key}"
         return tuple(Part(one, f"{place}[{at}]") for at, one in enumerate(self._listed(key)))
 

@@ -39,7 +39,7 @@ class Answer:
 
 
 def refusal(request: h11.Request, http: h11.Connection) -> Answer | None:
-    """Give what is answered to a request that is none of ours; raises h11.RemoteProtocolError."""
+    """Return what is answered to a request that is none of ours; raises h11.RemoteProtocolError."""
     if not request.http_version.startswith(b"1."):
         return Answer(status=505, body=b"only HTTP/1 is spoken here\n")
     if request.method not in {b"GET", b"HEAD"}:
@@ -52,7 +52,7 @@ def refusal(request: h11.Request, http: h11.Connection) -> Answer | None:
 
 
 def asked(request: h11.Request) -> HttpRequest:
-    """Give what is asked for."""
+    """Return what is asked for."""
     target = request.target.decode("latin-1")
     scheme, separator, rest = target.partition("://")
     if separator and scheme.lower() in {"http", "https"}:  # as proxies are asked
@@ -63,7 +63,7 @@ def asked(request: h11.Request) -> HttpRequest:
 
 
 def written(http: h11.Connection, answer: Answer, *, wants_body: bool) -> tuple[bytes, bytes]:
-    """Give the bytes of an answer, as headers and body.
+    """Return the bytes of an answer, as headers and body.
 
     After a request that is not at its end, the connection is over.
     """

@@ -32,7 +32,7 @@ _LEVELS = {"error": "bad", "warning": "odd"}
 
 
 def lines_of(texts: Sequence[str]) -> Markup:
-    """Give a list of lines; what is too much is counted."""
+    """Return a list of lines; what is too much is counted."""
     shown = joined(element("li", element("code", one)) for one in texts[:_MOST_LINES])
     return joined([element("ul", shown, class_="lines"), *_more(len(texts) - _MOST_LINES, "line")])
 
@@ -44,7 +44,7 @@ def _more(count: int, what: str) -> Iterator[Markup]:
 
 
 def resource_section(at: int, chosen: Chosen, now: float) -> Markup:
-    """Give the card of a resource."""
+    """Return the card of a resource."""
     one, heading = chosen.resource, f"resource-{at}"
     return element(
         "article",
@@ -161,7 +161,7 @@ def _not_offered(chosen: Chosen) -> Iterator[Markup]:
 
 
 def config_section(status: Status) -> Markup:
-    """Give the config in force."""
+    """Return the config in force."""
     config = status.config
     facts: list[tuple[str, str]] = []
     if config.in_force:
@@ -202,7 +202,7 @@ def _digest(digest: str) -> Markup:
 
 
 def kubelet_section(status: Status) -> Markup:
-    """Give what there is of the kubelet, and what this process has."""
+    """Return what there is of the kubelet, and what this process has."""
     present = pill("kubelet.sock is there", "good")
     absent = joined(
         [pill("no kubelet", "bad"), " ", element("span", status.kubelet_reason, class_="why")]
@@ -226,7 +226,7 @@ def kubelet_section(status: Status) -> Markup:
 
 
 def events_section(status: Status) -> Markup:
-    """Give the last events, the newest first."""
+    """Return the last events, the newest first."""
     events = status.events[::-1][:_MOST_LINES]
     if events:
         parts = [_event_table("The last events, times in UTC", events[:_FEW_EVENTS], status.time)]

@@ -17,7 +17,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def visible(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Give one line of at most about ``most`` characters that hides and reorders nothing.
+    """Return one line of at most about ``most`` characters that hides and reorders nothing.
 
     What ends a line, moves a cursor or turns the direction of writing is escaped, as in the log.
     """
@@ -27,7 +27,7 @@ def visible(text: str, most: int = MOST_CHARACTERS) -> str:
 
 
 def moment(seconds: float) -> datetime | None:
-    """Give a time since 1970 as a date in UTC; None for what is none."""
+    """Return a time since 1970 as a date in UTC; None for what is none."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
@@ -35,13 +35,13 @@ def moment(seconds: float) -> datetime | None:
 
 
 def absolute(seconds: float) -> str:
-    """Give a time since 1970 as ``2026-11-21 19:00:00 UTC``."""
+    """Return a time since 1970 as ``2026-11-21 19:00:00 UTC``."""
     when = moment(seconds)
     return f"{when:%Y-%m-%d %H:%M:%S} UTC" if when else "at an unknown time"
 
 
 def span(seconds: float) -> str:
-    """Give a duration with its one or two largest units: ``42 s``, ``3 h 5 min``, ``2 d 4 h``."""
+    """Return a duration with its one or two largest units: ``42 s``, ``3 h 5 min``, ``2 d 4 h``."""
     if not seconds >= 0:  # not a number, or the clock was set
         return "0 s"
     if seconds < _MINUTE:
@@ -60,22 +60,22 @@ def _two(seconds: float, large: int, word: str, small: int, small_word: str) -> 
 
 
 def plural(count: int, one: str, many: str = "") -> str:
-    """Give ``1 device``, ``1,200 devices``."""
+    """Return ``1 device``, ``1,200 devices``."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def needs_attention(resource: ResourceStatus) -> bool:
-    """Say whether there is something about a resource that a person may have to mend."""
+    """Return whether there is something about a resource that a person may have to mend."""
     return not resource.registered or bool(resource.contested) or bool(unhealthy(resource))
 
 
 def unhealthy(resource: ResourceStatus) -> tuple[DeviceStatus, ...]:
-    """Give the devices that are Unhealthy."""
+    """Return the devices that are Unhealthy."""
     return tuple(one for one in resource.devices if not one.healthy)
 
 
 def is_refused(status: Status) -> bool:
-    """Say whether the config on disk is refused."""
+    """Return whether the config on disk is refused."""
     return status.config.differs_since is not None or bool(status.config.problems)
 
 
