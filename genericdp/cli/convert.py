@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from genericdp.cli.loading import read_stdin
 from genericdp.cli.options import add_output, config_of, path_of
 from genericdp.cli.writing import refuse_existing, write_new
-from genericdp.config.files import STDIN, Source, content, shown, unquoted
+from genericdp.config.files import Source, content, unquoted
+from genericdp.config.loaded import STDIN, shown
 from genericdp.converting.conversion import PEERS, convert
 from genericdp.errors import ConfigError, Problem
 from genericdp.printing import print_document, print_json

@@ -12,7 +12,7 @@ from genericdp.cli.patience import patiently
 from genericdp.cli.recognising import RECOGNISERS
 from genericdp.cli.starting import config_of, found_by, ids_of, others, taken_by, text_of
 from genericdp.cli.writing import refuse_existing, write_new
-from genericdp.config.files import STDIN
+from genericdp.config.loaded import STDIN
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import GenericdpError
 from genericdp.explain.catalog import catalogue

@@ -6,9 +6,9 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from genericdp.config.files import MAX_BYTES, STDIN, unusable
+from genericdp.config.files import MAX_BYTES
 from genericdp.config.load import load
-from genericdp.config.loaded import Loaded
+from genericdp.config.loaded import STDIN, Loaded, unusable
 from genericdp.errors import UsageError
 
 if TYPE_CHECKING:

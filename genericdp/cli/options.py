@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from genericdp import logs
 from genericdp.address import Address, parse_listen_address
 from genericdp.cli.environment import Appended, StoredUnlessEmpty, unknown_variables
-from genericdp.config.files import STDIN
+from genericdp.config.loaded import STDIN
 from genericdp.errors import UsageError
 from genericdp.host.root import Root
 from genericdp.printing import print_warning

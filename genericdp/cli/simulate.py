@@ -30,7 +30,7 @@ from genericdp.cli.options import (
     root_of,
     set_up_logging,
 )
-from genericdp.config.files import STDIN
+from genericdp.config.loaded import STDIN
 from genericdp.daemon import Settings
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.devices.hardware import online_nodes

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import genericdp
-from genericdp.config.files import unusable
-from genericdp.config.loaded import Loaded
+from genericdp.config.loaded import Loaded, unusable
 from genericdp.process.outcome import signal_name
 from genericdp.process.output import Pipe
 

@@ -9,17 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.errors import Problem
+from genericdp.config.loaded import STDIN, SUFFIXES, shown, unusable
 from genericdp.host.pathwalk import NotAFileError, Walk, opened, read, walk
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-STDIN = Path("-")
-"""Stands for the config that somebody else has read from stdin."""
+    from genericdp.errors import Problem
+
 MAX_BYTES = 1024 * 1024
-SUFFIXES = (".yaml", ".yml")
 _DATA_LINK = "..data"
 _ADVICE = {
     errno.ENOENT: "it does not exist",
@@ -165,16 +164,6 @@ def unquoted(problems: Iterable[Problem], contents: Mapping[str, Content]) -> li
         hint = f"check {printable(of.at)} itself, or let only root change the link"
         shown.append(replace(unusable(name, message), hint=hint))
     return shown
-
-
-def unusable(name: str | Path, message: str) -> Problem:
-    """Make the problem of a file as a whole."""
-    return Problem(file=shown(name), line=1, column=1, path="", message=message)
-
-
-def shown(name: str | Path) -> str:
-    """Give a file's name as one printable line, whatever bytes it consists of."""
-    return printable(os.fsencode(name).decode("utf-8", "backslashreplace"))
 
 
 def _why(error: OSError) -> str:

@@ -1,16 +1,22 @@
-"""What loading a config gives; stands alone, so that the daemon need not import a YAML parser."""
+"""A loaded config, and what the daemon knows of its files: a child process reads them."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from genericdp.errors import Problem
+from genericdp.printing import printable
 
-    from genericdp.errors import Problem
+if TYPE_CHECKING:
     from genericdp.model import Resource
     from genericdp.policy import Policy
+
+STDIN = Path("-")
+"""Stands for the config that somebody else has read from stdin."""
+SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,3 +40,13 @@ class Loaded:
     """Whether a policy was asked for and there is none: its problems are among the problems."""
     wire: bytes = field(default=b"", compare=False, repr=False)
     """What it was decoded from, where another process has loaded it."""
+
+
+def unusable(name: str | Path, message: str) -> Problem:
+    """Return the problem of a file as a whole."""
+    return Problem(file=shown(name), line=1, column=1, path="", message=message)
+
+
+def shown(name: str | Path) -> str:
+    """Return a file's name as one printable line, whatever bytes it consists of."""
+    return printable(os.fsencode(name).decode("utf-8", "backslashreplace"))

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.check import by_schema
-from genericdp.config.files import Content, Source, content, shown, unquoted, unusable
+from genericdp.config.files import Content, Source, content, unquoted
 from genericdp.config.finding import Finding, problem_of
 from genericdp.config.finding import shown as quoted
+from genericdp.config.loaded import shown, unusable
 from genericdp.config.read import read
 from genericdp.config.schema import POLICY, schema
 from genericdp.glob import is_glob, path_problem, pattern_problem

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from genericdp.config.files import STDIN
 from genericdp.config.load import load
+from genericdp.config.loaded import STDIN
 from genericdp.converting import akri, rdma, smarter, squat, sriov
 from genericdp.converting.parts import Source, parts
 from genericdp.converting.writing import resource_lines, written

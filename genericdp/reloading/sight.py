@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.config.files import SUFFIXES
+from genericdp.config.loaded import SUFFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -9,8 +9,8 @@ import pytest
 from genericdp.cli import main
 from genericdp.cli.recognising import RECOGNISERS
 from genericdp.cli.starting import config_of
-from genericdp.config.files import STDIN
 from genericdp.config.load import load
+from genericdp.config.loaded import STDIN
 from tests.fixtures.make_tree import Tree
 from tests.hosts.hosts import FOLDER
 from tests.testbeds import loading

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.files import MAX_BYTES, Content, Source, content, shown, sources
+from genericdp.config.files import MAX_BYTES, Content, Source, content, sources
+from genericdp.config.loaded import shown
 from genericdp.errors import Problem
 from tests.reloading.configs import ConfigMap
 

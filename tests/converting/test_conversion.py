@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from genericdp.config.files import STDIN
 from genericdp.config.load import load
+from genericdp.config.loaded import STDIN
 from genericdp.converting.conversion import PEERS, convert
 from genericdp.converting.draft import Draft, Resource, Said
 from genericdp.converting.patterns import globs_of
