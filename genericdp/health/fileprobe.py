@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.bounding import readable_way
 from genericdp.health.looks import FileLook, look_at_all
-from genericdp.host.links import way_of
 from genericdp.printing import printable
 from genericdp.regex import TextTooLongError, search
 
@@ -39,7 +38,7 @@ def look(check: FileRead, root: Root) -> str:
     """Read the file and return what is not as expected; empty: nothing. It may hang."""
     path = printable(check.path)
     try:
-        way = readable_way(check.policy, check.path, partial(way_of, root))
+        way = readable_way(check.policy, check.path, root.way)
         if way.trouble:
             return printable(way.trouble)
         data = root.read_bytes(way.target, limit=MOST_BYTES + 1, follow=False)

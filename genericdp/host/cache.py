@@ -1,4 +1,4 @@
-"""What a host has said, by path, until an event tells that it may say something else."""
+"""Cache of what was read of the host, by path, until an event makes it stale."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from genericdp.devices.sysdevice import START, Extract, Way
 from genericdp.host.devicefiles import DeviceFiles
-from genericdp.host.links import way_of
-from genericdp.host.sysdevices import SysDevices
+from genericdp.host.sysfs import SysDevices
 from genericdp.regex import TextTooLongError, extract
 from genericdp.template import MOST_TEXT
 
@@ -91,7 +90,6 @@ class HostCache:
         self._readers: dict[str, set[str]] = {}
         """By a device, those whose attributes are read through links that lead to it."""
         self._troubles: dict[str, str] = {}
-        self._members: dict[str, tuple[SysDevice, ...]] = {}
 
     def stuck(self, seconds: float) -> str:
         """Return what has been read for longer than that; empty if nothing. For another thread."""
@@ -108,13 +106,15 @@ class HostCache:
         for name in stale.records:
             told.update(self._devices.syspaths_of_record(name))
         paths = stale.paths | told | self._device_files(told)
-        self.files.forget(paths, told)
+        self.files.forget(paths)
         if paths:
             told |= self.guarded(CHANGED_FILES, lambda: self._devices_at(stale.paths, paths))
-        for syspath in tuple(told):
-            told.update(self._forget_device(syspath))
         if told:
-            self.files.forget(told | self._device_files(told), told)
+            told = self._devices.forget(told)
+            told = told.union(*(self._readers.pop(syspath, ()) for syspath in told))
+            for owner in told:
+                self._forget_texts(owner)
+            self.files.forget(told | self._device_files(told))
         if paths or stale.all_files:
             # Of files outside sysfs nothing tells: any event is taken for one of them.
             self._forget_texts("")
@@ -145,17 +145,6 @@ class HostCache:
             and file.identity.syspath
             and (path in entries or self._devices.get(file.identity.syspath) is None)
         }
-
-    def _forget_device(self, syspath: str) -> tuple[str, ...]:
-        """Forget a device; return it and all whose attributes are read through its folder."""
-        before = self._devices.get(syspath)
-        self._devices.forget(syspath)
-        for device in (before, self._devices.get(syspath)):
-            self._members.pop("" if device is None else device.subsystem, None)
-        concerned = (syspath, *self._readers.pop(syspath, ()))
-        for owner in concerned:
-            self._forget_texts(owner)
-        return concerned
 
     def _forget_texts(self, owner: str) -> None:
         for path in self._texts.pop(owner, {}):
@@ -188,36 +177,34 @@ class HostCache:
         return {look.trouble for look in self._looks.values() if look.trouble}
 
     def awaited(self, syspath: str) -> bool:
-        """Say whether udev has yet to record a device that has just appeared."""
+        """Return whether udev has yet to record a device that has just appeared."""
         if syspath not in self.awaiting:
             return False
         device = self._devices.get(syspath)
         return device is not None and not device.recorded
 
     def device(self, syspath: str) -> SysDevice | None:
-        """Give the device of a folder, or None if there is none."""
+        """Return the device of a folder, or None if there is none."""
         return self._devices.get(syspath)
 
     def ancestors(self, device: SysDevice) -> tuple[SysDevice, ...]:
-        """Give the devices that it sits on, the nearest first."""
+        """Return the devices that it sits on, the nearest first."""
         return self._devices.ancestors(device)
 
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
-        """Give the devices of a subsystem, in natural order of their syspaths."""
-        if subsystem not in self._members:
-            self._members[subsystem] = self._devices.members(subsystem)
-        return self._members[subsystem]
+        """Return the devices of a subsystem, in natural order of their syspaths."""
+        return self._devices.members(subsystem)
 
     def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
-        """Give those of them that lie below a folder."""
+        """Return those of them that lie below a folder."""
         return self._devices.below(folder, subsystem)
 
     def subsystems(self) -> tuple[str, ...]:
-        """Give the names of all subsystems."""
+        """Return the names of all subsystems."""
         return self._devices.subsystems()
 
     def attribute(self, syspath: str, name: str) -> str | None:
-        """Give the text of an attribute file below a device, stripped."""
+        """Return the text of an attribute file below a device, stripped."""
         path = f"{syspath}/{name}"
         if "/" in name and path not in self._texts.get(syspath, ()):
             for device in self._led_to(syspath, name):
@@ -244,12 +231,12 @@ class HostCache:
     def way(self, path: str) -> Way:
         """Return where a path leads, also where there is nothing; to itself if that hangs."""
         try:
-            return self.guarded(path, partial(way_of, self._root, path))
+            return self.guarded(path, partial(self._root.way, path))
         except TimeoutError:
             return Way(target=path)
 
     def text(self, path: str) -> str | None:
-        """Give a file's content, stripped; None if it cannot be read or has more than 64 KiB.
+        """Return a file's content, stripped; None if it cannot be read or has more than 64 KiB.
 
         Links are not followed but for the kernel's own: ``way`` tells where they lead.
         """
@@ -296,12 +283,12 @@ class HostCache:
         return text.strip()
 
     def link(self, path: str) -> str | None:
-        """Give the last part of what a path leads to when every link is followed."""
+        """Return the last part of what a path leads to when every link is followed."""
         target = self.target(path)
         return target and target.rpartition("/")[2]
 
     def target(self, path: str) -> str | None:
-        """Give what a path leads to when every link is followed."""
+        """Return what a path leads to when every link is followed."""
         self._troubles.pop(path, None)
         try:
             return self.guarded(path, lambda: self._root.resolve(path).at)

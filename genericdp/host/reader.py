@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from genericdp.host.cache import CHANGED_FILES, HostCache, Stale
 from genericdp.host.root import BlindError
 from genericdp.host.udevdb import udevd_runs
-from genericdp.host.unreadable import AGAIN_SECONDS, Unreadable
 from genericdp.host.workers import start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from genericdp.host.root import Root
     from genericdp.host.uevents import Uevent
@@ -29,6 +28,13 @@ RECORD_SECONDS = 2.0
 
 LOOK_SECONDS = 5.0
 """How long a look at one glob may take before the others go on without it."""
+NEXT_LOOK_SECONDS = 1.0
+"""How long at most once something else hangs in the same reconcile: all of a server may be gone."""
+
+AGAIN_SECONDS = 2.0
+"""After this time what could not be read is looked at again,"""
+LONGEST_AGAIN_SECONDS = 30.0
+"""and after twice the time whenever that was in vain, but for no longer than this."""
 
 
 class HostReader:
@@ -55,7 +61,13 @@ class HostReader:
         self._hanging: set[str] = set()
         self._host = self._anew()
         self._stale = Stale()
-        self._unreadable = Unreadable()
+        self._blind = False
+        """Whether nothing can be concluded from the host just now."""
+        self._troubles: set[str] = set()
+        """What could not be read in the last reconcile, and why."""
+        self._pause = AGAIN_SECONDS
+        self._again = 0.0
+        """When to read again what could not be read."""
         self._arrived: dict[str, float] = {}
 
     def _anew(self, before: HostCache | None = None) -> HostCache:
@@ -104,25 +116,27 @@ class HostReader:
             self._host, stale = self._anew(self._host), Stale()
         if not wants_records:
             waiting = {}
+        patience = self._look_seconds
         while True:
             host = self._host
             host.awaiting = frozenset(waiting)
             result = start(partial(self._run, work, host, stale))
             stuck = ""
-            while not result.done() and not (stuck := host.stuck(self._look_seconds)):
-                await asyncio.wait([result], timeout=self._look_seconds / 4)
+            while not result.done() and not (stuck := host.stuck(patience)):
+                await asyncio.wait([result], timeout=patience / 4)
             if result.done() and (blind := result.exception()) is not None:
                 self._host, stale = self._anew(self._host), Stale()
                 await self._wait_blind(blind)
                 continue
             if result.done():
                 host.settle()
-                again = self._unreadable.tell(host.unreadable, now=self._now())
-                due = [*waiting.values()] if again is None else [again, *waiting.values()]
+                self._log_unreadable(host.unreadable)
+                due = [*waiting.values(), *([self._again] if self._troubles else [])]
                 self.folders, self.due = frozenset(host.folders), min(due, default=None)
                 return result.result()
             # The thread may still write into what it holds.
             self._give_up(stuck, result)
+            patience = min(self._look_seconds, NEXT_LOOK_SECONDS)
             self._host, stale = self._anew(self._host), Stale()
 
     @staticmethod
@@ -149,8 +163,28 @@ class HostReader:
         """Wait a moment where nothing can be concluded; raises any other error."""
         if not isinstance(error, BlindError):
             raise error
-        self._unreadable.tell_blind(error)
+        if not self._blind:
+            log.warning("the host cannot be looked at (%s): what is known of it stays", error)
+        self._blind = True
         await asyncio.sleep(AGAIN_SECONDS)
+
+    def _log_unreadable(self, troubles: set[str]) -> None:
+        """Log what cannot be read since this reconcile, or can be again; plan when to try."""
+        if self._blind:
+            self._blind = False
+            log.info("the host can be looked at again")
+        troubles = {one for one in troubles if not _is_below(one, troubles)}
+        for trouble in sorted(troubles - self._troubles):
+            log.warning("%s: what is known of it stays", trouble)
+        for trouble in sorted(self._troubles - troubles):
+            log.info("%s can be read again", trouble.partition(" cannot be read")[0])
+        now = self._now()
+        if troubles - self._troubles:
+            self._pause, self._again = AGAIN_SECONDS, now + AGAIN_SECONDS
+        elif now >= self._again:
+            self._pause = min(2 * self._pause, LONGEST_AGAIN_SECONDS)
+            self._again = now + self._pause
+        self._troubles = troubles
 
     def _give_up(self, pattern: str, result: asyncio.Future[Any]) -> None:
         """Leave the thread alone until its look ends, if ever; then look again."""
@@ -166,3 +200,9 @@ class HostReader:
             self._look_again()
 
         result.add_done_callback(ended)
+
+
+def _is_below(trouble: str, others: Collection[str]) -> bool:
+    """Return whether the folder of a path that cannot be read is another such path."""
+    folder = trouble.partition(" cannot be read")[0].rpartition("/")[0]
+    return any(one.startswith(f"{folder} cannot be read") for one in others)

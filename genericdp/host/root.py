@@ -8,10 +8,12 @@ import os
 from typing import TYPE_CHECKING
 
 from genericdp.devices.bounding import is_kernels_own
+from genericdp.devices.sysdevice import Way
 from genericdp.errors import HostError, is_shortage
 from genericdp.host import pathwalk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import Self
 
@@ -162,3 +164,20 @@ class Root:
         if walk.error is not None:
             self.heed(walk.error)
         return walk
+
+    def way(self, path: str) -> Way:
+        """Return where a path leads, or would lead if all that is missing were there."""
+        walk = self.walk(path, past_missing=True)
+        trouble = walk.trouble
+        if walk.error is not None and walk.error.errno == errno.ELOOP:
+            trouble = walk.error.strerror or ""
+            if trouble == os.strerror(errno.ELOOP):
+                trouble = "its links lead in a circle"
+        return Way(target=walk.at, trouble=trouble)
+
+
+def upwards(path: str) -> Iterator[str]:
+    """Yield a path and each folder that it lies in, but for the topmost."""
+    while path:
+        yield path
+        path = path.rpartition("/")[0]

@@ -1,39 +1,263 @@
-"""What sysfs knows of a device number."""
+"""Reads devices from sysfs and the udev database, each only when it is asked for, and once."""
 
 from __future__ import annotations
 
 import errno
 import posixpath
+from bisect import bisect_left
+from collections.abc import Callable
+from contextlib import suppress
+from sys import intern
 from typing import TYPE_CHECKING
 
-from genericdp.host.root import ABSENT
+from genericdp.devices.natural import natural_key
+from genericdp.devices.sysdevice import SysDevice
+from genericdp.host import udevdb
+from genericdp.host.root import ABSENT, upwards
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Collection
 
     from genericdp.host.root import Root
 
+_DEVICES = "/sys/devices/"
+_MOST_BYTES = 65_536
+_PARTS = ("uevent", "subsystem", "driver")
+_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ELOOP}
+"""Errors that say that there is no device, or none any longer."""
+
+Guard = Callable[[str, Callable[[], str]], str]
+"""Runs a read of a path and returns its text; raises OSError, TimeoutError if it hangs."""
+
+
+class SysDevices:
+    """The devices of one root. It remembers what it has read until it is told to ``forget``."""
+
+    def __init__(self, root: Root, *, guard: Guard = lambda _, read: read()) -> None:
+        self._root = root
+        self.guard = guard
+        self._troubles: dict[str, str] = {}
+        self._devices: dict[str, SysDevice | None] = {}
+        self._ancestors: dict[str, tuple[SysDevice, ...]] = {}
+        self._members: dict[str, tuple[SysDevice, ...]] = {}
+        """In natural order."""
+        self._sorted: dict[str, list[str]] = {}
+        """Their syspaths, sorted as texts."""
+        self._subsystems: tuple[str, ...] | None = None
+        self._records: frozenset[str] | None = None
+
+    def get(self, syspath: str) -> SysDevice | None:
+        """Return the device of a folder below /sys/devices, or None if there is none."""
+        if syspath not in self._devices:
+            self._devices[syspath] = self._read(syspath)
+        return self._devices[syspath]
+
+    def ancestors(self, device: SysDevice) -> tuple[SysDevice, ...]:
+        """Return the devices whose folders the device's folder lies in, the nearest first."""
+        if device.syspath not in self._ancestors:
+            _, *folders = upwards(device.syspath)
+            found = (self.get(one) for one in folders if len(one) > len(_DEVICES))
+            self._ancestors[device.syspath] = tuple(one for one in found if one is not None)
+        return self._ancestors[device.syspath]
+
+    def trouble(self, path: str) -> str:
+        """Return why a part of a device that is there could not be read, or a list of devices.
+
+        Of a device's folder: why what udev has recorded of it could not be.
+        """
+        return self._troubles.get(path, "")
+
+    def subsystems(self) -> tuple[str, ...]:
+        """Return the names of all buses and classes."""
+        if self._subsystems is None:
+            folders = map(self._entries, ("/sys/bus", "/sys/class"))
+            self._subsystems = tuple(sorted({name for names in folders for name in names}))
+        return self._subsystems
+
+    def members(self, subsystem: str) -> tuple[SysDevice, ...]:
+        """Return the devices of a bus or class, in natural order of their syspaths."""
+        if subsystem not in self._members:
+            syspaths = {
+                syspath
+                for folder in (f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}")
+                for entry in self._entries(folder)
+                if (syspath := self._linked(folder, entry)) is not None
+            }
+            found = map(self.get, sorted(syspaths, key=natural_key))
+            self._members[subsystem] = tuple(one for one in found if one is not None)
+        return self._members[subsystem]
+
+    def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
+        """Return those of them that lie below a folder; the others cost nothing."""
+        if subsystem not in self._sorted:
+            self._sorted[subsystem] = sorted(one.syspath for one in self.members(subsystem))
+        syspaths = self._sorted[subsystem]
+        # The character after a slash is a zero: what begins with the folder lies in between.
+        within = syspaths[bisect_left(syspaths, f"{folder}/") : bisect_left(syspaths, f"{folder}0")]
+        found = map(self.get, sorted(within, key=natural_key))
+        return tuple(device for device in found if device is not None)
+
+    def forget(self, syspaths: Collection[str]) -> set[str]:
+        """Read these devices again, and all below those that have come or gone; return them all."""
+        forgotten = set(syspaths)
+        before = {syspath: self._devices.pop(syspath, None) for syspath in forgotten}
+        self._ancestors.clear()
+        self._subsystems = self._records = None
+        moved = {one for one in before if (before[one] is None) != (self.get(one) is None)}
+        if moved:
+            # The kernel tells of a move, but not of what moves along.
+            below = {one for one in self._devices if not moved.isdisjoint(upwards(one))} - forgotten
+            before |= {syspath: self._devices.pop(syspath) for syspath in below}
+        for device in (*before.values(), *map(self.get, before)):
+            subsystem = "" if device is None else device.subsystem
+            self._members.pop(subsystem, None)
+            self._sorted.pop(subsystem, None)
+        return set(before)
+
+    def syspaths_of_record(self, name: str) -> tuple[str, ...]:
+        """Return the devices that a file of the udev database is about."""
+        if name[:1] in {"b", "c"}:
+            file_type = FileType.BLOCK if name[0] == "b" else FileType.CHAR
+            major, _, minor = name[1:].partition(":")
+            if not (major.isdecimal() and minor.isdecimal()):
+                return ()
+            syspath = None
+            with suppress(OSError):  # what cannot be read now is read in the next full look
+                syspath = syspath_of(self._root, file_type, (int(major), int(minor)))
+            return () if syspath is None else (syspath,)
+        if name.startswith("n"):
+            # By the number of an interface, which only its uevent tells.
+            return tuple(device.syspath for device in self.members("net"))
+        subsystem, _, entry = name.removeprefix("+").partition(":")
+        folders = (f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}")
+        found = (self._linked(folder, entry) for folder in folders)
+        return tuple(syspath for syspath in found if syspath is not None)
+
+    def _linked(self, folder: str, entry: str) -> str | None:
+        try:
+            return _led_to(folder, self._root.read_link(f"{folder}/{entry}"))
+        except OSError as error:
+            # No link: an attribute file of the class itself.
+            if error.errno not in {errno.EINVAL, *_GONE}:
+                self._troubles[folder] = error.strerror or str(error)
+            return None
+
+    def _entries(self, folder: str) -> list[str]:
+        self._troubles.pop(folder, None)
+        return self._root.entries_if_any(folder, self._troubles)
+
+    def _read(self, syspath: str) -> SysDevice | None:
+        for path in (syspath, *(f"{syspath}/{part}" for part in _PARTS)):
+            self._troubles.pop(path, None)
+        try:
+            text = self._text(f"{syspath}/uevent")
+        except OSError as error:
+            if error.errno in _GONE:
+                return None
+            text = ""  # a few are write-only: the device is there all the same
+            self._troubles[f"{syspath}/uevent"] = error.strerror or str(error)
+        pairs = (line.partition("=") for line in udevdb.lines(text))
+        # The names are the same for thousands of devices: one text for each.
+        uevent = {intern(key): value for key, equals, value in pairs if key and equals}
+        subsystem = intern(self._last_part(f"{syspath}/subsystem"))
+        record = self._record(syspath, subsystem, uevent)
+        return SysDevice(
+            syspath=syspath,
+            subsystem=subsystem,
+            devtype=uevent.get("DEVTYPE", ""),
+            driver=self._last_part(f"{syspath}/driver"),
+            properties=_properties(syspath, subsystem, uevent, record),
+            tags=frozenset() if record is None else record.tags,
+            links=() if record is None else record.links,
+            recorded=record is not None,
+        )
+
+    def _record(
+        self, syspath: str, subsystem: str, uevent: dict[str, str]
+    ) -> udevdb.UdevRecord | None:
+        if not subsystem:
+            return None
+        number = (uevent["MAJOR"], uevent["MINOR"]) if {"MAJOR", "MINOR"} <= uevent.keys() else None
+        name = udevdb.record_name(
+            syspath=syspath,
+            subsystem=subsystem,
+            number=number,
+            interface_index=uevent.get("IFINDEX", ""),
+        )
+        if self._records is None:
+            # One listing instead of a failed open for each of the many devices without a record.
+            self._records = frozenset(self._entries(udevdb.FOLDER))
+        if why := self._troubles.get(udevdb.FOLDER):
+            self._troubles[syspath] = f"{udevdb.FOLDER} cannot be read: {why}"
+        if name not in self._records:
+            return None
+        try:
+            return udevdb.parse(self._text(f"{udevdb.FOLDER}/{name}"))
+        except OSError as error:
+            if error.errno not in _GONE:
+                why = error.strerror or str(error)
+                self._troubles[syspath] = f"{udevdb.FOLDER}/{name} cannot be read: {why}"
+            return None
+
+    def _text(self, path: str) -> str:
+        """Return the content of a file; what is no UTF-8 is escaped."""
+
+        def read() -> str:
+            content = self._root.read_bytes(path, limit=_MOST_BYTES + 1)
+            if len(content) > _MOST_BYTES:
+                raise OSError(errno.EFBIG, f"it has more than {_MOST_BYTES >> 10} KiB", path)
+            return content.decode(errors="backslashreplace")
+
+        return self.guard(path, read)
+
+    def _last_part(self, link: str) -> str:
+        try:
+            return self._root.read_link(link).rstrip("/").rpartition("/")[2]
+        except OSError as error:
+            if error.errno not in _GONE:
+                self._troubles[link] = error.strerror or str(error)
+            return ""
+
+
+def _properties(
+    syspath: str, subsystem: str, uevent: dict[str, str], record: udevdb.UdevRecord | None
+) -> dict[str, str]:
+    """Return the properties as libudev does: the kernel's, the record's, and what it derives."""
+    properties = {"DEVPATH": syspath.removeprefix("/sys"), **uevent}
+    if subsystem:
+        properties["SUBSYSTEM"] = subsystem
+    if name := uevent.get("DEVNAME"):
+        properties["DEVNAME"] = name if name.startswith("/dev/") else f"/dev/{name}"
+    if record is not None:
+        properties |= record.properties
+        for key in record.removed:
+            properties.pop(key, None)
+    return properties
+
 
 def syspath_of(root: Root, file_type: FileType, number: tuple[int, int]) -> str | None:
-    """Give the sysfs folder of a device number, as ``/sys/devices/…``, if it has one.
+    """Return the sysfs folder of a device number, as ``/sys/devices/…``, if it has one.
 
     Raises OSError where nobody can know.
     """
     folder = f"/sys/dev/{file_type}"
     try:
-        target = root.read_link(f"{folder}/{number[0]}:{number[1]}")
+        return _led_to(folder, root.read_link(f"{folder}/{number[0]}:{number[1]}"))
     except OSError as error:
         if error.errno not in {*ABSENT, errno.EINVAL}:  # in a damaged copy it may be no link
             raise
         return None
+
+
+def _led_to(folder: str, target: str) -> str | None:
     # There are no links below /sys/devices, so this needs no look at each folder.
     path = posixpath.normpath(posixpath.join(folder, target))
-    return path if path.startswith("/sys/devices/") else None
+    return path if path.startswith(_DEVICES) else None
 
 
 def plugged_of(read: Callable[[str], str], file_type: FileType, syspath: str | None) -> str:
-    """Give what grows with each replug: a disk's ``diskseq``, or the USB device number.
+    """Return what grows with each replug: a disk's ``diskseq``, or the USB device number.
 
     Empty where the kernel has neither. A device number alone does not tell a replug (D5).
     ``read`` gives a file's content, and raises OSError.
@@ -56,7 +280,7 @@ def plugged_of(read: Callable[[str], str], file_type: FileType, syspath: str | N
 
 
 def read_attribute(read: Callable[[str], str], syspath: str, name: str) -> str:
-    """Give an attribute's text, stripped; empty if it cannot be read."""
+    """Return an attribute's text, stripped; empty if it cannot be read."""
     try:
         return read(f"{syspath}/{name}").strip()
     except OSError:
@@ -64,7 +288,7 @@ def read_attribute(read: Callable[[str], str], syspath: str, name: str) -> str:
 
 
 def device_names(root: Root) -> dict[str, tuple[FileType, tuple[int, int]]]:
-    """Give type and number of each device file that sysfs names, by its path below /dev.
+    """Return type and number of each device file that sysfs names, by its path below /dev.
 
     In a copied tree a plain file stands for a device node if it is named here.
     """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from genericdp.host.root import Root
-    from genericdp.host.sysdevices import Guard
+    from genericdp.host.sysfs import Guard
 
 _SYSTEM = "sys/devices/system"
 _OF_SYSTEM = {"node"}

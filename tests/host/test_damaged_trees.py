@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from genericdp.devices.natural import natural_key
 from genericdp.host.root import Root
-from genericdp.host.sysdevices import SysDevices
+from genericdp.host.sysfs import SysDevices
 from tests.budget import examples
 from tests.fixtures.make_tree import Tree
 from tests.testbeds import loading
@@ -38,13 +38,17 @@ class _Failing(Root):
             remove(Path(super().real(self._lost)))
         return super().real(path)
 
+    def read_bytes(self, path: str, *, limit: int, follow: bool = True) -> bytes:
+        self.real(path)
+        return super().read_bytes(path, limit=limit, follow=follow)
+
 
 def _everything_asked(root: Root) -> Told:
     """Ask all that can be asked, twice for what was forgotten."""
     devices = SysDevices(root)
     for subsystem in devices.subsystems():
         for device in devices.members(subsystem):
-            devices.forget(device.syspath)
+            devices.forget({device.syspath})
             assert [one.syspath for one in devices.members(subsystem)] == sorted(
                 {one.syspath for one in devices.members(subsystem)}, key=natural_key
             )

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genericdp.host.root import Root
-from genericdp.host.sysdevices import SysDevices
+from genericdp.host.sysfs import SysDevices
 from tests.budget import examples
 from tests.fixtures.make_tree import Tree
 from tests.testbeds import loading
@@ -134,7 +134,7 @@ def test_members_are_in_natural_order_also_after_an_event(tmp_path: Path) -> Non
         tree.link(f"sys/class/tty/ttyS{number}", f"../../{path[4:]}")
     devices = SysDevices(tree.root)
     assert names(devices, "tty") == ["ttyS1", "ttyS2", "ttyS10"]
-    devices.forget("/sys/devices/virtual/tty/ttyS2")
+    devices.forget({"/sys/devices/virtual/tty/ttyS2"})
     assert names(devices, "tty") == ["ttyS1", "ttyS2", "ttyS10"]
 
 
@@ -147,10 +147,10 @@ def test_one_event_is_one_device_read_again(adapters: Root) -> None:
     folder = Path(adapters.real(gone.syspath))
     folder.rename(away)
     assert gone in devices.members("tty"), "it is remembered"
-    devices.forget(gone.syspath)
+    devices.forget({gone.syspath})
     assert names(devices, "tty") == ["ttyUSB0", "ttyUSB2", "ttyUSB3"]
     away.rename(folder)
-    devices.forget(gone.syspath)
+    devices.forget({gone.syspath})
     assert names(devices, "tty") == ["ttyUSB0", "ttyUSB1", "ttyUSB2", "ttyUSB3"]
     assert all(one in devices.members("tty") for one in others)
     assert devices.members("tty") == SysDevices(adapters).members("tty")
@@ -164,10 +164,10 @@ def test_a_record_that_is_written_later_is_found(adapters: Root) -> None:
     device = devices.members("tty")[2]
     assert not device.recorded
     record.write_bytes(text)
-    devices.forget(device.syspath)
+    devices.forget({device.syspath})
     assert devices.members("tty")[2].properties["ID_SERIAL_SHORT"] == "DN05FSZ9"
     record.unlink()
-    devices.forget(device.syspath)
+    devices.forget({device.syspath})
     assert not devices.members("tty")[2].recorded
 
 
@@ -179,7 +179,7 @@ def test_a_subsystem_that_is_new_is_named(adapters: Root) -> None:
     tree.node("fuse", "10:229")
     tree.link(f"{node[1:]}/subsystem", "../../../../class/misc")
     tree.link("sys/class/misc/fuse", f"../../{node[5:]}")
-    devices.forget(node)
+    devices.forget({node})
     assert "misc" in devices.subsystems()
     assert names(devices, "misc") == ["fuse"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from genericdp.host.root import Root
-from genericdp.host.sysdevices import SysDevices
+from genericdp.host.sysfs import SysDevices
 
 Told = dict[str, dict[str, Any]]
 
