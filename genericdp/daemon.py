@@ -17,7 +17,7 @@ from genericdp.host import descriptors
 from genericdp.observed import Observed
 from genericdp.process.run import Commands
 from genericdp.process.signals import until_signaled
-from genericdp.reloading.reading import Origin, read, see
+from genericdp.reloading.reloader import Origin, Reloader, read, see
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from genericdp.health.health import Health
     from genericdp.host.inotify import Shortage
     from genericdp.kubelet.timing import PluginTiming
-    from genericdp.reloading.reading import Load
-    from genericdp.reloading.reloader import Reloader
+    from genericdp.reloading.reloader import Load
     from genericdp.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -187,8 +186,6 @@ def _make_reloader(
     shortage: Shortage,
     load: Load,
 ) -> Reloader:
-    from genericdp.reloading.reloader import Reloader
-
     return Reloader(
         origin,
         put_in_force=partial(_put_in_force, supervisor, settings.node_name),

@@ -7,35 +7,86 @@ import logging
 import time
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from genericdp.config.state import ConfigState
 from genericdp.errors import ConfigError
 from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch, Shortage
 from genericdp.host.workers import in_worker
 from genericdp.observed import Observed, until
-from genericdp.reloading.deciding import Verdict, decide, in_force
-from genericdp.reloading.mounts import pinned_here
-from genericdp.reloading.reading import read, see
+from genericdp.reloading.fingerprint import Fingerprint, find_pinned, fingerprint
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from genericdp.config.loaded import Loaded
     from genericdp.model import Resource
-    from genericdp.reloading.reading import Load, Origin, Reading
-    from genericdp.reloading.sight import Sight
-    from genericdp.tally import ReloadResult
 
 log = logging.getLogger(__name__)
 
-_RESULTS: Mapping[Verdict, ReloadResult] = {
-    Verdict.APPLY: "applied",
-    Verdict.KEEP: "unchanged",
-    Verdict.REFUSE: "refused",
-}
+LOOK_SECONDS = 2.0
+"""How long a look at the config's files may take: NFS may never answer."""
+_TIMES = 3
+"""So often a config that changes meanwhile is read again at once."""
+_ACCEPTED: dict[str, Any] = {"differs_since": None, "problems": (), "refused": ""}
+"""What of the state tells of the config on disk, once that is in force."""
+
+
+class Load(Protocol):
+    """Loads a config; whatever becomes of it is a problem, nothing is raised."""
+
+    def __call__(self, paths: Sequence[Path], *, policy: Path | None) -> Awaitable[Loaded]:
+        """Return the config, checked against the policy."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """Where a config comes from: its files and folders, and the policy that bounds it."""
+
+    configs: tuple[Path, ...]
+    policy: Path | None = None
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Return all that can change it."""
+        return self.configs if self.policy is None else (*self.configs, self.policy)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.paths))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """A config as it was read."""
+
+    loaded: Loaded
+    seen: Fingerprint | None
+    """What was to be seen before; None: its files did not answer."""
+
+
+async def read(origin: Origin, seen: Fingerprint | None, load: Load) -> Reading:
+    """Read a config; again where it changes meanwhile, so that no mixture of two is taken.
+
+    The policy counts as a part of it. ``seen`` is what is to be seen of it now.
+    """
+    before, loaded = seen, await load(origin.configs, policy=origin.policy)
+    for _ in range(_TIMES):
+        seen = await see(origin.paths)
+        if seen == before:
+            break
+        before, loaded = seen, await load(origin.configs, policy=origin.policy)
+    return Reading(loaded=loaded, seen=before)
+
+
+async def see(paths: Sequence[Path]) -> Fingerprint | None:
+    """Look at a config off the loop; None where that does not end."""
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            return await in_worker(partial(fingerprint, paths))
+    except TimeoutError:
+        return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +142,7 @@ class Reloader:
         self._asked = False
         self.news = Observed(0)
         """How often something told that the config may have changed."""
-        self._sight: Sight | None = None
+        self._seen: Fingerprint | None = None
         """What was to be seen when folders were watched last."""
         self._retries = 0
         self._due: float | None = None
@@ -109,12 +160,12 @@ class Reloader:
                 advice=f"the policy {self._origin.policy} cannot be used, and nothing is served"
                 " without its bounds: correct it, and start again",
             )
-        sight = await self._take(reading, asked=False)
+        await self._take(reading, asked=False)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._heed_hangups(), name="hangups")
             if self._state_dir is not None:
                 tasks.create_task(self._keep_good(self._state_dir), name="last good config")
-            tasks.create_task(self._follow(sight), name="config files")
+            tasks.create_task(self._follow(reading.seen), name="config files")
 
     async def _heed_hangups(self) -> None:
         while True:
@@ -124,20 +175,21 @@ class Reloader:
             self._asked = True
             self.news.value += 1
 
-    async def _follow(self, sight: Sight | None) -> None:
+    async def _follow(self, taken: Fingerprint | None) -> None:
         watch = FolderWatch(self._note, what=f"the config {self._origin}", shortage=self._shortage)
         settled = False
         try:
             while True:
                 told = self.news.value
-                found = self._sight = await see(self._origin.paths)
+                found = self._seen = await see(self._origin.paths)
                 if found is not None and watch.set_folders(_masks(found)):
                     self.news.value += 1  # it may have changed before the watch was set
-                differs = found not in {None, sight}
+                differs = found not in {None, taken}
                 if self._asked or self._is_due() or (differs and settled):
                     asked, self._asked, settled = self._asked, False, False
                     reading = await read(self._origin, found, self._load)
-                    sight = await self._take(reading, asked=asked)
+                    await self._take(reading, asked=asked)
+                    taken = reading.seen
                 elif differs or await self._until_told(told, self._rest(watch)):
                     await self._settle()
                     settled = True
@@ -145,7 +197,7 @@ class Reloader:
             watch.close()
 
     def _note(self, folder: str, name: str | None) -> None:
-        if self._sight is None or self._sight.concerns(folder, name):
+        if self._seen is None or self._seen.concerns(folder, name):
             self.news.value += 1
 
     def _rest(self, watch: FolderWatch) -> float:
@@ -168,31 +220,54 @@ class Reloader:
     def _is_due(self) -> bool:
         return self._due is not None and self._due <= asyncio.get_running_loop().time()
 
-    async def _take(self, reading: Reading, *, asked: bool) -> Sight | None:
-        """Do what is to be done about a config that has been read; gives what was seen of it."""
+    async def _take(self, reading: Reading, *, asked: bool) -> None:
+        """Do what is to be done about a config that has been read: all of it is taken, or none."""
         loaded, before = reading.loaded, self.state.value
-        decision = decide(before, loaded, now=self._clock(), asked=asked)
-        self.state.value = decision.state
-        self._tally.reloads[_RESULTS[decision.verdict]] += 1
-        self._plan_retry(loaded, refused=decision.verdict is Verdict.REFUSE)
-        match decision.verdict:
-            case Verdict.APPLY:
-                self._apply(loaded)
-                self._in_force.value = loaded
-            case Verdict.KEEP if decision.is_news:
+        if loaded.problems:
+            self._tally.reloads["refused"] += 1
+            await self._refuse(loaded, asked=asked)
+        elif loaded.digest == before.digest:
+            self._tally.reloads["unchanged"] += 1
+            self.state.value = replace(before, from_state_dir=False, **_ACCEPTED)
+            if asked or self.state.value != before:
                 log.info("the config on disk is the one in force")
-            case Verdict.REFUSE if decision.is_news:
-                for problem in decision.state.problems:
-                    log.error("%s", problem)
-                if before.in_force or not await self._recalled(loaded):
-                    self._tell_refused(loaded)
-            case _:
-                pass
+        else:
+            self._tally.reloads["applied"] += 1
+            self.state.value = replace(self._in_force_state(loaded), **_ACCEPTED)
+            self._apply(loaded)
+            self._in_force.value = loaded
+        self._plan_retry(loaded)
         await self._find_pinned(loaded)
-        return reading.sight
 
-    def _plan_retry(self, loaded: Loaded, *, refused: bool) -> None:
-        if not refused:
+    async def _refuse(self, loaded: Loaded, *, asked: bool) -> None:
+        """Leave what is in force; log the problems if they are others, or somebody waits."""
+        before, problems = self.state.value, tuple(map(str, loaded.problems))
+        since = self._clock() if before.differs_since is None else before.differs_since
+        self.state.value = replace(
+            before, differs_since=since, problems=problems, refused=loaded.digest
+        )
+        if not asked and (problems, loaded.digest) == (before.problems, before.refused):
+            return
+        for problem in problems:
+            log.error("%s", problem)
+        if before.in_force or not await self._recall(loaded):
+            self._log_refused(loaded)
+
+    def _in_force_state(self, loaded: Loaded, *, from_state_dir: bool = False) -> ConfigState:
+        return replace(
+            self.state.value,
+            digest=loaded.digest,
+            since=self._clock(),
+            files=tuple(map(str, loaded.files)),
+            policy="" if loaded.policy is None else loaded.policy.file,
+            policy_digest="" if loaded.policy is None else loaded.policy.sha256,
+            resources=len(loaded.resources),
+            from_state_dir=from_state_dir,
+            warnings=tuple(map(str, loaded.warnings)),
+        )
+
+    def _plan_retry(self, loaded: Loaded) -> None:
+        if not loaded.problems:
             self._retries, self._due = 0, None
             return
         last: float = self._pace.last_retry
@@ -206,7 +281,7 @@ class Reloader:
             log.warning("%s", warning)
         self._put_in_force(loaded)
 
-    def _tell_refused(self, refused: Loaded) -> None:
+    def _log_refused(self, refused: Loaded) -> None:
         what = "policy" if refused.policy_is_unusable else "config"
         stays = "nothing is served"
         if self.state.value.in_force:
@@ -214,10 +289,11 @@ class Reloader:
             stays = f"the one in force stays{', with its policy,' if has_policy else ''}"
         log.error("the %s cannot be used: %s until it is corrected (%s)", what, stays, self._origin)
 
-    async def _recalled(self, refused: Loaded) -> bool:
-        """Put the last good config in force, as far as a policy allows; say whether there is one.
+    async def _recall(self, refused: Loaded) -> bool:
+        """Put the last good config in force, as far as a policy allows.
 
-        The policy is that of today: what it forbids must not come back by a restart.
+        Return whether there is one. The policy is that of today: what it forbids must not come
+        back by a restart.
         """
         if (folder := self._state_dir) is None:
             return False
@@ -234,8 +310,7 @@ class Reloader:
         if loaded is None:
             log.warning("there is no last good config in %s", folder)
             return False
-        state = in_force(self.state.value, loaded, now=self._clock())
-        self.state.value = replace(state, from_state_dir=True)
+        self.state.value = self._in_force_state(loaded, from_state_dir=True)
         log.error(
             "the config cannot be used: the last good one, from %s, is served until it is"
             " corrected (%s)",
@@ -273,16 +348,16 @@ class Reloader:
             return
         policy = self._origin.policy
         files = loaded.files if policy is None else (*loaded.files, policy)
-        found = await in_worker(partial(pinned_here, self._origin.paths, files))
+        found = await in_worker(partial(find_pinned, self._origin.paths, files))
         for sentence in found:
             if sentence not in self.state.value.pinned:
                 log.warning("%s", sentence)
         self.state.value = replace(self.state.value, pinned=tuple(found))
 
 
-def _masks(sight: Sight) -> dict[str, int]:
+def _masks(seen: Fingerprint) -> dict[str, int]:
     """Return what to watch for in each folder of a config.
 
     On the way there much may be written that is no config, as to /dev/null in /dev.
     """
-    return {one: CONTENTS if one in sight.written else ENTRIES for one in sight.folders}
+    return {one: CONTENTS if one in seen.written else ENTRIES for one in seen.folders}

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.config.load import load
 from genericdp.observed import Observed, until
-from genericdp.reloading.reading import Origin, read, see
-from genericdp.reloading.reloader import Reloader, ReloadPace
+from genericdp.reloading.reloader import Origin, Reloader, ReloadPace, read, see
 from tests.polling import poll_until
 
 if TYPE_CHECKING:

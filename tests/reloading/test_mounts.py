@@ -1,4 +1,4 @@
-"""genericdp.reloading.mounts: lines as kernels write them, and a real mount."""
+"""Config files that are mounted by themselves: lines as kernels write them, and a real mount."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.reloading.mounts import MountInfo, mounts, pinned
+from genericdp.reloading.fingerprint import pinned
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,13 +26,6 @@ TEXT = f"""\
 """
 
 
-def test_mountinfo_is_taken_apart() -> None:
-    found = list(mounts(TEXT))
-    assert len(found) == 6
-    assert found[1] == MountInfo(root=POD, point="/etc/genericdp")
-    assert found[5] == MountInfo(root="/with space/a\\b", point="/etc/a b/x.yaml")
-
-
 @pytest.mark.parametrize(
     ("files", "folders", "said"),
     [
@@ -45,7 +38,7 @@ def test_mountinfo_is_taken_apart() -> None:
     ],
 )
 def test_a_sub_path_is_recognised(files: list[str], folders: list[str], said: list[str]) -> None:
-    sentences = pinned(files, folders, mounts(TEXT))
+    sentences = pinned(TEXT, folders, files)
     assert [one.partition(" (subPath?)")[0] for one in sentences] == said
 
 
@@ -53,8 +46,8 @@ SCRIPT = """
 mount --bind "$1/real.yaml" "$1/a.yaml" && exec "$2" -c '
 import sys
 from pathlib import Path
-from genericdp.reloading.mounts import pinned_here
-print(*pinned_here([Path(sys.argv[1])], [Path(sys.argv[1])]))' "$1/a.yaml"
+from genericdp.reloading.fingerprint import find_pinned
+print(*find_pinned([Path(sys.argv[1])], [Path(sys.argv[1])]))' "$1/a.yaml"
 """
 
 
