@@ -248,6 +248,21 @@ async def test_two_folders_that_hang_are_both_left_alone(tree: Tree) -> None:
             found = await discoverer.discover(resources, found.lists)
 
 
+async def test_what_hangs_after_something_else_is_given_up_sooner(
+    tree: Tree, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ten mounts of a server that is gone took 50 s."""
+    root = HangingRoot(tree.folder, "/mnt/a", "/mnt/b", "/mnt/c")
+    discoverer = Discoverer(root, look_seconds=3)
+    try:
+        found = await discoverer.discover([resource("mnt", "/mnt/a", "/mnt/b", "/mnt/c")], {})
+        assert healthy(found.lists, "mnt") == []
+    finally:
+        root.answer()
+    first, second, third = (record.created for record in caplog.records)
+    assert third - second < 3 > second - first
+
+
 async def test_a_pass_that_is_canceled_leaves_nothing_behind(tree: Tree) -> None:
     gate = Gate("/dev/ttyUSB*")
     gate.open.clear()

@@ -55,16 +55,12 @@ def main() -> None:
 
 def _answer(arguments: Sequence[str]) -> bytes:
     # Imported within the bounds.
-    from genericdp.config.check import resources_of
-    from genericdp.config.load import places_of, read_all
-    from genericdp.config.wire import encode
+    from genericdp.config.load import encode, read_all
 
     given, policy = [Path(path) for path in arguments], None
     if arguments[:1] == ["--policy"]:
         policy, given = given[1], given[2:]
-    loaded, documents = read_all(given, policy=policy)
-    listed = [] if loaded.problems else [(resources_of(one), places_of(one)) for one in documents]
-    return encode(loaded, listed)
+    return encode(*read_all(given, policy=policy))
 
 
 def _is_scarce(most: int) -> bool:

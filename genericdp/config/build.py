@@ -1,12 +1,17 @@
-"""Checked, plain data into the model; no key's default is repeated here."""
+"""Builds the model of checked, plain data; no key's default is repeated here."""
 
 from __future__ import annotations
 
+import json
 import re
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genericdp import model
+from genericdp.config.loaded import Loaded
+from genericdp.errors import Problem
+from genericdp.policy import from_plain
 from genericdp.template import parse
 
 if TYPE_CHECKING:
@@ -22,6 +27,36 @@ _CLASSES: dict[str, type[Bus]] = {
     "pci": model.PciSelector,
     "net": model.NetSelector,
 }
+
+
+def decode(text: bytes) -> Loaded:
+    """Return what ``load.encode`` has encoded; raise ValueError for anything else."""
+    try:
+        return _decoded(text)
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"it is no encoded config: {error}") from error
+
+
+def _decoded(text: bytes) -> Loaded:
+    message = json.loads(text)
+    policy = message["policy"] and from_plain(message["policy"])
+    resources = tuple(
+        resource
+        for document in message["documents"]
+        for resource in build(
+            document["resources"], [model.Place(**place) for place in document["places"]], policy
+        )
+    )
+    return Loaded(
+        resources=resources,
+        problems=tuple(Problem(**problem) for problem in message["problems"]),
+        warnings=tuple(Problem(**warning) for warning in message["warnings"]),
+        files=tuple(Path(path) for path in message["files"]),
+        digest=message["digest"],
+        policy=policy,
+        policy_is_unusable=message["policyIsUnusable"],
+        wire=text,
+    )
 
 
 def build(

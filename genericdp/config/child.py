@@ -59,7 +59,7 @@ def _environment() -> dict[str, str]:
 def _loaded(paths: Sequence[Path], code: int, output: bytes, complaint: bytes) -> Loaded:
     if code == 0:
         # The model takes longer to import than the child to start: not before that.
-        from genericdp.config.wire import decode
+        from genericdp.config.build import decode
 
         try:
             return decode(output)

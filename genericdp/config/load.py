@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+import json
+import os
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from genericdp.errors import Problem
 
 __all__ = ["Loaded", "load", "read_all"]
+
+MAX_PROBLEMS = 1000
+"""More than a person reads, and than a log should hold."""
 
 
 def load(
@@ -83,6 +88,25 @@ def places_of(document: Document) -> list[Place]:
     """Give the place of each resource of a document."""
     marks = [document.mark(("resources", i)) for i in range(len(resources_of(document)))]
     return [Place(file=document.file, line=mark.line, column=mark.column) for mark in marks]
+
+
+def encode(loaded: Loaded, documents: Sequence[Document]) -> bytes:
+    """Return JSON for the pipe to the daemon, which ``build.decode`` takes apart."""
+    if loaded.problems:
+        documents = ()
+    message = {
+        "documents": [
+            {"resources": resources_of(one), "places": [asdict(place) for place in places_of(one)]}
+            for one in documents
+        ],
+        "problems": [asdict(problem) for problem in loaded.problems[:MAX_PROBLEMS]],
+        "warnings": [asdict(warning) for warning in loaded.warnings[:MAX_PROBLEMS]],
+        "files": [os.fspath(path) for path in loaded.files],
+        "digest": loaded.digest,
+        "policy": loaded.policy and asdict(loaded.policy),
+        "policyIsUnusable": loaded.policy_is_unusable,
+    }
+    return json.dumps(message).encode()
 
 
 def _sorted(problems: list[Problem]) -> tuple[Problem, ...]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
-from genericdp.host.digests import Digests
 from genericdp.host.workers import in_worker
 from genericdp.policy import command_bound, command_refusal
 from genericdp.process.outcome import Outcome
@@ -16,11 +15,18 @@ if TYPE_CHECKING:
 
     from genericdp.devices.checks import CommandRun
     from genericdp.devices.device import Device
+    from genericdp.host.digests import Digests
     from genericdp.policy import Policy
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SHOWN_DIGITS = 12
-_digests = Digests()
+
+
+@cache
+def _digests() -> Digests:
+    from genericdp.host.digests import Digests  # few policies pin a program
+
+    return Digests()
 
 
 class RunCommand(Protocol):
@@ -61,9 +67,7 @@ async def run_for(
     return await run(command.argv, environment, timeout_seconds=timeout_seconds)
 
 
-async def why_not_permitted(
-    policy: Policy | None, program: str, *, timeout_seconds: float, digests: Digests = _digests
-) -> str:
+async def why_not_permitted(policy: Policy | None, program: str, *, timeout_seconds: float) -> str:
     """Return why a program must not be run; empty: it may. Raise nothing.
 
     Whoever may write to the file can still exchange it between this and the start: the digest
@@ -78,7 +82,7 @@ async def why_not_permitted(
         return ""
     try:
         async with asyncio.timeout(timeout_seconds):
-            digest = await in_worker(partial(digests.sha256, program))
+            digest = await in_worker(partial(_digests().sha256, program))
     except TimeoutError:
         return f"is not run: reading {program} takes longer than {timeout_seconds:g} s"
     except OSError as error:

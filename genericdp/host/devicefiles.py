@@ -14,7 +14,7 @@ from genericdp import glob as globs
 from genericdp.devices.inventory import FoundFile, Identity, Look
 from genericdp.devices.natural import natural_key
 from genericdp.host.root import ABSENT, upwards
-from genericdp.host.sysfs import device_names, plugged_of, syspath_of
+from genericdp.host.sysfs import plugged_of, syspath_of
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
@@ -304,6 +304,8 @@ class DeviceFiles:
         if not self._root.is_machine and target.startswith("/dev/"):
             # Not a cached_property: those share one lock, and a look that hangs would hold it.
             if self._nodes_of_copy is None:
+                from genericdp.host.copies import device_names
+
                 self._nodes_of_copy = device_names(self._root)
             return self._nodes_of_copy.get(target.removeprefix("/dev/"), (FileType.FILE, None))
         return FileType.FILE, None

@@ -104,7 +104,7 @@ class SysDevices:
         before = {syspath: self._devices.pop(syspath, None) for syspath in forgotten}
         self._ancestors.clear()
         self._subsystems = self._records = None
-        moved = {one for one in before if (before[one] is None) != (self.get(one) is None)}
+        moved = {one for one in before if before[one] is None or self.get(one) is None}
         if moved:
             # The kernel tells of a move, but not of what moves along.
             below = {one for one in self._devices if not moved.isdisjoint(upwards(one))} - forgotten
@@ -285,28 +285,3 @@ def read_attribute(read: Callable[[str], str], syspath: str, name: str) -> str:
         return read(f"{syspath}/{name}").strip()
     except OSError:
         return ""
-
-
-def device_names(root: Root) -> dict[str, tuple[FileType, tuple[int, int]]]:
-    """Return type and number of each device file that sysfs names, by its path below /dev.
-
-    In a copied tree a plain file stands for a device node if it is named here.
-    """
-    names: dict[str, tuple[FileType, tuple[int, int]]] = {}
-    for file_type in (FileType.CHAR, FileType.BLOCK):
-        try:
-            entries = root.entries(f"/sys/dev/{file_type}")
-        except OSError:
-            continue
-        for entry in entries:
-            major, _, minor = entry.partition(":")
-            if not (major.isdecimal() and minor.isdecimal()):
-                continue
-            number = (int(major), int(minor))
-            for line in read_attribute(
-                root.read_text, f"/sys/dev/{file_type}/{entry}", "uevent"
-            ).splitlines():
-                key, _, value = line.partition("=")
-                if key == "DEVNAME" and value:
-                    names[value.removeprefix("/dev/")] = (file_type, number)
-    return names

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp import __version__
+from genericdp.config.build import decode
 from genericdp.config.child import MAX_OUTPUT
 from genericdp.config.rebinding import rebound
-from genericdp.config.wire import decode
 
 if TYPE_CHECKING:
     from genericdp.config.loaded import Loaded

@@ -11,7 +11,7 @@ import posixpath
 import stat
 from typing import TYPE_CHECKING
 
-from genericdp.host.sysfs import device_names
+from genericdp.host.copies import device_names
 from genericdp.model import FileType
 from genericdp.snapshot.archive import MOST_FILE_BYTES, Entry, Kind, led_to
 

@@ -175,6 +175,23 @@ def test_devices_below_a_folder(tree: Tree) -> None:
     assert names(facts.members("drm")) == ["card0", "card1"]
 
 
+def test_what_moves_along_with_a_device_is_read_again(tree: Tree) -> None:
+    """The kernel tells of the device that moves, and of nothing that sits on it."""
+    facts = HostCache(tree.root)
+    (card,) = facts.members("drm")
+    assert (card.syspath, facts.attribute(GPU, "vendor")) == (CARD, "0x1002")
+    moved = GPU.replace("0a", "0b")
+    (tree.folder / GPU[1:]).rename(tree.folder / moved[1:])
+    tree.link("sys/class/drm/card0", f"../../{moved.removeprefix('/sys/')}/drm/card0")
+    tree.link("sys/dev/char/226:0", f"../../{moved.removeprefix('/sys/')}/drm/card0")
+    facts.forget(Stale(syspaths={GPU, moved}))
+    assert facts.device(CARD) is None
+    assert [one.syspath for one in facts.members("drm")] == [f"{moved}/drm/card0"]
+    file = facts.files.examine("/dev/dri/card0")
+    assert file is not None
+    assert file.identity.syspath == f"{moved}/drm/card0"
+
+
 def test_an_event_of_a_device_does_not_hide_others_of_its_subsystem(tree: Tree) -> None:
     facts = HostCache(tree.root)
     card = facts.device(CARD)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.host.copies import device_names
 from genericdp.host.root import Root
-from genericdp.host.sysfs import device_names
 from genericdp.snapshot.archive import Entry, Kind
 from genericdp.snapshot.nodes import NodeCopy
 from tests.fixtures.make_tree import Tree

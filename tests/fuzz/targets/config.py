@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from genericdp.config.build import build
+from genericdp.config.build import build, decode
 from genericdp.config.check import check, resources_of
-from genericdp.config.load import places_of
+from genericdp.config.load import encode, places_of
 from genericdp.config.loaded import Loaded
 from genericdp.config.read import read
-from genericdp.config.wire import decode, encode
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.messages import encode_list
@@ -73,7 +72,7 @@ def _run(content: bytes, root: Root) -> None:
         return
     listed = [(resources_of(one), places_of(one)) for one in documents]
     resources = tuple(one for data, places in listed for one in build(data, places))
-    decoded = decode(encode(Loaded(), listed))
+    decoded = decode(encode(Loaded(), documents))
     assert decoded.resources == resources, "the pipe changes the config"
     offers = decide(
         resources,

@@ -7,10 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from genericdp.config.check import resources_of
-from genericdp.config.load import places_of, read_all
+from genericdp.config.build import decode
+from genericdp.config.load import encode, read_all
 from genericdp.config.loaded import Loaded
-from genericdp.config.wire import decode, encode
 from genericdp.reloading import lastgood
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def seeds() -> Iterator[bytes]:
     for file in sorted(CONFIGS.glob("*.yaml")):
         loaded, documents = read_all([file])
         loaded = Loaded(warnings=loaded.warnings, files=(Path("f"),), digest=loaded.digest)
-        yield encode(loaded, [(resources_of(one), places_of(one)) for one in documents])
+        yield encode(loaded, documents)
     wrong, _ = read_all([CONFIGS.parent / "invalid" / "a-text.yaml"])
     yield encode(Loaded(problems=wrong.problems), [])
 
