@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import posixpath
 import time
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,10 +15,9 @@ from genericdp.regex import TextTooLongError, extract
 from genericdp.template import MOST_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
 
     from genericdp.devices.inventory import Look
-    from genericdp.devices.sysdevice import SysDevice
     from genericdp.host.root import Root
 
 T = TypeVar("T")
@@ -31,6 +29,9 @@ MOST_BYTES = 1024 * 1024
 """Of a file that an expression searches; only what it finds is kept."""
 _MOST_KEPT = 1024
 """Longer texts are read again whenever they are asked for: any number may be asked for."""
+
+_LINKED = "attributes behind links"
+"""Any device's event is taken for one of them, as ``device/vendor`` is another device's."""
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV})
 """Errors that say that there is no such file, or no longer. After any other one nobody knows."""
@@ -82,13 +83,14 @@ class HostCache:
         """What is known of the paths of files."""
         self._looks: dict[str, Look] = {}
         """What globs have found in this reconcile."""
-        self._devices = SysDevices(root, guard=self.guarded)
+        self._devices = devices = SysDevices(root, guard=self.guarded)
+        self.device, self.ancestors = devices.get, devices.ancestors
+        self.members, self.below = devices.members, devices.below
+        self.subsystems = devices.subsystems
         self._texts: dict[str, dict[str, str | None]] = {}
-        """By the device whose attribute it is; empty: of no device."""
+        """By the device whose attribute it is; ``_LINKED``; empty: of no device."""
         self._extracts: dict[tuple[str, str], Extract | None] = {}
         """By a file and an expression that searched it."""
-        self._readers: dict[str, set[str]] = {}
-        """By a device, those whose attributes are read through links that lead to it."""
         self._troubles: dict[str, str] = {}
 
     def stuck(self, seconds: float) -> str:
@@ -111,8 +113,7 @@ class HostCache:
             told |= self.guarded(CHANGED_FILES, lambda: self._devices_at(stale.paths, paths))
         if told:
             told = self._devices.forget(told)
-            told = told.union(*(self._readers.pop(syspath, ()) for syspath in told))
-            for owner in told:
+            for owner in (*told, _LINKED):
                 self._forget_texts(owner)
             self.files.forget(told | self._device_files(told))
         if paths or stale.all_files:
@@ -183,50 +184,9 @@ class HostCache:
         device = self._devices.get(syspath)
         return device is not None and not device.recorded
 
-    def device(self, syspath: str) -> SysDevice | None:
-        """Return the device of a folder, or None if there is none."""
-        return self._devices.get(syspath)
-
-    def ancestors(self, device: SysDevice) -> tuple[SysDevice, ...]:
-        """Return the devices that it sits on, the nearest first."""
-        return self._devices.ancestors(device)
-
-    def members(self, subsystem: str) -> tuple[SysDevice, ...]:
-        """Return the devices of a subsystem, in natural order of their syspaths."""
-        return self._devices.members(subsystem)
-
-    def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
-        """Return those of them that lie below a folder."""
-        return self._devices.below(folder, subsystem)
-
-    def subsystems(self) -> tuple[str, ...]:
-        """Return the names of all subsystems."""
-        return self._devices.subsystems()
-
     def attribute(self, syspath: str, name: str) -> str | None:
         """Return the text of an attribute file below a device, stripped."""
-        path = f"{syspath}/{name}"
-        if "/" in name and path not in self._texts.get(syspath, ()):
-            for device in self._led_to(syspath, name):
-                self._readers.setdefault(device, set()).add(syspath)
-        return self._remembered(syspath, path)
-
-    def _led_to(self, syspath: str, name: str) -> Iterator[str]:
-        """Yield the folders to which the name of an attribute leads: ``device/vendor``."""
-        at = syspath
-        for part in name.split("/")[:-1]:
-            at = posixpath.normpath(f"{at}/{part}")
-            try:
-                target = self._root.read_link(at)
-            except OSError:
-                yield at  # a folder of its own, as that of a device which sits on it
-                continue
-            at = posixpath.normpath(posixpath.join(at.rpartition("/")[0], target))
-            yield at
-            owner = at
-            while owner.startswith("/sys/devices/") and self._devices.get(owner) is None:
-                owner = owner.rpartition("/")[0]
-            yield owner
+        return self._remembered(_LINKED if "/" in name else syspath, f"{syspath}/{name}")
 
     def way(self, path: str) -> Way:
         """Return where a path leads, also where there is nothing; to itself if that hangs."""

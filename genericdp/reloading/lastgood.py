@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import stat
 import tempfile
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +18,16 @@ from genericdp import __version__
 from genericdp.config.build import decode
 from genericdp.config.child import MAX_OUTPUT
 from genericdp.config.rebinding import rebound
+from genericdp.host.workers import in_worker
+from genericdp.observed import until
 
 if TYPE_CHECKING:
     from genericdp.config.loaded import Loaded
+    from genericdp.model import Resource
+    from genericdp.observed import Observed
     from genericdp.policy import Policy
+
+log = logging.getLogger(__name__)
 
 NAME = "last-good.json"
 _TEMPORARY = ".last-good-"
@@ -31,6 +39,41 @@ _KIND = "genericdp last good config"
 
 class UnusableStateError(Exception):
     """What lies in the folder cannot be used; its text says why."""
+
+
+async def keep(
+    folder: Path,
+    in_force: Observed[Loaded | None],
+    decided: Observed[tuple[Resource, ...] | None],
+) -> None:
+    """Store each config by which every resource could be decided, forever."""
+    kept: Loaded | None = None
+    while True:
+
+        def is_good(kept: Loaded | None = kept) -> bool:
+            loaded = in_force.value
+            good = loaded is not None and loaded.resources == decided.value
+            return good and loaded is not kept
+
+        await until(is_good, in_force, decided)
+        if (kept := in_force.value) is None:
+            continue
+        try:
+            await in_worker(partial(store, folder, kept))
+        except OSError as error:
+            log.warning("the last good config cannot be kept in %s: %s", folder, error)
+
+
+async def find(folder: Path, policy: Policy | None) -> Loaded | None:
+    """Return what was kept, as ``recall`` does; None, and log why, if it cannot be used."""
+    try:
+        loaded = await in_worker(partial(recall, folder, policy))
+    except UnusableStateError as error:
+        log.warning("the last good config is ignored: %s", error)
+        return None
+    if loaded is None:
+        log.warning("there is no last good config in %s", folder)
+    return loaded
 
 
 def store(folder: Path, loaded: Loaded) -> None:
@@ -52,7 +95,7 @@ def store(folder: Path, loaded: Loaded) -> None:
 
 
 def _head(text: bytes) -> bytes:
-    """Give a first line that tells what follows, by whom, and whether it is whole."""
+    """Return a first line that tells what follows, by whom, and whether it is whole."""
     head = {"kind": _KIND, "version": __version__, "sha256": hashlib.sha256(text).hexdigest()}
     return json.dumps(head).encode() + b"\n"
 
@@ -74,7 +117,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def recall(folder: Path, policy: Policy | None = None) -> Loaded | None:
-    """Give what was kept, None if there is nothing; raises UnusableStateError.
+    """Return what was kept, None if there is nothing; raises UnusableStateError.
 
     Whatever bounded it when it was kept, ``policy`` does now.
     """

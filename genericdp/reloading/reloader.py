@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from genericdp.config.state import ConfigState
+from genericdp.config.loaded import ConfigState
 from genericdp.errors import ConfigError
 from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch, Shortage
 from genericdp.host.workers import in_worker
@@ -164,7 +164,10 @@ class Reloader:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._heed_hangups(), name="hangups")
             if self._state_dir is not None:
-                tasks.create_task(self._keep_good(self._state_dir), name="last good config")
+                from genericdp.reloading import lastgood  # most daemons never need it
+
+                keeping = lastgood.keep(self._state_dir, self._in_force, self._decided)
+                tasks.create_task(keeping, name="last good config")
             tasks.create_task(self._follow(reading.seen), name="config files")
 
     async def _heed_hangups(self) -> None:
@@ -302,13 +305,7 @@ class Reloader:
             return False
         from genericdp.reloading import lastgood  # most daemons never need it
 
-        try:
-            loaded = await in_worker(partial(lastgood.recall, folder, refused.policy))
-        except lastgood.UnusableStateError as error:
-            log.warning("the last good config is ignored: %s", error)
-            return False
-        if loaded is None:
-            log.warning("there is no last good config in %s", folder)
+        if (loaded := await lastgood.find(folder, refused.policy)) is None:
             return False
         self.state.value = self._in_force_state(loaded, from_state_dir=True)
         log.error(
@@ -319,28 +316,6 @@ class Reloader:
         )
         self._apply(replace(loaded, files=(folder / lastgood.NAME,)))
         return True
-
-    async def _keep_good(self, folder: Path) -> None:
-        """Store each config by which every resource could be decided, for a start at which the one
-        on disk is bad.
-        """
-        from genericdp.reloading import lastgood
-
-        kept: Loaded | None = None
-        while True:
-
-            def is_good(kept: Loaded | None = kept) -> bool:
-                loaded = self._in_force.value
-                good = loaded is not None and loaded.resources == self._decided.value
-                return good and loaded is not kept
-
-            await until(is_good, self._in_force, self._decided)
-            if (kept := self._in_force.value) is None:
-                continue
-            try:
-                await in_worker(partial(lastgood.store, folder, kept))
-            except OSError as error:
-                log.warning("the last good config cannot be kept in %s: %s", folder, error)
 
     async def _find_pinned(self, loaded: Loaded) -> None:
         """Warn of files that can never be seen to change (``subPath``), once of each."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from genericdp.config.state import ConfigState
+from genericdp.config.loaded import ConfigState
 from genericdp.host.descriptors import Supply
 from genericdp.logs import timestamp
 from genericdp.status.model import DeviceStatus, Event, NotOfferedStatus, ResourceStatus, Status

@@ -14,7 +14,7 @@ from genericdp.status.model import DeviceStatus, NotOfferedStatus, ResourceStatu
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from genericdp.config.state import ConfigState
+    from genericdp.config.loaded import ConfigState
     from genericdp.devices.decide import DeviceLists
     from genericdp.devices.devicelist import DeviceList, ListedDevice
     from genericdp.host.descriptors import Supply

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from genericdp.config.state import ConfigState
+from genericdp.config.loaded import ConfigState
 
 if TYPE_CHECKING:
     from genericdp.host.descriptors import Supply

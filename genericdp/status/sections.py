@@ -20,7 +20,7 @@ from genericdp.status.wording import absolute, moment, plural, unhealthy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from genericdp.config.state import ConfigState
+    from genericdp.config.loaded import ConfigState
     from genericdp.status.choosing import Chosen
     from genericdp.status.model import DeviceStatus, Event, ResourceStatus, Status
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 
 from genericdp.cli.overview import lines
-from genericdp.config.state import ConfigState
+from genericdp.config.loaded import ConfigState
 from genericdp.status.wording import visible
 from tests.status.samples import EMPTY, NOW, RICH, SCRIPT, many
 from tests.status.test_page import STATES, texts_of

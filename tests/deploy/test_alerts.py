@@ -11,7 +11,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from genericdp.config.state import ConfigState
+from genericdp.config.loaded import ConfigState
 from genericdp.host.descriptors import Supply
 from genericdp.status.metrics import exposition
 from genericdp.status.model import NotOfferedStatus, ResourceStatus, Status

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from genericdp.config.loaded import Loaded
-    from genericdp.config.state import ConfigState
+    from genericdp.config.loaded import ConfigState, Loaded
     from genericdp.model import Resource
 
 QUICK = ReloadPace(settle=0.02, longest=0.5, poll=0.05)

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.config.loaded import Loaded
-from genericdp.config.state import ConfigState
+from genericdp.config.loaded import ConfigState, Loaded
 from genericdp.errors import Problem
 from genericdp.tally import Tally
 from tests.config.bounded import policy_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from genericdp.config.state import ConfigState
+from genericdp.config.loaded import ConfigState
 from genericdp.host.descriptors import Supply
 from genericdp.status.model import (
     DeviceStatus,

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from genericdp.config.state import ConfigState
+from genericdp.config.loaded import ConfigState
 from genericdp.host.descriptors import Supply
 from genericdp.status.catalogue import METRICS, MOST_DEVICES, MOST_OF_RESOURCE, PREFIX
 from genericdp.status.metrics import exposition

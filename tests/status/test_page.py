@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.config.state import ConfigState
+from genericdp.config.loaded import ConfigState
 from genericdp.host.descriptors import Supply
 from genericdp.status import page
 from genericdp.status.choosing import MOST_DEVICES, MOST_OF_ONE
