@@ -1,4 +1,4 @@
-"""Threads for what may hang."""
+"""Threads for what may hang, used again: starting one costs more than a short look."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import threading
 from contextlib import suppress
 from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -16,9 +17,13 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+MOST_IDLE = 4
+"""So many are kept; more come when more looks happen at once, or hang, and end after theirs."""
+
 AGAIN_AFTER_SECONDS = 0.5
 """Where no thread can be started: when to try again."""
 
+_idle: list[SimpleQueue[Callable[[], None]]] = []
 _scarce = False
 """Whether the last attempt to start a thread has failed."""
 
@@ -56,8 +61,12 @@ def _run(job: Callable[[], None], done: asyncio.Future[T]) -> None:
     global _scarce
     if done.done():  # nobody waits for it any longer
         return
+    if _idle:
+        _idle.pop().put(job)
+        return
+    jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
     try:
-        threading.Thread(target=job, name="worker", daemon=True).start()
+        threading.Thread(target=_serve, args=(jobs,), name="worker", daemon=True).start()
     except (RuntimeError, MemoryError):
         if not _scarce:
             log.warning(
@@ -67,9 +76,20 @@ def _run(job: Callable[[], None], done: asyncio.Future[T]) -> None:
         _scarce = True
         done.get_loop().call_later(AGAIN_AFTER_SECONDS, _run, job, done)
         return
+    jobs.put(job)
     if _scarce:
         log.info("threads can be started again")
     _scarce = False
+
+
+def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        job = jobs.get()
+        job()
+        del job  # what it looked at must not live on in an idle thread
+        if len(_idle) >= MOST_IDLE:
+            return
+        _idle.append(jobs)
 
 
 def _settle(done: asyncio.Future[Any], settle: Callable[[Any], None], outcome: object) -> None:

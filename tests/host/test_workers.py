@@ -1,4 +1,4 @@
-"""Threads that may hang."""
+"""Threads that are used again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from genericdp.host.workers import in_worker, start
+from genericdp.host.workers import MOST_IDLE, in_worker, start
 from tests.polling import poll_until
 
 
@@ -20,6 +20,11 @@ async def test_the_result_comes_from_another_thread() -> None:
 async def test_an_exception_is_raised_where_it_is_waited_for() -> None:
     with pytest.raises(ZeroDivisionError):
         await in_worker(lambda: 1 // 0)
+
+
+async def test_one_look_after_the_other_does_not_start_a_thread_for_each() -> None:
+    seen = {await in_worker(threading.get_ident) for _ in range(100)}
+    assert len(seen) <= MOST_IDLE + 1
 
 
 async def test_one_that_hangs_does_not_hold_up_the_next() -> None:
@@ -34,11 +39,13 @@ async def test_one_that_hangs_does_not_hold_up_the_next() -> None:
         release.set()
 
 
-async def test_many_at_once_all_run_and_no_thread_stays() -> None:
+async def test_many_at_once_all_run_and_few_threads_stay() -> None:
     together = threading.Barrier(20)
     async with asyncio.timeout(60):
         await asyncio.gather(*(in_worker(together.wait) for _ in range(20)))
-        await poll_until(lambda: all(one.name != "worker" for one in threading.enumerate()))
+        await poll_until(
+            lambda: sum(one.name == "worker" for one in threading.enumerate()) <= MOST_IDLE + 1
+        )
 
 
 def test_a_loop_that_is_closed_meanwhile_is_no_trouble() -> None:
