@@ -64,7 +64,7 @@ def build(
     places: Sequence[model.Place],
     policy: Policy | None = None,
 ) -> tuple[model.Resource, ...]:
-    """Give the resources of a document, each with its place and what bounds it."""
+    """Return the resources of a document, each with its place and what bounds it."""
     return tuple(
         _resource(resource, place, policy)
         for resource, place in zip(resources, places, strict=True)
@@ -72,7 +72,7 @@ def build(
 
 
 def _given(mapping: Mapping[str, Any], **convert: Callable[[Any], Any]) -> dict[str, Any]:
-    """Give the keys that are written, as arguments of their dataclass."""
+    """Return the keys that are written, as arguments of their dataclass."""
     return {
         _snake(key): convert[key](value) if key in convert else value
         for key, value in mapping.items()

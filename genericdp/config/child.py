@@ -29,7 +29,7 @@ async def load_in_child(
     policy: Path | None = None,
     timeout_seconds: float = 10.0,
 ) -> Loaded:
-    """Give the same as ``load``, by a child process; whatever becomes of it is a problem."""
+    """Return the same as ``load``, by a child process; whatever becomes of it is a problem."""
     bounded = [] if policy is None else ["--policy", os.fspath(policy)]
     argv = [sys.executable, "-P", "-m", "genericdp.config", *bounded, *map(os.fspath, paths)]
     try:

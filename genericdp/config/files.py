@@ -61,7 +61,7 @@ class _UnusableError(Exception):
 def sources(
     paths: Iterable[Path], stdin: bytes | None = None
 ) -> tuple[list[Source], list[Problem]]:
-    """Give the files of a config: each path itself, or what lies in it if it is a folder.
+    """Return the files of a config: each path itself, or what lies in it if it is a folder.
 
     STDIN stands for what is given as such.
     """

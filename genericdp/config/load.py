@@ -32,7 +32,7 @@ MAX_PROBLEMS = 1000
 def load(
     paths: Sequence[Path], *, stdin: bytes | None = None, policy: Path | None = None
 ) -> Loaded:
-    """Give the config that the paths make up together, or all of its problems.
+    """Return the config that the paths make up together, or all of its problems.
 
     ``stdin`` is what the path ``-`` stands for. ``policy`` is the file of what bounds it.
     """
@@ -50,7 +50,7 @@ def load(
 def read_all(
     paths: Sequence[Path], stdin: bytes | None = None, policy: Path | None = None
 ) -> tuple[Loaded, list[Document]]:
-    """Give all but the resources, and the checked documents to build them from."""
+    """Return all but the resources, and the checked documents to build them from."""
     files, problems = sources(paths, stdin)
     documents: list[Document] = []
     digested: list[bytes] = []
@@ -85,7 +85,7 @@ def read_all(
 
 
 def places_of(document: Document) -> list[Place]:
-    """Give the place of each resource of a document."""
+    """Return the place of each resource of a document."""
     marks = [document.mark(("resources", i)) for i in range(len(resources_of(document)))]
     return [Place(file=document.file, line=mark.line, column=mark.column) for mark in marks]
 

@@ -41,7 +41,7 @@ _HINTS = {MOST_TEXT: " (a value with file and regex can take a part of it)"}
 
 @dataclass(slots=True)
 class Stale:
-    """What an event has told of since the last reconcile, so that it has to be read again."""
+    """What events have reported since the last reconcile, so that it has to be read again."""
 
     syspaths: set[str] = field(default_factory=set)
     """Devices, by their folders in sysfs."""

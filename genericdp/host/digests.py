@@ -31,7 +31,7 @@ class Digests:
         self._lock = threading.Lock()
 
     def sha256(self, path: str) -> str:
-        """Give it as hexadecimal digits; links are followed. Raises OSError; may hang."""
+        """Return it as hexadecimal digits; links are followed. Raises OSError; may hang."""
         import hashlib  # OpenSSL, four megabytes: fast, and only a policy asks for it
 
         with opened(path) as (descriptor, _):

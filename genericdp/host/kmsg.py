@@ -76,13 +76,13 @@ class Log(Protocol):
     """Where records come from."""
 
     def fileno(self) -> int:
-        """Give the descriptor that is readable when there is a record."""
+        """Return the descriptor that is readable when there is a record."""
 
     def read(self) -> bytes:
-        """Give the next record; raises OSError, BlockingIOError if there is none yet."""
+        """Return the next record; raises OSError, BlockingIOError if there is none yet."""
 
     def close(self) -> None:
-        """Give it back."""
+        """Close it."""
 
 
 class _Device:
@@ -148,7 +148,7 @@ class KernelRecords:
         self._losses = _Losses()
 
     def stop(self) -> None:
-        """Tell no more."""
+        """Stop reading the log."""
         self.caught_up = False
         if self._retry is not None:
             self._retry.cancel()
@@ -225,7 +225,7 @@ class _Losses:
         self._told_at = float("-inf")
 
     def survives(self, error: OSError) -> bool:
-        """Say whether the next read may go well; the kernel has gone on to the next record."""
+        """Return whether the next read may go well; the kernel has gone on to the next record."""
         self._failures += 1
         return error.errno in {errno.EPIPE, errno.EINVAL} and self._failures < AT_ONCE
 

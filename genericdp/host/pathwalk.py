@@ -212,7 +212,7 @@ class _Walker:
         return ""
 
     def _why_untrusted(self, link: str, status: os.stat_result) -> str:
-        """Say who else than root could redirect a link.
+        """Return who else than root could redirect a link.
 
         In a sticky folder, as /tmp, only the owners of link and folder can.
         """

@@ -145,7 +145,7 @@ class HostReader:
         return work(host)
 
     def _waiting(self, stale: Stale) -> dict[str, float]:
-        """Give the devices that have just appeared, and until when udev may take to record them.
+        """Return the devices that have just appeared, and until when udev may take to record them.
 
         Only where udev runs. Once that time is over, a device is ``stale``: what is known of it is
         what was read before udev had its chance.

@@ -46,7 +46,7 @@ class Root:
         self._listed: set[str] = set()
 
     def wary(self) -> Self:
-        """Give the same root for somebody who concludes from what is not there that it is gone.
+        """Return the same root for somebody who concludes from what is not there that it is gone.
 
         It raises BlindError where a call fails for lack of descriptors or memory.
         """
@@ -65,11 +65,11 @@ class Root:
         return not self._prefix
 
     def real(self, path: str) -> str:
-        """Give where a path of the host lies on this machine; links in it are not followed."""
+        """Return where a path of the host lies on this machine; links in it are not followed."""
         return self._prefix + path
 
     def lstat(self, path: str) -> os.stat_result:
-        """Give the status of the path itself."""
+        """Return the status of the path itself."""
         try:
             return os.lstat(self.real(path))
         except OSError as error:
@@ -77,15 +77,15 @@ class Root:
             raise
 
     def entries(self, path: str) -> list[str]:
-        """Give the names in a folder; links on the way lead within the root."""
+        """Return the names in a folder; links on the way lead within the root."""
         try:
             return os.listdir(self._followed(path) or "/")
         except OSError as error:
             self.heed(error)
             raise
 
-    def entries_if_any(self, path: str, troubles: dict[str, str] | None = None) -> list[str]:
-        """Give the same, nothing where there is no such folder, or it could never be read.
+    def entries_if_any(self, path: str, troubles: dict[str, str]) -> list[str]:
+        """Return the same, nothing where there is no such folder, or it could never be read.
 
         ``troubles`` then gets the reason. A wary root raises BlindError where one cannot be read
         any longer.
@@ -95,7 +95,7 @@ class Root:
         except OSError as error:
             if self._wary and path in self._listed and error.errno not in ABSENT:
                 raise BlindError(f"{path}: {error.strerror or error}") from error
-            if troubles is not None and error.errno not in ABSENT:
+            if error.errno not in ABSENT:
                 troubles[path] = error.strerror or str(error)
             return []
         self._listed.add(path)
@@ -136,7 +136,7 @@ class Root:
             raise
 
     def read_link(self, path: str) -> str:
-        """Give what is written in a link."""
+        """Return what is written in a link."""
         try:
             return os.readlink(self.real(path))
         except OSError as error:

@@ -41,7 +41,7 @@ class UdevRecord:
 def record_name(
     *, syspath: str, subsystem: str, number: tuple[str, str] | None, interface_index: str
 ) -> str:
-    """Give the name of a device's file in the database, as systemd's ``device_get_device_id``."""
+    """Return the name of a device's file in the database, as systemd's ``device_get_device_id``."""
     if number is not None:
         return f"{'b' if subsystem == 'block' else 'c'}{number[0]}:{number[1]}"
     if subsystem == "net" and interface_index:
