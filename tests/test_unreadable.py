@@ -149,16 +149,16 @@ def test_a_folder_of_sysfs_that_cannot_be_read_any_longer_is_no_empty_one(
     root = Root(short_folder).wary()
     for name in ("class", "bus"):
         (short_folder / name / "tty").mkdir(parents=True)
-    assert root.entries_if_any("/class") == ["tty"]
+    assert root.entries_if_any("/class", {}) == ["tty"]
     with forbidden(short_folder / "class"):
         with pytest.raises(BlindError, match=r"/class: Permission denied"):
-            root.entries_if_any("/class")
-        assert Root(short_folder).entries_if_any("/class") == []
+            root.entries_if_any("/class", {})
+        assert Root(short_folder).entries_if_any("/class", {}) == []
     with forbidden(short_folder / "bus"):
-        assert root.entries_if_any("/bus") == [], "it never could be"
+        assert root.entries_if_any("/bus", {}) == [], "it never could be"
     (short_folder / "class/tty").rmdir()
     (short_folder / "class").rmdir()
-    assert root.entries_if_any("/class") == [], "it is gone"
+    assert root.entries_if_any("/class", {}) == [], "it is gone"
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.ENODEV])
