@@ -14,11 +14,6 @@ from genericdp.errors import UnusableDeviceError
 from genericdp.health import fileprobe
 from genericdp.health.commands import run_for, why_not_permitted
 from genericdp.health.hooks import HookRunner
-<<<<<<< HEAD
-from genericdp.host.digests import Digests
-=======
-from genericdp.health.permitted import why_not_permitted
->>>>>>> a889cde (Load only what the daemon needs: nodes of copies, digests of pinned programs, the child's encoder)
 from genericdp.host.root import Root
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
