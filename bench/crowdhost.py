@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.nodes import describe
-from genericdp.devices.ids import as_id
+from genericdp.devices.device import as_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

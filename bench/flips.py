@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bench.ear import ear
 from bench.nodes import FOLDER, nodes
 from bench.quantiles import quantiles
-from genericdp.devices.checks import FileRead
+from genericdp.devices.device import FileRead
 from genericdp.health.health import Health
 from genericdp.health.hooks import HookRunner
 from genericdp.host.root import Root

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.changes import log_changes, log_failures, warn_of_shared_ids
-from genericdp.devices.checks import NOT_PROBED
 from genericdp.devices.decide import decide
+from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import reads_properties
 from genericdp.devices.planning import Plan, plan
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from genericdp.devices.decide import Decision, DeviceLists, Reports
-    from genericdp.devices.holders import AllocatedDevices
+    from genericdp.devices.devicelist import AllocatedDevices
     from genericdp.health.health import Health
     from genericdp.health.prober import ProbeRun
     from genericdp.host.cache import HostCache

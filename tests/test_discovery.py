@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from genericdp.cli.applying import nothing_found_by
 from genericdp.devices.decide import decide
+from genericdp.devices.inventory import Inventory
 from genericdp.host.cache import HostCache
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.uevents import Uevent
@@ -79,7 +81,6 @@ def test_a_pass_says_where_to_watch_when_to_come_back_and_what_found_nothing(tre
     first = decide([SERIAL, none], host, node_name="n", previous={}, now=0.0)
     assert host.folders == {"/dev"}
     assert first.due is None
-    assert first.empty_globs == (("example.com/none", "/dev/none/*"),)
     tree.remove("dev/ttyUSB1")
     second = look(tree, SERIAL, none, previous=first.lists, now=7.0)
     assert second.due == 307.0
@@ -128,8 +129,9 @@ def test_a_group_gives_up_its_nodes_when_they_are_those_of_other_hardware(tmp_pa
 
 def test_a_glob_that_hangs_is_not_one_that_found_nothing(tree: Tree) -> None:
     del tree
-    found = decide([SERIAL], Known(look=lambda _: None), node_name="n", previous={}, now=0.0)
-    assert found.empty_globs == ()
+    host = Known(look=lambda _: None)
+    found = decide([SERIAL], host, node_name="n", previous={}, now=0.0)
+    assert nothing_found_by([SERIAL], found, Inventory(host, "n")) == ()
 
 
 class Gate:

@@ -56,15 +56,21 @@ def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str
 
 
 def nothing_found_by(
-    resources: Sequence[Resource], discovery: Decision, inventory: Inventory, node_name: str
+    resources: Sequence[Resource], decision: Decision, inventory: Inventory
 ) -> tuple[tuple[str, str], ...]:
     """Give resource and glob, or selector in words, of what ``match`` and ``inject`` do not find.
 
     What an ``exclude`` does not find is as it should be.
     """
-    matched = {(one.name, pattern) for one in resources for pattern in path_globs(one.match)}
-    globs = (one for one in discovery.empty_globs if one in matched)
-    return (*globs, *unmatched(resources, inventory, node_name))
+    globs = (
+        (one.name, pattern)
+        for one in resources
+        for pattern in sorted({*path_globs(one.match)})
+        if one.name not in decision.failures
+        and not inventory.found(pattern)
+        and pattern not in inventory.hanging
+    )
+    return (*globs, *unmatched(resources, inventory))
 
 
 def discovered(arguments: argparse.Namespace) -> tuple[Decision, tuple[tuple[str, str], ...]]:
@@ -77,8 +83,7 @@ def discovered(arguments: argparse.Namespace) -> tuple[Decision, tuple[tuple[str
     here = for_node(resources, node_name)
 
     def work(host: HostCache) -> tuple[Decision, tuple[tuple[str, str], ...]]:
-        discovery = discover_once(here, host, node_name)
-        inventory = Inventory(host)
-        return discovery, nothing_found_by(here, discovery, inventory, node_name)
+        decision = discover_once(here, host, node_name)
+        return decision, nothing_found_by(here, decision, Inventory(host, node_name))
 
     return patiently(root_of(arguments), work)

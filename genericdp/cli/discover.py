@@ -108,7 +108,7 @@ class _Report:
 
 def _report(resources: Sequence[Resource], host: HostCache, node_name: str, root: Root) -> _Report:
     discovery = discover_once(resources, host, node_name)
-    nothing_found = nothing_found_by(resources, discovery, Inventory(host), node_name)
+    nothing_found = nothing_found_by(resources, discovery, Inventory(host, node_name))
     literal = {one: unescape(one) for _, one in nothing_found if _is_literal_path(one)}
     targets = {one: dangling_target(path, root) for one, path in literal.items()}
     return _Report(

@@ -81,7 +81,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name: str) -> Answer:
     """Find the device, decide what all resources offer, and explain the one by the other."""
-    inventory = Inventory(host)
+    inventory = Inventory(host, node_name)
     found = find(asked, inventory)
     if not isinstance(found, Asked):
         found = _by_id(asked, resources, host, node_name) or found
@@ -89,7 +89,7 @@ def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name
         expected = awaited_by(asked, for_node(resources, node_name))
         return replace(found, tried=(*found.tried, *expected))
     discovery = discover_once(for_node(resources, node_name), host, node_name)
-    explanation = explain(found, resources, discovery.lists, inventory, node_name)
+    explanation = explain(found, resources, discovery.lists, inventory)
     return explanation, entry_of(found.candidate, inventory)
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from genericdp.cli.logprobes import LogProbes
-from genericdp.devices.checks import FileRead, LogWatch
+from genericdp.devices.device import FileRead, LogWatch
 from genericdp.health.kinds import run_probes
 from genericdp.health.state import join_reasons
 from genericdp.host.kmsg import open_log
@@ -21,7 +21,7 @@ from genericdp.process.signals import until_signaled
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from genericdp.devices.checks import BoundProbe, Check
+    from genericdp.devices.device import BoundProbe, Check
     from genericdp.devices.devicelist import DeviceList, ListedDevice
     from genericdp.host.kmsg import Log
     from genericdp.host.root import Root

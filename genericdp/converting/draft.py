@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from genericdp.devices.ids import MAX_REPLICAS
+from genericdp.devices.device import MAX_REPLICAS
 
 Values = dict[str, Any]
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import re
 from enum import Enum, auto
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from genericdp.devices.checks import NOT_PROBED
 from genericdp.devices.decide import shared_ids
+from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.devicelist import NOTHING, DeviceList
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from genericdp.devices.decide import Decision, DeviceLists
 
@@ -21,8 +22,6 @@ log = logging.getLogger(__name__)
 MOST_LINES = 100
 """Of one kind, for one resource: ten thousand devices that vanish at once need not all be named."""
 _DIGITS = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
-_AGAIN = ("is Healthy again", "are Healthy again")
-_FOR_ANOTHER_REASON = "are Unhealthy for another reason"
 
 
 class _Change(Enum):
@@ -36,17 +35,17 @@ class _Change(Enum):
     OTHER_REASON = auto()
 
 
-def log_changes(before: DeviceLists, offers: DeviceLists) -> None:
-    """Log what each resource offers now and did not before."""
-    for name, offer in offers.items():
+def log_changes(before: DeviceLists, lists: DeviceLists) -> None:
+    """Log how the list of each resource differs from that of before."""
+    for name, now in lists.items():
         was = before.get(name, NOTHING)
-        _log_devices(name, was, offer, is_first=name not in before)
-        _log_refusals(name, was, offer)
+        _log_devices(name, was, now, is_first=name not in before)
+        _log_refusals(name, was, now)
 
 
-def warn_of_shared_ids(offers: DeviceLists, warned: frozenset[str]) -> frozenset[str]:
+def warn_of_shared_ids(lists: DeviceLists, warned: frozenset[str]) -> frozenset[str]:
     """Warn of IDs that several resources use; return them, so that it is done once."""
-    shared = shared_ids(offers)
+    shared = shared_ids(lists)
     if fresh := shared - warned:
         log.warning("ids used by several resources, which kubelets mix up: %s", sorted(fresh))
     return shared
@@ -73,71 +72,69 @@ def log_failures(decision: Decision, logged: Mapping[str, str]) -> dict[str, str
     return reasons
 
 
-def _log_devices(name: str, before: DeviceList, offer: DeviceList, *, is_first: bool) -> None:
-    came = [one for one in offer.devices if one not in before.devices]
-    left = [one for one in before.devices if one not in offer.devices]
-    by_change: dict[_Change, list[str]] = {one: [] for one in _Change}
-    for device_id, one in offer.devices.items():
-        was = _reason(before, device_id)
-        if one.unhealthy != was:
-            by_change[_change(was, one.unhealthy)].append(device_id)
-    known = {
-        change: [one for one in ids if one in before.devices] for change, ids in by_change.items()
+def _log_devices(name: str, before: DeviceList, after: DeviceList, *, is_first: bool) -> None:
+    came = [one for one in after.devices if one not in before.devices]
+    left = [one for one in before.devices if one not in after.devices]
+    by_change: dict[_Change, dict[str, str]] = {one: {} for one in _Change}
+    for device_id, one in after.devices.items():
+        change = _change(_reason(before, device_id), one.unhealthy)
+        by_change[change][device_id] = one.unhealthy
+    here = {
+        change: [one for one in reasons if one in before.devices]
+        for change, reasons in by_change.items()
     }
-    first = known[_Change.FIRST]
-    changed = sum(map(len, (came, left, first, known[_Change.UP], known[_Change.DOWN])))
+    first = here[_Change.FIRST]
+    changed = sum(map(len, (came, left, first, here[_Change.UP], here[_Change.DOWN])))
     if is_first and by_change[_Change.FIRST]:
-        count = len(offer.devices)
+        count = len(after.devices)
         log.info("devices that are probed for the first time: %d", count, extra=_about(name))
-    elif is_first or changed > 1 or (first and _reason(offer, first[0])):
-        log.info("%d of %d devices healthy", *_counts(offer), extra=_about(name))
+    elif is_first or changed > 1 or (first and _reason(after, first[0])):
+        healthy = sum(not one.unhealthy for one in after.devices.values())
+        count = len(after.devices)
+        log.info("%d of %d devices healthy", healthy, count, extra=_about(name))
     elif first:
         log.info("device %s is Healthy", first[0], extra=_about(name, first[0]))
     if not is_first and (changed == 1 or (came and left)):
         # Of those that take others' places the numbers say nothing.
-        _tell_each(came, name, "is new", "are new")
-        _tell_each(left, name, "has left the list", "have left the list")
-    _tell_each(known[_Change.UP], name, *_AGAIN)
-    reasons = {
-        change: [(one, _reason(offer, one)) for one in by_change[change]]
-        for change in (_Change.OTHER_REASON, _Change.DOWN)
-    }
-    other, fallen = reasons[_Change.OTHER_REASON], reasons[_Change.DOWN]
-    _tell_reasons(other, name, logging.INFO, "is now Unhealthy because", _FOR_ANOTHER_REASON)
-    _tell_reasons(fallen, name, logging.WARNING, "is Unhealthy", "are Unhealthy")
+        _log_each(dict.fromkeys(came, ""), name, "is new", "are new")
+        _log_each(dict.fromkeys(left, ""), name, "has left the list", "have left the list")
+    _log_each(dict.fromkeys(here[_Change.UP], ""), name, "is Healthy again", "are Healthy again")
+    _log_each(
+        by_change[_Change.OTHER_REASON],
+        name,
+        "is now Unhealthy because",
+        "are Unhealthy for another reason",
+    )
+    fallen = by_change[_Change.DOWN]
+    _log_each(fallen, name, "is Unhealthy", "are Unhealthy", level=logging.WARNING)
 
 
-def _log_refusals(name: str, before: DeviceList, offer: DeviceList) -> None:
+def _log_refusals(name: str, before: DeviceList, after: DeviceList) -> None:
     about = _about(name)
-    spoiler = offer.without_numa_node
+    spoiler = after.without_numa_node
     if spoiler and spoiler != before.without_numa_node:
         why = "no device carries its NUMA node, since %s has none"
         log.info(why, spoiler, extra=_about(name, spoiler))
-    left_out = _left_out(offer)
+    left_out = _left_out(after)
     if left_out and left_out != _left_out(before):
         log.warning("list full: left out are %d of the devices", left_out, extra=about)
-    told = {(one.path, one.reason) for one in before.not_offered}
-    refused = [one for one in offer.not_offered if (one.path, one.reason) not in told]
+    logged = {(one.path, one.reason) for one in before.not_offered}
+    refused = [one for one in after.not_offered if (one.path, one.reason) not in logged]
     for refusal in refused[:MOST_LINES]:
         log.info("%s is not offered: %s", refusal.path, refusal.reason, extra=about)
     if rest := refused[MOST_LINES:]:
         log.info("%d more are not offered", len(rest), extra=about)
 
 
-def _tell_each(ids: Sequence[str], name: str, one_does: str, more_do: str) -> None:
-    for device_id in ids[:MOST_LINES]:
-        log.info("device %s %s", device_id, one_does, extra=_about(name, device_id))
-    if more := ids[MOST_LINES:]:
-        log.info("%d more devices %s", len(more), more_do, extra=_about(name))
-
-
-def _tell_reasons(
-    devices: Sequence[tuple[str, str]], name: str, level: int, one_is: str, more_are: str
+def _log_each(
+    reasons: Mapping[str, str], name: str, one_is: str, more_are: str, level: int = logging.INFO
 ) -> None:
-    for device_id, reason in devices[:MOST_LINES]:
-        log.log(level, "device %s %s: %s", device_id, one_is, reason, extra=_about(name, device_id))
-    if more := devices[MOST_LINES:]:
-        log.log(level, "%d more devices %s", len(more), more_are, extra=_about(name))
+    """Log devices that have changed in the same way, each with the reason if there is one."""
+    for device_id, reason in islice(reasons.items(), MOST_LINES):
+        what = f"{one_is}: {reason}" if reason else one_is
+        log.log(level, "device %s %s", device_id, what, extra=_about(name, device_id))
+    if (more := len(reasons) - MOST_LINES) > 0:
+        log.log(level, "%d more devices %s", more, more_are, extra=_about(name))
 
 
 def _about(resource: str, device: str = "") -> dict[str, str]:
@@ -157,20 +154,15 @@ def _change(was: str, now: str) -> _Change:
     return _Change.NONE if _gist(now) == _gist(was) else _Change.OTHER_REASON
 
 
-def _reason(offer: DeviceList, device_id: str) -> str:
-    one = offer.devices.get(device_id)
+def _reason(devices: DeviceList, device_id: str) -> str:
+    one = devices.devices.get(device_id)
     return "" if one is None else one.unhealthy
 
 
 def _gist(reason: str) -> str:
-    """Give what has to change to be news: a temperature has other digits each time."""
+    """Return what has to change to be news: a temperature has other digits each time."""
     return _DIGITS.sub("0", reason)
 
 
-def _left_out(offer: DeviceList) -> int:
-    return sum(one.reason.startswith("list full: ") for one in offer.not_offered)
-
-
-def _counts(offer: DeviceList) -> tuple[int, int]:
-    healthy = sum(not one.unhealthy for one in offer.devices.values())
-    return healthy, len(offer.devices)
+def _left_out(devices: DeviceList) -> int:
+    return sum(one.reason.startswith("list full: ") for one in devices.not_offered)

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.hardware import (
+    BUSES,
+    FILES,
+    asked_part,
+    bus_text,
     driver_of,
-    is_net_interface,
-    is_pci_function,
-    is_usb_device,
     lineage,
     nearest,
-    net_text,
-    pci_text,
-    usb_part,
-    usb_text,
 )
 from genericdp.model import NetSelector, PathSelector, PciSelector, UdevSelector, UsbSelector
 
@@ -48,7 +45,7 @@ class Condition:
 
     @property
     def holds(self) -> bool:
-        """Say whether it does; without globs it asks for nothing."""
+        """Return whether it does; without globs it asks for nothing."""
         if not self.wanted:
             return True
         return self.found is not None and glob.matches_any(
@@ -56,30 +53,7 @@ class Condition:
         )
 
 
-FILES = {
-    "usb.vendor": "idVendor",
-    "usb.product": "idProduct",
-    "usb.serial": "serial",
-    "usb.class": "bDeviceClass",
-    "usb.interface": "bInterfaceNumber",
-    "usb.bus": "busnum",
-    "usb.number": "devnum",
-    "pci.vendor": "vendor",
-    "pci.device": "device",
-    "pci.subsystemVendor": "subsystem_vendor",
-    "pci.subsystemDevice": "subsystem_device",
-    "pci.class": "class",
-    "pci.driver": "driver",
-    "pci.function": "physfn",
-    "pci.iommuGroup": "iommu_group",
-    "net.linkType": "type",
-    "net.address": "address",
-    "udev.subsystem": "subsystem",
-    "udev.devtype": "uevent",
-    "udev.driver": "driver",
-}
-"""Where in a device's folder the answer to a condition stands."""
-KINDS = frozenset({"usb", "pci", "net", "udev"})
+KINDS = frozenset({*BUSES, "udev"})
 """Conditions that ask only what kind of device it is."""
 OF_UEVENT = ("udev.devtype", "udev.properties.")
 _OF_LINEAGE = {"udev.driver", "net.driver"}
@@ -115,7 +89,7 @@ def unread(key: str, where: str, host: Host) -> str:
 
 
 def _telling(folder: str, *, upwards: bool) -> Iterator[str]:
-    """Give the files that tell what kind of device it is, or what it sits on."""
+    """Yield the files that tell what kind of device it is, or what it sits on."""
     while folder.startswith("/sys/devices/"):
         yield f"{folder}/uevent"
         yield f"{folder}/subsystem"
@@ -132,67 +106,54 @@ def _unread_driver(where: str, host: Host) -> str:
     return ""
 
 
+_KINDS = {
+    PathSelector: "path",
+    UdevSelector: "udev",
+    UsbSelector: "usb",
+    PciSelector: "pci",
+    NetSelector: "net",
+}
+
+
 def kind_of(candidates: Candidates) -> str:
-    """Give the key that names the candidates."""
-    match candidates:
-        case PathSelector():
-            return "path"
-        case UdevSelector():
-            return "udev"
-        case PciSelector():
-            return "pci"
-        case NetSelector():
-            return "net"
-        case _:
-            return "usb"
+    """Return the key that names the candidates."""
+    return _KINDS[type(candidates)]
 
 
 def is_candidate_of(selector: SysSelector, device: SysDevice) -> bool:
-    """Say whether the selector looks at such devices at all."""
-    match selector:
-        case UsbSelector():
-            return is_usb_device(device)
-        case PciSelector():
-            return is_pci_function(device)
-        case NetSelector():
-            return is_net_interface(device)
-        case UdevSelector():
-            return not selector.subsystem or glob.matches_any(selector.subsystem, device.subsystem)
+    """Return whether the selector looks at such devices at all."""
+    if isinstance(selector, UdevSelector):
+        return not selector.subsystem or glob.matches_any(selector.subsystem, device.subsystem)
+    return BUSES[kind_of(selector)](device)
 
 
 def subsystem_globs(selector: SysSelector) -> Globs:
-    """Give the subsystems in which the selector's candidates are; empty: all."""
-    match selector:
-        case UsbSelector():
-            return ("usb",)
-        case PciSelector():
-            return ("pci",)
-        case NetSelector():
-            return ("net",)
-        case UdevSelector():
-            return selector.subsystem
+    """Return the subsystems in which the selector's candidates are; empty: all."""
+    return selector.subsystem if isinstance(selector, UdevSelector) else (kind_of(selector),)
 
 
 def conditions(
     selector: SysSelector, device: SysDevice, host: Host, *, prefix: str = "", sitting: SysDevice
 ) -> Iterator[Condition]:
-    """Give the conditions of a selector for one device; ``sitting`` is what sits on it."""
-    match selector:
-        case UdevSelector():
-            yield from _udev(selector, device, host, f"{prefix}udev")
-        case UsbSelector():
-            for name, globs in _named(selector):
-                found = usb_text(device, name, host, sitting=sitting)
-                one = usb_part(device, name, host, sitting=sitting)
-                yield _condition(f"{prefix}usb.{name}", globs, found, one, hexadecimal=True)
-        case PciSelector():
-            for name, globs in _named(selector):
-                found = pci_text(device, name, host)
-                yield _condition(f"{prefix}pci.{name}", globs, found, device, hexadecimal=True)
-        case NetSelector():
-            for name, globs in _named(selector):
-                found = net_text(device, name, host)
-                yield _condition(f"{prefix}net.{name}", globs, found, device)
+    """Yield the conditions of a selector for one device; ``sitting`` is what sits on it."""
+    kind = kind_of(selector)
+    if isinstance(selector, UdevSelector):
+        for name, globs, found in _udev(selector, device, host):
+            yield Condition(
+                key=f"{prefix}udev.{name}", wanted=globs, found=found, where=device.syspath
+            )
+        return
+    for field in selector.__dataclass_fields__:
+        value = getattr(selector, field)
+        name = _CAMEL.get(field, field)
+        if value:
+            yield Condition(
+                key=f"{prefix}{kind}.{name}",
+                wanted=(value,) if isinstance(value, str) else value,
+                found=bus_text(kind, device, name, host, sitting=sitting),
+                where=asked_part(kind, device, name, host, sitting).syspath,
+                ignore_case=kind != "net" and name not in _TEXTS,
+            )
 
 
 _CAMEL = {
@@ -206,75 +167,49 @@ _TEXTS = {"serial", "port", "name", "driver"}
 """Of the others, hexadecimal ids compare without case."""
 
 
-def _named(selector: SysSelector) -> Iterator[tuple[str, Globs]]:
-    for field in selector.__dataclass_fields__:
-        value = getattr(selector, field)
-        globs = (value,) if isinstance(value, str) and value else value
-        if globs:
-            yield _CAMEL.get(field, field), globs
-
-
-def _condition(
-    key: str, globs: Globs, found: str | None, device: SysDevice, *, hexadecimal: bool = False
-) -> Condition:
-    ignore_case = hexadecimal and key.rpartition(".")[2] not in _TEXTS
-    return Condition(
-        key=key, wanted=globs, found=found, where=device.syspath, ignore_case=ignore_case
-    )
-
-
 def _udev(
-    selector: UdevSelector, device: SysDevice, host: Host, prefix: str
-) -> Iterator[Condition]:
-    own = {
-        "subsystem": (selector.subsystem, device.subsystem or None),
-        "devtype": (selector.devtype, device.devtype or None),
-        "name": (selector.name, device.name),
-    }
-    for name, (globs, found) in own.items():
-        if globs:
-            yield _condition(f"{prefix}.{name}", globs, found, device)
+    selector: UdevSelector, device: SysDevice, host: Host
+) -> Iterator[tuple[str, Globs, str | None]]:
+    """Yield name, globs and what was found of what a selector asks for."""
+    if selector.subsystem:
+        yield "subsystem", selector.subsystem, device.subsystem or None
+    if selector.devtype:
+        yield "devtype", selector.devtype, device.devtype or None
+    if selector.name:
+        yield "name", selector.name, device.name
     if selector.driver:
-        yield _condition(f"{prefix}.driver", selector.driver, driver_of(device, host), device)
+        yield "driver", selector.driver, driver_of(device, host)
     for name, globs in selector.properties.items():
-        found = device.properties.get(name)
-        yield _condition(f"{prefix}.properties.{name}", globs, found, device)
+        yield f"properties.{name}", globs, device.properties.get(name)
     for name, globs in selector.attributes.items():
-        found = host.attribute(device.syspath, name)
-        yield _condition(f"{prefix}.attributes.{name}", globs, found, device)
+        yield f"attributes.{name}", globs, host.attribute(device.syspath, name)
 
 
 def unmet(
     selector: SysSelector, device: SysDevice, host: Host, *, prefix: str = "", sitting: SysDevice
 ) -> Iterator[Condition]:
-    """Give the conditions that do not hold; none if the selector takes the device."""
+    """Yield the conditions that do not hold; none if the selector takes the device."""
     asked = conditions(selector, device, host, prefix=prefix, sitting=sitting)
     return (one for one in asked if not one.holds)
 
 
-def first_failure(
-    selector: SysSelector, device: SysDevice, host: Host, *, sitting: SysDevice
-) -> Condition | None:
-    """Give the first condition that does not hold; None if the selector takes the device."""
-    return next(unmet(selector, device, host, sitting=sitting), None)
+def unmet_hardware(
+    hardware: Hardware, device: SysDevice | None, host: Host, where: str = ""
+) -> Iterator[Condition]:
+    """Yield the conditions on what the device is or sits on that do not hold.
 
-
-def hardware_failure(hardware: Hardware, device: SysDevice, host: Host) -> Condition | None:
-    """Give the first condition on what the device is or sits on that does not hold."""
-    return next(unmet_hardware(hardware, device, host), None)
-
-
-def unmet_hardware(hardware: Hardware, device: SysDevice, host: Host) -> Iterator[Condition]:
-    """Give the conditions on what the device is or sits on that do not hold."""
-    for selector, is_one, what in (
-        (hardware.usb, is_usb_device, "usb"),
-        (hardware.pci, is_pci_function, "pci"),
-    ):
+    ``where``: what was asked if sysfs knows nothing of it.
+    """
+    if device is None:
+        if hardware.usb or hardware.pci or hardware.udev:
+            yield Condition(key="hardware", wanted=("*",), found=None, where=where)
+        return
+    for selector, bus in ((hardware.usb, "usb"), (hardware.pci, "pci")):
         if selector is None:
             continue
-        below = nearest(device, host, is_one)
+        below = nearest(device, host, BUSES[bus])
         if below is None:
-            yield Condition(key=f"hardware.{what}", wanted=("*",), found=None, where=device.syspath)
+            yield Condition(key=f"hardware.{bus}", wanted=("*",), found=None, where=device.syspath)
         else:
             yield from unmet(selector, below, host, prefix="hardware.", sitting=device)
     if hardware.udev is not None:

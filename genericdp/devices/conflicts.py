@@ -1,4 +1,4 @@
-"""Who gets a contested id or node: the device on offer, else the first."""
+"""Conflicts: who gets an ID or node that two devices want: the listed device, else the first."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import NotOffered
 from genericdp.devices.natural import natural_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from genericdp.devices.device import Device
+    from genericdp.devices.device import Device, NotOffered
     from genericdp.devices.devicelist import DeviceList, ListedDevice
 
 Devices = Mapping[str, Sequence["Device"]]
 """By the name of their resource."""
 
+_NEWCOMER = 4
+
 
 @dataclass(slots=True)
 class _Claims:
-    """Who has which id of a resource, and which node of the host."""
+    """Who has which ID of a resource, and which node of the host."""
 
     ids: dict[tuple[str, str], Device] = field(default_factory=dict)
     nodes: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -50,12 +49,10 @@ class _Claims:
 def resolve_conflicts(
     devices: Devices, holding: Devices, previous: Mapping[str, DeviceList]
 ) -> tuple[Devices, list[NotOffered]]:
-    """Give what each resource wins, and who loses against whom.
+    """Return what each resource wins, and who loses against whom.
 
-    ``holding`` are devices on offer that cannot be had just now: nobody gets what is theirs.
+    ``holding`` are listed devices that cannot be had just now: nobody gets what is theirs.
     """
-    if not any(holding.values()) and not _is_contested(devices):
-        return devices, []
     claims = _Claims()
     for resource, held in holding.items():
         for device in held:
@@ -64,63 +61,42 @@ def resolve_conflicts(
     losers: list[NotOffered] = []
     for resource, device in _by_right(devices, previous):
         if reason := claims.refusal(resource, device):
-            losers.append(
-                NotOffered(resource=resource, path=device.path, key=device.key, reason=reason)
-            )
+            losers.append(device.refused(resource, reason))
         else:
             claims.enter(resource, device)
             winners[resource].append(device)
     return winners, losers
 
 
-def _is_contested(devices: Devices) -> bool:
-    """Say whether any two have an id or a node in common."""
-    if any(len({one.id for one in several}) < len(several) for several in devices.values()):
-        return True
-    nodes = [
-        node.key
-        for several in devices.values()
-        for device in several
-        for node in device.nodes
-        if node.exclusive
-    ]
-    return len(set(nodes)) < len(nodes)
-
-
-def _by_right(devices: Devices, previous: Mapping[str, DeviceList]) -> Iterator[tuple[str, Device]]:
-    """Sort: what is on offer and takes nothing more than it had, what comes back as it was, what
-    takes another node, what is under another id, newcomers by syspath.
+def _by_right(devices: Devices, previous: Mapping[str, DeviceList]) -> list[tuple[str, Device]]:
+    """Sort: what is listed and takes nothing more than it had, what comes back as it was, what
+    takes another node, what is under another ID, newcomers by syspath.
 
     A container may have what is listed: no node of it goes to another device that comes to want
     it.
     """
-
-    def place(owned: tuple[str, Device]) -> tuple[object, ...]:
-        device = owned[1]
-        return natural_key(device.identity.syspath or device.path)
-
-    ranks: tuple[list[tuple[str, Device]], ...] = ([], [], [], [], [])
+    ranked = []
     for resource, several in devices.items():
-        offer = previous.get(resource)
         # A device may be listed twice: as what it is, and as Unhealthy under an ID that it had.
         listed: dict[str, list[ListedDevice]] = {}
-        for one in () if offer is None else offer.devices.values():
+        for one in previous[resource].devices.values() if resource in previous else ():
             listed.setdefault(one.device.key, []).append(one)
         for device in several:
-            rank = min((_rank(device, one) for one in listed.get(device.key, ())), default=4)
-            ranks[rank].append((resource, device))
-    *listed_before, newcomers = ranks
-    for several_of_one in listed_before:
-        yield from several_of_one
-    yield from sorted(newcomers, key=place)
+            ranks = (_rank(device, one) for one in listed.get(device.key, ()))
+            rank = min(ranks, default=_NEWCOMER)
+            syspath = device.identity.syspath or device.path
+            place = natural_key(syspath) if rank == _NEWCOMER else ((), "")
+            ranked.append(((rank, place), resource, device))
+    ranked.sort(key=lambda one: one[0])
+    return [(resource, device) for _, resource, device in ranked]
 
 
 def _rank(device: Device, before: ListedDevice) -> int:
-    """Say which comes first; ``before``: as what it is in the list."""
+    """Return which comes first; ``before``: as what it is in the list."""
     had = {node.key for node in before.device.nodes} | {lost.member.key for lost in before.lost}
     more = any(node.exclusive and node.key not in had for node in device.nodes)
     if before.gone_since is not None:
-        return 4 if more or before.device.id != device.id else 1
+        return _NEWCOMER if more or before.device.id != device.id else 1
     if before.device.id != device.id:
         return 3
     return 2 if more else 0

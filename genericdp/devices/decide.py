@@ -1,17 +1,15 @@
-"""The decision: what each resource offers."""
+"""The decision: the device list of each resource."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.candidates import of_file
-from genericdp.devices.checks import Report
 from genericdp.devices.conflicts import resolve_conflicts
-from genericdp.devices.device import MOST_REASON, Device, Member, NotOffered
+from genericdp.devices.device import MOST_REASON, Device, Member, NotOffered, Report
 from genericdp.devices.devicelist import (
     NOTHING,
     DeviceList,
@@ -20,20 +18,18 @@ from genericdp.devices.devicelist import (
     with_health,
     within_limit,
 )
-from genericdp.devices.grouping import group
-from genericdp.devices.injecting import make
+from genericdp.devices.groups import complete, group, settled
+from genericdp.devices.injection import make
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import Owners, match_one, path_globs
-from genericdp.devices.membership import complete, settled
+from genericdp.devices.matching import Owners, match, of_file, path_globs
 from genericdp.printing import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from genericdp.devices.holders import AllocatedDevices
-    from genericdp.devices.inventory import Identity
+    from genericdp.devices.devicelist import AllocatedDevices
+    from genericdp.devices.groups import Arriving
     from genericdp.devices.matching import Match
-    from genericdp.devices.membership import Arriving
     from genericdp.devices.sysdevice import Host
     from genericdp.model import Resource
 
@@ -44,12 +40,11 @@ Reports = Mapping[str, Mapping[str, Report]]
 
 EVERYTHING = "(all)"
 """Stands for the path of whatever a resource might offer."""
-_STAYS = "what was offered stays as it was"
 
 
 @dataclass(slots=True, kw_only=True)
-class Decided:
-    """What is decided about one resource before it is known what others want."""
+class _Made:
+    """The devices of one resource, before it is known what others want."""
 
     match: Match
     devices: Sequence[Device]
@@ -59,13 +54,11 @@ class Decided:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """What each resource offers, and when that may change by itself."""
+    """The device list of each resource, and when one may change by itself."""
 
     lists: DeviceLists
     due: float | None = None
-    """When time alone changes an offer, on the monotonic clock, in seconds."""
-    empty_globs: tuple[tuple[str, str], ...] = ()
-    """Resource and glob of each selector that found nothing."""
+    """When time alone changes a list, on the monotonic clock, in seconds."""
     failures: Mapping[str, Exception] = field(default_factory=dict)
     """By resource, why it could not be decided: it keeps what it had."""
 
@@ -80,151 +73,129 @@ def decide(
     health: Reports | None = None,
     holders: AllocatedDevices | None = None,
 ) -> Decision:
-    """Return what each resource offers, by what host and probes say and what was offered before.
+    """Return the device lists, by what host and probes say and what was listed before.
 
     The same answers give the same decision. ``now`` is on the monotonic clock, in seconds.
     ``health``: what probes say of each device; None: nobody probes. ``holders``: what pods hold
     stays; None: nobody asks.
     """
-    inventory = Inventory(host)
-    offers = None
-    while offers is None:
-        found = _decided(resources, inventory, node_name, previous)
-        offers = assemble(resources, found, inventory, previous, now=now, holders=holders)
-        if any(found[name] is not None for name in inventory.failures):
-            offers = None  # decided by what a resource took that has failed since: without that
-    decided = [one for one in resources if one.name not in inventory.failures]
-    dues = [next_change(offers[one.name], one.forget_after_seconds, now=now) for one in decided]
-    if _gives_up_devices(previous, offers):
+    inventory = Inventory(host, node_name)
+    while True:
+        made = _make_all(resources, inventory, previous)
+        lists = _assemble(resources, made, inventory, previous, now=now, holders=holders)
+        if all(made[name] is None for name in inventory.failures):
+            break
+        # Decided by what a resource took that has failed since: again, without that.
+    dues = [
+        next_change(lists[one.name], one.forget_after_seconds, now=now)
+        for one in resources
+        if one.name not in inventory.failures
+    ]
+    if _gives_up_devices(previous, lists):
         dues.append(now)  # somebody may get what they had
-    return Decision(
-        lists={
-            name: with_health(
-                offer,
-                previous.get(name, NOTHING),
-                None if health is None else health.get(name, {}),
-                now=now,
-            )
-            for name, offer in offers.items()
-        },
-        due=min((moment for moment in dues if moment is not None), default=None),
-        empty_globs=tuple(
-            (resource.name, pattern)
-            for resource in decided
-            for pattern in sorted({*path_globs((*resource.match, *resource.exclude))})
-            if not inventory.found(pattern) and pattern not in inventory.hanging
-        ),
-        failures=inventory.failures,
-    )
+    for name, one in lists.items():
+        reports = None if health is None else health.get(name, {})
+        lists[name] = with_health(one, previous.get(name, NOTHING), reports, now=now)
+    due = min((moment for moment in dues if moment is not None), default=None)
+    return Decision(lists=lists, due=due, failures=inventory.failures)
 
 
-def _gives_up_devices(previous: Mapping[str, DeviceList], offers: DeviceLists) -> bool:
+def _gives_up_devices(previous: Mapping[str, DeviceList], lists: DeviceLists) -> bool:
     """Return whether a device has left a list while something is not offered."""
-    return any(offer.not_offered for offer in offers.values()) and any(
-        previous[name].devices.keys() - offer.devices.keys()
-        for name, offer in offers.items()
+    return any(one.not_offered for one in lists.values()) and any(
+        previous[name].devices.keys() - one.devices.keys()
+        for name, one in lists.items()
         if name in previous
     )
 
 
-def _decided(
-    resources: Sequence[Resource],
-    inventory: Inventory,
-    node_name: str,
-    previous: Mapping[str, DeviceList],
-) -> dict[str, Decided | None]:
-    """Decide each resource as far as it does not depend on later ones; None where that fails.
+def _make_all(
+    resources: Sequence[Resource], inventory: Inventory, previous: Mapping[str, DeviceList]
+) -> dict[str, _Made | None]:
+    """Make the devices of each resource; None where that fails.
 
     Such a resource keeps what it had. Of what had never been decided nobody knows what it would
     take: later resources get nothing that it might.
     """
     owners = Owners()
-    found: dict[str, Decided | None] = {}
+    made: dict[str, _Made | None] = {}
     for resource in resources:
         name, before = resource.name, previous.get(resource.name, NOTHING)
-        work = partial(_decide, resource, owners, inventory, node_name)
-        found[name] = one = None if name in inventory.failures else inventory.attempt(name, work)
+        work = partial(_make, resource, owners, inventory)
+        made[name] = one = None if name in inventory.failures else inventory.attempt(name, work)
         if one is not None:
             owners.enter(name, one.match.claimed)
             continue
         owners.enter(name, (key for device in before.kept for key in device.keys))
         owners.enter(name, before.owned or ())
         if before.owned is None:
-            owners.reserve(resource, inventory, node_name)
-    return found
-
-
-def _decide(resource: Resource, owners: Owners, inventory: Inventory, node_name: str) -> Decided:
-    found = match_one(resource, owners, inventory, node_name)
-    groups, refused = group(resource, found.members, inventory, node_name)
-    made = make(resource, groups, found.excluded, inventory, node_name)
-    if owners.have_reserved:
-        made = [_unreserved(resource, one, owners, inventory) for one in made]
-    return Decided(
-        match=found,
-        devices=[one for one in made if isinstance(one, Device)],
-        refused=[
-            *found.refused,
-            *(one for one in made if isinstance(one, NotOffered)),
-            *refused,
-        ],
-    )
-
-
-def _unreserved(
-    resource: Resource, made: Device | NotOffered, owners: Owners, inventory: Inventory
-) -> Device | NotOffered:
-    """Refuse a device that brings along what an undecided resource might take."""
-    for node in made.nodes if isinstance(made, Device) else ():
-        file = inventory.file(node.host_path)
-        known = None if file is None else of_file(file, inventory).device
-        if file is not None and node.exclusive and (why := owners.why_reserved(file, known)):
-            reason = f"its node {node.host_path} {why}"
-            return NotOffered(resource=resource.name, path=made.path, key=made.key, reason=reason)
+            owners.reserve(resource, inventory)
     return made
 
 
-def assemble(
+def _make(resource: Resource, owners: Owners, inventory: Inventory) -> _Made:
+    found = match(resource, owners, inventory)
+    groups, refused = group(resource, found.members, inventory)
+    devices, not_made = [], []
+    for one in make(resource, groups, found.excluded, inventory):
+        if isinstance(one, NotOffered):
+            not_made.append(one)
+        elif reason := _why_reserved(one, owners, inventory):
+            not_made.append(
+                NotOffered(resource=resource.name, path=one.path, key=one.key, reason=reason)
+            )
+        else:
+            devices.append(one)
+    return _Made(match=found, devices=devices, refused=[*found.refused, *not_made, *refused])
+
+
+def _why_reserved(device: Device, owners: Owners, inventory: Inventory) -> str:
+    """Return which node of a device an undecided resource might take; empty: none."""
+    if not (owners.reserved or owners.unseen):
+        return ""
+    for node in device.nodes:
+        file = inventory.file(node.host_path) if node.exclusive else None
+        if file is not None and (why := owners.why_reserved(of_file(file, inventory))):
+            return f"its node {node.host_path} {why}"
+    return ""
+
+
+def _assemble(
     resources: Sequence[Resource],
-    found: Mapping[str, Decided | None],
+    made: Mapping[str, _Made | None],
     inventory: Inventory,
     previous: Mapping[str, DeviceList],
     *,
     now: float,
-    holders: AllocatedDevices | None = None,
+    holders: AllocatedDevices | None,
 ) -> DeviceLists:
-    """Give what each resource offers now, from what it offered before.
-
-    ``holders``: what pods hold stays; None: nobody asks.
-    """
+    """Resolve conflicts, and return the lists that follow those of before."""
     holding: dict[str, tuple[Device, ...]] = {}
     for resource in resources:
         name, before = resource.name, previous.get(resource.name)
-        one = found[name]
+        one = made[name]
         if one is None:
             holding[name] = (before or NOTHING).kept
             continue
         inventory.attempt(name, partial(_let_arrive, resource, one, before, now=now))
-        held = inventory.attempt(
-            name, partial(_holding, resource, one, inventory, before or NOTHING)
-        )
-        holding[name] = held or ()
-    devices = {name: () if one is None else one.devices for name, one in found.items()}
+        held = partial(_holding, resource, one, inventory, before or NOTHING)
+        holding[name] = inventory.attempt(name, held) or ()
+    devices = {name: () if one is None else one.devices for name, one in made.items()}
     winners, losers = resolve_conflicts(devices, holding, previous)
     for refusal in losers:
-        if (one := found[refusal.resource]) is not None:
+        if (one := made[refusal.resource]) is not None:
             one.refused.append(refusal)
-    offers = {}
+    lists = {}
     for resource in resources:
         name, before = resource.name, previous.get(resource.name, NOTHING)
-        one, offer = found[name], None
+        one, new = made[name], None
         if one is not None:
             work = partial(
-                _offer, resource, one, winners[name], before, inventory, holders=holders, now=now
+                _list, resource, one, winners[name], before, inventory, holders=holders, now=now
             )
-            offer = inventory.attempt(name, work)
-        offers[name] = offer or _as_it_was(name, before, inventory.failures.get(name))
-    return offers
+            new = inventory.attempt(name, work)
+        lists[name] = new or _as_it_was(name, before, inventory.failures.get(name))
+    return lists
 
 
 def _as_it_was(name: str, before: DeviceList, error: Exception | None) -> DeviceList:
@@ -233,61 +204,58 @@ def _as_it_was(name: str, before: DeviceList, error: Exception | None) -> Device
     failed = shortened(f"it cannot be decided what is offered: {what}", MOST_REASON)
     if before.failed == failed:
         return before
-    known = (one for one in before.not_offered if one.path != EVERYTHING)
-    told = NotOffered(resource=name, path=EVERYTHING, key="", reason=f"{failed}; {_STAYS}")
-    return replace(before, failed=failed, not_offered=(told, *known))
+    others = (one for one in before.not_offered if one.path != EVERYTHING)
+    reason = f"{failed}; what was offered stays as it was"
+    everything = NotOffered(resource=name, path=EVERYTHING, key="", reason=reason)
+    return replace(before, failed=failed, not_offered=(everything, *others))
 
 
-def _let_arrive(resource: Resource, one: Decided, before: DeviceList | None, *, now: float) -> None:
+def _let_arrive(resource: Resource, one: _Made, before: DeviceList | None, *, now: float) -> None:
     """Take out the groups that have just appeared; what is there at the first look is complete."""
     if resource.group_by is None:
         return
     if before is None or (before.failed and before.owned is None):
         one.arriving = {device.key: complete(device, now=now) for device in one.devices}
         return
-    on_offer = frozenset(
-        listed.device.key for listed in before.devices.values() if listed.gone_since is None
-    )
+    listed = frozenset(it.device.key for it in before.devices.values() if it.gone_since is None)
     one.devices, waiting, one.arriving = settled(
-        resource.name, one.devices, on_offer, before.arriving, now=now
+        resource.name, one.devices, listed, before.arriving, now=now
     )
     one.refused += waiting
 
 
 def _holding(
-    resource: Resource, one: Decided, inventory: Inventory, before: DeviceList
+    resource: Resource, one: _Made, inventory: Inventory, before: DeviceList
 ) -> tuple[Device, ...]:
-    """Give the devices on offer that cannot be had just now and keep what is theirs.
+    """Return the listed devices that cannot be had just now and keep what is theirs.
 
     Their hardware and match are still there, or a folder that does not answer hides both. The
     node of a group's member may be that of other hardware by now.
     """
     here = {device.key for device in one.devices}
-    gone = [it.device for it in before.devices.values() if it.device.key not in here]
-    if not gone:
-        return ()
     matched = {(it.key, it.file.identity.syspath) for it in one.match.members}
     return tuple(
         device
-        for device in gone
-        if any((it.key, it.identity.syspath) in matched for it in device.members or (device,))
-        or not one.match.withheld.isdisjoint(device.keys)
-        or _hidden_by(resource, device, inventory)
+        for device in (it.device for it in before.devices.values())
+        if device.key not in here
+        and (
+            any((it.key, it.identity.syspath) in matched for it in device.members or (device,))
+            or not one.match.withheld.isdisjoint(device.keys)
+            or _hidden_by(resource, device, inventory)
+        )
     )
 
 
 def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
-    """Give the glob that hangs and so hides whether the device is still there."""
-    if not inventory.hanging:
-        return ""
+    """Return the glob that hangs and so hides whether the device is still there."""
     found_by = (one for one in path_globs(resource.match) if glob.matches(one, device.path))
-    excluding = path_globs(resource.exclude)
-    return next((one for one in (*found_by, *excluding) if one in inventory.hanging), "")
+    globs = (*found_by, *path_globs(resource.exclude))
+    return next((one for one in globs if one in inventory.hanging), "")
 
 
-def _offer(
+def _list(
     resource: Resource,
-    one: Decided,
+    one: _Made,
     devices: Sequence[Device],
     before: DeviceList,
     inventory: Inventory,
@@ -295,115 +263,85 @@ def _offer(
     holders: AllocatedDevices | None,
     now: float,
 ) -> DeviceList:
-    refused, arriving = tuple(one.refused), one.arriving
-    why_lost = _why_lost(refused)
-    lacking = _lacking(one.match, why_lost)
-    offered = advance(
+    reasons = _Reasons(resource, one, devices, inventory)
+    listed = advance(
         before.devices,
         devices,
-        why_gone=_why_gone(resource, refused, inventory, lacking, devices),
-        why_lost=why_lost,
+        why_gone=reasons.of_device,
+        why_lost=reasons.of_member,
         now=now,
         forget_after_seconds=resource.forget_after_seconds,
         let_go=None if holders is None else partial(holders.have_let_go, resource.name),
         whole_groups=resource.group_needs is None,
     )
-    kept, left_out = within_limit(resource.name, offered, before.devices)
-    if arriving:
-        won = {device.key for device in devices}
-        arriving = {key: it for key, it in arriving.items() if key not in won}
+    kept, left_out = within_limit(resource.name, listed, before.devices)
+    won = {device.key for device in devices}
     return DeviceList(
         devices=kept,
-        not_offered=(*refused, *left_out),
-        arriving=arriving,
-        owned=frozenset(one.match.claimed),
+        not_offered=(*one.refused, *left_out),
+        arriving={key: it for key, it in one.arriving.items() if key not in won},
+        owned=one.match.claimed,
     )
 
 
-def _not_existing(device: Device, inventory: Inventory) -> str:
-    paths = [one.path for one in device.members if inventory.file(one.path) is None]
-    if len(paths) < 2:
-        return f"{device.path} does not exist"
-    return f"{', '.join(paths[:-1])} and {paths[-1]} do not exist"
+class _Reasons:
+    """Why devices of a list, and members of them, are not there any more."""
 
+    def __init__(
+        self, resource: Resource, one: _Made, devices: Sequence[Device], inventory: Inventory
+    ) -> None:
+        self._resource = resource
+        self._inventory = inventory
+        self._refused = {it.key: it.reason for it in one.refused}
+        self._matched = frozenset(it.key for it in one.match.members)
+        # Another link, or another config, gives another ID.
+        self._ids = {(it.keys, it.identity): it.id for it in devices}
 
-def _why_not_found(device: Device, inventory: Inventory, new_id: str) -> str:
-    found = inventory.file(device.path)
-    if found is None:
-        now = f"; it is {new_id} now" if new_id else ""
-        return f"{_not_existing(device, inventory)}{now}"
-    if new_id:
-        return f"{device.path} is now {new_id}"
-    if found.key != device.keys[0]:
-        return f"{device.path} is something else now"
-    return f"{device.path} is no longer matched"
-
-
-def _why_lost(refused: tuple[NotOffered, ...]) -> Callable[[Member], str]:
-    """Return what says why a group has lost a member."""
-
-    @cache  # mostly nothing is lost, and nobody asks
-    def reasons() -> dict[str, str]:
-        return {one.key: one.reason for one in refused}
-
-    def why_lost(member: Member) -> str:
-        reason = reasons().get(member.key)
+    def of_member(self, member: Member) -> str:
+        """Return why a group has lost a member."""
+        reason = self._refused.get(member.key)
         return f"{member.path}: {reason}" if reason else f"{member.path} is missing"
 
-    return why_lost
-
-
-def _lacking(match: Match, why_lost: Callable[[Member], str]) -> Callable[[Device], str]:
-    """Have it said which members a group has lost, if some are still there."""
-
-    @cache  # mostly nothing is gone, and nobody asks
-    def matched() -> frozenset[str]:
-        return frozenset(candidate.key for candidate in match.members)
-
-    def lacking(device: Device) -> str:
-        if matched().isdisjoint(device.keys):
-            return ""
-        gone = (one for one in device.members if one.key not in matched())
-        return "".join(f"{why_lost(one)}; " for one in gone)
-
-    return lacking
-
-
-def _why_gone(
-    resource: Resource,
-    refused: tuple[NotOffered, ...],
-    inventory: Inventory,
-    lacking: Callable[[Device], str],
-    devices: Sequence[Device],
-) -> Callable[[Device], str]:
-    @cache  # mostly nothing is gone, and nobody asks
-    def reasons() -> dict[str, str]:
-        return {one.key: one.reason for one in refused}
-
-    @cache
-    def ids() -> dict[tuple[tuple[str, ...], Identity], str]:
-        """Give who is what now: another link, or another config, gives another id."""
-        return {(one.keys, one.identity): one.id for one in devices}
-
-    def reason(device: Device) -> str:
-        if device.key in reasons():
+    def of_device(self, device: Device) -> str:
+        """Return why a device is gone."""
+        if reason := self._refused.get(device.key):
             about = "" if device.members else f"{device.path}: "
-            return f"{lacking(device)}{about}{reasons()[device.key]}"
-        known = [one for one in device.members if one.key in reasons()]
-        if known:
-            return "; ".join(f"{one.path}: {reasons()[one.key]}" for one in known)
-        if hanging := _hidden_by(resource, device, inventory):
+            return f"{self._lost_members(device)}{about}{reason}"
+        refused = [self.of_member(one) for one in device.members if one.key in self._refused]
+        if refused:
+            return "; ".join(refused)
+        if hanging := _hidden_by(self._resource, device, self._inventory):
             return f"looking at {hanging} does not end"
-        return _why_not_found(device, inventory, ids().get((device.keys, device.identity), ""))
+        new_id = self._ids.get((device.keys, device.identity), "")
+        found = self._inventory.file(device.path)
+        if found is None:
+            now = f"; it is {new_id} now" if new_id else ""
+            return f"{self._not_existing(device)}{now}"
+        if new_id:
+            return f"{device.path} is now {new_id}"
+        if found.key != device.keys[0]:
+            return f"{device.path} is something else now"
+        return f"{device.path} is no longer matched"
 
-    return reason
+    def _lost_members(self, device: Device) -> str:
+        """Return which members a group has lost, if some are still there."""
+        if self._matched.isdisjoint(device.keys):
+            return ""
+        gone = (one for one in device.members if one.key not in self._matched)
+        return "".join(f"{self.of_member(one)}; " for one in gone)
+
+    def _not_existing(self, device: Device) -> str:
+        paths = [one.path for one in device.members if self._inventory.file(one.path) is None]
+        if len(paths) < 2:
+            return f"{device.path} does not exist"
+        return f"{', '.join(paths[:-1])} and {paths[-1]} do not exist"
 
 
-def shared_ids(offers: Mapping[str, DeviceList]) -> frozenset[str]:
-    """Give the ids that several resources use: kubelets up to 1.36 mix them up (LAW-4)."""
+def shared_ids(lists: Mapping[str, DeviceList]) -> frozenset[str]:
+    """Return the IDs that several resources use: kubelets up to 1.36 mix them up (LAW-4)."""
     seen: set[str] = set()
     repeated: set[str] = set()
-    for offer in offers.values():
-        repeated |= seen & offer.devices.keys()
-        seen |= offer.devices.keys()
+    for one in lists.values():
+        repeated |= seen & one.devices.keys()
+        seen |= one.devices.keys()
     return frozenset(repeated)

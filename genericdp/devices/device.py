@@ -1,25 +1,139 @@
-"""Devices: what a resource offers, and what a container gets for each."""
+"""Devices: their IDs, what a container gets for each, and what probes and hooks do for it."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from genericdp.devices.checks import NO_HOOKS, BoundHooks, BoundProbe
 from genericdp.devices.topology import NOWHERE, Spot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from genericdp.devices.inventory import Identity
+    from genericdp.model import Probe
     from genericdp.policy import Policy
     from genericdp.template import Template
 
 
+MAX_REPLICAS = 10_000
+MAX_LENGTH = 63 - len(f"::{MAX_REPLICAS - 1}")
+"""Of an id without a share's suffix; the same for any ``replicas``, so that changing it
+renames nothing (LAW-4 asks for 63 at most)."""
+
+_FOREIGN = re.compile(r"[^A-Za-z0-9._:-]")
 MOST_REASON = 2000
 """Of a reason, in characters: it is kept, logged and shown, and may quote texts of anybody."""
 _MOST_DIGITS = 10
 """More cannot be a number of a share; taking thousands apart would take its time."""
+
+
+def as_id(text: str) -> str:
+    """Make an ID of any text: foreign characters become ``_``, what is too long ends in a hash."""
+    clean = _FOREIGN.sub("_", text).replace("::", "__")
+    if len(clean) <= MAX_LENGTH:
+        return clean
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
+    return f"{clean[: MAX_LENGTH - len(digest) - 1]}-{digest}"
+
+
+NOT_PROBED = "not probed yet"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """Health of the device that ``key`` and ``identity`` tell from others with its ID."""
+
+    key: str
+    identity: Identity
+    reason: str = ""
+    """Why it is not healthy, with NOT_PROBED in it while first results are missing; empty: it is
+    healthy."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommandRun:
+    """A program with its arguments, and what its ``env`` declares."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"exec {self.argv[0]}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileRead:
+    """A file whose stripped content must be as expected; all that is given must hold."""
+
+    path: str
+    """Of the host, whatever the root is."""
+    regex: str | None = None
+    equals: str | None = None
+    min: float | None = None
+    max: float | None = None
+    policy: Policy | None = None
+    """What says whether it may be read."""
+
+    def __str__(self) -> str:
+        return "file"  # what is wrong names the path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeOpening:
+    """The device's nodes, each of which must open."""
+
+    mode: str = "rw"
+    """``r``, ``w`` or ``rw``."""
+
+    def __str__(self) -> str:
+        return "open"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogWatch:
+    """The lines of the kernel's log that make this device Unhealthy."""
+
+    regex: str
+    where: Mapping[str, str] = field(default_factory=dict)
+    """Named group of the regex to the text it must equal."""
+    ignore: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Named group to texts with which a line does not count."""
+
+    def __str__(self) -> str:
+        return "kernelLog"
+
+
+Check = CommandRun | FileRead | NodeOpening | LogWatch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoundProbe:
+    """A probe of the config for one device."""
+
+    probe: Probe
+    check: Check
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoundHook:
+    """A hook of the config for one device."""
+
+    command: CommandRun
+    timeout_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoundHooks:
+    """The hooks for one device."""
+
+    allocate: BoundHook | None = None
+    pre_start: BoundHook | None = None
+
+
+NO_HOOKS = BoundHooks()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +170,7 @@ class Variable:
     suffix: str
 
     def joined(self, values: Iterable[str]) -> str:
-        """Give what a container sees of the distinct values of its devices."""
+        """Return what a container sees of the distinct values of its devices."""
         return f"{self.prefix}{self.separator.join(values)}{self.suffix}"
 
 
@@ -114,13 +228,23 @@ class Device:
         """The candidates that it is made of."""
         return tuple(one.key for one in self.members) or (self.key,)
 
+    def refused(self, resource: str, reason: str) -> NotOffered:
+        """Return that no container can get it, with the reason."""
+        return NotOffered(
+            resource=resource,
+            path=self.path,
+            key=self.key,
+            reason=reason,
+            members=tuple(one.key for one in self.members),
+        )
+
     @property
     def shares(self) -> tuple[str, ...]:
         """The ids that the kubelet sees: ID, ID::1, ID::2, …"""
         return (self.id, *(f"{self.id}::{share}" for share in range(1, self.replicas)))
 
     def has_share(self, share: str) -> bool:
-        """Say whether it is one of them, without making them all."""
+        """Return whether it is one of them, without making them all."""
         device_id, separator, number = share.partition("::")
         if device_id != self.id or not separator:
             return device_id == self.id
@@ -140,7 +264,7 @@ class NotOffered:
     """The keys of all candidates that it is about, if it is a group."""
 
     def is_about(self, key: str) -> bool:
-        """Say whether a candidate is among them."""
+        """Return whether a candidate is among them."""
         return key == self.key or key in self.members
 
 

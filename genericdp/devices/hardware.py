@@ -8,7 +8,7 @@ from genericdp.devices.natural import natural_key
 from genericdp.devices.sysdevice import decimal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from genericdp.devices.sysdevice import Host, SysDevice
 
@@ -31,6 +31,30 @@ LINK_TYPES = {
 """ARPHRD numbers of <linux/if_arp.h> to the names that udev and iproute2 use."""
 LINK_NUMBERS = {name: number for number, name in LINK_TYPES.items()}
 
+FILES = {
+    "usb.vendor": "idVendor",
+    "usb.product": "idProduct",
+    "usb.serial": "serial",
+    "usb.class": "bDeviceClass",
+    "usb.interface": "bInterfaceNumber",
+    "usb.bus": "busnum",
+    "usb.number": "devnum",
+    "pci.vendor": "vendor",
+    "pci.device": "device",
+    "pci.subsystemVendor": "subsystem_vendor",
+    "pci.subsystemDevice": "subsystem_device",
+    "pci.class": "class",
+    "pci.driver": "driver",
+    "pci.function": "physfn",
+    "pci.iommuGroup": "iommu_group",
+    "net.linkType": "type",
+    "net.address": "address",
+    "udev.subsystem": "subsystem",
+    "udev.devtype": "uevent",
+    "udev.driver": "driver",
+}
+"""Where in a device's folder the answer to a condition stands."""
+
 SCSI_SUBSYSTEMS = frozenset({"scsi_generic", "bsg", "block", "scsi_tape", "scsi_changer"})
 """Those whose nodes belong to one SCSI device, of the many behind a controller."""
 
@@ -38,17 +62,17 @@ _MOST_NODES = 1024
 
 
 def is_usb_device(device: SysDevice) -> bool:
-    """Say whether it is a USB device (not one of its interfaces)."""
+    """Return whether it is a USB device (not one of its interfaces)."""
     return device.subsystem == "usb" and device.devtype == "usb_device"
 
 
 def is_usb_interface(device: SysDevice) -> bool:
-    """Say whether it is an interface of a USB device."""
+    """Return whether it is an interface of a USB device."""
     return device.subsystem == "usb" and device.devtype == "usb_interface"
 
 
 def is_pci_function(device: SysDevice) -> bool:
-    """Say whether it is a PCI function."""
+    """Return whether it is a PCI function."""
     return device.subsystem == "pci"
 
 
@@ -58,17 +82,17 @@ def is_scsi_device(device: SysDevice) -> bool:
 
 
 def is_net_interface(device: SysDevice) -> bool:
-    """Say whether it is a network interface."""
+    """Return whether it is a network interface."""
     return device.subsystem == "net"
 
 
 def lineage(device: SysDevice, host: Host) -> tuple[SysDevice, ...]:
-    """Give the device itself, then what it sits on, the nearest first."""
+    """Return the device itself, then what it sits on, the nearest first."""
     return (device, *host.ancestors(device))
 
 
 def nearest(device: SysDevice, host: Host, wanted: Callable[[SysDevice], bool]) -> SysDevice | None:
-    """Give the nearest of the device and what it sits on that is as wanted."""
+    """Return the nearest of the device and what it sits on that is as wanted."""
     for one in lineage(device, host):
         if wanted(one):
             return one
@@ -80,12 +104,12 @@ def nearest(device: SysDevice, host: Host, wanted: Callable[[SysDevice], bool]) 
 
 
 def driver_of(device: SysDevice, host: Host) -> str | None:
-    """Give its driver, or that of the nearest ancestor that has one."""
+    """Return its driver, or that of the nearest ancestor that has one."""
     return next((one.driver for one in lineage(device, host) if one.driver), None)
 
 
 def numa_node_of(device: SysDevice, host: Host) -> int | None:
-    """Give the NUMA node of the nearest that has one, if it is online; -1 is none (LAW-8)."""
+    """Return the NUMA node of the nearest that has one, if it is online; -1 is none (LAW-8)."""
     for one in lineage(device, host):
         node = host.attribute(one.syspath, "numa_node")
         if node is not None and (number := decimal(node)) is not None:
@@ -94,7 +118,7 @@ def numa_node_of(device: SysDevice, host: Host) -> int | None:
 
 
 def online_nodes(host: Host) -> frozenset[int]:
-    """Give the machine's NUMA nodes; the kernel lists them as ``0-1,4``."""
+    """Return the machine's NUMA nodes; the kernel lists them as ``0-1,4``."""
     nodes: set[int] = set()
     for part in (host.text("/sys/devices/system/node/online") or "").split(","):
         first, _, last = part.partition("-")
@@ -104,59 +128,47 @@ def online_nodes(host: Host) -> frozenset[int]:
     return frozenset(nodes)
 
 
-def usb_part(usb: SysDevice, name: str, host: Host, *, sitting: SysDevice) -> SysDevice:
-    """Return the device that has what ``usb_text`` gives: for an interface's number that one."""
-    interface = nearest(sitting, host, is_usb_interface) if name == "interface" else None
-    return interface or usb
+BUSES: Mapping[str, Callable[[SysDevice], bool]] = {
+    "usb": is_usb_device,
+    "pci": is_pci_function,
+    "net": is_net_interface,
+}
+"""What selectors and templates call the kinds of hardware, and how each is told."""
 
 
-def usb_text(usb: SysDevice, name: str, host: Host, *, sitting: SysDevice) -> str | None:
-    """Give what a ``usb`` selector or template names; ``sitting`` is what sits on the device."""
-    if name == "port":
-        return usb.name
-    if name == "interface":
-        interface = nearest(sitting, host, is_usb_interface)
-        if interface is None:
-            return None
-        return host.attribute(interface.syspath, "bInterfaceNumber")
-    attribute = {
-        "vendor": "idVendor",
-        "product": "idProduct",
-        "class": "bDeviceClass",
-        "bus": "busnum",
-        "number": "devnum",
-    }.get(name, name)
-    return host.attribute(usb.syspath, attribute)
+def asked_part(bus: str, device: SysDevice, name: str, host: Host, sitting: SysDevice) -> SysDevice:
+    """Return the device that has what ``bus_text`` returns: for an interface's number that one."""
+    of_interface = (bus, name) == ("usb", "interface")
+    interface = nearest(sitting, host, is_usb_interface) if of_interface else None
+    return interface or device
 
 
-def pci_text(pci: SysDevice, name: str, host: Host) -> str | None:
-    """Give what a ``pci`` selector or template names."""
-    if name == "address":
-        return pci.name
-    if name == "driver":
-        return pci.driver or None
-    if name == "function":
-        return "physical" if host.link(f"{pci.syspath}/physfn") is None else "virtual"
-    if name == "iommuGroup":
-        return host.link(f"{pci.syspath}/iommu_group")
-    attribute = {
-        "subsystemVendor": "subsystem_vendor",
-        "subsystemDevice": "subsystem_device",
-    }.get(name, name)
-    text = host.attribute(pci.syspath, attribute)
-    return text and text.removeprefix("0x")
+def bus_text(
+    bus: str, device: SysDevice, name: str, host: Host, *, sitting: SysDevice
+) -> str | None:
+    """Return what a selector or template of a kind of hardware names.
 
-
-def net_text(net: SysDevice, name: str, host: Host) -> str | None:
-    """Give what a ``net`` selector or template names."""
-    if name == "name":
-        return net.name
-    if name == "driver":
-        return driver_of(net, host)
-    if name == "linkType":
-        number = host.attribute(net.syspath, "type")
-        return number and LINK_TYPES.get(number, number)
-    return host.attribute(net.syspath, name)
+    ``sitting`` is what sits on the device.
+    """
+    match bus, name:
+        case ("usb", "port") | ("pci", "address") | ("net", "name"):
+            return device.name
+        case "usb", "interface":
+            part = asked_part(bus, device, name, host, sitting)
+            return None if part is device else host.attribute(part.syspath, "bInterfaceNumber")
+        case "pci", "driver":
+            return device.driver or None
+        case "pci", "function":
+            return "physical" if host.link(f"{device.syspath}/physfn") is None else "virtual"
+        case "pci", "iommuGroup":
+            return host.link(f"{device.syspath}/iommu_group")
+        case "net", "driver":
+            return driver_of(device, host)
+        case _:
+            text = host.attribute(device.syspath, FILES.get(f"{bus}.{name}", name))
+    if (bus, name) == ("net", "linkType"):
+        return text and LINK_TYPES.get(text, text)
+    return text and text.removeprefix("0x") if bus == "pci" else text
 
 
 def _is_place(device: SysDevice) -> bool:
@@ -164,12 +176,12 @@ def _is_place(device: SysDevice) -> bool:
 
 
 def place_of(device: SysDevice, host: Host) -> SysDevice | None:
-    """Give the USB interface (or device), PCI function or platform device that it sits on."""
+    """Return the USB interface (or device), PCI function or platform device that it sits on."""
     return next((one for one in host.ancestors(device) if _is_place(one)), None)
 
 
 def function_of(device: SysDevice, host: Host) -> SysDevice | None:
-    """Give the USB device, PCI function or platform device that it is or sits on."""
+    """Return the USB device, PCI function or platform device that it is or sits on."""
 
     def wanted(one: SysDevice) -> bool:
         return _is_place(one) and not is_usb_interface(one)
@@ -193,7 +205,7 @@ def carrier_of(device: SysDevice, host: Host, subsystem: str) -> SysDevice | Non
 
 
 def place_name(device: SysDevice, host: Host) -> str | None:
-    """Give the default id of what sits on hardware: it stays while the hardware stays there.
+    """Return the default id of what sits on hardware: it stays while the hardware stays there.
 
     A USB device or PCI function is called by its port or address. Others are called by the
     interface, function or platform device they sit on and their subsystem; from the second of

@@ -99,16 +99,17 @@ class Look:
 class Inventory:
     """The host as one decision sees it, and what that failed at."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, node_name: str = "") -> None:
         self.host = host
         """What is asked about the host."""
+        self.node_name = node_name
         self.failures: dict[str, Exception] = {}
         """By resource, what has kept it from being decided."""
         self.hanging: set[str] = set()
         """The globs that were asked for and whose folders do not answer."""
 
     def found(self, glob: str) -> tuple[FoundFile, ...]:
-        """Give what the glob finds, in natural order of the paths; nothing if it hangs."""
+        """Return what the glob finds, in natural order of the paths; nothing if it hangs."""
         look = self._looked(glob)
         return () if look is None else look.files
 
@@ -124,11 +125,11 @@ class Inventory:
         return look
 
     def file(self, path: str) -> FoundFile | None:
-        """Give what one path leads to, or None if there is nothing."""
+        """Return what one path leads to, or None if there is nothing."""
         return next(iter(self.found(escape(path))), None)
 
     def way(self, path: str) -> Way:
-        """Give where one path leads; to itself where nothing can be seen."""
+        """Return where one path leads; to itself where nothing can be seen."""
         look = self._looked(escape(path))
         if look is not None and look.files:
             return look.files[0].way

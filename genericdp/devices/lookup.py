@@ -1,35 +1,38 @@
-"""The texts that templates name, for one candidate."""
+"""The texts that templates name, for one candidate, and the values that a resource declares."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
+from genericdp import glob
 from genericdp.devices.bounding import readable_way
 from genericdp.devices.conditions import unread
-from genericdp.devices.hardware import (
-    driver_of,
-    is_net_interface,
-    is_pci_function,
-    is_usb_device,
-    nearest,
-    net_text,
-    pci_text,
-    usb_part,
-    usb_text,
-)
+from genericdp.devices.hardware import BUSES, asked_part, bus_text, driver_of, nearest
 from genericdp.devices.topology import spot_of
-from genericdp.devices.values import value_of
-from genericdp.template import MOST_VALUES, AmbiguousValueError, UnusableValueError
+from genericdp.model import ValueKind
+from genericdp.printing import shortened
+from genericdp.regex import TextTooLongError, extract
+from genericdp.template import (
+    MOST_TEXT,
+    MOST_VALUES,
+    TOO_LONG,
+    AmbiguousValueError,
+    LackingValueError,
+    UnusableValueError,
+    byte_length,
+    expand,
+    is_utf8,
+)
 
 if TYPE_CHECKING:
-    from genericdp.devices.candidates import Candidate
+    from collections.abc import Callable
+
     from genericdp.devices.inventory import Inventory
-    from genericdp.devices.sysdevice import SysDevice
-    from genericdp.model import Resource
-
-
-_KINDS = {"usb": is_usb_device, "pci": is_pci_function, "net": is_net_interface}
+    from genericdp.devices.matching import Candidate
+    from genericdp.devices.sysdevice import Host, SysDevice, Way
+    from genericdp.model import Resource, ValueSource
+    from genericdp.template import Lookup
 
 
 class Names:
@@ -41,7 +44,6 @@ class Names:
         *,
         resource: Resource,
         inventory: Inventory,
-        node_name: str,
         wary: bool = False,
     ) -> None:
         self.device_id: str | None = None
@@ -50,7 +52,7 @@ class Names:
         self._resource = resource
         self._facts = inventory.host
         self._lead = partial(readable_way, resource.policy, lead=inventory.host.way)
-        self._node_name = node_name
+        self._node_name = inventory.node_name
         self._wary = wary
         """Whether what nobody can know is an error, also where a default would take its place."""
         self._values: dict[str, str | UnusableValueError | None] = {}
@@ -58,7 +60,7 @@ class Names:
         self._computing: set[str] = set()
 
     def get_text(self, scope: str, name: str) -> str | None:
-        """Give the text, or None if this candidate lacks it; as ``template.Lookup``."""
+        """Return the text, or None if this candidate lacks it; as ``template.Lookup``."""
         if self._wary and (why := self._unread(scope, name)):
             raise UnusableValueError(why)
         match scope:
@@ -68,11 +70,9 @@ class Names:
                 return self._node_name
             case "value":
                 return self._value(name)
-            case "property" | "attribute" | "usb" | "pci" | "net":
+            case _:
                 device = self._candidate.device
                 return None if device is None else self._of_sysfs(device, scope, name)
-            case _:
-                return None
 
     def _unread(self, scope: str, name: str) -> str:
         """Return what could not be read of what a template names; empty if everything could."""
@@ -88,13 +88,12 @@ class Names:
                 host.attribute(device.syspath, name)
                 return unread(f"udev.attributes.{name}", device.syspath, host)
             case "usb" | "pci" | "net":
-                one = nearest(device, host, _KINDS[scope])
+                one = nearest(device, host, BUSES[scope])
                 if one is None:
                     return unread(f"hardware.{scope}", device.syspath, host)
                 self._of_sysfs(device, scope, name)
-                if scope == "usb":
-                    one = usb_part(one, name, host, sitting=device)
-                return unread(f"{scope}.{name}", one.syspath, host)
+                part = asked_part(scope, one, name, host, device)
+                return unread(f"{scope}.{name}", part.syspath, host)
             case _:
                 return ""
 
@@ -137,15 +136,11 @@ class Names:
                 return device.properties.get(name)
             case "attribute":
                 return host.attribute(device.syspath, name)
-            case "usb":
-                usb = nearest(device, host, is_usb_device)
-                return None if usb is None else usb_text(usb, name, host, sitting=device)
-            case "pci":
-                pci = nearest(device, host, is_pci_function)
-                return None if pci is None else pci_text(pci, name, host)
+            case "usb" | "pci" | "net":
+                one = nearest(device, host, BUSES[scope])
+                return None if one is None else bus_text(scope, one, name, host, sitting=device)
             case _:
-                net = nearest(device, host, is_net_interface)
-                return None if net is None else net_text(net, name, host)
+                return None
 
     def _value(self, name: str) -> str | None:
         if name not in self._resource.values:
@@ -172,3 +167,99 @@ class Names:
             return error
         finally:
             self._computing.discard(name)
+
+
+def value_of(
+    name: str,
+    source: ValueSource,
+    lookup: Lookup,
+    host: Host,
+    *,
+    lead: Callable[[str], Way],
+) -> str | None:
+    """Return a declared value for one candidate, or None if it has none.
+
+    ``lead`` says where a path leads, and why it must not be read. Raises LackingValueError with
+    the reason where there is more to say than that, and UnusableValueError where it cannot be
+    known whether it has one.
+    """
+    text = _source_text(name, source, lookup, host, lead)
+    if text is not None and byte_length(text) > MOST_TEXT:
+        raise UnusableValueError(f"the value {name!r} gives {TOO_LONG}")
+    return text
+
+
+def _source_text(
+    name: str, source: ValueSource, lookup: Lookup, host: Host, lead: Callable[[str], Way]
+) -> str | None:
+    match source.kind:
+        case ValueKind.TEXT:
+            return _extracted(name, source.regex, expand(source.source, lookup))
+        case ValueKind.FILE:
+            path = expand(source.source, lookup, path=True)
+            target = _allowed(name, lead(path))
+            return _of_file(name, source.regex, path, target, host)
+        case ValueKind.LINK:
+            pattern = expand(source.source, lookup, path=True, quote=glob.escape)
+            paths = host.paths(pattern)
+            if why := host.trouble(pattern):
+                raise UnusableValueError(f"the value {name!r}: {why}")
+            dangling = host.dangling(pattern)
+            if (count := len(paths) + len(dangling)) != 1:
+                error = AmbiguousValueError if count else LackingValueError
+                found = f"{count} paths" if count else "nothing"
+                raise error(
+                    f"the value {name!r}: {glob.unescape(pattern)} finds {found}, wanted one"
+                )
+            if dangling:
+                raise AmbiguousValueError(
+                    f"the value {name!r}: {dangling[0]} is a link that leads nowhere"
+                )
+            target = _allowed(name, lead(paths[0]))
+            text = host.link(target)
+            if text is None and (why := host.trouble(target)):
+                raise UnusableValueError(f"the value {name!r}: {paths[0]}: {why}")
+            return _extracted(name, source.regex, text)
+
+
+def _of_file(name: str, regex: str | None, path: str, target: str, host: Host) -> str:
+    if regex is None:
+        text = host.text(target)
+    elif (hit := host.extract(target, regex)) is not None:
+        if not hit.found:
+            raise _without_hit(name, regex, hit.text)
+        text = hit.text
+    else:
+        text = None
+    if text is not None:
+        return text
+    if why := host.trouble(target):
+        raise UnusableValueError(f"the value {name!r}: {path}: {why}")
+    raise LackingValueError(f"the value {name!r}: {path}: it does not exist")
+
+
+def _extracted(name: str, regex: str | None, text: str | None) -> str | None:
+    if text is not None and not is_utf8(text):
+        raise UnusableValueError(
+            f"the value {name!r} is {shortened(text)!r}, which is not valid UTF-8"
+        )
+    if text is None or regex is None:
+        return text
+    try:
+        found = extract(regex, text)
+    except TextTooLongError as error:
+        raise UnusableValueError(f"the value {name!r}: {error}") from error
+    if found is None:
+        raise _without_hit(name, regex, text)
+    return found
+
+
+def _without_hit(name: str, regex: str, text: str) -> LackingValueError:
+    start = shortened(text, 61)
+    return LackingValueError(f"the value {name!r}: {regex!r} is not found in {start!r}")
+
+
+def _allowed(name: str, way: Way) -> str:
+    if way.trouble:
+        raise UnusableValueError(f"the value {name!r}: {way.trouble}")
+    return way.target

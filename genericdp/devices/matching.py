@@ -1,25 +1,65 @@
-"""Which resource takes which candidate."""
+"""Matching: what the selectors of a resource look at and take, and which resource has it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.candidates import Candidate, could_be_meant, might_take, taken, unseen
+from genericdp.devices.conditions import (
+    Condition,
+    is_candidate_of,
+    kind_of,
+    subsystem_globs,
+    unmet,
+    unmet_hardware,
+    why_unknown,
+)
 from genericdp.devices.device import MOST_REASON, NotOffered
-from genericdp.model import PathSelector
+from genericdp.devices.inventory import NODE_TYPES
+from genericdp.devices.lookup import Names
+from genericdp.devices.natural import natural_key
+from genericdp.devices.sysdevice import SysDevice
+from genericdp.model import PathSelector, UdevSelector
 from genericdp.printing import printable, shortened
-from genericdp.template import Template
+from genericdp.template import LackingValueError, Template, UnusableValueError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from genericdp.devices.inventory import FoundFile, Inventory
-    from genericdp.devices.sysdevice import SysDevice
+    from genericdp.devices.sysdevice import Host
     from genericdp.model import Resource, Selector
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """One thing of the host under all the names that the selectors found it by."""
+
+    path: str
+    """The first link in natural order if a glob found one, else the device file or path; the
+    folder in sysfs of what has no device file."""
+    file: FoundFile
+    device: SysDevice | None = None
+    """What sysfs knows of it."""
+    needs_node: bool = False
+    """Whether it was selected as something that has a device file."""
+    doubt: str = ""
+    """Why nobody can know whether the selectors take it; empty if they surely do."""
+    entries: frozenset[int] = frozenset()
+    """The places in the list of selectors of all that take it."""
+
+    @property
+    def key(self) -> str:
+        """Equal for all names of one thing."""
+        return self.file.key
+
+    @property
+    def has_node(self) -> bool:
+        """Whether it has a device file."""
+        return self.file.type in NODE_TYPES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,26 +83,23 @@ class Excluded:
     def is_certain_of(self, file: FoundFile) -> bool:
         """Return whether the file is excluded for sure."""
         return file.key in self.keys or (
-            bool(self.syspaths) and any(one in self.syspaths for one in _below(file))
+            bool(self.syspaths) and any(one in self.syspaths for one in _upwards(file))
         )
 
     def doubt(self, file: FoundFile) -> str:
         """Return why nobody can know whether the file is excluded; empty if anybody can."""
         if not (self.doubts or self.unknown) or self.is_certain_of(file):
             return ""
-        names = (file.key, *_below(file))
+        names = (file.key, *_upwards(file))
         return next((self.doubts[one] for one in names if one in self.doubts), self.unknown)
 
 
-def _below(file: FoundFile) -> Iterator[str]:
-    """Give its folder in sysfs and all above: what sits on something is excluded with it."""
+def _upwards(file: FoundFile) -> Iterator[str]:
+    """Yield its folder in sysfs and all above: what sits on something is excluded with it."""
     syspath = file.identity.syspath
     while syspath:
         yield syspath
         syspath = syspath.rpartition("/")[0]
-
-
-NONE_EXCLUDED = Excluded()
 
 
 @dataclass(slots=True)
@@ -80,53 +117,32 @@ class Owners:
         for key in keys:
             self.names.setdefault(key, resource)
 
-    def reserve(self, resource: Resource, inventory: Inventory, node_name: str) -> None:
+    def reserve(self, resource: Resource, inventory: Inventory) -> None:
         """Let nobody have what a resource might take; nothing of it may be known."""
         for selector in resource.match:
-            ask = partial(might_take, selector, resource, inventory, node_name)
+            ask = partial(_might_take, selector, resource, inventory)
             keys = inventory.attempt(resource.name, ask)
             if keys is None:
                 self.unseen.append((resource.name, selector))
             for key in keys or ():
                 self.reserved.setdefault(key, resource.name)
 
-    @property
-    def have_reserved(self) -> bool:
-        """Whether there is anything that an undecided resource might take."""
-        return bool(self.reserved or self.unseen)
-
-    def have_not(self, key: str) -> bool:
-        """Tell whether it is at once clear that nobody has it."""
-        return key not in self.names and not self.have_reserved
-
     def why_not(self, candidate: Candidate) -> str:
         """Return why a candidate is not free; empty: it is."""
         if owner := self.names.get(candidate.key):
             return f"belongs to resource {owner}, which comes first in the config"
-        return self.why_reserved(candidate.file, candidate.device)
+        return self.why_reserved(candidate)
 
-    def why_reserved(self, file: FoundFile, device: SysDevice | None) -> str:
+    def why_reserved(self, candidate: Candidate) -> str:
         """Return which undecided resource might take it, in words; empty: none."""
-        owner = self.reserved.get(file.key) or next(
-            (name for name, selector in self.unseen if could_be_meant(selector, file, device)), ""
+        owner = self.reserved.get(candidate.key) or next(
+            (name for name, selector in self.unseen if _could_look_at(selector, candidate)), ""
         )
         if not owner:
             return ""
         return (
             f"may belong to resource {owner}, which comes first in the config and cannot be decided"
         )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Matches:
-    """What each resource takes, by its name, and what it cannot take."""
-
-    members: Mapping[str, tuple[Candidate, ...]]
-    refused: tuple[NotOffered, ...] = ()
-    excluded: Mapping[str, Excluded] = field(default_factory=dict)
-    """What must not even be injected, by resource."""
-    withheld: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The keys of what each resource takes unless it is excluded, which nobody can know."""
 
 
 def for_node(resources: Iterable[Resource], node_name: str) -> tuple[Resource, ...]:
@@ -150,13 +166,13 @@ def why_none(resources: Sequence[Resource], node_name: str) -> str:
 
 
 def path_globs(selectors: Iterable[Selector]) -> tuple[str, ...]:
-    """Give the globs of the selectors that go by path."""
+    """Return the globs of the selectors that go by path."""
     paths = (one.candidates for one in selectors if isinstance(one.candidates, PathSelector))
     return tuple(pattern for one in paths for pattern in one.globs)
 
 
 def reads_properties(resource: Resource) -> bool:
-    """Say whether the resource asks for what udev records, not only for what the kernel says."""
+    """Return whether the resource asks for what udev records, beyond what the kernel says."""
     selectors = (*resource.match, *resource.exclude)
     asking = ((one.candidates, one.hardware.udev) for one in selectors)
     if any(getattr(part, "properties", None) for pair in asking for part in pair):
@@ -169,7 +185,7 @@ def reads_properties(resource: Resource) -> bool:
 
 
 def templates_of(value: object) -> Iterator[Template]:
-    """Give every template of a value of the model, however deep."""
+    """Yield every template of a value of the model, however deep."""
     if isinstance(value, Template):
         yield value
     elif isinstance(value, tuple):
@@ -190,86 +206,92 @@ class Match:
     members: tuple[Candidate, ...]
     refused: tuple[NotOffered, ...]
     excluded: Excluded
-    claimed: tuple[str, ...]
-    """The keys of the candidates that no later resource gets."""
     withheld: frozenset[str] = frozenset()
     """The keys of what it takes unless it is excluded, which nobody can know."""
 
-
-def match(resources: Sequence[Resource], inventory: Inventory, node_name: str) -> Matches:
-    """Give every candidate to the first resource whose selectors take it.
-
-    The order of the resources is that of the config; a candidate has one owner (D8).
-    """
-    owners, found = Owners(), {}
-    for resource in resources:
-        found[resource.name] = one = match_one(resource, owners, inventory, node_name)
-        owners.enter(resource.name, one.claimed)
-    return Matches(
-        members={name: one.members for name, one in found.items()},
-        refused=tuple(refusal for one in found.values() for refusal in one.refused),
-        excluded={name: one.excluded for name, one in found.items()},
-        withheld={name: one.withheld for name, one in found.items()},
-    )
+    @property
+    def claimed(self) -> frozenset[str]:
+        """The keys of the candidates that no later resource gets."""
+        return self.withheld.union(one.key for one in self.members)
 
 
-def match_one(resource: Resource, owners: Owners, inventory: Inventory, node_name: str) -> Match:
-    """Return what a resource takes of what no earlier one has."""
-    out = _excluded(resource, inventory, node_name)
-    own: list[Candidate] = []
+def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
+    """Return what a resource takes of what no earlier one has (D8)."""
+    out = excluded(resource, inventory)
+    members: list[Candidate] = []
     refused: list[NotOffered] = []
-    candidates = taken(resource.match, resource, inventory, node_name)
-    for candidate in candidates:
-        file = candidate.file
-        # Nearly all there are: ten thousand calls would take a while.
-        if out is NONE_EXCLUDED and not file.trouble and owners.have_not(file.key):
-            own.append(candidate)
-            continue
-        reason = out.reason(file) or file.trouble or owners.why_not(candidate)
-        if reason:
-            refused.append(not_offered(resource, candidate, reason))
+    candidates = taken(resource.match, resource, inventory)
+    for one in candidates:
+        if reason := out.reason(one.file) or one.file.trouble or owners.why_not(one):
+            refused.append(not_offered(resource, one, reason))
         else:
-            own.append(candidate)
-    refused += _wrong_types(resource, own, inventory)
-    withheld: frozenset[str] = frozenset()
-    if out.unknown or out.doubts:
-        # It may be ours again in a moment: nobody else gets it meanwhile.
-        doubtful = frozenset(one.key for one in candidates if out.doubt(one.file))
-        withheld = doubtful - owners.names.keys()
+            members.append(one)
+    refused += _wrong_types(resource, {one.key for one in members}, inventory)
+    # What may be excluded may be its own again in a moment: nobody else gets it meanwhile.
+    doubtful = frozenset(one.key for one in candidates if out.doubt(one.file))
     return Match(
-        members=tuple(own),
+        members=tuple(members),
         refused=tuple(refused),
         excluded=out,
-        claimed=(*(one.file.key for one in own), *withheld),
-        withheld=withheld,
+        withheld=doubtful - owners.names.keys(),
     )
 
 
-def not_offered(resource: Resource, candidate: Candidate, reason: str) -> NotOffered:
-    """Say why a candidate of the resource is not offered."""
-    path = candidate.file.shown
+def not_offered(
+    resource: Resource,
+    candidate: Candidate,
+    reason: str,
+    *,
+    key: str = "",
+    members: tuple[str, ...] = (),
+) -> NotOffered:
+    """Return why a candidate, or the group ``key`` that begins with it, is not offered."""
     return NotOffered(
-        resource=resource.name, path=path, key=candidate.key, reason=shortened(reason, MOST_REASON)
+        resource=resource.name,
+        path=candidate.file.shown,
+        key=key or candidate.key,
+        reason=shortened(reason, MOST_REASON),
+        members=members,
     )
 
 
-def _excluded(resource: Resource, inventory: Inventory, node_name: str) -> Excluded:
-    if not resource.exclude:
-        return NONE_EXCLUDED
-    found = taken(resource.exclude, resource, inventory, node_name, wary=True)
+def excluded(resource: Resource, inventory: Inventory) -> Excluded:
+    """Return what the ``exclude`` of a resource takes, or may take."""
+    found = taken(resource.exclude, resource, inventory, wary=True)
     names = [(one, (one.key, one.file.identity.syspath or "")) for one in found]
     certain = [its for one, its in names if not one.doubt]
     return Excluded(
         keys=frozenset(key for key, _ in certain),
         syspaths=frozenset(syspath for _, syspath in certain if syspath),
         doubts={name: one.doubt for one, its in names if one.doubt for name in its if name},
-        unknown=unseen(resource.exclude, inventory),
+        unknown=next(_unseen(resource.exclude, inventory), ""),
     )
 
 
-def _wrong_types(
-    resource: Resource, own: Iterable[Candidate], inventory: Inventory
-) -> Iterator[NotOffered]:
+def _unseen(selectors: Iterable[Selector], inventory: Inventory) -> Iterator[str]:
+    """Yield why selectors may look at more than can be seen."""
+    for wanted in (one.candidates for one in selectors):
+        if isinstance(wanted, PathSelector):
+            yield from _unseen_paths(wanted, inventory)
+            continue
+        folders = ["/sys/bus", "/sys/class"]
+        for subsystem in _subsystems(subsystem_globs(wanted), inventory.host):
+            inventory.host.members(subsystem)
+            folders += [f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}"]
+        for folder in folders:
+            if why := inventory.host.trouble(folder):
+                yield f"{folder} cannot be read: {why}"
+
+
+def _unseen_paths(wanted: PathSelector, inventory: Inventory) -> Iterator[str]:
+    for pattern in wanted.globs:
+        if trouble := inventory.trouble(pattern):
+            yield trouble
+        if pattern in inventory.hanging:
+            yield f"looking at {pattern} does not end"
+
+
+def _wrong_types(resource: Resource, own: set[str], inventory: Inventory) -> Iterator[NotOffered]:
     # Only for paths written out: `/dev/*` finds folders too, and nobody wants to read of them.
     for selector in resource.match:
         paths = selector.candidates
@@ -277,7 +299,7 @@ def _wrong_types(
             continue
         for pattern in paths.globs:
             for found in () if glob.has_wildcard(pattern) else inventory.found(pattern):
-                if found.type not in paths.types and all(found.key != one.key for one in own):
+                if found.type not in paths.types and found.key not in own:
                     wanted = " or ".join(paths.types)
                     yield NotOffered(
                         resource=resource.name,
@@ -285,3 +307,186 @@ def _wrong_types(
                         key=found.key,
                         reason=f"its type is {found.type}, wanted {wanted} (see the key type)",
                     )
+
+
+def taken(
+    selectors: Sequence[Selector], resource: Resource, inventory: Inventory, *, wary: bool = False
+) -> list[Candidate]:
+    """Return what any of the selectors takes, each thing once, in natural order of its path.
+
+    ``wary``: with a ``doubt`` also what one may take, for all that can be known.
+    """
+    found: dict[str, list[tuple[int, Candidate]]] = {}
+    for i, selector in enumerate(selectors):
+        for thing in _things(selector, inventory):
+            syspath = _syspath(thing)
+            if syspath is not None and inventory.host.awaited(syspath):
+                continue
+            one = _fit(selector, thing, resource, inventory, wary=wary)
+            if one is not None:
+                found.setdefault(one.key, []).append((i, one))
+    candidates = map(_under_one_name, found.values())
+    return sorted(candidates, key=lambda one: natural_key(one.path))
+
+
+def _under_one_name(found: Sequence[tuple[int, Candidate]]) -> Candidate:
+    def rank(one: Candidate) -> tuple[object, ...]:
+        # What is certain counts before what is not, a name that may be handed out before one that
+        # may not, a link before a node.
+        trouble = bool(one.file.trouble)
+        return bool(one.doubt), trouble, not one.file.is_link, natural_key(one.path)
+
+    best = min((one for _, one in found), key=rank) if len(found) > 1 else found[0][1]
+    return replace(best, entries=frozenset(i for i, _ in found))
+
+
+def _might_take(selector: Selector, resource: Resource, inventory: Inventory) -> set[str]:
+    """Return the keys of what a selector takes, and of what it cannot be asked about."""
+    keys = set()
+    for thing in list(_things(selector, inventory)):
+
+        def ask(thing: FoundFile | SysDevice = thing) -> set[str]:
+            one = _fit(selector, thing, resource, inventory, wary=True)
+            return set() if one is None else {one.key}
+
+        its = inventory.attempt(resource.name, ask)
+        keys |= {thing.key, _syspath(thing) or thing.key} if its is None else its
+    return keys
+
+
+def _could_look_at(selector: Selector, candidate: Candidate) -> bool:
+    """Return whether a selector may look at a candidate, by all names of it that are known."""
+    wanted, file, device = selector.candidates, candidate.file, candidate.device
+    if isinstance(wanted, PathSelector):
+        names = {file.path, file.target}
+        if device is not None:
+            names |= {device.device_file, *device.links}
+        return any(glob.matches_any(wanted.globs, name) for name in names)
+    if device is None:
+        return False
+    subsystems = subsystem_globs(wanted)
+    return not subsystems or glob.matches_any(subsystems, device.subsystem)
+
+
+def _things(selector: Selector, inventory: Inventory) -> Iterator[FoundFile | SysDevice]:
+    """Yield what a selector looks at."""
+    candidates = selector.candidates
+    if isinstance(candidates, PathSelector):
+        for pattern in candidates.globs:
+            yield from inventory.found(pattern)
+    else:
+        for subsystem in _subsystems(subsystem_globs(candidates), inventory.host):
+            yield from inventory.host.members(subsystem)
+
+
+def _subsystems(wanted: tuple[str, ...], host: Host) -> list[str]:
+    if wanted and not any(map(glob.has_wildcard, wanted)):
+        return [glob.unescape(name) for name in wanted]
+    every = host.subsystems()
+    return [name for name in every if not wanted or glob.matches_any(wanted, name)]
+
+
+def _syspath(thing: FoundFile | SysDevice) -> str | None:
+    return thing.syspath if isinstance(thing, SysDevice) else thing.identity.syspath
+
+
+def _fit(
+    selector: Selector,
+    thing: FoundFile | SysDevice,
+    resource: Resource,
+    inventory: Inventory,
+    *,
+    wary: bool,
+) -> Candidate | None:
+    """Return the file or device as a candidate; None if the selector does not take it."""
+    wanted, host = selector.candidates, inventory.host
+    if isinstance(thing, SysDevice):
+        # What is known of it first: a device file need not be looked at for nothing.
+        doubts = _doubts(_unmet_in_sysfs(selector, thing, host), host, wary=wary)
+        candidate = None if doubts is None else of_device(thing, inventory)
+    elif isinstance(wanted, PathSelector) and thing.type in wanted.types:
+        candidate = of_file(thing, inventory)
+        on_hardware = unmet_hardware(selector.hardware, candidate.device, host, thing.shown)
+        doubts = _doubts(on_hardware, host, wary=wary)
+    else:
+        return None
+    if candidate is None or doubts is None:
+        return None
+    on_values = unmet_values(selector, candidate, resource, inventory, wary=wary)
+    more = _doubts(on_values, host, wary=wary)
+    if more is None:
+        return None
+    needs_node = isinstance(wanted, UdevSelector)
+    return replace(candidate, needs_node=needs_node, doubt=next(iter((*doubts, *more)), ""))
+
+
+def _doubts(unmet: Iterable[Condition], host: Host, *, wary: bool) -> list[str] | None:
+    """Return why nobody can know whether conditions hold; None if one surely does not."""
+    doubts = []
+    for condition in unmet:
+        why = why_unknown(condition, host) if wary else ""
+        if not why:
+            return None
+        doubts.append(why)
+    return doubts
+
+
+def _unmet_in_sysfs(selector: Selector, device: SysDevice, host: Host) -> Iterator[Condition]:
+    """Yield the conditions on a device of sysfs that do not hold."""
+    wanted = selector.candidates
+    if isinstance(wanted, PathSelector):
+        return
+    if not isinstance(wanted, UdevSelector) and not is_candidate_of(wanted, device):
+        yield Condition(key=kind_of(wanted), wanted=("*",), found=None, where=device.syspath)
+    yield from unmet(wanted, device, host, sitting=device)
+    yield from unmet_hardware(selector.hardware, device, host)
+
+
+def of_file(found: FoundFile, inventory: Inventory) -> Candidate:
+    """Make a candidate of a file."""
+    syspath = found.identity.syspath
+    device = None if syspath is None else inventory.host.device(syspath)
+    return Candidate(path=found.path, file=found, device=device)
+
+
+def of_device(device: SysDevice, inventory: Inventory) -> Candidate | None:
+    """Make a candidate of a device of sysfs; None if it vanished just now."""
+    path = device.device_file if device.number is not None else ""
+    file = inventory.file(path) if path else None
+    if file is None or file.key != device.key:
+        # Its file is not there (yet), or is another one's.
+        file = inventory.file(device.syspath)
+    return None if file is None else Candidate(path=file.path, file=file, device=device)
+
+
+def unmet_values(
+    selector: Selector,
+    candidate: Candidate,
+    resource: Resource,
+    inventory: Inventory,
+    *,
+    wary: bool = False,
+) -> Iterator[Condition]:
+    """Yield the conditions on values that do not hold for a candidate.
+
+    ``wary``: whatever nobody can know is unknown, also where a value has a default.
+    """
+    names = Names(candidate, resource=resource, inventory=inventory, wary=wary)
+    for name, globs in selector.values.items():
+        found, why, unknown = None, "", False
+        try:
+            found = names.get_text("value", name)
+        except LackingValueError as error:
+            why = str(error)
+        except UnusableValueError as error:
+            why, unknown = str(error), True
+        condition = Condition(
+            key=f"values.{name}",
+            wanted=globs,
+            found=found,
+            where=candidate.file.shown,
+            why=why,
+            unknown=unknown,
+        )
+        if not condition.holds:
+            yield condition

@@ -1,4 +1,4 @@
-"""Where devices sit (PCI and USB tree, NUMA nodes, links), and the distance between two of them."""
+"""Where devices sit (PCI and USB tree, NUMA nodes, IOMMU groups), and how far from each other."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.hardware import lineage, numa_node_of
 from genericdp.devices.natural import natural_key
-from genericdp.devices.vfio import functions_of, group_number
 from genericdp.glob import escape
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from genericdp.devices.device import Node
     from genericdp.devices.sysdevice import Host, SysDevice
     from genericdp.model import Resource
     from genericdp.template import Lookup
@@ -34,6 +34,10 @@ _PORT_AND_CARD = 2
 """Below the upstream port of a PCI switch: the downstream port, and what is plugged in there."""
 _VIRTUAL = "/sys/devices/virtual/"
 _CONTROLLER = re.compile(r"nvme[0-9]+")
+_VFIO_FOLDER = "/dev/vfio"
+_VFIO_GROUP = re.compile(r"(?:noiommu-)?([0-9]{1,9})")
+"""Names of the nodes in ``/dev/vfio``; ``vfio`` itself is a control node."""
+_PCI_BRIDGE = "0x06"
 _MOST_LAYERS = 256
 """Virtual devices to look below: a volume group may stand on many disks."""
 
@@ -161,20 +165,17 @@ def spot_of(members: Sequence[SysDevice], host: Host, closeness: str | None = No
     )
 
 
-def closeness(resource: Resource, lookup: Lookup) -> str | None:
-    """Return the text that says what a member is close to; None if it lacks it."""
+def closeness(resource: Resource, lookups: Iterable[Lookup]) -> str | None:
+    """Return the text that says what a device is close to; None if its members differ."""
     if resource.closeness is None:
         return None
-    try:
-        return lookup("value", resource.closeness) or None
-    except UnusableValueError:
-        return None
-
-
-def agreed(texts: Iterable[str | None]) -> str | None:
-    """Return the text that all members of a device have; None if they differ or one lacks it."""
-    found = set(texts)
-    return found.pop() if len(found) == 1 else None
+    texts = set()
+    for lookup in lookups:
+        try:
+            texts.add(lookup("value", resource.closeness) or None)
+        except UnusableValueError:
+            return None
+    return texts.pop() if len(texts) == 1 else None
 
 
 def hardware_below(device: SysDevice, host: Host) -> tuple[SysDevice, ...]:
@@ -219,3 +220,59 @@ def _linked(device: SysDevice, links: str, host: Host) -> list[SysDevice]:
     targets = (host.target(path) for path in host.paths(f"{escape(device.syspath)}/{links}"))
     found = (host.device(target) for target in targets if target is not None)
     return [one for one in found if one is not None]
+
+
+def group_number(name: str) -> str | None:
+    """Return the IOMMU group that a node of ``/dev/vfio`` is for, if it is for one."""
+    found = _VFIO_GROUP.fullmatch(name)
+    return None if found is None else found[1]
+
+
+def functions_of(group: str, host: Host) -> tuple[SysDevice, ...]:
+    """Return what is in an IOMMU group without its bridges, which no driver has to give up."""
+    found = (
+        host.device(target)
+        for path in host.paths(f"/sys/kernel/iommu_groups/{group}/devices/*")
+        if (target := host.target(path)) is not None
+    )
+    return tuple(one for one in found if one is not None and not _is_bridge(one, host))
+
+
+def why_not_bound(nodes: Iterable[Node], host: Host, wanted: Iterable[str] = ()) -> str:
+    """Return which PCI function keeps VFIO from giving away a group whose node is among these.
+
+    Empty if every function of it, but for bridges, is bound to a driver of VFIO. A container
+    could not open the group otherwise, and the host would go on using its other functions.
+    ``wanted`` are paths of nodes that may not exist.
+    """
+    groups = [_group_of(node, host) for node in nodes]
+    # Before all is bound there is no node yet: why not is what a person has to know.
+    groups += (_group_of_path(path) for path in wanted)
+    for group in dict.fromkeys(filter(None, groups)):
+        for function in functions_of(group, host):
+            if function.subsystem == "pci" and not function.driver.startswith("vfio"):
+                driver = f"the driver {function.driver}" if function.driver else "no driver"
+                return (
+                    f"{function.name} of IOMMU group {group} has {driver}, all of the group need"
+                    " vfio-pci"
+                )
+    return ""
+
+
+def _group_of(node: Node, host: Host) -> str | None:
+    """Return the IOMMU group of a node, by whatever link it came in."""
+    syspath = node.identity.syspath
+    device = None if syspath is None else host.device(syspath)
+    if device is not None:
+        return group_number(device.name) if device.subsystem == "vfio" else None
+    return _group_of_path(node.host_path)
+
+
+def _group_of_path(path: str) -> str | None:
+    folder, _, name = path.rpartition("/")
+    return group_number(name) if folder == _VFIO_FOLDER else None
+
+
+def _is_bridge(device: SysDevice, host: Host) -> bool:
+    kind = host.attribute(device.syspath, "class") if device.subsystem == "pci" else None
+    return kind is not None and kind.startswith(_PCI_BRIDGE)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.candidates import failure, of_device, of_file
 from genericdp.devices.conditions import (
     Condition,
     conditions,
-    first_failure,
     is_candidate_of,
     kind_of,
+    unmet,
+    unmet_hardware,
 )
 from genericdp.devices.hardware import (
     is_net_interface,
@@ -21,6 +22,7 @@ from genericdp.devices.hardware import (
     is_usb_interface,
     lineage,
 )
+from genericdp.devices.matching import of_device, of_file, unmet_values
 from genericdp.explain.describe import any_of, complaint
 from genericdp.model import PathSelector, UdevSelector
 from genericdp.printing import printable
@@ -28,9 +30,9 @@ from genericdp.printing import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from genericdp.devices.candidates import Candidate
     from genericdp.devices.conditions import SysSelector
     from genericdp.devices.inventory import Inventory
+    from genericdp.devices.matching import Candidate
     from genericdp.devices.sysdevice import Host, SysDevice
     from genericdp.model import Resource, Selector
 
@@ -63,7 +65,6 @@ class Pass:
 
     resource: Resource
     inventory: Inventory
-    node_name: str
 
     def tries(self, candidate: Candidate) -> tuple[Try, ...]:
         """Try every entry of ``match``."""
@@ -75,7 +76,7 @@ class Pass:
     def _try(self, entry: str, selector: Selector, candidate: Candidate) -> Try:
         seen, failed = self._as_seen(selector, candidate)
         if failed is None:
-            failed = failure(selector, seen, self.resource, self.inventory, self.node_name)
+            failed = self._failure(selector, seen)
         path = seen.file.shown
         if failed is None:
             return Try(entry=entry, selector=selector, path=path)
@@ -87,6 +88,13 @@ class Pass:
             words=self._words(failed, seen, selector),
             held=_held(selector, candidate, failed, self.inventory.host),
         )
+
+    def _failure(self, selector: Selector, seen: Candidate) -> Condition | None:
+        """Return the first condition on hardware or values that does not hold."""
+        host, where = self.inventory.host, seen.file.shown
+        on_hardware = unmet_hardware(selector.hardware, seen.device, host, where)
+        on_values = unmet_values(selector, seen, self.resource, self.inventory)
+        return next(chain(on_hardware, on_values), None)
 
     def _as_seen(
         self, selector: Selector, candidate: Candidate
@@ -100,7 +108,7 @@ class Pass:
             what = None if device is None else what_it_is(device)
             where = candidate.file.shown
             return candidate, Condition(key=kind, wanted=("*",), found=what, where=where)
-        failed = first_failure(wanted, device, self.inventory.host, sitting=device)
+        failed = next(unmet(wanted, device, self.inventory.host, sitting=device), None)
         return of_device(device, self.inventory) or candidate, failed
 
     def _by_path(

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.devices.candidates import of_device, of_file
 from genericdp.devices.hardware import is_net_interface, is_pci_function, is_usb_device
 from genericdp.devices.inventory import NODE_TYPES
+from genericdp.devices.matching import of_device, of_file
 from genericdp.devices.natural import natural_key
 from genericdp.explain.describe import yaml_mapping
 from genericdp.explain.entry import Entry, as_glob, entry_of, hardware_ids

@@ -7,17 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.hardware import (
-    driver_of,
-    function_of,
-    is_net_interface,
-    is_pci_function,
-    is_usb_device,
-    nearest,
-    net_text,
-    pci_text,
-    usb_text,
-)
+from genericdp.devices.hardware import BUSES, bus_text, driver_of, function_of, nearest
 from genericdp.devices.topology import spot_of
 from genericdp.explain.attempts import what_it_is
 from genericdp.explain.describe import shown
@@ -27,8 +17,8 @@ from genericdp.printing import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from genericdp.devices.candidates import Candidate
     from genericdp.devices.inventory import Inventory
+    from genericdp.devices.matching import Candidate
     from genericdp.devices.sysdevice import Host, SysDevice
 
 _NEITHER = re.compile(r"_ENC$|_FROM_DATABASE$|_TAG$")
@@ -38,12 +28,14 @@ _TYPES = {
     FileType.DIRECTORY: "folder",
     FileType.FILE: "file, no device",
 }
-_USB_KEYS = ("vendor", "product", "serial", "port", "class", "interface", "bus", "number")
-_PCI_KEYS = (
-    *("address", "vendor", "device", "subsystemVendor", "subsystemDevice", "class"),
-    *("driver", "function", "iommuGroup"),
-)
-_NET_KEYS = ("name", "linkType", "driver", "address")
+_KEYS = {
+    "usb": ("vendor", "product", "serial", "port", "class", "interface", "bus", "number"),
+    "pci": (
+        *("address", "vendor", "device", "subsystemVendor", "subsystemDevice", "class"),
+        *("driver", "function", "iommuGroup"),
+    ),
+    "net": ("name", "linkType", "driver", "address"),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,14 +168,8 @@ def as_glob(text: str) -> str:
 
 def buses_of(device: SysDevice, host: Host) -> dict[str, dict[str, str]]:
     """Give what ``usb``, ``pci`` and ``net`` selectors could ask for, each of the nearest one."""
-    usb = nearest(device, host, is_usb_device)
-    pci = nearest(device, host, is_pci_function)
-    net = nearest(device, host, is_net_interface)
     found: dict[str, dict[str, str | None]] = {}
-    if usb is not None:
-        found["usb"] = {key: usb_text(usb, key, host, sitting=device) for key in _USB_KEYS}
-    if pci is not None:
-        found["pci"] = {key: pci_text(pci, key, host) for key in _PCI_KEYS}
-    if net is not None:
-        found["net"] = {key: net_text(net, key, host) for key in _NET_KEYS}
+    for bus, keys in _KEYS.items():
+        if (one := nearest(device, host, BUSES[bus])) is not None:
+            found[bus] = {key: bus_text(bus, one, key, host, sitting=device) for key in keys}
     return {bus: {key: text for key, text in texts.items() if text} for bus, texts in found.items()}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.hardware import function_of, is_usb_device
-from genericdp.devices.matching import for_node, match
+from genericdp.devices.matching import excluded, for_node
 from genericdp.explain.attempts import Pass, what_it_is
 from genericdp.explain.describe import any_of, selector_text, shown, yaml_mapping
 from genericdp.explain.entry import buses_of, hardware_ids
@@ -19,10 +19,10 @@ from genericdp.printing import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from genericdp.devices.candidates import Candidate
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.inventory import Inventory
+    from genericdp.devices.matching import Candidate
     from genericdp.devices.sysdevice import Host, SysDevice
     from genericdp.explain.attempts import Try
     from genericdp.explain.find import Asked
@@ -73,33 +73,34 @@ class Explanation:
 def explain(
     asked: Asked,
     resources: Sequence[Resource],
-    offers: Mapping[str, DeviceList],
+    lists: Mapping[str, DeviceList],
     inventory: Inventory,
-    node_name: str,
 ) -> Explanation:
-    """Ask every resource of a config about the device; ``offers`` are those of this very pass."""
-    here = for_node(resources, node_name)
+    """Ask every resource of a config about the device; ``lists`` are those of this moment."""
+    here = for_node(resources, inventory.node_name)
     verdicts = []
     for resource in resources:
-        one = Pass(resource=resource, inventory=inventory, node_name=node_name)
+        one = Pass(resource=resource, inventory=inventory)
         fits = any(resource is fitting for fitting in here)
-        verdicts.append(_verdict(asked, one, offers) if fits else _elsewhere(asked, one))
+        verdicts.append(_verdict(asked, one, lists) if fits else _elsewhere(asked, one))
     return Explanation(asked=asked, headline=_headline(asked, verdicts), verdicts=tuple(verdicts))
 
 
 def _elsewhere(asked: Asked, one: Pass) -> Verdict:
     resource, names = one.resource, one.resource.node_names
-    if names and not glob.matches_any(names, one.node_name):
-        reason = f"it is for nodes called {any_of(names)}, this one is {shown(one.node_name)}"
+    if names and not glob.matches_any(names, one.inventory.node_name):
+        reason = (
+            f"it is for nodes called {any_of(names)}, this one is {shown(one.inventory.node_name)}"
+        )
     else:
         reason = "an earlier resource of that name is for this node"
     tries = one.tries(asked.candidate)
     return Verdict(resource=resource, outcome=Outcome.OTHER_NODE, reason=reason, tries=tries)
 
 
-def _verdict(asked: Asked, one: Pass, offers: Mapping[str, DeviceList]) -> Verdict:
+def _verdict(asked: Asked, one: Pass, lists: Mapping[str, DeviceList]) -> Verdict:
     resource, candidate = one.resource, asked.candidate
-    offer = offers.get(resource.name, NOTHING)
+    offer = lists.get(resource.name, NOTHING)
     if offer.failed:
         return Verdict(resource=resource, outcome=Outcome.UNDECIDED, reason=offer.failed, tries=())
     tries = one.tries(candidate)
@@ -129,12 +130,12 @@ def _exclude_entry(one: Pass, candidate: Candidate) -> tuple[Outcome, str] | Non
     doubtful = None
     for i, entry in enumerate(resource.exclude):
         alone = replace(resource, match=(), exclude=(entry,))
-        excluded = match([alone], one.inventory, one.node_name).excluded[resource.name]
+        out = excluded(alone, one.inventory)
         text = f"exclude[{i}] {selector_text(entry)}"
-        if excluded.is_certain_of(file):
-            below = "" if candidate.key in excluded.keys else ", which takes what it sits on"
+        if out.is_certain_of(file):
+            below = "" if candidate.key in out.keys else ", which takes what it sits on"
             return Outcome.EXCLUDED, f"{text}{below}"
-        if doubtful is None and (why := excluded.doubt(file)):
+        if doubtful is None and (why := out.doubt(file)):
             doubtful = Outcome.REFUSED, f"it may be excluded by {text}: {printable(why)}"
     return doubtful
 

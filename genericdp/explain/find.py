@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.candidates import Candidate, of_device, of_file
 from genericdp.devices.inventory import NODE_TYPES
+from genericdp.devices.matching import Candidate, of_device, of_file
 from genericdp.devices.natural import natural_key
 from genericdp.model import PathSelector
 from genericdp.printing import printable

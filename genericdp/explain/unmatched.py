@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from genericdp.devices.candidates import taken
 from genericdp.devices.conditions import (
-    first_failure,
-    hardware_failure,
     is_candidate_of,
     subsystem_globs,
+    unmet,
+    unmet_hardware,
 )
+from genericdp.devices.matching import taken
 from genericdp.explain.describe import selector_text, source
 from genericdp.glob import matches_any
 from genericdp.model import PathSelector
@@ -23,14 +24,12 @@ if TYPE_CHECKING:
     from genericdp.model import Resource, Selector
 
 
-def unmatched(
-    resources: Iterable[Resource], inventory: Inventory, node_name: str
-) -> Iterator[tuple[str, str]]:
+def unmatched(resources: Iterable[Resource], inventory: Inventory) -> Iterator[tuple[str, str]]:
     """Give resource and text of what takes nothing; not the globs that find nothing at all."""
     for resource in resources:
         for selector in resource.match:
             alone = (selector,)
-            if _finds_no_file(selector, inventory) or taken(alone, resource, inventory, node_name):
+            if _finds_no_file(selector, inventory) or taken(alone, resource, inventory):
                 continue
             text = selector_text(selector)
             trouble = next(_troubles(selector, inventory.host), "")
@@ -68,7 +67,6 @@ def _decisive(selector: Selector, device: SysDevice, host: Host) -> str:
         return uevent
     if not is_candidate_of(wanted, device):
         return ""
-    failed = first_failure(wanted, device, host, sitting=device) or hardware_failure(
-        selector.hardware, device, host
-    )
+    unmet_of_it = unmet(wanted, device, host, sitting=device)
+    failed = next(chain(unmet_of_it, unmet_hardware(selector.hardware, device, host)), None)
     return source(failed) if failed is not None and failed.found is None else ""

@@ -13,8 +13,7 @@ from genericdp.process.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from genericdp.devices.checks import CommandRun
-    from genericdp.devices.device import Device
+    from genericdp.devices.device import CommandRun, Device
     from genericdp.host.digests import Digests
     from genericdp.policy import Policy
 

@@ -15,7 +15,7 @@ from genericdp.regex import TextTooLongError, search
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from genericdp.devices.checks import FileRead
+    from genericdp.devices.device import FileRead
     from genericdp.host.root import Root
     from genericdp.process.outcome import Outcome
 

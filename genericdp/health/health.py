@@ -14,8 +14,7 @@ from genericdp.host.kmsg import open_log
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from genericdp.devices.checks import Report
-    from genericdp.devices.device import Device
+    from genericdp.devices.device import Device, Report
     from genericdp.health.kinds import RunProbes
     from genericdp.health.prober import ProbeRun
     from genericdp.host.kmsg import Log

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Literal, TypeAlias
 
-    from genericdp.devices.checks import BoundHook
-    from genericdp.devices.device import Device
+    from genericdp.devices.device import BoundHook, Device
     from genericdp.health.commands import RunCommand
 
     HookName: TypeAlias = Literal["allocate", "preStart"]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from genericdp.devices.checks import CommandRun, FileRead, NodeOpening
+from genericdp.devices.device import CommandRun, FileRead, NodeOpening
 from genericdp.health import fileprobe, openprobe
 from genericdp.health.commands import run_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from genericdp.devices.checks import BoundProbe
-    from genericdp.devices.device import Device
+    from genericdp.devices.device import BoundProbe, Device
     from genericdp.health.commands import RunCommand
     from genericdp.host.root import Root
     from genericdp.process.outcome import Outcome

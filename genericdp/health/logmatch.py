@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from genericdp.regex import compiled, search
 
 if TYPE_CHECKING:
-    from genericdp.devices.checks import LogWatch
+    from genericdp.devices.device import LogWatch
 
 _PCI = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?")
 _HEX = re.compile(r"(?:0x)?[0-9a-f]+(?:[.:-][0-9a-f]+)*")

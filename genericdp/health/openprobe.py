@@ -12,8 +12,7 @@ from genericdp.host.devicefiles import is_same
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
-    from genericdp.devices.checks import NodeOpening
-    from genericdp.devices.device import Device, Node
+    from genericdp.devices.device import Device, Node, NodeOpening
     from genericdp.host.root import Root
     from genericdp.process.outcome import Outcome
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from genericdp.devices.checks import FileRead
+from genericdp.devices.device import FileRead
 from genericdp.health.slots import Slots
 from genericdp.process.outcome import Outcome
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from genericdp.devices.checks import NOT_PROBED, FileRead, LogWatch, Report
+from genericdp.devices.device import NOT_PROBED, FileRead, LogWatch, Report
 from genericdp.health.logmatch import names_of, rule_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from genericdp.devices.checks import BoundProbe
-    from genericdp.devices.device import Device
+    from genericdp.devices.device import BoundProbe, Device
     from genericdp.health.logmatch import Names, Rule
     from genericdp.process.outcome import Outcome
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from genericdp.devices.holders import AllocatedDevices, are_news, holders_of, next_question
+from genericdp.devices.devicelist import AllocatedDevices, are_news, holders_of, next_question
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.channels import channel

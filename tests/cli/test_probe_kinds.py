@@ -12,8 +12,7 @@ import pytest
 
 from genericdp.cli import main, probing
 from genericdp.cli.probing import Ending, State, Subject, probe_once
-from genericdp.devices.checks import BoundProbe, LogWatch
-from genericdp.devices.device import Device
+from genericdp.devices.device import BoundProbe, Device, LogWatch
 from genericdp.devices.devicelist import ListedDevice
 from genericdp.devices.inventory import Identity
 from genericdp.host.root import Root

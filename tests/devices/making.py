@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from genericdp.devices.decide import DeviceLists
-    from genericdp.devices.devicelist import DeviceList
-    from genericdp.devices.holders import AllocatedDevices
+    from genericdp.devices.devicelist import AllocatedDevices, DeviceList
 
 PLACE = Place(file="test.yaml", line=1, column=1)
 

@@ -1,4 +1,4 @@
-"""genericdp.devices.binding: probes and hooks of a resource for one device."""
+"""genericdp.devices.injection: probes and hooks of a resource for one device."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.binding import bound_hooks, bound_probes
-from genericdp.devices.checks import (
+from genericdp.devices.device import (
     NO_HOOKS,
     BoundHook,
     BoundHooks,
@@ -16,6 +15,7 @@ from genericdp.devices.checks import (
     LogWatch,
     NodeOpening,
 )
+from genericdp.devices.injection import bound_hooks, bound_probes
 from genericdp.model import (
     Command,
     FileCheck,
@@ -32,7 +32,7 @@ from tests.devices.known import Known
 from tests.devices.making import decide, node, refusals, resource
 
 if TYPE_CHECKING:
-    from genericdp.devices.checks import Check
+    from genericdp.devices.device import Check
 
     Asked = Command | FileCheck | OpenCheck | KernelLogCheck
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.candidates import taken
 from genericdp.devices.decide import decide
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import match
+from genericdp.devices.matching import taken
 from genericdp.host.cache import HostCache
 from genericdp.model import (
     DeviceNodes,
@@ -52,12 +51,12 @@ def root_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Root]:
 
 
 def inventory_of(root: Root) -> Inventory:
-    return Inventory(HostCache(root))
+    return Inventory(HostCache(root), "node-1")
 
 
 def paths(root: Root, *selectors: Selector, wanted: Resource | None = None) -> list[str]:
     """The paths of all that the selectors take."""
-    found = taken(selectors, wanted or resource("x"), inventory_of(root), "node-1")
+    found = taken(selectors, wanted or resource("x"), inventory_of(root))
     return [one.path for one in found]
 
 
@@ -137,7 +136,6 @@ def test_a_device_its_file_and_all_links_to_it_are_one_candidate_under_its_link(
         [selector("/dev/ttyUSB*"), selector("/dev/serial/by-path/*"), udev("tty")],
         resource("x"),
         inventory_of(root_of(ADAPTERS)),
-        "n",
     )
     links = [f"/dev/serial/by-path/pci-0000:00:14.0-usb-0:1.{i}:1.0-port0" for i in (1, 2, 3, 4)]
     assert [one.path for one in found] == links
@@ -229,8 +227,11 @@ def test_what_is_excluded_is_not_injected_either(root_of: Callable[[str], Root])
 def test_a_candidate_of_sysfs_has_one_owner_too(root_of: Callable[[str], Root]) -> None:
     """D8, where one resource goes by path and the other by udev."""
     resources = [resource("a", "/dev/ttyUSB0"), resource("b", udev("tty"))]
-    found = match(resources, inventory_of(root_of(ADAPTERS)), "n")
-    owned = {name: [one.path for one in members] for name, members in found.members.items()}
+    found = offers(root_of(ADAPTERS), *resources)
+    owned = {
+        name: [one.device.path for one in devices.devices.values()]
+        for name, devices in found.items()
+    }
     assert owned == {
         "example.com/a": ["/dev/ttyUSB0"],
         "example.com/b": ["/dev/ttyUSB1", "/dev/ttyUSB2", "/dev/ttyUSB3"],

@@ -6,9 +6,9 @@ import pytest
 
 from genericdp.devices.conditions import (
     SysSelector,
-    first_failure,
     is_candidate_of,
     subsystem_globs,
+    unmet,
 )
 from genericdp.model import NetSelector, PciSelector, UdevSelector, UsbSelector
 from tests.devices.known import PORT, Known, adapter_and_card
@@ -22,7 +22,7 @@ def known() -> Known:
 def failed(known: Known, path: str, selector: SysSelector) -> str | None:
     """The key of the first condition that does not hold for a device."""
     device = known.devices[f"/sys/devices/pci0000:00/{path}"]
-    condition = first_failure(selector, device, known, sitting=device)
+    condition = next(unmet(selector, device, known, sitting=device), None)
     return None if condition is None else condition.key
 
 
@@ -97,7 +97,7 @@ def test_one_glob_dialect_everywhere(pattern: str, name: str, *, expected: bool)
         UsbSelector(vendor=globs),
         UsbSelector(port=globs),
     ]
-    found = [first_failure(one, device, known, sitting=device) is None for one in everywhere]
+    found = [not any(unmet(one, device, known, sitting=device)) for one in everywhere]
     assert found == [expected] * len(everywhere)
 
 

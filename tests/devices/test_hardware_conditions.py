@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from genericdp.devices.conditions import hardware_failure
+from genericdp.devices.conditions import unmet_hardware
 from genericdp.model import Hardware, PciSelector, UdevSelector, UsbSelector
 from tests.devices.known import PORT, Known, adapter_and_card
 
@@ -91,13 +91,13 @@ def test_what_a_device_is_or_sits_on(
     known: Known, path: str, hardware: Hardware, expected: str | None
 ) -> None:
     device = known.devices[f"/sys/devices/pci0000:00/{path}"]
-    condition = hardware_failure(hardware, device, known)
+    condition = next(unmet_hardware(hardware, device, known), None)
     assert (condition and condition.key) == expected
 
 
 def test_a_failed_condition_tells_what_was_found_and_where(known: Known) -> None:
     device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
-    failure = hardware_failure(Hardware(usb=HUB), device, known)
+    failure = next(unmet_hardware(Hardware(usb=HUB), device, known), None)
     assert failure is not None
     assert (failure.wanted, failure.found) == (("05e3",), "0403")
     assert failure.where == "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.4"
@@ -105,7 +105,7 @@ def test_a_failed_condition_tells_what_was_found_and_where(known: Known) -> None
 
 def test_what_sits_on_no_such_hardware_at_all_says_which(known: Known) -> None:
     bare = known.add("/sys/devices/virtual/misc/bare", "misc")
-    failure = hardware_failure(Hardware(pci=PciSelector()), bare, known)
+    failure = next(unmet_hardware(Hardware(pci=PciSelector()), bare, known), None)
     assert failure is not None
     assert (failure.key, failure.wanted, failure.found, failure.where) == (
         "hardware.pci",
@@ -118,13 +118,15 @@ def test_what_sits_on_no_such_hardware_at_all_says_which(known: Known) -> None:
 def test_of_several_ancestors_the_one_that_came_furthest_tells_what_is_wrong(known: Known) -> None:
     device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
     wanted = UdevSelector(subsystem=("usb-serial",), driver=("ch341-uart",))
-    failure = hardware_failure(Hardware(udev=wanted), device, known)
+    failure = next(unmet_hardware(Hardware(udev=wanted), device, known), None)
     assert failure is not None
     assert (failure.found, failure.where) == ("ftdi_sio", f"/sys/devices/pci0000:00/{BELOW}")
 
 
 def test_of_ancestors_that_came_equally_far_the_nearest_tells_what_is_wrong(known: Known) -> None:
     device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
-    failure = hardware_failure(Hardware(udev=UdevSelector(subsystem=("none",))), device, known)
+    failure = next(
+        unmet_hardware(Hardware(udev=UdevSelector(subsystem=("none",))), device, known), None
+    )
     assert failure is not None
     assert (failure.found, failure.where) == ("tty", device.syspath)

@@ -6,8 +6,14 @@ from math import inf
 
 import pytest
 
-from genericdp.devices.devicelist import NOTHING, DeviceList
-from genericdp.devices.holders import AllocatedDevices, are_news, holders_of, next_question
+from genericdp.devices.devicelist import (
+    NOTHING,
+    AllocatedDevices,
+    DeviceList,
+    are_news,
+    holders_of,
+    next_question,
+)
 from tests.devices.making import decide, node, resource, unhealthy
 
 TTY = node("/dev/ttyUSB0", (188, 0))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.ids import MAX_REPLICAS, as_id
+from genericdp.devices.device import MAX_REPLICAS, as_id
 from genericdp.devices.natural import natural_key
 from tests.devices.making import decide, healthy, node, refusals, resource
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.candidates import Candidate, of_device
 from genericdp.devices.inventory import FoundFile, Identity, Inventory, Look
 from genericdp.devices.lookup import Names
+from genericdp.devices.matching import Candidate, of_device
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import UnusableValueError, expand, parse
 from tests.devices.known import ROOT, Known
@@ -44,11 +44,11 @@ def names_of(
         return Look(files=tuple(file for file in files if file.path == pattern))
 
     known.look = look
-    inventory = Inventory(known)
+    inventory = Inventory(known, "node-1")
     candidate = of_device(known.devices[f"{ROOT}/{path}"], inventory)
     assert candidate is not None
     wanted = replace(resource("x"), values=values or {})
-    return Names(candidate, resource=wanted, inventory=inventory, node_name="node-1")
+    return Names(candidate, resource=wanted, inventory=inventory)
 
 
 def port_of(known: Known, values: Mapping[str, ValueSource] | None = None) -> Names:
@@ -102,9 +102,9 @@ def test_several_numa_nodes_are_one_text(known: Known) -> None:
     for i in range(2):
         disk = known.add(f"0000:0{i}:00.0/nvme{i}", "block", attributes={"numa_node": str(i)})
         known.targets[f"{volume.syspath}/slaves/{disk.name}"] = disk.syspath
-    inventory = Inventory(known)
+    inventory = Inventory(known, "node-1")
     found = Candidate(path="/dev/dm-0", file=node("/dev/dm-0", (253, 0)), device=volume)
-    names = Names(found, resource=resource("x"), inventory=inventory, node_name="n")
+    names = Names(found, resource=resource("x"), inventory=inventory)
     assert names.get_text("device", "numa") == "0,1"
 
 
@@ -139,7 +139,6 @@ def test_a_file_that_sysfs_does_not_know_has_a_path_and_a_name() -> None:
         Candidate(path=file.path, file=file),
         resource=resource("x"),
         inventory=inventory,
-        node_name="node-1",
     )
     asked = ("path", "name", "major", "minor", "syspath", "subsystem", "numa")
     assert [names.get_text("device", name) for name in asked] == [

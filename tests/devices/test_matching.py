@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from genericdp.devices.inventory import Inventory, Look
-from genericdp.devices.matching import for_node, match, path_globs, reads_properties
+from genericdp.devices.matching import Owners, for_node, match, path_globs, reads_properties
 from genericdp.model import (
     Command,
     FileType,
@@ -67,8 +67,9 @@ def test_folders_and_files_are_taken_only_where_the_type_says_so(
     types: list[FileType], pattern: str, path: str
 ) -> None:
     one = resource("x", selector(pattern, types=types))
-    found = match([one], Inventory(Known(look=lambda _: Look(files=tuple(HOST)))), "n")
-    assert [candidate.path for candidate in found.members[one.name]] == [path]
+    inventory = Inventory(Known(look=lambda _: Look(files=tuple(HOST))))
+    found = match(one, Owners(), inventory)
+    assert [candidate.path for candidate in found.members] == [path]
 
 
 @pytest.mark.parametrize(

@@ -13,20 +13,22 @@ from genericdp.devices.topology import (
     NOWHERE,
     Distance,
     Spot,
-    agreed,
     bus_path,
+    closeness,
     distance,
     hardware_below,
     spot_of,
 )
 from genericdp.host.cache import HostCache
 from tests.devices.known import Known
+from tests.devices.making import resource
 from tests.fixtures.topologies import TOPOLOGIES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.devices.sysdevice import SysDevice
+    from genericdp.template import Lookup
 
 D = Distance
 ROOT = "/sys/devices/pci0000:00"
@@ -303,11 +305,19 @@ def test_no_node_that_is_not_there_counts(numa: str, known: Known) -> None:
     assert spot_of([volume], known).numa_nodes == (0,)
 
 
+def closeness_of(*texts: str | None) -> str | None:
+    """What a device is close to whose members have these texts."""
+
+    def lookup(text: str | None) -> Lookup:
+        return lambda _scope, _name, /: text
+
+    return closeness(resource("x", closeness="link"), map(lookup, texts))
+
+
 def test_members_are_counted_once_and_close_by_what_all_agree_in(known: Known) -> None:
     one, two = disk(known, "00", "1"), disk(known, "80", "1")
-    both = spot_of([one, two, one], known, agreed(["hive", "hive"]))
+    both = spot_of([one, two, one], known, closeness_of("hive", "hive"))
     assert both == Spot(syspaths=(one.syspath, two.syspath), numa_nodes=(1,), closeness="hive")
     assert spot_of([one], known, "").closeness is None
-    assert agreed(["hive", "other"]) is None
-    assert agreed(["hive", None]) is None
-    assert agreed([]) is None
+    assert closeness_of("hive", "other") is None
+    assert closeness_of("hive", None) is None

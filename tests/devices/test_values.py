@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from genericdp.devices.values import value_of
+from genericdp.devices.lookup import value_of
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import UnusableValueError, parse
 from tests.devices.known import ROOT, Known

@@ -10,7 +10,7 @@ import pytest
 from genericdp.config.load import load
 from genericdp.devices.allocation import edits
 from genericdp.devices.decide import decide
-from genericdp.devices.vfio import functions_of, group_number
+from genericdp.devices.topology import functions_of, group_number
 from genericdp.host.cache import HostCache
 from genericdp.host.uevents import Uevent
 from tests.devices.known import Known

@@ -60,18 +60,18 @@ RESOURCES = (
 
 
 def inventory_of(root: Root) -> Inventory:
-    return Inventory(HostCache(root))
+    return Inventory(HostCache(root), "n")
 
 
 def explained(root: Root, resources: Sequence[Resource], asked: str) -> Explanation | Unknown:
-    inventory = Inventory(HostCache(root))
+    inventory = Inventory(HostCache(root), "n")
     found = find(asked, inventory)
     if isinstance(found, Unknown):
         return found
     fitting = [one for one in resources if not one.node_names]
     offers = decide(fitting, inventory.host, node_name="n", previous={}, now=0.0).lists
     entry_of(found.candidate, inventory)
-    return explain(found, resources, offers, inventory, "n")
+    return explain(found, resources, offers, inventory)
 
 
 @pytest.fixture(params=loading.NAMES)
@@ -80,7 +80,7 @@ def testbed(request: pytest.FixtureRequest, tmp_path: Path) -> Root:
 
 
 def test_it_never_contradicts_what_is_offered(testbed: Root) -> None:
-    inventory = Inventory(HostCache(testbed))
+    inventory = Inventory(HostCache(testbed), "n")
     fitting = [one for one in RESOURCES if not one.node_names]
     offers = decide(fitting, inventory.host, node_name="n", previous={}, now=0.0).lists
     owner = {
@@ -93,7 +93,7 @@ def test_it_never_contradicts_what_is_offered(testbed: Root) -> None:
     for device in every(inventory):
         found = find(device.syspath, inventory)
         assert isinstance(found, Asked)
-        explanation = explain(found, RESOURCES, offers, inventory, "n")
+        explanation = explain(found, RESOURCES, offers, inventory)
         key = found.candidate.key
         for verdict in explanation.verdicts:
             name = verdict.resource.name
@@ -245,14 +245,14 @@ def test_a_file_that_sysfs_does_not_know_is_explained_by_its_path() -> None:
     def look(pattern: str) -> Look:
         return Look(files=(node("/dev/x", (240, 0)),) if pattern == "/dev/x" else ())
 
-    inventory = Inventory(Known(look=look))
+    inventory = Inventory(Known(look=look), "n")
     found = find("/dev/x", inventory)
     assert isinstance(found, Asked)
     resources = (resource("y", "/dev/y"), resource("z", "/srv/*"))
-    said = explain(found, resources, {}, inventory, "n")
+    said = explain(found, resources, {}, inventory)
     assert said.headline == (
         "/dev/x is not offered: example.com/y looks at /dev/y, which does not name it"
     )
-    assert explain(found, (), {}, inventory, "n").headline == (
+    assert explain(found, (), {}, inventory).headline == (
         "/dev/x is not offered: the config names no resource"
     )

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.config.load import load
-from genericdp.devices.checks import CommandRun, FileRead, LogWatch
 from genericdp.devices.decide import decide
+from genericdp.devices.device import CommandRun, FileRead, LogWatch
 from genericdp.devices.preferred import preferred_ids
 from genericdp.health.fileprobe import look
 from genericdp.host.cache import HostCache

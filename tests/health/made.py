@@ -6,8 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from genericdp.devices.checks import NOT_PROBED, BoundProbe, Check, CommandRun, FileRead
-from genericdp.devices.device import Device
+from genericdp.devices.device import NOT_PROBED, BoundProbe, Check, CommandRun, Device, FileRead
 from genericdp.devices.inventory import Identity
 from genericdp.health.health import Health
 from genericdp.health.hooks import HookRunner
@@ -19,7 +18,7 @@ from genericdp.template import parse
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from genericdp.devices.checks import LogWatch
+    from genericdp.devices.device import LogWatch
     from genericdp.host.root import Root
 
 R = "example.com/r"

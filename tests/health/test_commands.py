@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.checks import CommandRun
-from genericdp.devices.device import Device, Node
+from genericdp.devices.device import CommandRun, Device, Node
 from genericdp.devices.inventory import Identity
 from genericdp.health.commands import PATH, command_environment, run_for
 from genericdp.process.run import Commands

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.checks import FileRead
+from genericdp.devices.device import FileRead
 from genericdp.health.fileprobe import judged, number, probe_many, shown
 from genericdp.host.root import Root
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp.devices.checks import NOT_PROBED, BoundProbe, LogWatch, Report
+from genericdp.devices.device import NOT_PROBED, BoundProbe, LogWatch, Report
 from genericdp.host.root import Root
 from genericdp.model import KernelLogCheck, Probe
 from genericdp.process.outcome import Outcome

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.checks import BoundHook, BoundHooks, CommandRun
-from genericdp.devices.device import Device
+from genericdp.devices.device import BoundHook, BoundHooks, CommandRun, Device
 from genericdp.devices.inventory import Identity
 from genericdp.errors import UnusableDeviceError
 from genericdp.health.hooks import HookRunner

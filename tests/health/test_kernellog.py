@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.checks import NOT_PROBED, BoundProbe, LogWatch
-from genericdp.devices.device import Device
+from genericdp.devices.device import NOT_PROBED, BoundProbe, Device, LogWatch
 from genericdp.devices.inventory import Identity
 from genericdp.health.kernellog import MOST_NAMED
 from genericdp.host.root import Root

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.checks import NodeOpening
-from genericdp.devices.device import Node
+from genericdp.devices.device import Node, NodeOpening
 from genericdp.health.openprobe import probe
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.root import Root

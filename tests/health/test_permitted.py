@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.checks import CommandRun, FileRead
+from genericdp.devices.device import CommandRun, FileRead
 from genericdp.errors import UnusableDeviceError
 from genericdp.health import fileprobe
 from genericdp.health.commands import run_for, why_not_permitted

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from genericdp.devices.checks import NOT_PROBED, CommandRun, FileRead
+from genericdp.devices.device import NOT_PROBED, CommandRun, FileRead
 from genericdp.host.root import Root
 from genericdp.observed import Observed, until
 from genericdp.process.outcome import Outcome
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from genericdp.devices.checks import BoundProbe
-    from genericdp.devices.device import Device
+    from genericdp.devices.device import BoundProbe, Device
     from genericdp.health.kinds import Run
     from genericdp.health.prober import ProbeRun
     from tests.health.made import Watched

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.checks import NOT_PROBED, BoundProbe, CommandRun
+from genericdp.devices.device import NOT_PROBED, BoundProbe, CommandRun
 from genericdp.health.state import DeviceHealth, ProbeState, join_reasons, share_of_period
 from genericdp.process.outcome import Outcome
 from tests.health.made import R, device, probe

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.checks import FileRead
+from genericdp.devices.device import FileRead
 from genericdp.health.fileprobe import look
 from genericdp.host.cache import HostCache
 from genericdp.host.pathwalk import NotAFileError, opened, read

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from genericdp.devices.checks import LogWatch
+from genericdp.devices.device import LogWatch
 from genericdp.health.logmatch import agree, name_of, names_of, rule_of, stems_of
 from genericdp.host.kmsg import parse
 from tests.host.kernel_log import recorded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.devices.holders import holders_of
+from genericdp.devices.devicelist import holders_of
 from genericdp.errors import KubeletError
 from genericdp.kubelet.podresources import held_shares, list_pods
 from genericdp.kubelet.registration import KUBELET_SOCKET

@@ -1,0 +1,455 @@
+"""From a candidate or group to a device: its ID and everything that a container gets for it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Never
+
+from genericdp import glob
+from genericdp.devices.allocation import AllocationConflictError, edits
+from genericdp.devices.bounding import why_refused
+from genericdp.devices.device import (
+    NO_HOOKS,
+    BoundHook,
+    BoundHooks,
+    BoundProbe,
+    CommandRun,
+    Device,
+    FileRead,
+    LogWatch,
+    Member,
+    MountPoint,
+    Node,
+    NodeOpening,
+    NotOffered,
+    Variable,
+    as_id,
+)
+from genericdp.devices.groups import refusal
+from genericdp.devices.hardware import carrier_of, function_of, place_name
+from genericdp.devices.inventory import NODE_TYPES
+from genericdp.devices.lookup import Names
+from genericdp.devices.matching import templates_of
+from genericdp.devices.natural import natural_key
+from genericdp.devices.topology import closeness, spot_of, why_not_bound
+from genericdp.model import Command, FileCheck, KernelLogCheck, OpenCheck, TopologyMode
+from genericdp.printing import printable
+from genericdp.template import MOST_TEXTS, Template, UnusableValueError, bind, byte_length, expand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from genericdp.devices.device import Check
+    from genericdp.devices.groups import Group
+    from genericdp.devices.inventory import FoundFile, Inventory
+    from genericdp.devices.matching import Candidate, Excluded
+    from genericdp.devices.sysdevice import Host
+    from genericdp.model import DeviceNodes, EnvVar, Hook, Probe, Resource
+    from genericdp.policy import Policy
+    from genericdp.template import Lookup
+
+_LATER = ("allocation",)
+"""Scopes whose texts are only known when a container asks."""
+_NONE: Mapping[str, Never] = MappingProxyType({})
+"""One for all devices: empty dicts of their own took 128 bytes of each."""
+_CDI_NAME = re.compile(
+    r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
+    r"=[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?"
+)
+
+
+@dataclass(slots=True)
+class _Room:
+    """How much text a device may still take, in bytes."""
+
+    left: int
+
+    def take(self, size: int) -> None:
+        """Take so much; raises UnusableValueError where there is not so much left."""
+        self.left -= size
+        if self.left < 0:
+            raise UnusableValueError(f"its texts take more than {MOST_TEXTS >> 20} MiB together")
+
+    def counted(self, lookup: Lookup) -> Lookup:
+        """Return a lookup whose every text takes its room."""
+
+        def look(scope: str, name: str, /) -> str | None:
+            text = lookup(scope, name)
+            if text is not None:
+                self.take(byte_length(text))
+            return text
+
+        return look
+
+
+def _literals(resource: Resource) -> tuple[int, int]:
+    """Return how much text a resource's templates bring themselves, in bytes.
+
+    First what every member of a group expands, then what counts once.
+    """
+    sizes = [0, 0]
+    for template in templates_of((resource.inject, resource.health, resource.hooks)):
+        size = sum(byte_length(part) for part in template.parts if isinstance(part, str))
+        sizes[not template.references] += size
+    return sizes[0], sizes[1]
+
+
+def make(
+    resource: Resource, groups: Iterable[Group], excluded: Excluded, inventory: Inventory
+) -> list[Device | NotOffered]:
+    """Make a device of each candidate or group of them, or say why it is not offered."""
+    for_each, for_all = _literals(resource)
+    made = list[Device | NotOffered]()
+    for group in groups:
+        room = _Room(MOST_TEXTS)
+        try:
+            room.take(for_each * len(group.members) + for_all)
+            made.append(_device(resource, group, room, excluded, inventory))
+        except (UnusableValueError, AllocationConflictError) as error:
+            made.append(refusal(resource, group, str(error)))
+    return made
+
+
+@dataclass(slots=True)
+class _Contents:
+    """What a container gets for the members of a device, but for texts that it joins."""
+
+    nodes: list[Node] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """What must be there and is not, as sentences."""
+    paths: list[str] = field(default_factory=list)
+    """Of the nodes that were asked for, with or without wildcards; they may not exist."""
+    mounts: list[MountPoint] = field(default_factory=list)
+    cdi: list[str] = field(default_factory=list)
+
+
+def _contents(
+    resource: Resource,
+    members: Iterable[tuple[Candidate, Lookup]],
+    excluded: Excluded,
+    inventory: Inventory,
+) -> _Contents:
+    """Expand the templates of ``inject`` for each member."""
+    inject, found = resource.inject, _Contents()
+    for member, lookup in members:
+        if inject.devices is None and member.has_node:
+            path = Template((member.file.path,))
+            found.nodes.append(_node(member.file, path, "rw", exclusive=True))
+        for entry in inject.devices or ():
+            _add_nodes(found, entry, lookup, member, excluded, inventory)
+        found.mounts += (
+            MountPoint(
+                host_path=absolute_path(mount.host_path, lookup),
+                container_path=bind(mount.container_path, lookup, path=True, later=_LATER),
+                read_only=mount.read_only,
+            )
+            for mount in inject.mounts
+        )
+        found.cdi += (_cdi_name(template, lookup) for template in inject.cdi)
+    return found
+
+
+def _add_nodes(
+    contents: _Contents,
+    entry: DeviceNodes,
+    lookup: Lookup,
+    member: Candidate,
+    excluded: Excluded,
+    inventory: Inventory,
+) -> None:
+    """Add what there is of the nodes that an entry of ``inject.devices`` asks for."""
+    pattern = "" if entry.path is None else absolute_path(entry.path, lookup, pattern=True)
+    inside = entry.container_path
+    if inside is not None:
+        inside = bind(inside, lookup, path=True, later=_LATER)
+    found = _found(entry, pattern, member, inventory)
+    usable = [file for file in found if not _trouble(file, excluded)]
+    contents.nodes += (_requested_node(entry, inside, file) for file in usable)
+    if not usable and not entry.optional:
+        contents.missing.append(_why_missing(entry, pattern, found, inventory, excluded))
+    contents.paths.append(glob.unescape(pattern))
+
+
+def _device(
+    resource: Resource, group: Group, room: _Room, excluded: Excluded, inventory: Inventory
+) -> Device:
+    """Expand all templates of the resource; what must be there and is not makes it Unhealthy.
+
+    Raises UnusableValueError or AllocationConflictError where there can be no device.
+    """
+    inject, host, first = resource.inject, inventory.host, group.members[0]
+    if inject.devices is None:
+        _check_nodes(group, host)
+    names = [Names(one, resource=resource, inventory=inventory) for one in group.members]
+    device_id = as_id(_id_text(resource, group, names, inventory))
+    for its in names:
+        its.device_id = device_id
+    lookups = [room.counted(its.get_text) for its in names]
+    members = list(zip(group.members, lookups, strict=True))
+    found = _contents(resource, members, excluded, inventory)
+    probes, hooks = bound_probes(resource, lookups[0]), bound_hooks(resource, lookups[0])
+    if found.paths and not found.nodes and not found.missing:
+        raise UnusableValueError("all nodes of inject.devices are optional and absent")
+    if reason := why_not_bound(found.nodes, host, found.paths):
+        raise UnusableValueError(reason)
+    hardware = [one.device for one in group.members if one.device is not None]
+    spot = spot_of(hardware, host, closeness(resource, lookups))
+    device = Device(
+        id=device_id,
+        key=group.key,
+        path=first.path,
+        members=() if group.text is None else _members(group, inventory),
+        # A control node comes with every member.
+        nodes=tuple(dict.fromkeys(found.nodes)),
+        missing=tuple(dict.fromkeys(found.missing)),
+        mounts=tuple(dict.fromkeys(found.mounts)),
+        env={name: _variable(it, lookups) for name, it in inject.env.items()} or _NONE,
+        annotations={key: _bound(text, lookups) for key, text in inject.annotations.items()}
+        or _NONE,
+        cdi=tuple(dict.fromkeys(found.cdi)),
+        identity=first.file.identity,
+        replicas=resource.replicas,
+        numa_nodes=spot.numa_nodes if resource.topology is TopologyMode.AUTO else (),
+        spot=spot,
+        initialized_usec=None if first.device is None else first.device.initialized_usec,
+        probes=probes,
+        hooks=hooks,
+        policy=resource.policy,
+    )
+    _check(device, first, inventory)
+    return device
+
+
+def _check(device: Device, first: Candidate, inventory: Inventory) -> None:
+    """Raise UnusableValueError or AllocationConflictError if no container can get the device."""
+    edits([device])
+    given = (device.nodes, device.mounts, device.env, device.annotations, device.cdi)
+    if not device.missing and not any(given):
+        raise UnusableValueError(_nothing_to_give(first, inventory.host))
+    if reason := why_refused(device, inventory.file, inventory.way):
+        raise UnusableValueError(reason)
+
+
+def _variable(variable: EnvVar, lookups: Iterable[Lookup]) -> Variable:
+    return Variable(
+        values=_bound(variable.value, lookups),
+        separator=variable.separator,
+        prefix=variable.prefix,
+        suffix=variable.suffix,
+    )
+
+
+def _id_text(resource: Resource, group: Group, names: Sequence[Names], inventory: Inventory) -> str:
+    """Return what the ID is made of, which is the same for every member."""
+    if resource.id is None:
+        return group.text or _default_id(group.members[0], inventory)
+    texts: dict[str, Candidate] = {}
+    for member, its in zip(group.members, names, strict=True):
+        texts.setdefault(expand(resource.id, its.get_text), member)
+    if len(texts) > 1:
+        both = [f"{text!r} ({member.file.shown})" for text, member in texts.items()]
+        raise UnusableValueError(f"its members have different ids: {both[0]} and {both[1]}")
+    if not (text := next(iter(texts))):
+        raise UnusableValueError(f"its id '{resource.id}' is an empty text")
+    return text
+
+
+def _default_id(candidate: Candidate, inventory: Inventory) -> str:
+    """Return what stays while the hardware stays where it is, else how it was found."""
+    device, file = candidate.device, candidate.file
+    if device is not None and (place := place_name(device, inventory.host)) is not None:
+        return place
+    if file.identity.syspath and not file.is_link:
+        return device.name if device is not None else file.kernel_name
+    return candidate.path.removeprefix("/dev/")
+
+
+def _check_nodes(group: Group, host: Host) -> None:
+    """Check that what was selected for its device file has one; in a group another may have it."""
+    alone = not any(one.has_node for one in group.members)
+    for one in group.members:
+        expects_file = one.device is not None and one.device.number is not None
+        if one.needs_node and not one.has_node and (alone or expects_file):
+            raise UnusableValueError(_why_no_node(one, host))
+
+
+def _why_no_node(candidate: Candidate, host: Host) -> str:
+    device = candidate.device
+    if device is not None and device.number is not None:
+        return f"its node {device.device_file} does not exist"
+    if device is not None and (why := host.trouble(f"{device.syspath}/uevent")):
+        return f"{device.syspath}/uevent cannot be read: {why}"
+    return (
+        "it has no device node (write inject: {devices: []} if it needs none; net and pci selectors"
+        " take what has none)"
+    )
+
+
+def _nothing_to_give(candidate: Candidate, host: Host) -> str:
+    if (known := candidate.device) is None or known.number is None:
+        return "there is nothing to give to a container"
+    folder = known.device_file.rpartition("/")[0]
+    return f"{_why_no_node(candidate, host)} (in a container: mount {folder} of the host)"
+
+
+def _members(group: Group, inventory: Inventory) -> tuple[Member, ...]:
+    return tuple(
+        Member(
+            key=one.key,
+            path=one.file.shown,
+            identity=one.file.identity,
+            place=_default_id(one, inventory),
+        )
+        for one in group.members
+    )
+
+
+def _bound(template: Template, lookups: Iterable[Lookup]) -> tuple[Template, ...]:
+    """Expand a text for each member; equal ones count once."""
+    return tuple(dict.fromkeys(bind(template, lookup, later=_LATER) for lookup in lookups))
+
+
+def absolute_path(template: Template, lookup: Lookup, *, pattern: bool = False) -> str:
+    """Expand a template that must give an absolute path; raises UnusableValueError."""
+    text = expand(template, lookup, path=True, quote=glob.escape if pattern else str)
+    if not text.startswith("/"):
+        raise UnusableValueError(f"'{template}' gives {text!r}, which is not an absolute path")
+    return text
+
+
+def _cdi_name(template: Template, lookup: Lookup) -> str:
+    text = expand(template, lookup)
+    if not _CDI_NAME.fullmatch(text):
+        raise UnusableValueError(f"'{template}' gives {text!r}, which is no CDI name")
+    return text
+
+
+def _found(
+    entry: DeviceNodes, pattern: str, candidate: Candidate, inventory: Inventory
+) -> tuple[FoundFile, ...]:
+    """Return what there is of the nodes that an entry of ``inject.devices`` asks for."""
+    if entry.subsystem is not None:
+        return _nearby(entry.subsystem, entry, candidate, inventory)
+    if glob.has_wildcard(pattern):
+        return tuple(file for file in inventory.found(pattern) if file.type in NODE_TYPES)
+    if glob.unescape(pattern) == candidate.path:
+        return (candidate.file,)
+    return inventory.found(pattern)
+
+
+def _nearby(
+    subsystem: str, entry: DeviceNodes, candidate: Candidate, inventory: Inventory
+) -> tuple[FoundFile, ...]:
+    """Return the nodes of a subsystem that belong to the same hardware."""
+    host, device = inventory.host, candidate.device
+    carrier = None if device is None else carrier_of(device, host, subsystem)
+    if carrier is None:
+        return ()
+    function = function_of(carrier, host)
+    files = [
+        inventory.file(one.device_file)
+        for one in host.below(carrier.syspath, subsystem)
+        if one.number is not None
+        and (not entry.name or glob.matches_any(entry.name, one.name))
+        and function_of(one, host) == function
+    ]
+    present = (file for file in files if file is not None)
+    return tuple(sorted(present, key=lambda file: natural_key(file.path)))
+
+
+def _requested_node(entry: DeviceNodes, inside: Template | None, file: FoundFile) -> Node:
+    container_path = inside or Template((file.path,))
+    if container_path.parts and str(container_path.parts[-1]).endswith("/"):
+        container_path = Template((*container_path.parts, file.path.rpartition("/")[2]))
+    # A path without a template is a control node: every device of the node may bring it along.
+    control = entry.path is not None and not entry.path.references
+    exclusive = not (entry.shared or control)
+    return _node(file, container_path, entry.permissions, exclusive=exclusive)
+
+
+def _node(file: FoundFile, container_path: Template, permissions: str, *, exclusive: bool) -> Node:
+    return Node(
+        host_path=file.path,
+        container_path=container_path,
+        permissions=permissions,
+        key=file.key,
+        identity=file.identity,
+        exclusive=exclusive,
+    )
+
+
+def _why_missing(
+    entry: DeviceNodes,
+    pattern: str,
+    found: Iterable[FoundFile],
+    inventory: Inventory,
+    excluded: Excluded,
+) -> str:
+    if entry.subsystem is not None:
+        names = f" called {' or '.join(entry.name)}" if entry.name else ""
+        return f"there is no {entry.subsystem} node{names} on the same hardware"
+    path = printable(glob.unescape(pattern))
+    if pattern in inventory.hanging:
+        return f"looking at {path} does not end"
+    troubles = (f"{file.shown}: {_trouble(file, excluded)}" for file in found)
+    return next(troubles, f"{path} does not exist")
+
+
+def _trouble(file: FoundFile, excluded: Excluded) -> str:
+    if file.type not in NODE_TYPES:
+        return f"no device node (its type is {file.type})"
+    return file.trouble or excluded.reason(file)
+
+
+def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
+    """Return the probes for one device; raises UnusableValueError for a text that it lacks."""
+    return tuple(
+        BoundProbe(probe=probe, check=_bound_check(probe, lookup, resource.policy))
+        for probe in resource.health
+    )
+
+
+def bound_hooks(resource: Resource, lookup: Lookup) -> BoundHooks:
+    """Return the hooks for one device; raises UnusableValueError for a text that it lacks."""
+    hooks = resource.hooks
+    if hooks.allocate is None and hooks.pre_start is None:
+        return NO_HOOKS
+    return BoundHooks(
+        allocate=_hook(hooks.allocate, lookup), pre_start=_hook(hooks.pre_start, lookup)
+    )
+
+
+def _hook(hook: Hook | None, lookup: Lookup) -> BoundHook | None:
+    if hook is None:
+        return None
+    return BoundHook(command=_command(hook.command, lookup), timeout_seconds=hook.timeout_seconds)
+
+
+def _bound_check(probe: Probe, lookup: Lookup, policy: Policy | None) -> Check:
+    match probe.check:
+        case Command():
+            return _command(probe.check, lookup)
+        case FileCheck():
+            equals = probe.check.equals
+            return FileRead(
+                path=absolute_path(probe.check.path, lookup),
+                regex=probe.check.regex,
+                equals=None if equals is None else expand(equals, lookup),
+                min=probe.check.min,
+                max=probe.check.max,
+                policy=policy,
+            )
+        case OpenCheck():
+            return NodeOpening(mode=probe.check.mode)
+        case KernelLogCheck():
+            where = {group: expand(text, lookup) for group, text in probe.check.where.items()}
+            return LogWatch(regex=probe.check.regex, where=where, ignore=probe.check.ignore)
+
+
+def _command(command: Command, lookup: Lookup) -> CommandRun:
+    return CommandRun(
+        argv=tuple(expand(argument, lookup) for argument in command.argv),
+        env={name: expand(text, lookup) for name, text in command.env.items()},
+    )
