@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
@@ -21,7 +22,7 @@ class AllocationConflictError(Exception):
 
 
 def edits(devices: Iterable[Device]) -> ContainerEdits:
-    """Give what one container gets for these devices; a device that is named twice counts once.
+    """Return what one container gets for these devices; a device that is named twice counts once.
 
     Devices come in natural order of their ids, because the kubelet's order is random (ALL-1).
     Raises AllocationConflictError where the kubelet would silently drop something (ALL-6).
@@ -37,9 +38,11 @@ class _Answer:
     """Collects the edits of one answer."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, tuple[str, DeviceNode]] = {}
-        self._mounts: dict[str, BindMount] = {}
-        self._owners: dict[str, str] = {}
+        self._places: dict[str, tuple[str, str, DeviceNode | BindMount]] = {}
+        """By path in the container: the ID of the first device, what it is on the host, the edit.
+
+        A node and a mount at one place: the runtime would let the mount hide the node.
+        """
         self._env: dict[str, tuple[Variable, list[str]]] = {}
         self._annotations: dict[str, list[str]] = {}
         self._cdi: dict[str, None] = {}
@@ -62,60 +65,45 @@ class _Answer:
                 _append_once(texts, expand(template, lookup))
         self._cdi.update(dict.fromkeys(device.cdi))
 
-    def _add_node(self, device: Device, node: Node, container_path: str) -> None:
-        key, present = self._nodes.get(container_path, ("", None))
-        permissions = node.permissions
-        if present is None:
-            self._claim(container_path, device, node.host_path)
-        elif key == node.key:
-            permissions = _united(present.permissions, permissions)
-        else:
-            raise self._conflict(container_path, present.host_path, device, node.host_path)
-        host_path = present.host_path if present is not None else node.host_path
-        self._nodes[container_path] = (
-            node.key,
-            DeviceNode(host_path=host_path, container_path=container_path, permissions=permissions),
+    def _add_node(self, device: Device, node: Node, path: str) -> None:
+        edit = DeviceNode(
+            host_path=node.host_path, container_path=path, permissions=node.permissions
         )
+        present = self._add(device, node.key, edit)
+        if isinstance(present, DeviceNode):
+            permissions = _united(present.permissions, node.permissions)
+            owner, key, _ = self._places[path]
+            self._places[path] = (owner, key, replace(present, permissions=permissions))
 
-    def _add_mount(self, device: Device, mount: MountPoint, container_path: str) -> None:
-        wanted = BindMount(
-            host_path=mount.host_path, container_path=container_path, read_only=mount.read_only
-        )
-        present = self._mounts.get(container_path)
-        if present is None:
-            self._claim(container_path, device, mount.host_path)
-        elif present != wanted:
-            raise self._conflict(container_path, present.host_path, device, mount.host_path)
-        self._mounts[container_path] = wanted
+    def _add_mount(self, device: Device, mount: MountPoint, path: str) -> None:
+        edit = BindMount(host_path=mount.host_path, container_path=path, read_only=mount.read_only)
+        self._add(device, f"{mount.host_path} {mount.read_only}", edit)
 
-    def _claim(self, container_path: str, device: Device, host_path: str) -> None:
-        # A node and a mount at one place: the runtime would let the mount hide the node.
-        if container_path in self._owners:
-            other = self._nodes.get(container_path)
-            there = other[1].host_path if other else self._mounts[container_path].host_path
-            raise self._conflict(container_path, there, device, host_path)
-        self._owners[container_path] = device.id
-
-    def _conflict(
-        self, container_path: str, there: str, device: Device, host_path: str
-    ) -> AllocationConflictError:
-        first = self._owners[container_path]
+    def _add(
+        self, device: Device, key: str, edit: DeviceNode | BindMount
+    ) -> DeviceNode | BindMount:
+        """Return what is at the place of an edit, which is new or the same thing of the host."""
+        first, its, present = self._places.setdefault(edit.container_path, (device.id, key, edit))
+        if its == key and type(present) is type(edit):
+            return present
+        both = {present.host_path, edit.host_path}
         if first == device.id:
             devices, hint = f"device {first}", "give them different containerPaths"
-            if {there, host_path} <= {node.host_path for node in device.nodes}:
+            if both <= {node.host_path for node in device.nodes}:
                 hint = 'let containerPath end in "/": then base names are kept'
         else:
             devices = f"devices {first} and {device.id}"
             hint = "put $(allocation.index) or $(device.name) into containerPath"
-        return AllocationConflictError(
-            f"{devices}: {there} and {host_path} would both be {container_path!r} in the container"
-            f" ({hint})"
+        raise AllocationConflictError(
+            f"{devices}: {present.host_path} and {edit.host_path} would both be"
+            f" {edit.container_path!r} in the container ({hint})"
         )
 
     def edits(self) -> ContainerEdits:
+        added = [edit for _, _, edit in self._places.values()]
         return ContainerEdits(
-            devices=tuple(node for _, node in self._nodes.values()),
-            mounts=tuple(self._mounts.values()),
+            devices=tuple(one for one in added if isinstance(one, DeviceNode)),
+            mounts=tuple(one for one in added if isinstance(one, BindMount)),
             env={name: variable.joined(values) for name, (variable, values) in self._env.items()},
             annotations={key: ",".join(values) for key, values in self._annotations.items()},
             cdi=tuple(self._cdi),

@@ -24,12 +24,12 @@ _OF_OTHERS = ("/sys/fs/", "/sys/kernel/")
 
 
 def is_kernels_own(path: str) -> bool:
-    """Tell whether only the kernel makes links on the way to a path, none of which leads out."""
+    """Return whether only the kernel makes links on the way to a path, none of which leads out."""
     return path.startswith("/sys/") and not path.startswith(_OF_OTHERS)
 
 
 def why_refused(device: Device, find: Find, lead: Lead) -> str:
-    """Say what of a device must not be handed out; empty: nothing.
+    """Return what of a device must not be handed out; empty: nothing.
 
     ``find`` gives what there is at a path of the host, or None; ``lead`` where a path leads,
     also where there is nothing. Without a policy, only links are judged.

@@ -10,7 +10,7 @@ _PCI = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2})(?::([0-9a-f]{2})\.|(?=/|$))")
 
 
 def natural_key(text: str) -> tuple[tuple[str | int, ...], str]:
-    """Give a sort key that compares runs of digits, and the parts of PCI addresses, as numbers.
+    """Return a sort key that compares runs of digits, and the parts of PCI addresses, as numbers.
 
     The text itself breaks ties (``a01`` and ``a1``), so that the order is total.
     """

@@ -52,7 +52,7 @@ def plan(wanted: Mapping[str, Resource], running: Mapping[str, Resource]) -> Pla
 
 
 def without_policy(resources: Mapping[str, Resource]) -> dict[str, Resource]:
-    """Give what the config alone says."""
+    """Return what the config alone says."""
     return {name: replace(one, policy=None) for name, one in resources.items()}
 
 

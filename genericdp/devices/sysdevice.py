@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def decimal(text: str, *, most_digits: int = 19) -> int | None:
-    """Give a number of the kernel; None for what is none, however long (Python would raise)."""
+    """Return a number of the kernel; None for what is none, however long (Python would raise)."""
     return int(text) if text.isdecimal() and len(text) <= most_digits else None
 
 
@@ -103,34 +103,34 @@ class Host(Protocol):
         """Return what a glob finds; None if that is known to hang."""
 
     def device(self, syspath: str) -> SysDevice | None:
-        """Give the device of a folder, or None if there is none."""
+        """Return the device of a folder, or None if there is none."""
 
     def ancestors(self, device: SysDevice) -> Iterable[SysDevice]:
-        """Give the devices that it sits on, the nearest first."""
+        """Return the devices that it sits on, the nearest first."""
 
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
-        """Give the devices of a subsystem, in natural order of their syspaths."""
+        """Return the devices of a subsystem, in natural order of their syspaths."""
 
     def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
-        """Give those of them that lie below a folder."""
+        """Return those of them that lie below a folder."""
 
     def subsystems(self) -> tuple[str, ...]:
-        """Give the names of all subsystems."""
+        """Return the names of all subsystems."""
 
     def attribute(self, syspath: str, name: str) -> str | None:
-        """Give the text of an attribute file below a device, stripped."""
+        """Return the text of an attribute file below a device, stripped."""
 
     def link(self, path: str) -> str | None:
-        """Give the last part of what a link leads to."""
+        """Return the last part of what a link leads to."""
 
     def target(self, path: str) -> str | None:
-        """Give what a path leads to when every link is followed."""
+        """Return what a path leads to when every link is followed."""
 
     def way(self, path: str) -> Way:
         """Return where a path leads, also where there is nothing."""
 
     def text(self, path: str) -> str | None:
-        """Give a file's content, stripped; at most 64 KiB.
+        """Return a file's content, stripped; at most 64 KiB.
 
         Links are not followed but for the kernel's own: ``way`` tells where they lead.
         """
@@ -148,7 +148,7 @@ class Host(Protocol):
         """Return the links to nothing that a glob finds."""
 
     def trouble(self, path: str) -> str:
-        """Say why a file could not be read; empty if it is not there or was read."""
+        """Return why a file could not be read; empty if it is not there or was read."""
 
     def awaited(self, syspath: str) -> bool:
-        """Say whether udev has yet to record a device that has just appeared."""
+        """Return whether udev has yet to record a device that has just appeared."""
