@@ -218,13 +218,14 @@ def _device(
         hooks=hooks,
         policy=resource.policy,
     )
+    if inject.devices or inject.mounts or device.members:  # a node at its own path always fits
+        edits([device])
     _check(device, first, inventory)
     return device
 
 
 def _check(device: Device, first: Candidate, inventory: Inventory) -> None:
-    """Raise UnusableValueError or AllocationConflictError if no container can get the device."""
-    edits([device])
+    """Raise UnusableValueError if no container can get anything, or may get it."""
     given = (device.nodes, device.mounts, device.env, device.annotations, device.cdi)
     if not device.missing and not any(given):
         raise UnusableValueError(_nothing_to_give(first, inventory.host))

@@ -416,8 +416,10 @@ def _fit(
     more = _doubts(on_values, host, wary=wary)
     if more is None:
         return None
-    needs_node = isinstance(wanted, UdevSelector)
-    return replace(candidate, needs_node=needs_node, doubt=next(iter((*doubts, *more)), ""))
+    needs_node, doubt = isinstance(wanted, UdevSelector), next(iter((*doubts, *more)), "")
+    return (
+        replace(candidate, needs_node=needs_node, doubt=doubt) if needs_node or doubt else candidate
+    )
 
 
 def _doubts(unmet: Iterable[Condition], host: Host, *, wary: bool) -> list[str] | None:
