@@ -12,7 +12,7 @@ from genericdp.model import FileType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from genericdp.devices.device import Device, MountPoint, Node
+    from genericdp.devices.device import Device, MountPoint
     from genericdp.devices.inventory import FoundFile
     from genericdp.policy import Policy
 
@@ -35,25 +35,25 @@ def why_refused(device: Device, find: Find, lead: Lead) -> str:
     also where there is nothing. Without a policy, only links are judged.
     """
     policy = device.policy
-    reasons = (
-        *(_mount_refusal(policy, mount, lead) for mount in device.mounts),
-        *(() if policy is None else _beyond(policy, device, find)),
-    )
-    return next((reason for reason in reasons if reason), "")
+    refusals = [_mount_refusal(policy, mount, lead) for mount in device.mounts]
+    if policy is not None:
+        refusals += _beyond(policy, device, find)
+    return next(filter(None, refusals), "")
 
 
 def _beyond(policy: Policy, device: Device, find: Find) -> Iterator[str]:
-    yield from (_node_refusal(policy, node, find) for node in device.nodes)
-    yield from (bounds.name_refusal(policy.cdi, bounds.cdi_kind(name)) for name in device.cdi)
-    yield from _annotations_refusals(policy, device)
-
-
-def _node_refusal(policy: Policy, node: Node, find: Find) -> str:
-    file = find(node.host_path)
-    if file is None:
-        return f"{node.host_path} does not exist"
-    is_block = file.type is FileType.BLOCK
-    return bounds.node_refusal(policy, node.host_path, file.target, block=is_block)
+    for path in (node.host_path for node in device.nodes):
+        if (file := find(path)) is None:
+            yield f"{path} does not exist"
+        else:
+            is_block = file.type is FileType.BLOCK
+            yield bounds.node_refusal(policy, path, file.target, block=is_block)
+    for name in device.cdi:
+        yield bounds.name_refusal(policy.cdi, bounds.cdi_kind(name))
+    for key, templates in device.annotations.items():
+        for template in templates if bounds.asks_for_cdi(key) else ():
+            if not bounds.allows_cdi(policy, template):
+                yield f"{key}: {str(template)!r} is not allowed ({policy.cdi.says})"
 
 
 def _mount_refusal(policy: Policy | None, mount: MountPoint, lead: Lead) -> str:
@@ -64,13 +64,6 @@ def _mount_refusal(policy: Policy | None, mount: MountPoint, lead: Lead) -> str:
     ):
         return refusal
     return f"{path} must not be mounted: {way.trouble}" if way.trouble else ""
-
-
-def _annotations_refusals(policy: Policy, device: Device) -> Iterator[str]:
-    for key, templates in device.annotations.items():
-        for template in templates if bounds.asks_for_cdi(key) else ():
-            if not bounds.allows_cdi(policy, template):
-                yield f"{key}: {str(template)!r} is not allowed ({policy.cdi.says})"
 
 
 def readable_way(policy: Policy | None, path: str, lead: Lead) -> Way:

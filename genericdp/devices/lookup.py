@@ -15,7 +15,6 @@ from genericdp.printing import shortened
 from genericdp.regex import TextTooLongError, extract
 from genericdp.template import (
     MOST_TEXT,
-    MOST_VALUES,
     TOO_LONG,
     AmbiguousValueError,
     LackingValueError,
@@ -57,7 +56,6 @@ class Names:
         """Whether what nobody can know is an error, also where a default would take its place."""
         self._values: dict[str, str | UnusableValueError | None] = {}
         """What was found out already, also that a value cannot be had."""
-        self._computing: set[str] = set()
 
     def get_text(self, scope: str, name: str) -> str | None:
         """Return the text, or None if this candidate lacks it; as ``template.Lookup``."""
@@ -153,11 +151,7 @@ class Names:
         return found
 
     def _computed(self, name: str) -> str | UnusableValueError | None:
-        if name in self._computing:
-            raise UnusableValueError(f"the value {name!r} needs itself")
-        if len(self._computing) == MOST_VALUES:
-            raise UnusableValueError(f"the value {name!r} lies more than {MOST_VALUES} deep")
-        self._computing.add(name)
+        # The config has been checked: no value needs itself, nor too many others.
         try:
             source = self._resource.values[name]
             return value_of(name, source, self.get_text, self._facts, lead=self._lead)
@@ -165,8 +159,6 @@ class Names:
             return UnusableValueError(str(error)) if self._wary else error
         except UnusableValueError as error:
             return error
-        finally:
-            self._computing.discard(name)
 
 
 def value_of(

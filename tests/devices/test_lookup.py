@@ -164,13 +164,6 @@ def test_values_may_use_each_other_and_are_computed_once(known: Known) -> None:
     assert known.asked.count("/map/ttyUSB0") == 1
 
 
-def test_a_value_that_needs_itself_is_no_endless_loop(known: Known) -> None:
-    names = port_of(known, {"a": text("$(value.b)"), "b": text("$(value.a)")})
-    for _ in range(2):
-        with pytest.raises(UnusableValueError, match="the value 'a' needs itself"):
-            names.get_text("value", "a")
-
-
 LACKING = {
     "file": ValueSource(kind=ValueKind.FILE, source=parse("/proc/none")),
     "regex": ValueSource(kind=ValueKind.TEXT, source=parse("$(usb.vendor)"), regex="x(.)"),
