@@ -18,7 +18,7 @@ from genericdp.devices.devicelist import (
     with_health,
     within_limit,
 )
-from genericdp.devices.groups import complete, group, settled
+from genericdp.devices.groups import group, settled
 from genericdp.devices.injection import make
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import Owners, match, of_file, path_globs
@@ -214,12 +214,15 @@ def _let_arrive(resource: Resource, one: _Made, before: DeviceList | None, *, no
     """Take out the groups that have just appeared; what is there at the first look is complete."""
     if resource.group_by is None:
         return
+    here = [it.device for it in (before or NOTHING).devices.values() if it.gone_since is None]
     if before is None or (before.failed and before.owned is None):
-        one.arriving = {device.key: complete(device, now=now) for device in one.devices}
-        return
-    listed = frozenset(it.device.key for it in before.devices.values() if it.gone_since is None)
+        here = list(one.devices)
     one.devices, waiting, one.arriving = settled(
-        resource.name, one.devices, listed, before.arriving, now=now
+        resource.name,
+        one.devices,
+        frozenset(device.key for device in here),
+        (before or NOTHING).arriving,
+        now=now,
     )
     one.refused += waiting
 

@@ -133,9 +133,6 @@ class BoundHooks:
     pre_start: BoundHook | None = None
 
 
-NO_HOOKS = BoundHooks()
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
     """A device node for the container; only ``$(allocation.index)`` is left to be inserted."""
@@ -214,7 +211,7 @@ class Device:
     initialized_usec: int | None = None
     """When udev first recorded it, on the monotonic clock: older news is about something else."""
     probes: tuple[BoundProbe, ...] = ()
-    hooks: BoundHooks = NO_HOOKS
+    hooks: BoundHooks = BoundHooks()
     policy: Policy | None = None
     """What bounds what may be given and run for it."""
 

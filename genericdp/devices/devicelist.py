@@ -70,16 +70,15 @@ class DeviceList:
         lacking = [name for name, one in self.devices.items() if not one.device.numa_nodes]
         return lacking[0] if lacking and len(lacking) < len(self.devices) else ""
 
-    def keeps(self, device: Device) -> bool:
-        """Return whether a listed device is still its own, as far as it is known."""
-        if self.devices[device.id].gone_since is None:
-            return True
-        return self.owned is not None and not self.owned.isdisjoint(device.keys)
-
     @property
     def kept(self) -> tuple[Device, ...]:
         """The devices that nobody else may get while nothing can be decided."""
-        return tuple(one.device for one in self.devices.values() if self.keeps(one.device))
+        owned = self.owned or frozenset()
+        return tuple(
+            one.device
+            for one in self.devices.values()
+            if one.gone_since is None or not owned.isdisjoint(one.device.keys)
+        )
 
 
 NOTHING = DeviceList(devices={})

@@ -160,7 +160,7 @@ def settled(
     """Return the devices that can be listed, those that must wait, and since when all are so.
 
     The kernel tells of the members of a group one after the other: a container that asks in
-    between must not be given half of it. ``listed`` are the keys of what is listed already.
+    between must not be given half of it. ``listed`` are the keys of what is complete already.
     What can be listed and then loses to another device need not wait once more.
     """
     ready: list[Device] = []
@@ -169,7 +169,7 @@ def settled(
     for device in devices:
         known = before.get(device.key)
         if device.key in listed:
-            known = complete(device, now=now)
+            known = Arriving(members=device.keys, since=now - 2 * GROUP_SECONDS)
         elif known is None or known.members != device.keys:
             known = Arriving(members=device.keys, since=now)
         arriving[device.key] = known
@@ -184,8 +184,3 @@ def settled(
                 )
             )
     return ready, waiting, arriving
-
-
-def complete(device: Device, *, now: float) -> Arriving:
-    """Return what needs to wait no longer."""
-    return Arriving(members=device.keys, since=now - 2 * GROUP_SECONDS)

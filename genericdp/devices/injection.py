@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.bounding import why_refused
 from genericdp.devices.device import (
-    NO_HOOKS,
     BoundHook,
     BoundHooks,
     BoundProbe,
@@ -39,7 +37,7 @@ from genericdp.printing import printable
 from genericdp.template import MOST_TEXTS, Template, UnusableValueError, bind, byte_length, expand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from genericdp.devices.device import Check
     from genericdp.devices.groups import Group
@@ -52,8 +50,6 @@ if TYPE_CHECKING:
 
 _LATER = ("allocation",)
 """Scopes whose texts are only known when a container asks."""
-_NONE: Mapping[str, Never] = MappingProxyType({})
-"""One for all devices: empty dicts of their own took 128 bytes of each."""
 _CDI_NAME = re.compile(
     r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
     r"=[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?"
@@ -205,9 +201,8 @@ def _device(
         nodes=tuple(dict.fromkeys(found.nodes)),
         missing=tuple(dict.fromkeys(found.missing)),
         mounts=tuple(dict.fromkeys(found.mounts)),
-        env={name: _variable(it, lookups) for name, it in inject.env.items()} or _NONE,
-        annotations={key: _bound(text, lookups) for key, text in inject.annotations.items()}
-        or _NONE,
+        env={name: _variable(it, lookups) for name, it in inject.env.items()},
+        annotations={key: _bound(text, lookups) for key, text in inject.annotations.items()},
         cdi=tuple(dict.fromkeys(found.cdi)),
         identity=first.file.identity,
         replicas=resource.replicas,
@@ -415,8 +410,6 @@ def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
 def bound_hooks(resource: Resource, lookup: Lookup) -> BoundHooks:
     """Return the hooks for one device; raises UnusableValueError for a text that it lacks."""
     hooks = resource.hooks
-    if hooks.allocate is None and hooks.pre_start is None:
-        return NO_HOOKS
     return BoundHooks(
         allocate=_hook(hooks.allocate, lookup), pre_start=_hook(hooks.pre_start, lookup)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from genericdp.devices.sysdevice import Way
@@ -51,15 +51,14 @@ class FoundFile:
     """Why it must not be handed out; empty if nothing is wrong."""
     mount_trouble: str = ""
     """The same for a mount that the config names, which may be a link to another filesystem."""
-    key: str = field(init=False, compare=False, repr=False)
-    """Equal for all names of one thing: a node's number counts, not where it lies."""
 
-    def __post_init__(self) -> None:
-        key = self.target
-        if self.identity.device_number is not None:
-            major, minor = self.identity.device_number
-            key = f"{self.type}:{major}:{minor}"
-        object.__setattr__(self, "key", key)
+    @property
+    def key(self) -> str:
+        """Equal for all names of one thing: a node's number counts, not where it lies."""
+        if self.identity.device_number is None:
+            return self.target
+        major, minor = self.identity.device_number
+        return f"{self.type}:{major}:{minor}"
 
     @property
     def way(self) -> Way:

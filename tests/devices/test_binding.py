@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.device import (
-    NO_HOOKS,
     BoundHook,
     BoundHooks,
     CommandRun,
@@ -106,7 +105,7 @@ def test_each_hook_has_its_templates_expanded_and_its_own_time() -> None:
 
 def test_a_resource_without_probes_and_hooks_has_none() -> None:
     assert bound_probes(resource("gpu"), lookup) == ()
-    assert bound_hooks(resource("gpu"), lookup) == NO_HOOKS
+    assert bound_hooks(resource("gpu"), lookup) == BoundHooks()
 
 
 @pytest.mark.parametrize(
