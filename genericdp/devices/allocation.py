@@ -70,7 +70,7 @@ class _Answer:
             host_path=node.host_path, container_path=path, permissions=node.permissions
         )
         present = self._add(device, node.key, edit)
-        if isinstance(present, DeviceNode):
+        if isinstance(present, DeviceNode) and present is not edit:
             permissions = _united(present.permissions, node.permissions)
             owner, key, _ = self._places[path]
             self._places[path] = (owner, key, replace(present, permissions=permissions))

@@ -94,7 +94,7 @@ class Way:
 
 
 class Host(Protocol):
-    """What can be asked about the host in one pass; answers stay the same within it.
+    """What can be asked about the host in one reconcile; answers stay the same within it.
 
     What cannot be read is lacking, with the reason in ``trouble``.
     """

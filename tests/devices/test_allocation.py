@@ -54,6 +54,11 @@ def test_the_index_within_the_container_tells_them_apart() -> None:
     assert answer.env == {"PORTS": "/dev/serial0,/dev/serial1,/dev/serial2"}
 
 
+def test_permissions_of_one_node_stay_as_the_config_writes_them() -> None:
+    first, *_ = devices(nodes("$(device.path)", permissions="mrw"))
+    assert [one.permissions for one in edits([first]).devices] == ["mrw"]
+
+
 def test_each_container_gets_its_own_device() -> None:
     """D15: all responses hold the last device."""
     answers = [edits([one]) for one in devices()]
