@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 SERVICE = "v1beta1.DevicePlugin"
 
-_MOST_BYTES = 8 * 1024 * 1024
-"""Of a request: it names at most the devices of a full list (LAW-6), and those twice."""
-_OPTIONS = (("grpc.max_receive_message_length", _MOST_BYTES),)
+_MOST_BYTES = 4 * 1024 * 1024
+"""Of a request: it names at most the devices of a full list (LAW-6)."""
+_MOST_PREFERRED_BYTES = 16 * 1024 * 1024
+"""For each container it names those that are free, and those that the container must have."""
+_OPTIONS = (("grpc.max_receive_message_length", _MOST_PREFERRED_BYTES),)
 _PRIVATE = 0o177  # as umask: the socket is 0600; the kubelet is root (TRN-5)
 
 
@@ -123,14 +125,23 @@ def _handlers(servicer: Servicer, streams: Observed[Streams]) -> grpc.GenericRpc
         "GetDevicePluginOptions": grpc.unary_unary_rpc_method_handler(options),
         "ListAndWatch": grpc.unary_stream_rpc_method_handler(list_and_watch),
         "Allocate": _answering(servicer.allocate),
-        "GetPreferredAllocation": _answering(servicer.preferred_allocation),
+        "GetPreferredAllocation": _answering(
+            servicer.preferred_allocation, most_bytes=_MOST_PREFERRED_BYTES
+        ),
         "PreStartContainer": _answering(servicer.pre_start_container),
     }
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
-def _answering(call: Callable[[bytes], Awaitable[bytes]]) -> grpc.RpcMethodHandler[Any, Any]:
+def _answering(
+    call: Callable[[bytes], Awaitable[bytes]], *, most_bytes: int = _MOST_BYTES
+) -> grpc.RpcMethodHandler[Any, Any]:
     async def answer(request: bytes, context: _Context) -> bytes:
+        if (size := len(request)) > most_bytes:
+            # Not with ``abort``, whose exception keeps the request in memory.
+            context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
+            context.set_details(f"with a request of {size} bytes: at most {most_bytes} are taken")
+            return b""
         try:
             return await call(request)
         except CallError as error:

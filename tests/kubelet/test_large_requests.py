@@ -52,13 +52,15 @@ async def refusal(
     return caught.value.code(), caught.value.details()
 
 
-async def test_a_request_above_8_mib_is_refused_before_it_is_parsed(short_folder: Path) -> None:
+async def test_a_request_above_4_mib_is_refused_before_it_is_parsed(short_folder: Path) -> None:
     """Of 15 MB of empty names, one held up every resource for many seconds."""
     async with calling(short_folder) as client:
-        code, details = await refusal(client, 9 * MIB)
+        code, details = await refusal(client, 5 * MIB)
         assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert "larger than max" in (details or "")
-        code, _ = await refusal(client, 8 * MIB)
+        assert "bytes: at most 4194304 are taken" in (details or "")
+        code, _ = await refusal(client, 17 * MIB)
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        code, _ = await refusal(client, 4 * MIB)
         assert code is grpc.StatusCode.INVALID_ARGUMENT  # read: there is no such device
 
 
@@ -69,8 +71,8 @@ async def test_many_at_once_are_each_refused_and_the_socket_goes_on(short_folder
         assert await client.Allocate(api.AllocateRequest()) == api.AllocateResponse()
 
 
-async def test_a_preferred_allocation_of_7_mib_is_answered(short_folder: Path) -> None:
-    names = ["x" * MIB] * 7
+async def test_a_preferred_allocation_of_15_mib_is_answered(short_folder: Path) -> None:
+    names = ["x" * MIB] * 15
     request = api.PreferredAllocationRequest(
         container_requests=[
             api.ContainerPreferredAllocationRequest(available_deviceIDs=names, allocation_size=1)
