@@ -79,7 +79,7 @@ class Reconciler:
         look_again: Callable[[], None],
         health_changed: Callable[[], None],
         commands: Commands,
-        holders: Callable[[], AllocatedDevices | None],
+        allocated: Callable[[], AllocatedDevices | None],
         timing: PluginTiming | None = None,
         tally: Tally | None = None,
         now: Callable[[], float] = time.monotonic,
@@ -94,7 +94,7 @@ class Reconciler:
         self._reader = reader
         self._look_again = look_again
         self._health_changed = health_changed
-        self._holders = holders
+        self._allocated = allocated
         self._timing = timing or PluginTiming()
         self._now = now
         self._running: dict[str, _Running] = {}
@@ -147,7 +147,7 @@ class Reconciler:
     ) -> tuple[Decision, dict[str, EncodedList]]:
         health: Reports = {} if self._health.value is None else self._health.value.reports()
         work = partial(
-            self._decide, tuple(wanted.values()), self.lists.value, health, self._holders()
+            self._decide, tuple(wanted.values()), self.lists.value, health, self._allocated()
         )
         wants_records = any(map(reads_properties, wanted.values()))
         return await self._reader.ask(work, full=full, wants_records=wants_records)
@@ -157,7 +157,7 @@ class Reconciler:
         resources: tuple[Resource, ...],
         previous: DeviceLists,
         health: Reports,
-        holders: AllocatedDevices | None,
+        allocated: AllocatedDevices | None,
         host: HostCache,
     ) -> tuple[Decision, dict[str, EncodedList]]:
         """Decide and serialize: in a thread, because ten thousand devices take their time."""
@@ -168,9 +168,9 @@ class Reconciler:
             previous=previous,
             now=self._now(),
             health=health,
-            holders=holders,
+            allocated=allocated,
         )
-        return decision, {name: encode_list(offer) for name, offer in decision.lists.items()}
+        return decision, {name: encode_list(one) for name, one in decision.lists.items()}
 
     async def _apply(
         self,
@@ -193,7 +193,7 @@ class Reconciler:
                 self._running[name] = self._start(wanted[name], lists[name], tasks)
         return any(sent) or bool(todo.start)
 
-    def _watch_health(self, wanted: Mapping[str, Resource], offers: DeviceLists) -> bool:
+    def _watch_health(self, wanted: Mapping[str, Resource], lists: DeviceLists) -> bool:
         """Have all devices that are there probed; return whether anything is known of new ones."""
         if self._health.value is None:
             if not any(resource.health for resource in wanted.values()):
@@ -207,8 +207,8 @@ class Reconciler:
                 health.forget(name)
         for name, resource in wanted.items():
             if resource.health:
-                offered = offers[name].devices.items()
-                here = {one: its.device for one, its in offered if its.gone_since is None}
+                listed = lists[name].devices.items()
+                here = {one: its.device for one, its in listed if its.gone_since is None}
                 health.watch(name, here, delayed=name in self._running)
         self._watches = False
         return any(
@@ -280,8 +280,8 @@ class Reconciler:
             await asyncio.wait([leaving])  # never two servers of one resource
 
         def has_results() -> bool:
-            offered = self.lists.value.get(name, NOTHING).devices.values()
-            return not any(NOT_PROBED in one.failing for one in offered)
+            listed = self.lists.value.get(name, NOTHING).devices.values()
+            return not any(NOT_PROBED in one.failing for one in listed)
 
         state.not_registered("its devices are being probed for the first time")
         if not await until(has_results, self.lists, timeout_seconds=FIRST_RESULTS_SECONDS):

@@ -110,12 +110,12 @@ class Supervisor:
         self._looked_at = 0.0
         """When the last full look ended."""
         self._looked_seconds = 0.0
-        self._holding: PodResourcesPoller | None = None
+        self._pod_resources: PodResourcesPoller | None = None
         if pod_resources is not None:
             # Nothing of it is imported where nobody is to be asked.
             from genericdp.kubelet.podresources import PodResourcesPoller
 
-            self._holding = PodResourcesPoller(
+            self._pod_resources = PodResourcesPoller(
                 pod_resources,
                 kubelet=kubelet,
                 look_again=self.look_again,
@@ -130,7 +130,7 @@ class Supervisor:
             look_again=self.look_again_at_files,
             health_changed=self._note_health,
             commands=commands,
-            holders=lambda: self._holding.holders if self._holding else None,
+            allocated=lambda: self._pod_resources.allocated if self._pod_resources else None,
             timing=timing,
             tally=self._tally,
             now=now,
@@ -210,9 +210,11 @@ class Supervisor:
             tasks.create_task(self._hear_the_kernel(), name="kernel events")
             tasks.create_task(self._peers.run(), name="peers")
             tasks.create_task(self._remove_leftovers(), name="leftovers")
-            if self._holding is not None:
-                work = self._holding.run(self.lists, self._forget_after_seconds, self.resources)
-                tasks.create_task(work, name="holders")
+            if self._pod_resources is not None:
+                asking = self._pod_resources.run(
+                    self.lists, self._forget_after_seconds, self.resources
+                )
+                tasks.create_task(asking, name="pod resources")
 
     def _forget_after_seconds(self) -> dict[str, float]:
         return {one.name: one.forget_after_seconds for one in self.wanted.values()}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp import policy as bounds
-from genericdp.devices.sysdevice import Way
+from genericdp.devices.sysdevice import PathTarget
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from genericdp.policy import Policy
 
     Find = Callable[[str], FoundFile | None]
-    Lead = Callable[[str], Way]
+    Lead = Callable[[str], PathTarget]
 
 _OF_OTHERS = ("/sys/fs/", "/sys/kernel/")
 """Where other filesystems are mounted: in one for BPF, users may make links."""
@@ -66,13 +66,13 @@ def _mount_refusal(policy: Policy | None, mount: MountPoint, lead: Lead) -> str:
     return f"{path} must not be mounted: {way.trouble}" if way.trouble else ""
 
 
-def readable_way(policy: Policy | None, path: str, lead: Lead) -> Way:
+def readable_way(policy: Policy | None, path: str, lead: Lead) -> PathTarget:
     """Return where a file to be read lies; its trouble says why it must not be read.
 
     What is read must be at the target itself, since a link may be redirected meanwhile.
     """
     if is_kernels_own(path):
-        way = Way(target=path)
+        way = PathTarget(target=path)
     else:
         way = lead(path)
         if way.trouble:

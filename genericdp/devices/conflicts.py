@@ -47,14 +47,14 @@ class _Claims:
 
 
 def resolve_conflicts(
-    devices: Devices, holding: Devices, previous: Mapping[str, DeviceList]
+    devices: Devices, absent: Devices, previous: Mapping[str, DeviceList]
 ) -> tuple[Devices, list[NotOffered]]:
     """Return what each resource wins, and who loses against whom.
 
-    ``holding`` are listed devices that cannot be had just now: nobody gets what is theirs.
+    ``absent`` are listed devices that cannot be had just now: nobody gets what is theirs.
     """
     claims = _Claims()
-    for resource, held in holding.items():
+    for resource, held in absent.items():
         for device in held:
             claims.enter(resource, device)
     winners: dict[str, list[Device]] = {resource: [] for resource in devices}

@@ -71,18 +71,18 @@ def decide(
     previous: Mapping[str, DeviceList],
     now: float,
     health: Reports | None = None,
-    holders: AllocatedDevices | None = None,
+    allocated: AllocatedDevices | None = None,
 ) -> Decision:
     """Return the device lists, by what host and probes say and what was listed before.
 
     The same answers give the same decision. ``now`` is on the monotonic clock, in seconds.
-    ``health``: what probes say of each device; None: nobody probes. ``holders``: what pods hold
+    ``health``: what probes say of each device; None: nobody probes. ``allocated``: what pods hold
     stays; None: nobody asks.
     """
     inventory = Inventory(host, node_name)
     while True:
         made = _make_all(resources, inventory, previous)
-        lists = _assemble(resources, made, inventory, previous, now=now, holders=holders)
+        lists = _assemble(resources, made, inventory, previous, now=now, allocated=allocated)
         if all(made[name] is None for name in inventory.failures):
             break
         # Decided by what a resource took that has failed since: again, without that.
@@ -167,21 +167,21 @@ def _assemble(
     previous: Mapping[str, DeviceList],
     *,
     now: float,
-    holders: AllocatedDevices | None,
+    allocated: AllocatedDevices | None,
 ) -> DeviceLists:
     """Resolve conflicts, and return the lists that follow those of before."""
-    holding: dict[str, tuple[Device, ...]] = {}
+    absent: dict[str, tuple[Device, ...]] = {}
     for resource in resources:
         name, before = resource.name, previous.get(resource.name)
         one = made[name]
         if one is None:
-            holding[name] = (before or NOTHING).kept
+            absent[name] = (before or NOTHING).kept
             continue
         inventory.attempt(name, partial(_let_arrive, resource, one, before, now=now))
-        held = partial(_holding, resource, one, inventory, before or NOTHING)
-        holding[name] = inventory.attempt(name, held) or ()
+        held = partial(_absent, resource, one, inventory, before or NOTHING)
+        absent[name] = inventory.attempt(name, held) or ()
     devices = {name: () if one is None else one.devices for name, one in made.items()}
-    winners, losers = resolve_conflicts(devices, holding, previous)
+    winners, losers = resolve_conflicts(devices, absent, previous)
     for refusal in losers:
         if (one := made[refusal.resource]) is not None:
             one.refused.append(refusal)
@@ -191,7 +191,7 @@ def _assemble(
         one, new = made[name], None
         if one is not None:
             work = partial(
-                _list, resource, one, winners[name], before, inventory, holders=holders, now=now
+                _list, resource, one, winners[name], before, inventory, allocated=allocated, now=now
             )
             new = inventory.attempt(name, work)
         lists[name] = new or _as_it_was(name, before, inventory.failures.get(name))
@@ -227,7 +227,7 @@ def _let_arrive(resource: Resource, one: _Made, before: DeviceList | None, *, no
     one.refused += waiting
 
 
-def _holding(
+def _absent(
     resource: Resource, one: _Made, inventory: Inventory, before: DeviceList
 ) -> tuple[Device, ...]:
     """Return the listed devices that cannot be had just now and keep what is theirs.
@@ -263,7 +263,7 @@ def _list(
     before: DeviceList,
     inventory: Inventory,
     *,
-    holders: AllocatedDevices | None,
+    allocated: AllocatedDevices | None,
     now: float,
 ) -> DeviceList:
     reasons = _Reasons(resource, one, devices, inventory)
@@ -274,7 +274,7 @@ def _list(
         why_lost=reasons.of_member,
         now=now,
         forget_after_seconds=resource.forget_after_seconds,
-        let_go=None if holders is None else partial(holders.have_let_go, resource.name),
+        let_go=None if allocated is None else partial(allocated.have_let_go, resource.name),
         whole_groups=resource.group_needs is None,
     )
     kept, left_out = within_limit(resource.name, listed, before.devices)

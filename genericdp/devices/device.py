@@ -249,6 +249,11 @@ class Device:
         return digits and len(number) < _MOST_DIGITS and int(number) < self.replicas
 
 
+def device_id_of(share: str) -> str:
+    """Return the ID of the device that a share is of: an ID holds no ``::`` itself."""
+    return share.partition("::")[0]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NotOffered:
     """Something that a selector matched and that no container can get, with the reason."""

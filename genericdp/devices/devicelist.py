@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import NOT_PROBED, Device, Member, NotOffered
+from genericdp.devices.device import NOT_PROBED, Device, Member, NotOffered, device_id_of
 from genericdp.devices.groups import Arriving, Lost, missing
 from genericdp.devices.natural import natural_key
 
@@ -227,12 +227,9 @@ class AllocatedDevices:
         return self.asked_at >= due and device_id not in self.devices.get(resource, ())
 
 
-def holders_of(shares: Mapping[str, Iterable[str]], *, asked_at: float) -> AllocatedDevices:
+def allocated_devices(shares: Mapping[str, Iterable[str]], *, asked_at: float) -> AllocatedDevices:
     """Return what is held, from the shares that all containers have of each resource."""
-    # An id holds no "::" itself.
-    devices = {
-        name: frozenset(share.partition("::")[0] for share in held) for name, held in shares.items()
-    }
+    devices = {name: frozenset(map(device_id_of, held)) for name, held in shares.items()}
     return AllocatedDevices(asked_at=asked_at, devices=devices)
 
 
@@ -253,12 +250,12 @@ def next_question(
 
 
 def are_news(
-    holders: AllocatedDevices,
+    allocated: AllocatedDevices,
     lists: Mapping[str, DeviceList],
     forget_after_seconds: Mapping[str, float],
 ) -> bool:
     """Return whether a device can be forgotten now that is still listed."""
-    return any(holders.have_let_go(*one) for one in _vanished(lists, forget_after_seconds))
+    return any(allocated.have_let_go(*one) for one in _vanished(lists, forget_after_seconds))
 
 
 def _vanished(

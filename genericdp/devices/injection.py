@@ -224,7 +224,7 @@ def _check(device: Device, first: Candidate, inventory: Inventory) -> None:
     given = (device.nodes, device.mounts, device.env, device.annotations, device.cdi)
     if not device.missing and not any(given):
         raise UnusableValueError(_nothing_to_give(first, inventory.host))
-    if reason := why_refused(device, inventory.file, inventory.way):
+    if reason := why_refused(device, inventory.file, inventory.target_of):
         raise UnusableValueError(reason)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from genericdp.devices.sysdevice import Way
+from genericdp.devices.sysdevice import PathTarget
 from genericdp.errors import HostError
 from genericdp.glob import escape
 from genericdp.model import FileType
@@ -61,9 +61,9 @@ class FoundFile:
         return f"{self.type}:{major}:{minor}"
 
     @property
-    def way(self) -> Way:
+    def path_target(self) -> PathTarget:
         """Where the path leads, as a mount."""
-        return Way(target=self.target, trouble=self.mount_trouble)
+        return PathTarget(target=self.target, trouble=self.mount_trouble)
 
     @property
     def shown(self) -> str:
@@ -89,7 +89,7 @@ class Look:
     folders: frozenset[str] = frozenset()
     trouble: str = ""
     """What could not be read, so that there may be other files; empty if nothing."""
-    lost: Way | None = None
+    lost: PathTarget | None = None
     """Of one path whose links lead to nothing: where they would lead."""
     dangling: tuple[str, ...] = ()
     """Links that the glob finds and that lead to nothing."""
@@ -127,12 +127,12 @@ class Inventory:
         """Return what one path leads to, or None if there is nothing."""
         return next(iter(self.found(escape(path))), None)
 
-    def way(self, path: str) -> Way:
+    def target_of(self, path: str) -> PathTarget:
         """Return where one path leads; to itself where nothing can be seen."""
         look = self._looked(escape(path))
         if look is not None and look.files:
-            return look.files[0].way
-        return (look and look.lost) or Way(target=path)
+            return look.files[0].path_target
+        return (look and look.lost) or PathTarget(target=path)
 
     def attempt(self, resource: str, decide: Callable[[], T]) -> T | None:
         """Decide something about a resource; None where that fails, which concerns it alone.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.matching import Candidate
-    from genericdp.devices.sysdevice import Host, SysDevice, Way
+    from genericdp.devices.sysdevice import Host, PathTarget, SysDevice
     from genericdp.model import Resource, ValueSource
     from genericdp.template import Lookup
 
@@ -49,8 +49,8 @@ class Names:
         """Known only once the id has been made."""
         self._candidate = candidate
         self._resource = resource
-        self._facts = inventory.host
-        self._lead = partial(readable_way, resource.policy, lead=inventory.host.way)
+        self._host = inventory.host
+        self._lead = partial(readable_way, resource.policy, lead=inventory.host.target_of)
         self._node_name = inventory.node_name
         self._wary = wary
         """Whether what nobody can know is an error, also where a default would take its place."""
@@ -74,7 +74,7 @@ class Names:
 
     def _unread(self, scope: str, name: str) -> str:
         """Return what could not be read of what a template names; empty if everything could."""
-        host, device = self._facts, self._candidate.device
+        host, device = self._host, self._candidate.device
         if device is None:
             return ""
         match scope:
@@ -120,15 +120,15 @@ class Names:
             case "devtype":
                 return device.devtype or None
             case "driver":
-                return driver_of(device, self._facts)
+                return driver_of(device, self._host)
             case "numa":
-                nodes = spot_of((device,), self._facts).numa_nodes
+                nodes = spot_of((device,), self._host).numa_nodes
                 return ",".join(map(str, nodes)) or None
             case _:
                 return None
 
     def _of_sysfs(self, device: SysDevice, scope: str, name: str) -> str | None:
-        host = self._facts
+        host = self._host
         match scope:
             case "property":
                 return device.properties.get(name)
@@ -154,7 +154,7 @@ class Names:
         # The config has been checked: no value needs itself, nor too many others.
         try:
             source = self._resource.values[name]
-            return value_of(name, source, self.get_text, self._facts, lead=self._lead)
+            return value_of(name, source, self.get_text, self._host, lead=self._lead)
         except AmbiguousValueError as error:
             return UnusableValueError(str(error)) if self._wary else error
         except UnusableValueError as error:
@@ -167,7 +167,7 @@ def value_of(
     lookup: Lookup,
     host: Host,
     *,
-    lead: Callable[[str], Way],
+    lead: Callable[[str], PathTarget],
 ) -> str | None:
     """Return a declared value for one candidate, or None if it has none.
 
@@ -182,7 +182,7 @@ def value_of(
 
 
 def _source_text(
-    name: str, source: ValueSource, lookup: Lookup, host: Host, lead: Callable[[str], Way]
+    name: str, source: ValueSource, lookup: Lookup, host: Host, lead: Callable[[str], PathTarget]
 ) -> str | None:
     match source.kind:
         case ValueKind.TEXT:
@@ -251,7 +251,7 @@ def _without_hit(name: str, regex: str, text: str) -> LackingValueError:
     return LackingValueError(f"the value {name!r}: {regex!r} is not found in {start!r}")
 
 
-def _allowed(name: str, way: Way) -> str:
+def _allowed(name: str, way: PathTarget) -> str:
     if way.trouble:
         raise UnusableValueError(f"the value {name!r}: {way.trouble}")
     return way.target

@@ -8,6 +8,7 @@ from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING
 
+from genericdp.devices.device import device_id_of
 from genericdp.devices.natural import natural_key
 from genericdp.devices.topology import distance
 from genericdp.model import Preference
@@ -67,12 +68,12 @@ def preferred_ids(
 
 
 def _has_second_share(ids: Iterable[str], devices: Mapping[str, Spot]) -> bool:
-    return any("::" in share and share.partition("::")[0] in devices for share in ids)
+    return any("::" in share and device_id_of(share) in devices for share in ids)
 
 
 def _sort_key(share: str, places: Mapping[str, int]) -> tuple[int, object, str]:
     """Sort by device, then by the number of the share: ID, ID::2, ID::10; IDs of none come last."""
-    place = places.get(share.partition("::")[0])
+    place = places.get(device_id_of(share))
     if place is None:
         return len(places), natural_key(share[:_LONGEST_ID]), share
     return place, len(share), share

@@ -85,7 +85,7 @@ class Extract(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Way:
+class PathTarget:
     """Where a path leads, whether or not there is something."""
 
     target: str
@@ -126,7 +126,7 @@ class Host(Protocol):
     def target(self, path: str) -> str | None:
         """Return what a path leads to when every link is followed."""
 
-    def way(self, path: str) -> Way:
+    def target_of(self, path: str) -> PathTarget:
         """Return where a path leads, also where there is nothing."""
 
     def text(self, path: str) -> str | None:

@@ -38,7 +38,7 @@ def look(check: FileRead, root: Root) -> str:
     """Read the file and return what is not as expected; empty: nothing. It may hang."""
     path = printable(check.path)
     try:
-        way = readable_way(check.policy, check.path, root.way)
+        way = readable_way(check.policy, check.path, root.target_of)
         if way.trouble:
             return printable(way.trouble)
         data = root.read_bytes(way.target, limit=MOST_BYTES + 1, follow=False)

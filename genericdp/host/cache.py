@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from genericdp.devices.sysdevice import START, Extract, Way
+from genericdp.devices.sysdevice import START, Extract, PathTarget
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.sysfs import SysDevices
 from genericdp.regex import TextTooLongError, extract
@@ -34,7 +34,8 @@ _LINKED = "attributes behind links"
 """Any device's event is taken for one of them, as ``device/vendor`` is another device's."""
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV})
-"""Errors that say that there is no such file, or no longer. After any other one nobody knows."""
+"""Errors that say that there is no such file, or no longer. Fewer than of paths: what leads in a
+circle or has too long a name could be anything, and a value may decide what is excluded."""
 
 _HINTS = {MOST_TEXT: " (a value with file and regex can take a part of it)"}
 
@@ -84,6 +85,7 @@ class HostCache:
         self._looks: dict[str, Look] = {}
         """What globs have found in this reconcile."""
         self._devices = devices = SysDevices(root, guard=self.guarded)
+        # The questions of ``Host`` that SysDevices answers as they are.
         self.device, self.ancestors = devices.get, devices.ancestors
         self.members, self.below = devices.members, devices.below
         self.subsystems = devices.subsystems
@@ -188,12 +190,12 @@ class HostCache:
         """Return the text of an attribute file below a device, stripped."""
         return self._remembered(_LINKED if "/" in name else syspath, f"{syspath}/{name}")
 
-    def way(self, path: str) -> Way:
+    def target_of(self, path: str) -> PathTarget:
         """Return where a path leads, also where there is nothing; to itself if that hangs."""
         try:
-            return self.guarded(path, partial(self._root.way, path))
+            return self.guarded(path, partial(self._root.target_of, path))
         except TimeoutError:
-            return Way(target=path)
+            return PathTarget(target=path)
 
     def text(self, path: str) -> str | None:
         """Return a file's content, stripped; None if it cannot be read or has more than 64 KiB.

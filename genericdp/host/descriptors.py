@@ -31,8 +31,8 @@ _RESERVED = 24
 _WHILE_REGISTERING = 5
 """What a resource takes: its socket, its calls and those of the kubelet."""
 _REGISTERED = 2
-_AT_ONCE = 32
-"""Resources that register at the same time, as ``kubelet.folder`` lets them."""
+REGISTRATIONS_AT_ONCE = 32
+"""Resources that register at the same time."""
 _REMEDY = (
     "allow more (LimitNOFILE= of the unit, the container runtime's ulimits), or serve fewer"
     " resources"
@@ -123,7 +123,8 @@ class Places:
 
     def __init__(self) -> None:
         room = count().left - _RESERVED
-        registered = (room - _AT_ONCE * (_WHILE_REGISTERING - _REGISTERED)) // _REGISTERED
+        for_registering = REGISTRATIONS_AT_ONCE * (_WHILE_REGISTERING - _REGISTERED)
+        registered = (room - for_registering) // _REGISTERED
         self._free = asyncio.Semaphore(max(1, room // _WHILE_REGISTERING, registered))
         self._waiting = 0
         self._was_short = False

@@ -20,7 +20,7 @@ from genericdp.model import FileType
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from genericdp.devices.sysdevice import Way
+    from genericdp.devices.sysdevice import PathTarget
     from genericdp.host.pathwalk import Walk
     from genericdp.host.root import Root
     from genericdp.host.sysfs import Guard
@@ -141,13 +141,13 @@ class DeviceFiles:
             found.trouble = found.trouble or self._troubles.get(path, "")
             if file is None or file.is_link:
                 # Its links may be turned elsewhere, and what they lead to may come and go.
-                self._follow(path, found)
+                self._note_folders(path, found)
         lost = found.has_links and not (files or globs.has_wildcard(pattern))
         return Look(
             files=tuple(files),
             folders=frozenset(found.folders),
             trouble=found.trouble,
-            lost=self._root.way(globs.unescape(pattern)) if lost else None,
+            lost=self._root.target_of(globs.unescape(pattern)) if lost else None,
             dangling=tuple(dangling),
         )
 
@@ -162,11 +162,11 @@ class DeviceFiles:
             self._examined.add(path)
         return self._files.get(path)
 
-    def way(self, path: str) -> Way:
+    def target_of(self, path: str) -> PathTarget:
         """Return where a path leads, or would if all that is missing were there."""
         if (found := self.examine(path)) is None:
-            return self._root.way(path)
-        return found.way
+            return self._root.target_of(path)
+        return found.path_target
 
     def trouble(self, path: str) -> str:
         """Return why a path that was examined cannot be read; empty if it was, or is not there."""
@@ -223,12 +223,12 @@ class DeviceFiles:
                 self._expand_wildcard(at, segment, segments[i + 1 :], found)
                 return
             at = f"{at}/{globs.unescape(segment)}"
-        self._follow(_parent(at), found)
+        self._note_folders(_parent(at), found)
         found.paths.append(at)
 
     def _expand_wildcard(self, at: str, segment: str, rest: list[str], found: _Expansion) -> None:
         folder = at or "/"
-        self._follow(folder, found)
+        self._note_folders(folder, found)
         names = self._names_in(folder, segment)
         found.trouble = found.trouble or self._troubles.get(folder, "")
         for name in names:
@@ -274,7 +274,7 @@ class DeviceFiles:
         except OSError as error:
             return self._note_trouble(path, error) and path in self._names
 
-    def _follow(self, path: str, found: _Expansion) -> None:
+    def _note_folders(self, path: str, found: _Expansion) -> None:
         """Add the folders in which a change could let the path lead elsewhere.
 
         These are those of all links, and the one it leads to, or the deepest one that exists:

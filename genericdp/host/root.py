@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from genericdp.devices.bounding import is_kernels_own
-from genericdp.devices.sysdevice import Way
+from genericdp.devices.sysdevice import PathTarget
 from genericdp.errors import HostError, is_shortage
 from genericdp.host import pathwalk
 
@@ -165,7 +165,7 @@ class Root:
             self.heed(walk.error)
         return walk
 
-    def way(self, path: str) -> Way:
+    def target_of(self, path: str) -> PathTarget:
         """Return where a path leads, or would lead if all that is missing were there."""
         walk = self.walk(path, past_missing=True)
         trouble = walk.trouble
@@ -173,7 +173,7 @@ class Root:
             trouble = walk.error.strerror or ""
             if trouble == os.strerror(errno.ELOOP):
                 trouble = "its links lead in a circle"
-        return Way(target=walk.at, trouble=trouble)
+        return PathTarget(target=walk.at, trouble=trouble)
 
 
 def upwards(path: str) -> Iterator[str]:

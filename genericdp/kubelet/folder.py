@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError, UsageError
-from genericdp.host.descriptors import Places
+from genericdp.host.descriptors import REGISTRATIONS_AT_ONCE, Places
 from genericdp.host.inotify import ENTRIES, FolderWatch, Shortage
 from genericdp.kubelet.registration import KUBELET_SOCKET
 from genericdp.kubelet.sockets import check_length
@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0
 _DELETION_SECONDS = 1.0
 _DELETION_PAUSE = 0.02
-_MOST_REGISTRATIONS = 32
 _WATCHED_TIMES = 5
 """By this factor polls are rarer while inotify reports nearly everything (KST-3): waking up each
 second cost as much as everything else that is done when nothing happens."""
@@ -59,7 +58,7 @@ class KubeletFolder:
         self.socket: Observed[SocketIdentity | None] = Observed(None)
         self.absence = Observed(f"there is no {path / KUBELET_SOCKET}")
         """Why there is no kubelet.sock, or was none the last time."""
-        self.registrations = asyncio.Semaphore(_MOST_REGISTRATIONS)
+        self.registrations = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
         """Limits how many plugins register at once: memory for many is never freed."""
         self.places = Places()
         self.events = Observed(0)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
+from genericdp.devices.device import device_id_of
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.preferred import preferred_ids
 from genericdp.errors import InvalidCallError
@@ -124,7 +125,7 @@ def _healthy_first(
     available, must = list(container.available_deviceIDs), list(container.must_include_deviceIDs)
     if not unhealthy:
         return available, must
-    healthy = {share for share in available if share.partition("::")[0] not in unhealthy}
+    healthy = {share for share in available if device_id_of(share) not in unhealthy}
     healthy.update(must)
     enough = len(healthy) >= container.allocation_size
     return (healthy, must) if enough else (available, healthy)

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from genericdp.devices.devicelist import AllocatedDevices, are_news, holders_of, next_question
+from genericdp.devices.devicelist import (
+    AllocatedDevices,
+    allocated_devices,
+    are_news,
+    next_question,
+)
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.channels import channel
@@ -44,7 +49,7 @@ class PodResourcesPoller:
         look_again: Callable[[], None],
         timing: PluginTiming | None = None,
     ) -> None:
-        self.holders = AllocatedDevices()
+        self.allocated = AllocatedDevices()
         """The last answer."""
         self._socket = socket
         self._kubelet = kubelet
@@ -90,7 +95,7 @@ class PodResourcesPoller:
                     )
                     continue
                 await self._ask(asked_at=now())
-                if are_news(self.holders, lists.value, forget_after_seconds()):
+                if are_news(self.allocated, lists.value, forget_after_seconds()):
                     self._look_again()
 
     async def _ask(self, *, asked_at: float) -> None:
@@ -111,7 +116,7 @@ class PodResourcesPoller:
             log.info("the kubelet says again which devices pods hold")
         self._failed = False
         if self._knows_pods_at == knows_pods_at:  # there is no other kubelet meanwhile
-            self.holders = holders_of(shares, asked_at=asked_at)
+            self.allocated = allocated_devices(shares, asked_at=asked_at)
 
 
 async def list_pods(socket: Path, *, timeout_seconds: float) -> bytes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.bounding import why_refused
+from genericdp.devices.device import device_id_of
 from genericdp.errors import InvalidCallError, OverdueCallError, UnusableDeviceError
 from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.workers import in_worker, start
@@ -291,8 +292,7 @@ class Servicer:
         return _distinct(devices)
 
     def _listed(self, share: str) -> ListedDevice:
-        # An ID does not contain "::" itself.
-        one = self.devices.listed.devices.get(share.partition("::")[0])
+        one = self.devices.listed.devices.get(device_id_of(share))
         if one is None or not one.device.has_share(share):
             name = share if len(share) <= _MOST_SHOWN else f"{share[:_MOST_SHOWN]}…"
             why = f"{self._resource}: there is no device {name!r}"
@@ -326,6 +326,6 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
                 return f"device {device.id}: {files.trouble(path) or f'{path} does not exist'}"
             if not same:
                 return f"device {device.id}: {path} is another device than the one on offer"
-        if refusal := why_refused(device, files.examine, files.way):
+        if refusal := why_refused(device, files.examine, files.target_of):
             return f"device {device.id}: {refusal}"
     return ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.inventory import Look
 from genericdp.devices.natural import natural_key
-from genericdp.devices.sysdevice import START, Extract, SysDevice, Way
+from genericdp.devices.sysdevice import START, Extract, PathTarget, SysDevice
 from genericdp.regex import extract
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ class Known:
     def target(self, path: str) -> str | None:
         return self.targets.get(path)
 
-    def way(self, path: str) -> Way:
-        return Way(target=path)
+    def target_of(self, path: str) -> PathTarget:
+        return PathTarget(target=path)
 
     def text(self, path: str) -> str | None:
         self.asked.append(path)

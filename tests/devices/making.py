@@ -119,7 +119,7 @@ def decide(
     *,
     now: float = 0.0,
     hanging: Iterable[str] = (),
-    holders: AllocatedDevices | None = None,
+    allocated: AllocatedDevices | None = None,
     facts: Known | None = None,
 ) -> DeviceLists:
     """Give what the resources offer if these are all the files of the host."""
@@ -139,7 +139,7 @@ def decide(
         node_name="node-1",
         previous=previous or {},
         now=now,
-        holders=holders,
+        allocated=allocated,
     ).lists
 
 

@@ -10,8 +10,8 @@ from genericdp.devices.devicelist import (
     NOTHING,
     AllocatedDevices,
     DeviceList,
+    allocated_devices,
     are_news,
-    holders_of,
     next_question,
 )
 from tests.devices.making import decide, node, resource, unhealthy
@@ -40,12 +40,12 @@ def test_a_device_is_forgotten_once_no_pod_holds_it(
     asked_at: float, shares: list[str], stays: bool
 ) -> None:
     """LAW-10, PRS-1: a kubelet takes one that is missing from the list for healthy."""
-    holders = holders_of({NAME: shares, "other/x": ["ttyUSB0"]}, asked_at=asked_at)
+    allocated = allocated_devices({NAME: shares, "other/x": ["ttyUSB0"]}, asked_at=asked_at)
     before = vanished(at=5.0)
-    assert unhealthy(decide([SERIAL], [], before, now=304.9, holders=holders), "x")
-    after = decide([SERIAL], [], before, now=306.0, holders=holders)
+    assert unhealthy(decide([SERIAL], [], before, now=304.9, allocated=allocated), "x")
+    after = decide([SERIAL], [], before, now=306.0, allocated=allocated)
     assert bool(unhealthy(after, "x")) is stays
-    assert are_news(holders, before, {NAME: 300}) is not stays
+    assert are_news(allocated, before, {NAME: 300}) is not stays
 
 
 def test_without_anybody_to_ask_it_is_forgotten_in_time() -> None:

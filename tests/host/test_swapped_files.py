@@ -109,7 +109,7 @@ def test_a_file_that_is_swapped_for_a_link_never_gives_what_that_leads_to(
         for _ in range(_READS):
             reasons.add(look(check, root))
             facts = HostCache(root)
-            way = facts.way(path)
+            way = facts.target_of(path)
             if not way.trouble:
                 read_texts.add(facts.text(way.target))
     assert "good" in read_texts
@@ -135,7 +135,7 @@ def test_a_file_that_is_swapped_for_a_fifo_never_opens_that(home: Path) -> None:
 
 def test_what_is_swapped_once_it_has_been_looked_up_is_not_read(home: Path) -> None:
     facts = HostCache(Root(Path("/")))
-    way = facts.way(str(home / "file"))
+    way = facts.target_of(str(home / "file"))
     (home / "file").unlink()
     (home / "file").symlink_to(home.parent / "private/file")
     assert facts.text(way.target) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.devices.devicelist import holders_of
+from genericdp.devices.devicelist import allocated_devices
 from genericdp.errors import KubeletError
 from genericdp.kubelet.podresources import held_shares, list_pods
 from genericdp.kubelet.registration import KUBELET_SOCKET
@@ -53,4 +53,4 @@ async def _run(kubelet: HostileKubelet) -> None:
     except KubeletError as error:
         str(error).encode("utf-8", "backslashreplace")
         return
-    holders_of(shares, asked_at=0.0)
+    allocated_devices(shares, asked_at=0.0)
