@@ -126,7 +126,19 @@ def add_subject(record: logging.LogRecord) -> bool:
     """
     record.resource = getattr(record, "resource", "") or resource_name.get()
     record.device = getattr(record, "device", "")
-    return True
+    return not _is_canceled_call(record)
+
+
+def _is_canceled_call(record: logging.LogRecord) -> bool:
+    """Return whether gRPC tells of a call that was canceled before it began, as at the end.
+
+    It takes that for a failure, with a traceback.
+    """
+    if not (record.name.startswith("grpc.") and record.exc_info):
+        return False
+    from asyncio import CancelledError  # 20 ms, which commands without gRPC need not wait
+
+    return isinstance(record.exc_info[1], CancelledError)
 
 
 class _TextLines(logging.Formatter):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -107,6 +108,23 @@ def test_what_libraries_say_for_their_own_developers_is_not_shown(
     logging.getLogger("grpc._cython.cygrpc").debug("[_cygrpc] Loaded running loop: id(loop)=1")
     logging.getLogger("asyncio").debug("Using selector: EpollSelector")
     assert capsys.readouterr().err == ""
+
+
+def test_a_call_that_is_canceled_as_it_begins_is_no_failure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """gRPC says so with a traceback when a server stops at that moment."""
+    logs.set_up(log_format="text", level="info")
+    for error in (asyncio.CancelledError(), ValueError("broken")):
+        try:
+            raise error
+        except (asyncio.CancelledError, ValueError):
+            logging.getLogger("grpc._cython.cygrpc").exception("Exception not handled")
+    logging.shutdown()
+    said = capsys.readouterr().err
+    assert said.count("Exception not handled") == 1
+    assert "CancelledError" not in said
+    assert "ValueError: broken" in said
 
 
 @pytest.fixture
