@@ -134,7 +134,7 @@ def _is_canceled_call(record: logging.LogRecord) -> bool:
 
     It takes that for a failure, with a traceback.
     """
-    if not (record.name.startswith("grpc.") and record.exc_info):
+    if not (record.exc_info and record.name.startswith("grpc.")):
         return False
     from asyncio import CancelledError  # 20 ms, which commands without gRPC need not wait
 
