@@ -101,12 +101,13 @@ def advance(
     from the list as healthy (LAW-10); with ``let_go``, beyond its time too, until that says of its
     id and time that no pod holds it. So is, with ``whole_groups``, one that has lost a member.
     """
+    forgotten = now - forget_after_seconds
     listed: dict[str, ListedDevice] = {}
     for device in devices:
         before = previous.get(device.id)
         lost: tuple[Lost, ...] = ()
         if whole_groups and before is not None:
-            lost = _lost(before, device, now - forget_after_seconds, now=now)
+            lost = _lost(before, device, forgotten, now=now)
         reasons = (*device.missing, *(why_lost(one.member) for one in lost))
         listed[device.id] = ListedDevice(device=device, missing="; ".join(reasons), lost=lost)
     for device_id in previous.keys() - listed.keys():
@@ -114,8 +115,12 @@ def advance(
         since = now if before.gone_since is None else before.gone_since
         due = since + forget_after_seconds
         if now < due or (let_go is not None and not let_go(device_id, due)):
+            # A member that was lost before the others is still lost when these return.
+            lost = (
+                tuple(one for one in before.lost if one.since > forgotten) if whole_groups else ()
+            )
             listed[device_id] = ListedDevice(
-                device=before.device, missing=why_gone(before.device), gone_since=since
+                device=before.device, missing=why_gone(before.device), lost=lost, gone_since=since
             )
     return {device_id: listed[device_id] for device_id in sorted(listed, key=natural_key)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from contextlib import asynccontextmanager
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from genericdp.kubelet.servicer import Servicer
 
     _Context: TypeAlias = grpc.aio.ServicerContext[bytes, bytes]
+
+log = logging.getLogger(__name__)
 
 SERVICE = "v1beta1.DevicePlugin"
 
@@ -140,7 +143,9 @@ def _answering(
         if (size := len(request)) > most_bytes:
             # Not with ``abort``, whose exception keeps the request in memory.
             context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
-            context.set_details(f"with a request of {size} bytes: at most {most_bytes} are taken")
+            why = f"with a request of {size} bytes: at most {most_bytes} are taken"
+            log.warning("a call %s", why)
+            context.set_details(why)
             return b""
         try:
             return await call(request)

@@ -128,6 +128,21 @@ def test_a_lost_member_makes_the_device_unhealthy_until_it_is_forgotten_or_back(
     assert healthy(decide([one], pair[:1], forgotten, now=900.0), "sound") == ["card0"]
 
 
+def test_a_member_that_was_lost_before_the_others_is_still_lost_when_these_return() -> None:
+    """The kernel removes the nodes of a card one by one."""
+    one, pair = sound(forget_after_seconds=300), [CONTROLS[0], CAPTURES[0]]
+    offers = decide([one], pair)
+    offers = decide([one], pair[:1], offers, now=10.0)
+    offers = decide([one], [], offers, now=10.1)
+    assert unhealthy(offers, "sound") == {"card0": "/dev/snd/controlC0 does not exist"}
+    offers = decide([one], pair[:1], offers, now=20.0)
+    offers = decide([one], pair[:1], offers, now=20.4)
+    assert unhealthy(offers, "sound") == {"card0": "/dev/snd/pcmC0D0c is missing"}
+    assert next_change(offers[one.name], 300, now=20.4) == 310.0
+    assert healthy(decide([one], pair[:1], offers, now=310.1), "sound") == ["card0"]
+    assert healthy(decide([one], pair, offers, now=21.0), "sound") == ["card0"]
+
+
 @pytest.mark.parametrize("needs", [1, 2])
 def test_where_group_needs_still_holds_it_goes_on_without_a_lost_member(needs: int) -> None:
     several = [CONTROLS[0], CAPTURES[0], node("/dev/snd/pcmC0D1c", (116, 150))]
