@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,6 @@ MIN_MEMORY = 32 * MIB
 """Twice what any config takes."""
 SPARED_MEMORY = 8 * MIB
 """What the others in our cgroup may take meanwhile: where it is used up, all may be killed."""
-_SCARCE = 0.5
-"""The share of it that is taken before what is missing can be memory: what grows is doubled."""
 MAX_ADDRESSES = 1024 * MIB
 MAX_CPU_SECONDS = 30
 MAX_FILES = 1024
@@ -39,13 +38,9 @@ def main() -> None:
     _limit(resource.RLIMIT_CORE, 0)
     answer = b""
     # Not to be said within: the error keeps all that was built, and there is no memory to speak.
-    try:
+    # SystemError: C code that forgot to say that there was no memory.
+    with suppress(MemoryError, SystemError):
         answer = _answer(sys.argv[1:])
-    except MemoryError:
-        pass
-    except SystemError:  # C code that forgot to say that there was no memory
-        if not _is_scarce(most):
-            raise
     if not answer:
         sys.exit(f"it takes more than the {most // MIB} MiB of memory that it may have")
     sys.stdout.buffer.write(answer)
@@ -61,15 +56,6 @@ def _answer(arguments: Sequence[str]) -> bytes:
     if arguments[:1] == ["--policy"]:
         policy, given = given[1], given[2:]
     return encode(*read_all(given, policy=policy))
-
-
-def _is_scarce(most: int) -> bool:
-    """Tell whether so much of what RLIMIT_DATA counts is taken that it may have been too little."""
-    try:
-        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[5]
-    except MemoryError:
-        return True
-    return int(pages) * resource.getpagesize() >= most * _SCARCE
 
 
 def _limit(what: int, most: int) -> int:
