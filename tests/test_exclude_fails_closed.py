@@ -203,6 +203,18 @@ def test_a_record_of_udev_that_cannot_be_read_may_exclude(
     assert "/run/udev/data/b8:0 cannot be read: " in found.refused["/dev/sda"]
 
 
+def test_a_record_of_udev_that_leads_to_itself_may_exclude(
+    machine: Machine, capsys: Capture
+) -> None:
+    record = machine.write("run/udev/data/b8:0", "E:ID_FS_TYPE=LVM2_member\n")
+    record.unlink()
+    record.symlink_to(record.name)
+    keys = "    exclude: [{udev: {subsystem: block, properties: {ID_FS_TYPE: LVM2*}}}]\n"
+    (found,) = discovered(machine, capsys, keys)
+    assert found.paths == ["sdb"]
+    assert "/run/udev/data/b8:0 cannot be read: " in found.refused["/dev/sda"]
+
+
 def test_a_condition_that_surely_fails_outweighs_what_is_not_known(
     machine: Machine, capsys: Capture
 ) -> None:

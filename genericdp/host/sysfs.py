@@ -195,7 +195,7 @@ class SysDevices:
         try:
             return udevdb.parse(self._text(f"{udevdb.FOLDER}/{name}"))
         except OSError as error:
-            if error.errno not in _GONE:
+            if error.errno not in _GONE or error.errno == errno.ELOOP:  # it is there, as a link
                 why = error.strerror or str(error)
                 self._troubles[syspath] = f"{udevdb.FOLDER}/{name} cannot be read: {why}"
             return None
