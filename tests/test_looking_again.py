@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,17 +22,18 @@ from tests.world import World, resource, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
 
     from genericdp.devices.devicelist import DeviceList
 
 
 @pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    folder = short_folder / "k"
-    folder.mkdir()
-    async with Kubelet(folder) as kubelet:
-        yield World(short_folder, kubelet)
+async def world() -> AsyncIterator[World]:
+    """Not below /dev/shm, as elsewhere: tests beside this one walk through the machine's /dev."""
+    with tempfile.TemporaryDirectory(prefix="g", dir="/var/tmp") as place:
+        folder = Path(place) / "k"
+        folder.mkdir()
+        async with Kubelet(folder) as kubelet:
+            yield World(Path(place), kubelet)
 
 
 class Clock:
@@ -117,7 +120,7 @@ async def test_forgetting_a_device_is_no_full_look(world: World) -> None:
     world.host.plug("ttyUSB1")
     world.host.plug("other/tty7")
     other = resource("example.com/other", "/dev/other/*")
-    async with world.serving(serial(name, forgetAfterSeconds=7), other):
+    async with world.serving(serial(name, forgetAfterSeconds=5), other):
         await world.listed(name, "ttyUSB0", "ttyUSB1")
         await world.listed("example.com/other", "other_tty7")
         with counting_opens(world.host.folder / "dev/other") as opens:
@@ -127,6 +130,6 @@ async def test_forgetting_a_device_is_no_full_look(world: World) -> None:
             # What came meanwhile may call for one more look, on a busy machine some time later.
             with suppress(TimeoutError):
                 while True:
-                    await poll_until(opens, seconds=3)
+                    await poll_until(opens, seconds=2)
             await kubelet.wait_for(lambda: "ttyUSB1" not in kubelet.devices(name))
             assert opens() == 0
