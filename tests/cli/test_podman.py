@@ -22,10 +22,16 @@ if TYPE_CHECKING:
 
 
 class Podman:
-    """Makes containers, which are never started, and tells what it understood."""
+    """Makes containers, which are never started, and tells what it understood.
+
+    They and what podman knows of them lie in a folder of their own, so that nothing else that uses
+    podman on this machine comes between two commands.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        state = {"root": "r", "runroot": "rr", "tmpdir": "t"}
+        self._state = [f"--{option}={folder / name}" for option, name in state.items()]
         self._name = f"genericdp-{uuid4().hex}"
         # What an ordinary user's podman makes in these would stay there forever.
         own = dict.fromkeys(("HOME", "TMPDIR", "XDG_RUNTIME_DIR"), str(folder))
@@ -42,7 +48,9 @@ class Podman:
         return self._run("create", *plain, *words, "--rootfs", str(rootfs), "/bin/true")
 
     def inspect(self) -> dict[str, Any]:
-        inspected: list[dict[str, Any]] = json.loads(self._run("inspect", self._name).stdout)
+        told = self._run("inspect", self._name)
+        assert told.returncode == 0, told.stderr
+        inspected: list[dict[str, Any]] = json.loads(told.stdout)
         return inspected[0]
 
     def remove(self) -> None:
@@ -55,7 +63,7 @@ class Podman:
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["podman", *words],
+            ["podman", *self._state, *words],
             env=self._environment,
             capture_output=True,
             text=True,
