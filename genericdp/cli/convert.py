@@ -9,7 +9,7 @@ from genericdp.cli.options import add_output, config_of, path_of
 from genericdp.cli.writing import refuse_existing, write_new
 from genericdp.config.files import Source, content, unquoted
 from genericdp.config.loaded import STDIN, shown
-from genericdp.converting.conversion import PEERS, convert
+from genericdp.convert.conversion import PEERS, convert
 from genericdp.errors import ConfigError, Problem
 from genericdp.printing import print_document, print_json
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from genericdp.converting.conversion import Converted
+    from genericdp.convert.conversion import Converted
 
 SUMMARY = "print the config of another device plugin in the language of genericdp"
 EXAMPLE = (

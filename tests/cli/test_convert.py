@@ -71,11 +71,13 @@ def test_json_tells_what_is_offered_and_what_is_not(config: Path, capsys: Output
 
 
 def test_mistakes_exit_2_and_print_nothing(config: Path, capsys: Output) -> None:
-    config.write_text("- nummaxdevices: many\n")
+    config.write_text("- devicematch: a\n  nummaxdevices: many\n")
     assert main(["convert", "--from", "smarter", str(config)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == f"{config}:1:3: [0]: devicematch is missing\n"
+    assert said.err == (
+        f"{config}:2:18: [0].nummaxdevices: expected a whole number from 0, not 'many'\n"
+    )
 
 
 def test_a_file_that_cannot_be_read_exits_2(tmp_path: Path, capsys: Output) -> None:

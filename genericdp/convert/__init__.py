@@ -1,0 +1,1 @@
+"""Configs of other device plugins in this config language: text in, commented YAML out."""

@@ -1,0 +1,360 @@
+"""akri: Configurations of its udev handler, also in the values of its chart."""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genericdp.config.names import env_problem
+from genericdp.convert.output import Draft, Entry, Resource, any_of
+from genericdp.glob import is_glob, pattern_problem
+from genericdp.template import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from genericdp.convert.document import Keys, Part
+    from genericdp.convert.output import Values
+
+PLUGIN = "akri"
+MARKER = "discoveryDetails"
+MAX_RULES = 200
+_DOMAIN = "akri.sh"
+_HEAD = (
+    f"Pods ask for {_DOMAIN}/NAME, any device of the Configuration. {_DOMAIN}/NAME-HASH, the"
+    " resource for one device, does not exist here.",
+    "UDEV_DEVNODE and UDEV_DEVPATH are joined with commas if a container has several devices; akri"
+    " sets them with the device's hash at the end of their names.",
+    "Except for PCI functions, devices without a device file are not offered.",
+)
+_NETWORK = "this handler finds devices on the network, genericdp offers those of the node itself"
+_NO_PODS = "genericdp does not start pods: have a Deployment or DaemonSet ask for {name}"
+_NO_SERVICES = "genericdp does not create services"
+_NO_GROUPS = (
+    "groupRecursive makes one device of a device and all that is below it; say with groupBy what"
+    " belongs together, such as groupBy: $(usb.port), and use this resource"
+)
+_NO_PROPERTY = (
+    "akri's udev handler reads devicePluginResourceName and vfioPassthrough, and these can be"
+    " converted only if all rules ask for SUBSYSTEM usb or pci; see inject.env and inject.devices"
+)
+_TERM = re.compile(
+    r"""\s*(?P<field>[A-Z_]+)(?:\{(?P<key>[^}"]*)\})?\s*(?P<operator>[-+:!=]?=)\s*"(?P<value>[^"]*)"\s*"""
+)
+_ALIASES = {"ATTRIBUTE": "ATTR", "ATTRIBUTES": "ATTRS"}
+_HANDLERS = ("udev", "onvif", "opcua", "debugEcho", "custom")
+_OF_CHART = {(handler, "configuration") for handler in _HANDLERS}
+"""Where the values of the chart have a configuration."""
+_KEYS = {"KERNEL": "name", "SUBSYSTEM": "subsystem", "DRIVERS": "driver"}
+"""Fields that a udev selector has a key for."""
+_MAPPINGS = {"ATTR": "attributes", "ENV": "properties", "TAG": "properties"}
+"""Fields that a udev selector has a mapping for."""
+_VALUES = {
+    "DRIVER": Entry(
+        {"link": "$(device.syspath)/driver"},
+        ["The driver of the device itself, not of an ancestor."],
+    ),
+    "DEVPATH": Entry({"text": "$(device.syspath)", "regex": "^/sys(/.*)$"}),
+}
+"""Fields that take a value of the resource."""
+_OF_ANCESTORS = frozenset({"ATTRS", "DRIVERS", "KERNELS", "SUBSYSTEMS", "TAGS"})
+_FIELDS = {*_KEYS, *_MAPPINGS, *_VALUES, *_OF_ANCESTORS}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Term:
+    """One condition of a udev rule: any of the globs must match, or none if it is negated."""
+
+    field: str
+    key: str
+    globs: tuple[str, ...]
+    is_negated: bool
+    written: str
+
+    @property
+    def asks_if_there(self) -> bool:
+        """Whether it asks for a property or attribute that is there and not empty."""
+        return self.is_negated and self.globs == ("",) and self.field in {"ENV", "ATTR", "ATTRS"}
+
+    @property
+    def is_expression(self) -> bool:
+        """Whether akri takes an expression here, where udev's manual says glob."""
+        if self.field in {"ATTR", "SUBSYSTEM"}:
+            return False
+        return self.is_negated or self.field in _OF_ANCESTORS or self.field == "DRIVER"
+
+
+class RuleError(ValueError):
+    """A udev rule that cannot be converted, with the reason."""
+
+
+def is_config(part: Part) -> bool:
+    """Return whether it is a Configuration, or a configuration of the chart's values."""
+    if part.has("apiVersion") and part.has("spec"):
+        keys = part.keys()
+        is_akri = keys.take("apiVersion").text().startswith("akri")
+        return is_akri and keys.take("kind").text() == "Configuration"
+    return part.node.items is not None and part.path[-2:] in _OF_CHART
+
+
+def convert(configs: Sequence[Part], draft: Draft) -> None:
+    """Add the resource of each Configuration."""
+    draft.head += _HEAD
+    for config in configs:
+        if config.has("spec"):
+            _add_configuration(config, draft)
+        else:
+            _add_chart_values(config, draft)
+
+
+def _add_configuration(config: Part, draft: Draft) -> None:
+    keys = config.keys()
+    metadata, spec = keys.take("metadata"), keys.take("spec").keys()
+    resource = _resource(metadata.keys().take("name").text(), config, draft)
+    handler, protocol = spec.take("discoveryHandler"), spec.take("protocol")
+    # Versions before 0.3 have a protocol with the handler as key.
+    kind = handler.keys().take("name").text() if protocol.is_null else ""
+    inner = handler.keys() if protocol.is_null else protocol.keys()
+    if handler.is_null and protocol.is_null:
+        config.fail("spec.discoveryHandler is missing")
+    elif kind not in {"", "udev"}:
+        resource.withheld = f"the handler {kind[:40]!r}: {_NETWORK}"
+        resource.left += handler.quotation(_NETWORK)
+        inner.left.clear()
+    else:
+        inner.take("name")
+        details = inner.take(MARKER if protocol.is_null else "udev")
+        _add_details(details, inner.take("discoveryProperties"), resource)
+        resource.left += inner.rest(PLUGIN)
+    _finish(spec, resource, draft)
+
+
+def _add_chart_values(config: Part, draft: Draft) -> None:
+    keys, handler = config.keys(), str(config.path[-2])
+    resource = _resource(keys.take("name").text() or f"akri-{handler}", config, draft)
+    enabled = keys.take("enabled")
+    if handler == "udev":
+        _add_details(keys.take(MARKER), keys.take("discoveryProperties"), resource)
+    else:
+        resource.withheld = f"the handler {handler!r}: {_NETWORK}"
+        resource.left += config.quotation(_NETWORK)
+        keys.left.clear()
+    if not enabled.is_null and not enabled.is_true():
+        resource.withheld = "enabled is false"
+    _finish(keys, resource, draft)
+
+
+def _resource(name: str, part: Part, draft: Draft) -> Resource:
+    full = part.resource_name(f"{_DOMAIN}/{name}")
+    if draft.unused_name(full) != full:
+        part.fail(f"{full!r} is defined twice")
+    return Resource(name=full)
+
+
+def _add_details(details: Part, properties: Part, resource: Resource) -> None:
+    """Add what discoveryDetails, a mapping or a string of YAML, finds and gives."""
+    is_text = details.node.items is None and not details.is_null
+    for inner in details.embedded(details.text()) if is_text else ():
+        if inner.node.items is None:
+            inner.fail("expected a mapping with udevRules")
+        else:
+            _add_details(inner, properties, resource)
+    if details.node.items is not None:
+        _add_found(details, properties, resource)
+    if not resource.match:
+        resource.withheld = resource.withheld or "it has no udevRules that could be converted"
+
+
+def _add_found(details: Part, properties: Part, resource: Resource) -> None:
+    keys = details.keys()
+    rules, permissions = keys.take("udevRules"), keys.take("permissions")
+    if len(rules.entries()) > MAX_RULES:
+        rules.fail(f"more than {MAX_RULES} rules")
+    else:
+        _add_rules(rules.texts(), resource)
+    letters = permissions.text() or "rwm"
+    if not set(letters) <= set("rwm"):
+        permissions.fail("expected letters of rwm")
+    if keys.take("groupRecursive").is_true():
+        resource.withheld = _NO_GROUPS
+    resource.left += keys.rest(PLUGIN)
+    resource.devices = []
+    if _subsystem(resource) != "pci":
+        used = "".join(letter for letter in "rwm" if letter in letters)
+        resource.devices = [Entry({"path": "$(device.path)", "permissions": used})]
+        resource.env["UDEV_DEVNODE"] = "$(device.path)"
+    resource.env["UDEV_DEVPATH"] = "$(value.devpath)"
+    resource.values["devpath"] = _VALUES["DEVPATH"]
+    for entry in properties.entries():
+        _add_property(entry, resource)
+
+
+def _finish(keys: Keys, resource: Resource, draft: Draft) -> None:
+    """Add what is the same for all handlers."""
+    resource.share(keys.take("capacity").number(1), "capacity")
+    for part in keys.take("brokerProperties").keys().left.values():
+        name = str(part.path[-1])
+        if env_problem(name) is not None:
+            part.fail(f"{name[:40]!r} cannot be the name of an environment variable")
+        resource.env[name] = literal(part.text())
+    pods = [key.lower() for key in keys.left if key.startswith("broker")]
+    services = [key.lower() for key in keys.left if "service" in key.lower()]
+    reasons = dict.fromkeys(pods, _NO_PODS.format(name=resource.name))
+    resource.left += keys.rest(PLUGIN, {**reasons, **dict.fromkeys(services, _NO_SERVICES)})
+    draft.resources.append(resource)
+
+
+def _add_property(entry: Part, resource: Resource) -> None:
+    """Add what the udev handler makes of one of the discoveryProperties, for KubeVirt."""
+    keys = entry.keys()
+    name, value = keys.take("name").text(), keys.take("value").text()
+    subsystem = _subsystem(resource)
+    if name == "devicePluginResourceName" and subsystem in {"usb", "pci"}:
+        variable = f"{subsystem}_RESOURCE_{re.sub(r'[./]', '_', value)}".upper()
+        if not value or env_problem(variable) is not None:
+            entry.fail(f"{value[:80]!r} is not the name of a resource")
+        address = "$(usb.bus):$(usb.number)" if subsystem == "usb" else "$(pci.address)"
+        resource.env[variable] = address
+    elif name == "vfioPassthrough" and subsystem == "pci" and value.strip().lower() == "true":
+        paths = ("/dev/vfio/$(pci.iommuGroup)", "/dev/vfio/vfio")
+        resource.devices = [Entry({"path": path}) for path in paths]
+    else:
+        resource.left += entry.quotation(_NO_PROPERTY)
+
+
+def _subsystem(resource: Resource) -> str:
+    """Return the only subsystem that the rules ask for; empty if there is not exactly one."""
+    found = {str(one.value["udev"].get("subsystem", "")) for one in resource.match}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _add_rules(rules: Sequence[str], resource: Resource) -> None:
+    """Add what rules find, or comments that say why they cannot be converted."""
+    converted = 0
+    for rule in rules:
+        try:
+            terms = tuple(_terms(rule))
+            selector, excluded = _selectors(terms, resource)
+        except RuleError as error:
+            resource.left.append(f"Not converted, the rule {rule}: {error}.")
+            continue
+        converted += 1
+        resource.match.append(Entry(selector, [f"udevRule: {rule}", *_remarks(terms)]))
+        resource.exclude += [one for one in excluded if one not in resource.exclude]
+    if converted > 1:
+        for entry in resource.exclude:
+            entry.comments.append("It excludes also what other rules match, which akri offers.")
+
+
+def _terms(rule: str) -> Iterator[Term]:
+    at = 0
+    while at < len(rule) or not at:
+        found = _TERM.match(rule, at)
+        if found is None:
+            raise RuleError(f"{rule[at : at + 40]!r} is not a condition of a udev rule")
+        yield _term(found)
+        at = found.end()
+        if at < len(rule):
+            if rule[at] != ",":
+                raise RuleError(f"expected a comma before {rule[at : at + 40]!r}")
+            at += 1
+
+
+def _term(found: re.Match[str]) -> Term:
+    field = _ALIASES.get(found["field"], found["field"])
+    written = found[0].strip()
+    if found["operator"] not in {"==", "!="}:
+        raise RuleError(f"{written}: it assigns something; akri takes only == and !=")
+    if field not in _FIELDS:
+        raise RuleError(f"{written}: akri does not know {field}")
+    is_keyed = field in {"ATTR", "ATTRS", "ENV"}
+    if is_keyed != bool(found["key"]):
+        wanted = "needs a name in braces" if is_keyed else "takes no name in braces"
+        raise RuleError(f"{written}: {field} {wanted}")
+    # The dialects differ in the sign of a negated bracket; and nothing is a template there.
+    globs = found["value"].replace("[^", "[!").replace("$(", "$[(]").split("|")
+    for glob in globs:
+        if len(globs) > 1 and not glob:
+            raise RuleError(f"{written}: one of its alternatives is empty")
+        if (problem := pattern_problem(glob)) is not None:
+            raise RuleError(problem)
+    return Term(
+        field=field,
+        key=found["key"] or "",
+        globs=tuple(globs),
+        is_negated=found["operator"] == "!=",
+        written=written,
+    )
+
+
+def _remarks(terms: Sequence[Term]) -> Iterator[str]:
+    """Yield where akri differs from udev's manual, which the selector follows."""
+    wanted = [term for term in terms if not term.is_negated]
+    for fields in ({"ENV"}, _OF_ANCESTORS):
+        several = [term.written for term in wanted if term.field in fields]
+        if len(several) > 1 and "ENV" in fields:
+            yield f"All of {', '.join(several)} must hold; for akri one of them is enough."
+        elif len(several) > 1:
+            yield f"One ancestor must have all of {', '.join(several)}; akri takes several, too."
+    for term in terms:
+        if term.is_expression and any(re.search(r"[^\w .:/-]", glob) for glob in term.globs):
+            yield f"{term.written} is a glob here, as in udev's manual, and an expression in akri."
+        elif not term.is_expression and len(term.globs) > 1:
+            yield f"{term.written} is an alternative, as in udev's manual; akri takes | literally."
+
+
+def _selectors(terms: Sequence[Term], resource: Resource) -> tuple[Values, list[Entry]]:
+    """Return what a rule finds, and what each of its negated conditions excludes of it."""
+    selector: Values = {"udev": {}}
+    for term in terms:
+        if term.asks_if_there or not term.is_negated:
+            _add_term(selector, term, resource)
+    excluded = []
+    for term in terms:
+        if term.is_negated and not term.asks_if_there:
+            one = deepcopy(selector)
+            if term.field in _OF_ANCESTORS:
+                # One such ancestor is too many, whatever else must hold for another.
+                one.pop("hardware", None)
+            _add_term(one, term, resource)
+            excluded.append(Entry(_complete(one), [f"{term.written}."]))
+    return _complete(selector), excluded
+
+
+def _complete(selector: Values) -> Values:
+    return {**selector, "udev": selector["udev"] or {"subsystem": "*"}}
+
+
+def _add_term(selector: Values, term: Term, resource: Resource) -> None:
+    """Add a condition to a selector; a negated one as what is excluded."""
+    globs: Sequence[str] = ["?*"] if term.asks_if_there else term.globs
+    if globs == ("",):
+        lacking = term.key or term.field
+        raise RuleError(f"{term.written}: no selector can ask for a device without {lacking}")
+    field, key, where = term.field, term.key, selector["udev"]
+    if field in _OF_ANCESTORS:
+        where = selector.setdefault("hardware", {}).setdefault("udev", {})
+        field = field if field == "DRIVERS" else field.removesuffix("S")
+    if field == "TAG":
+        key, globs = "TAGS", [_tag(glob) for glob in globs]
+    elif field == "DEVPATH":
+        globs = [glob.removeprefix("/sys") for glob in globs]
+    if field in _VALUES:
+        key, where = field.lower(), selector.setdefault("values", {})
+        resource.values[key] = _VALUES[field]
+    elif field in _MAPPINGS:
+        where = where.setdefault(_MAPPINGS[field], {})
+    else:
+        key = _KEYS[field]
+    if where.get(key, any_of(globs)) != any_of(globs) and not term.is_negated:
+        raise RuleError(f"{term.written}: a selector cannot ask twice for the same key")
+    where[key] = any_of(globs)
+
+
+def _tag(glob: str) -> str:
+    """Return the glob for what udev has for all tags, as ``:one:two:``."""
+    if is_glob(glob.removesuffix("*")) or ":" in glob:
+        raise RuleError("of the glob for a tag only a star at its end can be converted")
+    return f"*:{glob}:*"

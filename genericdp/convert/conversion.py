@@ -1,0 +1,131 @@
+"""One conversion: another plugin's config in, a valid config or the problems of the input out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from genericdp.config.load import load
+from genericdp.config.loaded import STDIN
+from genericdp.convert import akri, rdma, smarter, squat, sriov
+from genericdp.convert.document import Source, called, find, is_object, objects, parse
+from genericdp.convert.output import Draft, render, resource_lines
+from genericdp.errors import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from genericdp.convert.document import Part
+
+
+class Peer(Protocol):
+    """The module for one other plugin."""
+
+    PLUGIN: str
+    """The plugin's name."""
+    MARKER: str
+    """A key that all its configs have."""
+
+    def is_config(self, part: Part, /) -> bool:
+        """Return whether a value is a config of this plugin."""
+
+    def convert(self, configs: Sequence[Part], draft: Draft, /) -> None:
+        """Add resources for the configs of one file."""
+
+
+PEERS: dict[str, Peer] = {
+    "squat": squat,
+    "smarter": smarter,
+    "akri": akri,
+    "sriov": sriov,
+    "rdma": rdma,
+}
+"""The plugins whose configs can be converted."""
+MAX_RESOURCES = 1000
+_MAX_SHOWN = 5
+"""How many withheld resources are shown where there is no other."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Converted:
+    """A valid config, or no text and the problems."""
+
+    text: str = ""
+    problems: tuple[Problem, ...] = ()
+    resources: tuple[str, ...] = ()
+    """The names of those that are offered."""
+    withheld: dict[str, str] = field(default_factory=dict)
+    """Those that are only comments, with the reason."""
+
+
+def convert(peer: str, file: str, content: bytes) -> Converted:
+    """Convert the config of a plugin; ``file`` is its name in messages."""
+    source, plugin = Source(file=file), PEERS[peer]
+    title = f"Converted from {file.rpartition('/')[2]}, a config of {plugin.PLUGIN}."
+    draft = Draft(head=[f"{title} What is not the same has a comment."])
+    documents = [one for document in parse(source, content) for one in objects(document)]
+    plugin.convert(
+        [one for document in documents for one in _configs(document, peer, draft)], draft
+    )
+    if source.problems:
+        return Converted(problems=tuple(sorted(set(source.problems))))
+    if all(resource.withheld for resource in draft.resources):
+        return Converted(problems=(_nothing(file, draft),))
+    if len(draft.resources) > MAX_RESOURCES:
+        many = f"it would be {len(draft.resources)} resources, more than {MAX_RESOURCES}"
+        return Converted(problems=(_problem(file, many),))
+    text = render(draft)
+    if wrong := load([STDIN], stdin=text.encode()).problems:
+        messages = (f"the result would not be valid: {one.path}: {one.message}" for one in wrong)
+        return Converted(problems=tuple(_problem(file, message) for message in messages))
+    return Converted(
+        text=text,
+        resources=tuple(one.name for one in draft.resources if not one.withheld),
+        withheld={one.name: one.withheld for one in draft.resources if one.withheld},
+    )
+
+
+def _configs(document: Part, peer: str, draft: Draft) -> list[Part]:
+    """Return the configs in a document; say what of it is not one."""
+    plugin = PEERS[peer]
+    found = list(find(document, plugin.is_config, plugin.MARKER))
+    if found:
+        shown = dict.fromkeys(one.source.place or one.shown for one in found)
+        if document.shown not in shown:
+            draft.left.append(f"Of {called(document)}, only {', '.join(shown)} was converted.")
+    elif is_object(document):
+        draft.left.append(
+            f"Not converted, {called(document)}: it has no config of {plugin.PLUGIN}."
+        )
+    elif not document.source.problems:
+        wrong = f"this is not a config of {plugin.PLUGIN}: {plugin.MARKER} is missing"
+        document.fail(wrong, _hint(document, peer))
+    return found
+
+
+def _hint(document: Part, asked: str) -> str:
+    """Return the option for the plugin whose config this is; empty if it is no other's either."""
+    others = {name: other for name, other in PEERS.items() if name != asked}
+    before = len(document.source.problems)
+    found = [
+        f"it looks like a config of {other.PLUGIN}: --from {name}"
+        for name, other in others.items()
+        if any(find(document, other.is_config, other.MARKER))
+    ]
+    del document.source.problems[before:]
+    return found[0] if found else ""
+
+
+def _nothing(file: str, draft: Draft) -> Problem:
+    reasons = [f"{one.name}: {one.withheld}" for one in draft.resources]
+    left = [line for one in draft.resources for line in one.left] + draft.left
+    reasons += [line for line in left if not line.startswith(" ")]
+    why = "".join(f"\n    {reason}" for reason in reasons)
+    shown = [one for one in draft.resources if one.match][:_MAX_SHOWN]
+    begun = "".join(f"\n    {line}" for one in shown for line in resource_lines(one))
+    start = f"\n    What it has become so far:{begun}" if begun else ""
+    return _problem(file, f"nothing in it can be converted{':' if why else ''}{why}{start}")
+
+
+def _problem(file: str, message: str) -> Problem:
+    return Problem(file=file, line=1, column=1, path="", message=message)

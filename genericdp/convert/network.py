@@ -1,0 +1,53 @@
+"""What the configs for network adapters have in common."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from genericdp.convert.output import Entry, any_of, exactly
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from genericdp.convert.document import Part
+    from genericdp.convert.output import Resource
+
+LINK_LAYERS = {"ether": "Ethernet", "infiniband": "InfiniBand"}
+"""The link types of the plugins, as sysfs calls them."""
+
+
+def hex_ids(part: Part) -> str | list[str]:
+    """Return PCI IDs as sysfs has them."""
+    found = []
+    for entry in part.entries():
+        text = entry.text()
+        if re.fullmatch(r"[0-9A-Fa-f]{4}", text):
+            found.append(text.lower())
+        else:
+            entry.fail(f"expected a PCI ID of four hexadecimal digits, not {text[:40]!r}")
+    return any_of(found)
+
+
+def names(given: Iterable[str]) -> str | list[str]:
+    """Return globs for exactly these names."""
+    return any_of(exactly(name) for name in given)
+
+
+def interface_value(name: str, folder: str, prefix: str, resource: Resource) -> str:
+    """Declare a value that is there if a folder of sysfs has this interface; return its name.
+
+    A link to all interfaces would be ambiguous: a physical function may have representors of its
+    virtual functions beside its own interface, an adapter children with partition keys.
+    """
+    value = f"{prefix}_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
+    link = {"link": f"{folder}/{exactly(name)}"}
+    while value in resource.values and resource.values[value].value != link:
+        value += "_"
+    resource.values[value] = Entry(link)
+    return value
+
+
+def link_layers(types: Sequence[str]) -> str | list[str]:
+    """Return the link layers of those link types that sysfs can tell; an empty list if none."""
+    return any_of(LINK_LAYERS[one] for one in types if one in LINK_LAYERS)

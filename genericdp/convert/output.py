@@ -1,0 +1,224 @@
+"""The resources that a config becomes, and their YAML with comments."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from genericdp.config.scalars import reading
+from genericdp.devices.device import MAX_REPLICAS
+from genericdp.glob import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Values = dict[str, Any]
+
+_WIDTH = 92
+_PLAIN = re.compile(r"[A-Za-z/$][A-Za-z0-9_/.$()*-]*")
+_FLAT = ("accel", "dma_heap", "dri", "infiniband", "input", "mapper", "net", "snd", "usb", "vfio")
+_LINKS = ("block", "char", "disk", "serial", "v4l")
+DIRECTORIES = {
+    **{f"/dev/{name}": f"/dev/{name}/*" for name in _FLAT},
+    **{f"/dev/{name}": "" for name in _LINKS},
+    "/dev/bus": "/dev/bus/usb/*/*",
+    "/dev/bus/usb": "/dev/bus/usb/*/*",
+    "/dev/dvb": "/dev/dvb/*/*",
+}
+"""Well-known directories in /dev, with the glob of the device files in each.
+
+Empty: there are only symbolic links, which a runtime does not follow for a directory.
+"""
+ONLY_LINKS = "a directory of symbolic links, for which a container gets no device"
+
+
+@dataclass(slots=True)
+class Entry:
+    """A value with the comments above it."""
+
+    value: Values
+    comments: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Resource:
+    """One resource: its keys as in the config language, and comments."""
+
+    name: str
+    comments: list[str] = field(default_factory=list)
+    node_names: list[str] = field(default_factory=list)
+    match: list[Entry] = field(default_factory=list)
+    exclude: list[Entry] = field(default_factory=list)
+    values: dict[str, Entry] = field(default_factory=dict)
+    group_by: str = ""
+    replicas: int = 1
+    topology: str = ""
+    devices: list[Entry] | None = None
+    mounts: list[Entry] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+    """Comments at its end: what was not converted."""
+    withheld: str = ""
+    """Why the whole resource is only a comment; empty if it is not."""
+
+    def share(self, count: int, key: str) -> None:
+        """Set how many containers may share a device."""
+        if count > MAX_REPLICAS:
+            self.comments.append(f"{key} is {count}, but at most {MAX_REPLICAS} is possible.")
+        if count == 0:
+            self.withheld = f"{key} is 0, which offers nothing"
+        self.replicas = min(max(count, 1), MAX_REPLICAS)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A whole config."""
+
+    head: list[str] = field(default_factory=list)
+    resources: list[Resource] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    """Comments at its end."""
+    _taken: dict[str, int] = field(default_factory=dict)
+
+    def unused_name(self, wanted: str) -> str:
+        """Return the name, with a number if it has been returned before."""
+        name = wanted
+        while name in self._taken:
+            self._taken[wanted] += 1
+            name = f"{wanted}-{self._taken[wanted]}"
+        self._taken[name] = 1
+        return name
+
+
+def exactly(text: str) -> str:
+    """Return a glob for exactly this text."""
+    return escape(text).replace("$(", "$[(]")
+
+
+def any_of(globs: Iterable[str]) -> str | list[str]:
+    """Return globs without repeats, or the only one."""
+    found = list(dict.fromkeys(globs))
+    return found[0] if len(found) == 1 else found
+
+
+def render(draft: Draft) -> str:
+    """Return the YAML of a config."""
+    lines = [*_comment(draft.head), "apiVersion: genericdp.io/v1alpha1"]
+    lines += ["kind: DevicePluginConfig", "resources:"]
+    for i, resource in enumerate(draft.resources):
+        lines += [""] if i else []
+        lines += _indent(_withheld(resource) if resource.withheld else resource_lines(resource))
+    if draft.left:
+        lines += ["", *_comment(draft.left)]
+    return "\n".join(lines) + "\n"
+
+
+def resource_lines(resource: Resource) -> list[str]:
+    """Return the YAML of one resource, whether or not it is withheld."""
+    body: list[str] = []
+    if resource.node_names:
+        body.append(f"nodeNames: {flow(resource.node_names)}")
+    body += _list("match", resource.match)
+    body += _list("exclude", resource.exclude)
+    if resource.values:
+        body.append("values:")
+        for name, entry in resource.values.items():
+            body += _indent([*_comment(entry.comments), f"{name}: {flow(entry.value)}"])
+    if resource.group_by:
+        body.append(f"groupBy: {quoted(resource.group_by)}")
+    if resource.replicas != 1:
+        body.append(f"replicas: {resource.replicas}")
+    if resource.topology:
+        body.append(f"topology: {resource.topology}")
+    body += [*_inject(resource), *_comment(resource.left)]
+    return [*_comment(resource.comments), f"- name: {quoted(resource.name)}", *_indent(body)]
+
+
+def _inject(resource: Resource) -> list[str]:
+    lines = ["devices: []"] if resource.devices == [] else _list("devices", resource.devices or ())
+    lines += _list("mounts", resource.mounts)
+    if resource.env:
+        variables = [f"{quoted(name)}: {quoted(text)}" for name, text in resource.env.items()]
+        lines += ["env:", *_indent(variables)]
+    return ["inject:", *_indent(lines)] if lines else []
+
+
+def flow(value: Any) -> str:  # noqa: ANN401  # whatever YAML holds
+    """Return a value in flow style."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return "{" + ", ".join(f"{quoted(k)}: {flow(v)}" for k, v in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(flow, value)) + "]"
+        case _:
+            return quoted(str(value))
+
+
+def quoted(text: str) -> str:
+    """Return a scalar that every version of YAML reads as this text."""
+    if _PLAIN.fullmatch(text) and reading(text) is None:
+        return text
+    if not text.isprintable():
+        return '"' + "".join(map(_escaped, text)) + '"'
+    if '"' in text or "\\" in text:
+        return "'" + text.replace("'", "''") + "'"
+    return f'"{text}"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\U{code:08x}"
+
+
+def _withheld(resource: Resource) -> list[str]:
+    reason = _comment([f"Not offered: {resource.withheld}."])
+    if resource.match:
+        return [*reason, *(f"# {line}" for line in resource_lines(resource))]
+    return [*reason, *_comment([f"Resource: {resource.name}", *resource.comments, *resource.left])]
+
+
+def _list(key: str, entries: Iterable[Entry]) -> list[str]:
+    lines: list[str] = []
+    for entry in entries:
+        value = entry.value
+        flat = len(value) > 1 and not any(isinstance(one, dict | list) for one in value.values())
+        items = [flow(value)] if flat else [x for k, v in value.items() for x in _keyed(k, v)]
+        lines += [*_comment(entry.comments), f"- {items[0]}", *_indent(items[1:])]
+    return [f"{key}:", *_indent(lines)] if lines else []
+
+
+def _keyed(key: str, value: object) -> list[str]:
+    """Return a key with its value: in one line if it fits."""
+    line = f"{quoted(key)}: {flow(value)}"
+    if len(line) <= _WIDTH - 6 or not isinstance(value, dict | list):
+        return [line]
+    if isinstance(value, dict):
+        inner = [line for k, v in value.items() for line in _keyed(str(k), v)]
+    else:
+        inner = [f"- {flow(one)}" for one in value]
+    return [f"{quoted(key)}:", *_indent(inner)]
+
+
+def _indent(lines: Iterable[str]) -> list[str]:
+    return [f"  {line}" if line else line for line in lines]
+
+
+def _comment(texts: Iterable[str]) -> list[str]:
+    """Return texts as comments; lines that begin with a space are quotations and not wrapped."""
+    lines: list[str] = []
+    for line in (line for text in texts for line in text.split("\n")):
+        # Whatever else YAML takes for the end of a line would end the comment.
+        safe = "".join(c if c.isprintable() else _escaped(c) for c in line)
+        wrapped = [safe]
+        if not safe.startswith(" "):
+            wrapped = textwrap.wrap(safe, _WIDTH, break_long_words=False, break_on_hyphens=False)
+        lines += [f"# {one}".rstrip() for one in wrapped or [""]]
+    return lines

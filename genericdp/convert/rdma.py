@@ -1,0 +1,99 @@
+"""k8s-rdma-shared-dev-plugin: config.json, also in a ConfigMap or a NicClusterPolicy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp.convert.network import LINK_LAYERS, hex_ids, interface_value, link_layers, names
+from genericdp.convert.output import Draft, Entry, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from genericdp.convert.document import Part
+    from genericdp.convert.output import Values
+
+PLUGIN = "k8s-rdma-shared-dev-plugin"
+MARKER = "configList"
+MAX_INTERFACES = 32
+_HEAD = (
+    "As in the plugin, all adapters of a resource are one device that rdmaHcaMax containers share."
+    " Without groupBy each adapter is a device of its own."
+)
+_SHARED = (
+    "An adapter that several resources find is offered by the first of them only; the plugin offers"
+    " it by all."
+)
+_REASONS = {
+    "periodicupdateinterval": "genericdp notices changes at once",
+    "kubeletrootdir": "see the option --kubelet-dir of genericdp run",
+}
+
+
+def is_config(part: Part) -> bool:
+    """Return whether it is a mapping with a configList."""
+    return part.has(MARKER)
+
+
+def convert(configs: Sequence[Part], draft: Draft) -> None:
+    """Add the resources of all configs."""
+    draft.head.append(_HEAD)
+    for config in configs:
+        keys = config.keys()
+        for entry in keys.take(MARKER).entries():
+            _add_resource(entry, draft)
+        draft.left += keys.rest(PLUGIN, _REASONS)
+    if len(draft.resources) > 1:
+        draft.head.append(_SHARED)
+
+
+def _add_resource(entry: Part, draft: Draft) -> None:
+    keys = entry.keys()
+    prefix = keys.take("resourcePrefix").text() or "rdma"
+    name = entry.resource_name(f"{prefix}/{keys.take('resourceName').text()}")
+    if draft.unused_name(name) != name:
+        entry.fail(f"{name!r} is defined twice, which the plugin refuses")
+    resource = Resource(name=name, group_by="hca", topology="none")
+    resource.share(keys.take("rdmaHcaMax").number(0), "rdmaHcaMax")
+    devices, selectors = keys.take("devices").texts(), keys.take("selectors").keys()
+    if bool(devices) == bool(selectors.left):
+        which = "both selectors and devices" if devices else "neither selectors nor devices"
+        entry.fail(f"it has {which}, which the plugin refuses")
+    pci: Values = {"class": "02*"}
+    for theirs, ours in (("vendors", "vendor"), ("deviceIDs", "device")):
+        if ids := hex_ids(selectors.take(theirs)):
+            pci[ours] = ids
+    if drivers := selectors.take("drivers").texts():
+        pci["driver"] = names(drivers)
+    selector: Values = {"udev": {"subsystem": "infiniband"}, "hardware": {"pci": pci}}
+    if types := selectors.take("linkTypes").texts():
+        selector["values"] = {"link_layer": _link_layer(types, resource)}
+    _match(selector, (*devices, *selectors.take("ifNames").texts()), entry, resource)
+    resource.devices = [
+        Entry({"subsystem": "infiniband_verbs", "permissions": "rwm"}),
+        Entry({"subsystem": "infiniband_mad", "permissions": "rwm"}),
+        Entry({"path": "/dev/infiniband/rdma_cm", "permissions": "rwm"}),
+    ]
+    resource.left += [*selectors.rest(PLUGIN), *keys.rest(PLUGIN)]
+    draft.resources.append(resource)
+
+
+def _link_layer(types: Sequence[str], resource: Resource) -> str | list[str]:
+    """Declare the link layer of an adapter; return the wanted ones."""
+    resource.values["link_layer"] = Entry({"file": "$(device.syspath)/ports/1/link_layer"})
+    if not set(types) <= set(LINK_LAYERS):
+        known = f"of linkTypes only {', '.join(LINK_LAYERS)} can be read from sysfs"
+        resource.left.append(f"Not converted, linkTypes {', '.join(types)}: {known}.")
+        resource.withheld = resource.withheld or ("" if link_layers(types) else known)
+    return link_layers(types) or "none"
+
+
+def _match(selector: Values, interfaces: Sequence[str], entry: Part, resource: Resource) -> None:
+    """Have the resource match adapters with any of these interfaces, or all if there are none."""
+    if len(interfaces) > MAX_INTERFACES:
+        entry.fail(f"more than {MAX_INTERFACES} interfaces")
+    resource.match = [] if interfaces else [Entry(selector)]
+    for found in dict.fromkeys(interfaces[:MAX_INTERFACES]):
+        value = interface_value(found, "$(device.syspath)/device/net", "has", resource)
+        values = {**selector.get("values", {}), value: "*"}
+        resource.match.append(Entry({**selector, "values": values}))

@@ -1,0 +1,492 @@
+"""squat/generic-device-plugin: its config, its flags, and what deploys it with either of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genericdp.convert.output import (
+    DIRECTORIES,
+    ONLY_LINKS,
+    Draft,
+    Entry,
+    Resource,
+    any_of,
+    exactly,
+)
+from genericdp.glob import escape, has_wildcard, is_glob, path_problem, unescape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from genericdp.convert.document import Part
+    from genericdp.convert.output import Values
+
+    Halves = tuple[str, str] | None
+    """What stands before and after the text in which paths differ."""
+
+PLUGIN = "squat/generic-device-plugin"
+MARKER = "groups"
+MAX_PATHS = 256
+"""Groups of a device, and paths or USB devices of a group."""
+_DOMAIN = "devic.es"
+_FLAG = re.compile(r"--?(?P<name>[a-z-]+)(?:=(?P<value>.*))?", re.DOTALL)
+_HEAD = (
+    "Permissions are those of the plugin: rwm for device files of paths, unless the config says"
+    " otherwise, and rw for USB devices.",
+    "A device that several resources find is offered by the first of them only; the plugin offers"
+    " it by all.",
+)
+_NO_DOMAIN = (
+    f"The config does not give a domain: {_DOMAIN} is the plugin's default since 0.2.0 (April"
+    " 2026), before that it was squat.ai. Resources must have the names that pods ask for."
+)
+_REASONS = {
+    "listen": "see the option --listen of genericdp run",
+    "log-level": "see the option --log-level of genericdp run",
+    "plugin-directory": "see the option --kubelet-dir of genericdp run",
+    "config": "it names a file of the plugin",
+    "count": "the plugin takes it in a group only",
+    "permissions": "the plugin takes it for device files only",
+    "readonly": "the plugin takes it for mounts only",
+}
+_ALSO_ABOVE = "{path} is also in {name} above, so it is offered there only."
+_ANOTHER = (
+    "{name} in the plugin, too. What a container gets of these devices differs from the above, so"
+    " they need another resource, and pods must ask for its name."
+)
+_ALL_EXIST = "Offered if all its paths exist, except optional ones, as in the plugin."
+_PAIRED = (
+    "Paths belong together if their stars stand for the same text. The plugin pairs them by"
+    " position in two sorted lists, so that controlC1 may come with pcmC10D0c."
+)
+_NOT_PAIRED = (
+    "several patterns belong together only if each has one * and no other wildcard; say with"
+    " groupBy what belongs together"
+)
+_LIMIT = (
+    "limit: {limit} of {path} has no counterpart: the plugin offers at most so many devices with"
+    " this path, here every device comes with it."
+)
+_NEEDED = "{path} is optional in the plugin, but must exist here."
+_ONE_PLACE = (
+    "A container can have only one of them, since all are at one path there: to give it several,"
+    " use $(allocation.index) in containerPath."
+)
+_EACH = (
+    "Equal USB devices are a device each. The plugin makes one of them all, whose ID changes"
+    " whenever one is plugged in."
+)
+_UNQUOTED = (
+    "An ID is not quoted in the config, so that the plugin may read another number. Here it is"
+    " taken as written."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Path:
+    """One path of a group."""
+
+    glob: str
+    mount_path: str = ""
+    permissions: str = "rwm"
+    is_mount: bool = False
+    read_only: bool = False
+    limit: int = 1
+    optional: bool = False
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it can match several files."""
+        return has_wildcard(self.glob)
+
+    @property
+    def manner(self) -> tuple[object, ...]:
+        """What must be equal for paths that one entry of ``inject`` can give."""
+        directory = self.glob if self.glob in DIRECTORIES else ""
+        return (self.is_mount, self.read_only, self.permissions, self.optional, directory)
+
+
+Row = tuple[Path, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """One entry of ``groups``: all of its paths or USB devices are one device."""
+
+    count: int
+    paths: Row = ()
+    usb: tuple[Entry, ...] = ()
+
+    def is_like(self, others: Sequence[Group]) -> bool:
+        """Return whether one resource can offer this group beside others."""
+        one = others[0]
+        if (self.count, len(self.paths), len(self.usb)) != (
+            one.count,
+            len(one.paths),
+            len(one.usb),
+        ):
+            return False
+        if len(self.paths) == 1:
+            mine, other = self.paths[0], one.paths[0]
+            return (mine.manner, mine.mount_path) == (other.manner, other.mount_path)
+        if self.paths:
+            return _series([*(other.paths for other in others), self.paths]) is not None
+        return len(self.usb) == 1
+
+
+def is_config(part: Part) -> bool:
+    """Return whether it is a config, a list of arguments or devices, or sets the domain."""
+    if part.node.entries is not None:
+        return any(_is_device(one) or _flag(one) in {"device", "domain"} for one in part.children())
+    if part.has("devices", "device"):
+        keys = part.keys()
+        found = (*keys.take("devices").children(), *keys.take("device").children())
+        return not part.path or any(map(_is_device, found))
+    return _is_device(part) or part.has("DOMAIN") or _is_domain(part)
+
+
+def _is_device(part: Part) -> bool:
+    if isinstance(part.node.scalar, str):
+        return re.match(r"\s*\{.*\bgroups\b|name:.*\bgroups:", part.text(), re.DOTALL) is not None
+    return part.has(MARKER)
+
+
+def _is_domain(part: Part) -> bool:
+    """Return whether it is an entry of a container's env for the domain."""
+    return part.has("name") and part.has("value") and part.keys().take("name").text() == "DOMAIN"
+
+
+def _flag(part: Part) -> str:
+    found = _FLAG.fullmatch(part.node.scalar) if isinstance(part.node.scalar, str) else None
+    return found["name"] if found else ""
+
+
+def convert(configs: Sequence[Part], draft: Draft) -> None:
+    """Add the resources of all configs."""
+    draft.head += _HEAD
+    domain = next(filter(None, map(_domain, configs)), "")
+    for config in configs:
+        if config.node.entries is not None:
+            _add_arguments(config, domain or _DOMAIN, draft)
+        elif config.has("devices", "device"):
+            _add_config(config, domain, draft)
+        elif config.has(MARKER):
+            _add_device(config, domain or _DOMAIN, draft)
+    if not domain and any(one.name.startswith(f"{_DOMAIN}/") for one in draft.resources):
+        draft.head.append(_NO_DOMAIN)
+    _remark_shared([one for one in draft.resources if not one.withheld])
+
+
+def _remark_shared(resources: Sequence[Resource]) -> None:
+    """Say which paths an earlier resource has already."""
+    owners: dict[str, str] = {}
+    for resource in resources:
+        given = resource.match[0].value.get("path", [])
+        for path in given if isinstance(given, list) else [given]:
+            name = owners.setdefault(path, resource.name)
+            if name != resource.name:
+                resource.comments.append(_ALSO_ABOVE.format(path=path, name=name))
+
+
+def _domain(part: Part) -> str:
+    """Return the domain that a flag or an environment variable sets, for all configs."""
+    if part.node.entries is not None:
+        return next((text for name, _, text in _flags(part) if name == "domain"), "")
+    if part.has("devices", "device", MARKER):
+        return ""
+    return part.keys().take("DOMAIN" if part.has("DOMAIN") else "value").text()
+
+
+def _flags(part: Part) -> Iterator[tuple[str, Part, str]]:
+    """Yield the name of each flag, the word that has its value, and the value."""
+    waiting = ""
+    for word in part.children():
+        text = "" if word.node.items or word.node.entries else word.text()
+        found = _FLAG.fullmatch(text)
+        if waiting:
+            yield waiting, word, text
+            waiting = ""
+        elif not text or _is_device(word):
+            # A value that stands alone.
+            yield "device", word, text
+        elif found is not None and found["value"] is None:
+            waiting = found["name"]
+        elif found is not None:
+            yield found["name"], word, found["value"]
+
+
+def _add_arguments(part: Part, domain: str, draft: Draft) -> None:
+    for name, word, text in _flags(part):
+        if name == "device" and not text:
+            _add_device(word, domain, draft)
+        elif name == "device":
+            _add_text(text, word, domain, draft)
+        elif name != "domain":
+            why = _REASONS.get(name, "the plugin has no such option")
+            draft.left.append(f"Not converted, --{name} {text}: {why}.")
+
+
+def _add_text(text: str, word: Part, domain: str, draft: Draft) -> None:
+    """Add the device of an argument: YAML or JSON, or NAME,PATH,... of the first versions."""
+    for part in word.embedded(text):
+        if part.children():
+            _add_device(part, domain, draft)
+        elif "," in part.text():
+            name, *globs = (one.strip() for one in part.text().split(","))
+            groups = [Group(count=1, paths=(Path(glob=_glob(one, part)),)) for one in globs]
+            _add_resources(f"{domain}/{name}", part, groups, draft)
+        else:
+            word.fail("a device is a mapping with name and groups, or NAME,PATH,...")
+
+
+def _add_config(part: Part, domain: str, draft: Draft) -> None:
+    keys = part.keys()
+    is_microshift = part.path[-1:] == ("genericDevicePlugin",)
+    own, default = keys.take("domain").text(), "device.microshift.io" if is_microshift else _DOMAIN
+    before = len(draft.resources)
+    for key in ("devices", "device"):
+        for device in keys.take(key).entries():
+            _add_device(device, domain or own or default, draft)
+    if is_microshift and keys.take("status").text() != "Enabled":
+        for resource in draft.resources[before:]:
+            resource.withheld = "genericDevicePlugin.status is not Enabled"
+    draft.left += keys.rest(PLUGIN, _REASONS)
+
+
+def _add_device(part: Part, domain: str, draft: Draft) -> None:
+    keys = part.keys()
+    name = keys.take("name").text().strip()
+    groups = [group for one in keys.take(MARKER).entries() for group in _groups(one, draft)]
+    _add_resources(name if "/" in name else f"{domain}/{name}", part, groups, draft)
+    draft.left += keys.rest(PLUGIN, _REASONS)
+
+
+def _groups(entry: Part, draft: Draft) -> Iterator[Group]:
+    """Yield what a group offers; with paths and usb it offers both, each for itself."""
+    keys = entry.keys()
+    count = keys.take("count").number(1) or 1
+    if paths := tuple(_path(one, draft) for one in keys.take("paths").entries()):
+        yield Group(count=count, paths=paths)
+    # MicroShift calls it usbs.
+    usb = (*keys.take("usb").entries(), *keys.take("usbs").entries())
+    if usb:
+        yield Group(count=count, usb=tuple(_usb(one, draft) for one in usb))
+    draft.left += keys.rest(PLUGIN, _REASONS)
+
+
+def _path(part: Part, draft: Draft) -> Path:
+    keys = part.keys()
+    kind, inside = keys.take("type"), keys.take("mountPath")
+    if kind.text() not in {"", "Device", "Mount"}:
+        kind.fail("expected Device or Mount")
+    is_mount = kind.text() == "Mount"
+    letters = keys.take("permissions").text() if not is_mount else ""
+    if not set(letters) <= set("rwm"):
+        part.fail(f"permissions are letters of rwm, not {letters[:40]!r}")
+    mount_path = inside.text().strip()
+    if mount_path and ("$(" in mount_path or path_problem(escape(mount_path)) is not None):
+        inside.fail(f"{mount_path[:80]!r} is not an absolute path in a container")
+    path = Path(
+        glob=_glob(keys.take("path").text(), part),
+        mount_path=mount_path,
+        permissions="".join(letter for letter in "rwm" if letter in letters) or "rwm",
+        is_mount=is_mount,
+        read_only=is_mount and keys.take("readOnly").is_true(),
+        limit=keys.take("limit").number(1) or 1,
+        optional=keys.take("optional").is_true(),
+    )
+    draft.left += keys.rest(PLUGIN, _REASONS)
+    return path
+
+
+def _glob(text: str, part: Part) -> str:
+    """Return the same glob: those of Go have backslashes, [^...], and stars that can be doubled."""
+    text = text.strip()
+    made = re.sub(r"\\(.)", lambda found: escape(found[1]), text)
+    made = re.sub(r"\*+", "*", made).replace("[^", "[!").rstrip("/")
+    is_odd = "[!" in text or "$(" in text or re.search(r"\[[^\]]*\\", text) is not None
+    if is_odd or path_problem(made) is not None:
+        part.fail(f"path {text[:80]!r} is not an absolute path or glob that can be converted")
+        return "/dev/null"
+    return made
+
+
+def _usb(part: Part, draft: Draft) -> Entry:
+    keys = part.keys()
+    entry = Entry({"usb": {}})
+    for key in ("vendor", "product"):
+        given = keys.take(key)
+        found = re.fullmatch(r"(?:0[xX])?([0-9A-Fa-f]{1,4})", given.text())
+        if found is None:
+            given.fail(f"expected a USB ID of up to four hexadecimal digits, not {given.text()!r}")
+            continue
+        if not isinstance(given.node.scalar, str):
+            entry.comments = [_UNQUOTED]
+        entry.value["usb"][key] = found[1].lower().rjust(4, "0")
+    if serial := keys.take("serial").text():
+        entry.value["usb"]["serial"] = exactly(serial)
+    draft.left += keys.rest(PLUGIN)
+    return entry
+
+
+def _add_resources(name: str, part: Part, groups: Sequence[Group], draft: Draft) -> None:
+    """Add the resources for one device of the config."""
+    part.resource_name(name)
+    if max([len(groups), *(len(one.paths) + len(one.usb) for one in groups)]) > MAX_PATHS:
+        part.fail(f"more than {MAX_PATHS} groups, or paths or USB devices of a group")
+        return
+    if not groups:
+        draft.left.append(f"Not converted, {name}: it has no groups, so it offers nothing.")
+    kinds: list[list[Group]] = []
+    for group in groups:
+        alike = next((others for others in kinds if group.is_like(others)), None)
+        if alike is None:
+            kinds.append([group])
+        else:
+            alike.append(group)
+    for i, alike in enumerate(kinds):
+        resource = Resource(name=draft.unused_name(name))
+        resource.comments += [_ANOTHER.format(name=name)] if i else []
+        resource.share(alike[0].count, "count")
+        if alike[0].usb:
+            _add_usb(resource, alike)
+        else:
+            _add_paths(resource, [group.paths for group in alike])
+        draft.resources.append(resource)
+
+
+def _add_usb(resource: Resource, groups: Sequence[Group]) -> None:
+    for entry in (one for group in groups for one in group.usb):
+        if all(entry.value != other.value for other in resource.match):
+            resource.match.append(entry)
+    if len(groups[0].usb) > 1:
+        resource.group_by = "all"
+        resource.comments.append("All of these are one device, as in the plugin.")
+    elif any("serial" not in entry.value["usb"] for entry in resource.match):
+        resource.comments.append(_EACH)
+
+
+def _add_paths(resource: Resource, rows: Sequence[Row]) -> None:
+    """Fill a resource: one path finds the devices, each comes with the others."""
+    row = rows[0]
+    halves = _series(rows) if len(rows) > 1 < len(row) else _stars(row)
+    anchor = _anchor(row, halves or [])
+    if halves is None or (row[anchor].is_mount and len(row) > 1):
+        resource.withheld = _NOT_PAIRED if halves is None else "no device file finds the devices"
+        resource.comments += [f"  path: {path.glob}" for path in row]
+        return
+    globs = any_of(one[anchor].glob for one in rows)
+    selector: Values = {"path": globs}
+    resource.match, resource.devices = [Entry(selector)], []
+    if (key := halves[anchor]) is not None:
+        before, after = (re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", one) for one in key)
+        regex = f"^{before}(.*){after}$"
+        resource.values["key"] = Entry({"text": "$(device.path)", "regex": regex})
+    for i, (path, half) in enumerate(zip(row, halves, strict=True)):
+        place = _place([one[i] for one in rows]) or path.mount_path
+        glob = path.glob if half is None else f"{half[0]}$(value.key){half[1]}"
+        _give(resource, path, "$(device.path)" if i == anchor else glob, place)
+        if i != anchor and (path.is_mount or not path.optional):
+            resource.values[f"path{i + 1}"] = Entry({"link": glob})
+            selector.setdefault("values", {})[f"path{i + 1}"] = "*"
+    if row[anchor].is_mount:
+        selector["type"] = ["char", "block", "directory", "file"]
+    elif row[anchor].glob in DIRECTORIES:
+        selector["type"] = "directory"
+    _remark(resource, rows, row[anchor])
+
+
+def _remark(resource: Resource, rows: Sequence[Row], anchor: Path) -> None:
+    """Say what is not the same."""
+    if anchor.mount_path and (len(rows) > 1 or anchor.is_pattern):
+        resource.comments.append(_ONE_PLACE)
+    needed = [one for one in rows[0] if one.optional and (one.is_mount or one is anchor)]
+    resource.comments += [_NEEDED.format(path=path.glob) for path in needed]
+    patterns = [path for path in rows[0] if path.is_pattern]
+    resource.comments += [_ALL_EXIST] if len(rows[0]) > 1 else []
+    resource.comments += [_PAIRED] if len(patterns) > 1 else []
+    for path in dict.fromkeys(path for row in rows for path in row):
+        if path.limit > 1 or (patterns and not path.is_pattern):
+            resource.comments.append(_LIMIT.format(limit=path.limit, path=path.glob))
+
+
+def _series(rows: Sequence[Row]) -> list[Halves] | None:
+    """Return what stands before and after the number in which rows differ, for each path.
+
+    Returns None if they differ in anything else.
+    """
+    halves: list[Halves] = []
+    numbers: set[tuple[str, ...]] = set()
+    for column in zip(*rows, strict=True):
+        texts = [re.split(r"(\d+)", path.glob) for path in column]
+        manners = {
+            (path.manner, path.is_pattern, len(one))
+            for path, one in zip(column, texts, strict=True)
+        }
+        if len(manners) > 1 or column[0].is_pattern or _place(column) is None:
+            return None
+        differing = [i for i, ones in enumerate(zip(*texts, strict=True)) if len(set(ones)) > 1]
+        if len(differing) > 1 or any(i % 2 == 0 for i in differing):
+            return None
+        if differing:
+            at = differing[0]
+            numbers.add(tuple(one[at] for one in texts))
+            halves.append(("".join(texts[0][:at]), "".join(texts[0][at + 1 :])))
+        else:
+            halves.append(None)
+    return halves if len(numbers) == 1 and len(set(*numbers)) == len(rows) else None
+
+
+def _place(column: Sequence[Path]) -> str | None:
+    """Return the path in the container; empty: that of the host; None: there are several."""
+    if not any(path.mount_path for path in column):
+        return ""
+    places = {path.mount_path or path.glob for path in column}
+    return places.pop() if len(places) == 1 else None
+
+
+def _stars(row: Row) -> list[Halves] | None:
+    """Return what stands before and after the star of each pattern, if there are several.
+
+    Returns None if one of several patterns has another wildcard than one star.
+    """
+    halves: list[Halves] = [None] * len(row)
+    for i, path in enumerate(row if sum(path.is_pattern for path in row) > 1 else ()):
+        before, star, after = path.glob.partition("*")
+        if path.is_pattern and (not star or is_glob(before) or is_glob(after)):
+            return None
+        halves[i] = (before, after) if path.is_pattern else None
+    return halves
+
+
+def _anchor(row: Row, halves: Sequence[Halves]) -> int:
+    """Choose the path that finds the devices: if possible one that varies and must exist."""
+    varies = [path.is_pattern or half is not None for path, half in zip(row, halves, strict=False)]
+    ranks = [
+        (not one, path.is_mount, path.optional) for one, path in zip(varies, row, strict=False)
+    ]
+    return ranks.index(min(ranks)) if ranks else 0
+
+
+def _give(resource: Resource, path: Path, glob: str, place: str) -> None:
+    """Give a container a path, by a template."""
+    if path.is_mount:
+        host_path = unescape(glob)
+        inside: Values = {"containerPath": place or host_path, "readOnly": path.read_only}
+        resource.mounts.append(Entry({"hostPath": host_path, **inside}))
+        return
+    value: Values = {"path": glob, "containerPath": place, "permissions": path.permissions}
+    if path.optional and glob != "$(device.path)":
+        value["optional"] = True
+    nodes = DIRECTORIES.get(path.glob)
+    if nodes is not None:
+        value |= {"path": nodes or f"{path.glob}/*", "shared": True, "optional": True}
+        value["containerPath"] = f"{place.rstrip('/')}/" if place else ""
+        comment = "A directory: a container gets the device files in it."
+        resource.comments.append(comment)
+        resource.withheld = resource.withheld or ("" if nodes else ONLY_LINKS)
+    if not value["containerPath"]:
+        del value["containerPath"]
+    resource.devices = [*(resource.devices or ()), Entry(value)]

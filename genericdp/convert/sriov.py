@@ -1,0 +1,380 @@
+"""sriov-network-device-plugin: config.json, also in a ConfigMap or a NicClusterPolicy."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from genericdp.convert.network import LINK_LAYERS, hex_ids, interface_value, link_layers, names
+from genericdp.convert.output import Draft, Entry, Resource, exactly
+from genericdp.regex import PatternError, compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from genericdp.convert.document import Part
+    from genericdp.convert.output import Values
+
+PLUGIN = "sriov-network-device-plugin"
+MARKER = "resourceList"
+MAX_PARENTS = 16
+MAX_FUNCTIONS = 128
+_CLASSES = {"netdevice": "02*", "accelerator": "12*"}
+_SYSPATH = "$(device.syspath)"
+_UIO = ("uio", "igb_uio", "uio_pci_generic")
+_USER_SPACE = ("vfio-pci", *_UIO)
+_PLAIN = re.compile(r"[A-Za-z0-9_.:@-]+")
+_RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
+_HEAD = (
+    "Of network adapters only virtual functions are offered, unless addresses are given. The plugin"
+    " also offers physical ones without the default route, and in a virtual machine all functions"
+    " are physical: name these, as in match: [{pci: {address: ...}}].",
+    "A name in pfNames or rootDevices is taken as a whole; the plugin also looks for it as an"
+    " expression, anywhere in the name.",
+    "PCIDEVICE_..._INFO, the variable with JSON, is not set.",
+)
+_BUSY = "As in the plugin, a physical function that has virtual ones is not offered."
+_NO_DRIVERS = (
+    "Without drivers the plugin also offers functions that are bound to a user-space driver, with"
+    " other device files; for these add a resource with drivers."
+)
+_NO_KERNEL = (
+    "Without drivers the plugin also offers functions without a user-space driver, of which a"
+    " container gets only the address."
+)
+_ANOTHER = (
+    "{name} in the plugin, too. What a container gets of these functions differs from the above, so"
+    " they need another resource, and pods must ask for its name."
+)
+_BY_GROUP = (
+    "A virtual function is numbered by its IOMMU group: functions that share a group are not told"
+    " apart, and without an IOMMU none is found. Then use pci: {address: ...}."
+)
+_BY_RDMA = (
+    "By its RDMA device, as the interface moves into the pod. A function without one is Ethernet."
+)
+_VFIO_GROUP = "The IOMMU group of a function that is bound to vfio-pci."
+_NO_IOMMU = "In its place where VFIO works without an IOMMU, as in most virtual machines."
+_NOTHING = "it has no selectors that could be converted"
+_AUXILIARY = (
+    "devices of the auxiliary bus are not PCI functions; match: [{udev: {subsystem: auxiliary}}]"
+    " finds them"
+)
+_NARROWER = {
+    "ddpProfiles": "the profile is read from the firmware, no file has it",
+    "vdpaType": "vDPA devices have a bus of their own",
+    "pKeys": "no file of the function has its partition keys",
+    "nicNames": "the plugin does not say what it means",
+    "auxTypes": "it is about devices of the auxiliary bus",
+}
+_REASONS = {
+    "additionalinfo": "it becomes part of PCIDEVICE_..._INFO; use inject.env if a pod needs it",
+    "selectorobj": "the plugin writes it itself",
+    "rootdevices": "versions before 3 had it here, now it belongs in selectors",
+    "sriovmode": "versions before 3 had it",
+    "mdevmode": "versions before 3 had it",
+}
+
+
+class Mode(StrEnum):
+    """What the drivers of a function mean for the device files that a container gets."""
+
+    KERNEL = "kernel"
+    VFIO = "vfio"
+    UIO = "uio"
+    EITHER = "either"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    """What a container gets with a function."""
+
+    mode: Mode
+    is_rdma: bool
+    needs_vhost_net: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selector:
+    """One entry of ``selectors``."""
+
+    is_network: bool
+    pci: Values
+    indexes: tuple[str, ...]
+    drivers: tuple[str, ...]
+    link_types: tuple[str, ...]
+    parents: list[Part]
+    is_rdma: bool
+    needs_vhost_net: bool
+
+    @property
+    def is_named(self) -> bool:
+        """Whether certain functions are asked for, physical or virtual."""
+        return "address" in self.pci or bool(self.indexes)
+
+
+def is_config(part: Part) -> bool:
+    """Return whether it is a mapping with a resourceList."""
+    return part.has(MARKER)
+
+
+def convert(configs: Sequence[Part], draft: Draft) -> None:
+    """Add the resources of all configs."""
+    draft.head += _HEAD
+    for config in configs:
+        keys = config.keys()
+        # A ConfigMap may have a config for each node, with the node's name as key.
+        key = str(config.source.within[-1]) if config.source.within[-2:-1] == ("data",) else ""
+        node = "" if key.endswith((".json", ".yaml", ".yml")) else key
+        for entry in keys.take(MARKER).entries():
+            _add_entry(entry, node, draft)
+        draft.left += keys.rest(PLUGIN, _REASONS)
+
+
+def _add_entry(entry: Part, node: str, draft: Draft) -> None:
+    keys = entry.keys()
+    prefix = keys.take("resourcePrefix").text() or "intel.com"
+    name = entry.resource_name(f"{prefix}/{keys.take('resourceName').text()}")
+    kind = (keys.take("deviceType").text() or "netDevice").lower()
+    topology = "none" if keys.take("excludeTopology").is_true() else ""
+    is_rdma = keys.take("isRdma").is_true()
+    selectors = keys.take("selectors")
+    found: dict[Given, Resource] = {}
+    left: list[str] = []
+    # Old versions have one, newer ones a list.
+    for part in (selectors,) if selectors.node.items is not None else selectors.entries():
+        if kind in _CLASSES:
+            _add_selector(part, kind, is_rdma=is_rdma, found=found, left=left)
+        else:
+            left += part.quotation(_AUXILIARY)
+    if kind not in {*_CLASSES, "auxnetdevice"}:
+        entry.fail(f"deviceType {kind[:40]!r} is not netDevice, accelerator or auxNetDevice")
+    resources = list(found.values()) or [Resource(name=name, withheld=_NOTHING)]
+    resources[0].left += [*left, *keys.rest(PLUGIN, _REASONS)]
+    for resource in resources:
+        resource.name = name
+        resource.node_names = [exactly(node)] if node else []
+        resource.topology = topology
+        _add_named(resource, entry, draft, is_first=resource is resources[0])
+
+
+def _add_named(resource: Resource, entry: Part, draft: Draft, *, is_first: bool) -> None:
+    """Add a resource under its name, or another if it is not the first of its entry."""
+    name, nodes = resource.name, resource.node_names
+    others = [one for one in draft.resources if one.name == name and not one.withheld]
+    if not is_first:
+        resource.comments.insert(0, _ANOTHER.format(name=name))
+    elif any(nodes == other.node_names for other in others):
+        entry.fail(f"{name!r} is defined twice, which the plugin refuses")
+    elif any(not nodes or not other.node_names for other in others):
+        entry.fail(f"{name!r} is defined for one node and for all: convert the keys one by one")
+    unused = draft.unused_name(name)
+    # The same name is fine for other nodes.
+    if not is_first or not nodes:
+        resource.name = unused
+    variable = re.sub(r"[^A-Za-z0-9]", "_", resource.name).upper()
+    resource.env = {f"PCIDEVICE_{variable}": "$(pci.address)"}
+    draft.resources.append(resource)
+
+
+def _add_selector(
+    part: Part, kind: str, *, is_rdma: bool, found: dict[Given, Resource], left: list[str]
+) -> None:
+    """Add one entry of ``selectors`` to the resources for what its functions need."""
+    for key, why in _NARROWER.items():
+        if part.has(key):
+            left += part.quotation(f"{key}: {why}, and without it more would be offered")
+            return
+    keys = part.keys()
+    pci: Values = {"class": _CLASSES[kind]}
+    for theirs, ours in (("vendors", "vendor"), ("devices", "device")):
+        if ids := hex_ids(keys.take(theirs)):
+            pci[ours] = ids
+    if addresses := keys.take("pciAddresses").texts():
+        pci["address"] = names(_with_domain(address) for address in addresses)
+    asked = Selector(
+        is_network=kind == "netdevice",
+        pci=pci,
+        indexes=keys.take("acpiIndexes").texts(),
+        drivers=keys.take("drivers").texts(),
+        link_types=keys.take("linkTypes").texts(),
+        parents=[keys.take(key) for key in ("pfNames", "rootDevices")],
+        is_rdma=keys.take("isRdma").is_true() or is_rdma,
+        needs_vhost_net=keys.take("needVhostNet").is_true(),
+    )
+    for mode, drivers in _modes(asked).items():
+        if asked.link_types and mode is not Mode.KERNEL:
+            why = f"a function with {' or '.join(drivers)} has no interface, so no linkTypes"
+            left += part.quotation(why)
+            continue
+        given = Given(mode=mode, is_rdma=asked.is_rdma, needs_vhost_net=asked.needs_vhost_net)
+        _match(found.setdefault(given, Resource(name="")), asked, given, drivers)
+    left += keys.rest(PLUGIN)
+
+
+def _match(resource: Resource, asked: Selector, given: Given, drivers: list[str]) -> None:
+    """Have a resource offer the functions of a selector that have these drivers."""
+    pci = dict(asked.pci)
+    if given.mode is Mode.KERNEL and asked.is_network and not asked.is_named:
+        pci["function"] = "virtual"
+    elif asked.is_network:
+        resource.values["functions"] = Entry({"file": f"{_SYSPATH}/sriov_numvfs"})
+        busy = {"pci": {"function": "physical"}, "values": {"functions": "[1-9]*"}}
+        _add(resource.exclude, Entry(busy, [_BUSY]))
+    if drivers:
+        pci["driver"] = names(drivers)
+    conditions = _conditions(asked, resource)
+    for alternative in _alternatives(asked.parents, resource):
+        values = {**conditions, **alternative}
+        _add(resource.match, Entry({"pci": pci, "values": values} if values else {"pci": pci}))
+    resource.devices = list(_nodes(given, resource))
+    if not asked.drivers and asked.is_network:
+        _add(resource.exclude, Entry({"pci": {"driver": list(_USER_SPACE)}}, [_NO_DRIVERS]))
+    elif not asked.drivers:
+        _add(resource.comments, _NO_KERNEL)
+
+
+def _add(found: list[Any], one: object) -> None:
+    if one not in found:
+        found.append(one)
+
+
+def _conditions(asked: Selector, resource: Resource) -> Values:
+    """Declare the values that a selector needs; return what they must be."""
+    found: Values = {}
+    if asked.indexes:
+        resource.values["acpi_index"] = Entry({"file": f"{_SYSPATH}/acpi_index"})
+        found["acpi_index"] = names(asked.indexes)
+    if asked.is_rdma or asked.link_types:
+        resource.values["rdma"] = Entry({"link": f"{_SYSPATH}/infiniband/*"})
+    if asked.is_rdma:
+        found["rdma"] = "*"
+    if asked.link_types:
+        path = f"{_SYSPATH}/infiniband/$(value.rdma:-none)/ports/1/link_layer"
+        resource.values["rdma_layer"] = Entry({"file": path})
+        text = {"text": "$(value.rdma_layer:-Ethernet)"}
+        resource.values["link_layer"] = Entry(text, [_BY_RDMA])
+        found["link_layer"] = link_layers(asked.link_types) or "none"
+        if unknown := [one for one in asked.link_types if one not in LINK_LAYERS]:
+            which = f"linkTypes {', '.join(unknown)}"
+            known = ", ".join(LINK_LAYERS)
+            resource.left.append(f"Not converted, {which}: only {known} can be read from sysfs.")
+    return found
+
+
+def _modes(asked: Selector) -> dict[Mode, list[str]]:
+    """Return the drivers by what they mean for a container."""
+    if not asked.drivers:
+        # The address alone is of use for a network adapter only, which a CNI plugin moves.
+        return {Mode.KERNEL: []} if asked.is_network else {Mode.EITHER: list(_USER_SPACE)}
+    of_user = [driver for driver in asked.drivers if driver in _USER_SPACE]
+    of_kernel = [driver for driver in asked.drivers if driver not in _USER_SPACE]
+    found = {Mode.KERNEL: of_kernel} if of_kernel else {}
+    if of_user == ["vfio-pci"]:
+        found[Mode.VFIO] = of_user
+    elif of_user:
+        found[Mode.EITHER if "vfio-pci" in of_user else Mode.UIO] = of_user
+    return found
+
+
+def _nodes(given: Given, resource: Resource) -> Iterator[Entry]:
+    """Yield the entries of ``inject.devices``."""
+    is_either = given.mode is Mode.EITHER
+    optional = {"optional": True} if is_either else {}
+    if given.mode in {Mode.VFIO, Mode.EITHER}:
+        group = "$(pci.iommuGroup)"
+        if is_either:
+            group = "$(value.vfio_group:-none)"
+            text = {"text": "$(pci.driver):$(pci.iommuGroup:-)", "regex": "^vfio-pci:(.+)$"}
+            resource.values["vfio_group"] = Entry(text, [_VFIO_GROUP])
+        path = f"/dev/vfio/{group}"
+        yield Entry({"path": path, "optional": True})
+        other = {"path": f"/dev/vfio/noiommu-{group}", "containerPath": path, "optional": True}
+        yield Entry(other, [_NO_IOMMU])
+        yield Entry({"path": "/dev/vfio/vfio", **optional})
+    if given.mode in {Mode.UIO, Mode.EITHER}:
+        yield Entry({"subsystem": "uio", **optional})
+    if given.is_rdma:
+        yield Entry({"subsystem": "infiniband_verbs"})
+        yield Entry({"subsystem": "infiniband_mad", "optional": True})
+        yield Entry({"path": "/dev/infiniband/rdma_cm", "optional": True})
+    if given.needs_vhost_net:
+        yield Entry({"path": "/dev/vhost-net"})
+        yield Entry({"path": "/dev/net/tun"})
+
+
+def _alternatives(parents: Sequence[Part], resource: Resource) -> list[Values]:
+    """Return conditions for the physical function, any of which must hold."""
+    found: list[Values] = [{}]
+    for part in parents:
+        if len(part.entries()) * len(found) > MAX_PARENTS:
+            part.fail(f"more than {MAX_PARENTS} physical functions")
+        elif part.entries():
+            asked = [_parent(one, resource) for one in part.entries()]
+            found = [{**one, **other} for one in found for other in asked]
+    return found
+
+
+def _parent(entry: Part, resource: Resource) -> Values:
+    """Return the conditions for ``ens1f0`` or ``0000:3b:00.0``, maybe with ``#0-3``."""
+    name, hash_sign, ranges = entry.text().partition("#")
+    found: Values = {}
+    if str(entry.path[-2]).lower() != "pfnames":
+        resource.values["pf_address"] = Entry({"link": f"{_SYSPATH}/physfn"})
+        found["pf_address"] = exactly(_with_domain(name))
+    elif not name:
+        entry.fail("the name of a physical function is missing")
+    elif _PLAIN.fullmatch(name) or not _is_expression(name):
+        found[interface_value(name, f"{_SYSPATH}/physfn/net", "pf", resource)] = "*"
+    else:
+        resource.values["pf"] = Entry(
+            {"link": f"{_SYSPATH}/physfn/net/*"},
+            ["Not known if the physical function has several interfaces; then write out names."],
+        )
+        value = f"pf_like_{len(resource.values)}"
+        resource.values[value] = Entry({"text": "$(value.pf)", "regex": f"({name})"})
+        found[value] = "*"
+    if hash_sign and (numbers := _numbers(ranges, entry)):
+        found[_number_value(numbers, ranges, resource)] = "?*"
+    return found
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        compiled(f"({text})")
+    except PatternError:
+        return False
+    return True
+
+
+def _numbers(ranges: str, entry: Part) -> list[int]:
+    numbers: set[int] = set()
+    for text in ranges.split(","):
+        found = _RANGE.fullmatch(text.strip())
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if first > last or last >= MAX_FUNCTIONS:
+            wanted = f"a number of a virtual function below {MAX_FUNCTIONS}, or a range of them"
+            entry.fail(f"expected {wanted}, not {text[:40]!r}")
+            return []
+        numbers.update(range(first, last + 1))
+    return sorted(numbers)
+
+
+def _number_value(numbers: Sequence[int], ranges: str, resource: Resource) -> str:
+    """Declare a value that is not empty for these virtual functions; return its name."""
+    for number in numbers:
+        # Its IOMMU group has this function: nothing of the function itself tells its number.
+        link = f"{_SYSPATH}/physfn/virtfn{number}/iommu_group/devices/$(pci.address)"
+        resource.values[f"vf_{number}"] = Entry({"link": link})
+    name = f"is_{ranges.replace(' ', '').replace('-', '_to_').replace(',', '_')}"
+    text = "".join(f"$(value.vf_{number}:-)" for number in numbers)
+    resource.values[name] = Entry({"text": text}, [f"Empty unless it is one of {ranges}."])
+    _add(resource.comments, _BY_GROUP)
+    return name
+
+
+def _with_domain(address: str) -> str:
+    """Return a PCI address with its domain."""
+    return address if address.count(":") == 2 else f"0000:{address}"

@@ -1,1 +1,0 @@
-"""Configs of other device plugins in our language: text in, text with comments out."""

@@ -1,0 +1,158 @@
+"""squat/generic-device-plugin: what its documentation says is offered."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.convert.offering import FOLDER, golden_of, offers, offers_of, problems_of, prose_of
+from tests.convert.offering import text_of as converted_text
+from tests.testbeds.loading import path_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PUBLISHED = FOLDER / "peers/squat"
+DOMAIN = "devic.es"
+
+
+def device(*groups: str) -> str:
+    """Make a device of groups."""
+    return f"{{name: s, groups: [{', '.join(groups)}]}}"
+
+
+def paths(*texts: str) -> str:
+    """Make a device of one group of paths."""
+    return device(f"{{paths: [{', '.join(f'{{path: {text}}}' for text in texts)}]}}")
+
+
+def test_its_daemonset_offers_the_same(tmp_path: Path) -> None:
+    """Read from its README: a group of all its paths, each glob's match, a folder as a whole."""
+    golden = golden_of(PUBLISHED / "daemonset.yaml").read_text()
+    sound = ["/dev/snd/controlC1", "/dev/snd/pcmC1D0c"]
+    assert offers(golden, path_of("webcam"), tmp_path) == {
+        f"{DOMAIN}/video": [["/dev/video0"]],
+        f"{DOMAIN}/audio": [sound],
+        f"{DOMAIN}/capture": [sound],
+    }
+
+
+def test_its_usb_devices_are_the_same(tmp_path: Path) -> None:
+    golden = golden_of(PUBLISHED / "flags.yaml").read_text()
+    assert offers(golden, path_of("serial-adapters"), tmp_path) == {
+        "example.com/ch340": [["/dev/bus/usb/001/006"]],
+        # All that its entries find is one device.
+        "example.com/ftdi": [[f"/dev/bus/usb/001/00{i}" for i in (3, 4, 5)]],
+        "example.com/serial": [[f"/dev/ttyUSB{i}"] for i in range(4)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "machine", "nodes"),
+    [
+        # A folder of folders gives what is in them.
+        (paths("/dev/bus/usb"), "serial-adapters", ["/dev/bus/usb/001/006"]),
+        # An optional path is given where it exists, in whatever order.
+        (paths("/dev/ttyUSB0", "/dev/none, optional: true"), "serial-adapters", ["/dev/ttyUSB0"]),
+        (paths("/dev/none, optional: true", "/dev/ttyUSB0"), "serial-adapters", ["/dev/ttyUSB0"]),
+        # One pattern may be any, and comes with the other path.
+        (
+            paths('"/dev/ttyUSB[2-9]"', "/dev/ttyUSB0, limit: 9"),
+            "serial-adapters",
+            ["/dev/ttyUSB2"],
+        ),
+        (paths("/dev/snd/controlC*", "/dev/snd/pcmC*D0c"), "webcam", ["/dev/snd/pcmC1D0c"]),
+    ],
+)
+def test_paths_of_a_group_are_one_device(
+    config: str, machine: str, nodes: list[str], tmp_path: Path
+) -> None:
+    offered = offers_of("squat", config, path_of(machine), tmp_path)
+    assert set(nodes) <= set(offered[f"{DOMAIN}/s"][0])
+
+
+def test_paths_of_a_group_are_paired_by_what_their_stars_stand_for(tmp_path: Path) -> None:
+    """D2: squat pairs by index, so that a device gets the node of another one."""
+    paired = paths("/dev/snd/controlC*", "/dev/snd/pcmC*D0c")
+    assert "by position in two sorted lists" in prose_of("squat", paired)
+    machine = tmp_path / "machine"
+    machine.write_text(path_of("webcam").read_text().replace("pcmC1D0c", "pcmC10D0c"))
+    assert offers_of("squat", paired, machine, tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        # C2: squat reads other numbers.
+        (device("{usb: [{vendor: 0403, product: 1e10}]}"), "may read another number"),
+        (device("{usb: [{vendor: 0403, product: 1e10}]}"), '{vendor: "0403", product: "1e10"}'),
+        (paths("/dev/x, optional: true"), "optional in the plugin, but must exist here"),
+        (paths("/dev/a", "/srv, type: Mount, optional: true"), "but must exist here"),
+        (paths("/dev/a*, limit: 7"), "limit: 7 of /dev/a* has no counterpart"),
+        (paths("/dev/a*", "/dev/b"), "limit: 1 of /dev/b has no counterpart"),
+        (paths("/dev/a, readOnly: true"), "for mounts only"),
+        (paths("/b, type: Mount, permissions: r"), "for device files only"),
+        # C1: squat ignores keys that it does not know.
+        (paths("/dev/fuse, pth: x"), "pth: x"),
+        (f"[{paths('/dev/a')}, {paths('/dev/a')}]", f"/dev/a is also in {DOMAIN}/s above"),
+        (paths("/dev/fuse"), "before that it was squat.ai"),
+        ('[--domain, a.b, --device, "serial,/dev/ttyUSB*"]', "name: a.b/serial"),
+        ('{env: [{name: DOMAIN, value: a.b}], args: [--device, "x,/dev/y"]}', "name: a.b/x"),
+    ],
+)
+def test_what_is_not_the_same_has_a_comment(config: str, said: str) -> None:
+    assert said in prose_of("squat", config)
+
+
+def test_groups_that_differ_in_a_number_are_one_resource() -> None:
+    groups = [
+        {"paths": [{"path": f"/dev/dri/card{i}"}, {"path": f"/dev/dri/renderD{128 + i}"}]}
+        for i in range(2)
+    ]
+    text = converted_text("squat", json.dumps({"name": "gpu", "groups": groups}))
+    assert [line for line in text.splitlines() if "- name:" in line] == [
+        f"  - name: {DOMAIN}/gpu",
+        # card0 and renderD128 have no number in common.
+        f"  - name: {DOMAIN}/gpu-2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (paths("dev/x"), "not an absolute path"),
+        (paths('"/dev/["', "/dev/x"), "not an absolute path"),
+        (paths('"/dev/x[!a]"'), "not an absolute path or glob that can be converted"),
+        (paths("/dev/a*b*", "/dev/c*"), "each has one *"),
+        (paths("/dev/serial"), "a directory of symbolic links"),
+        (device("{count: many, paths: [{path: /dev/x}]}"), "a whole number"),
+        (paths("/dev/x, permissions: xyz"), "letters of rwm"),
+        ("{name: a b, groups: [{paths: [{path: /dev/x}]}]}", "cannot be the name of a resource"),
+        (device("{usb: [{vendor: nothex, product: 1}]}"), "hexadecimal"),
+        ("{listen: x}", "not a config of squat/generic-device-plugin: groups is missing"),
+        ("text", "not a config of squat"),
+        ("[--device, --device]", "a device is a mapping"),
+        (f"genericDevicePlugin: {{devices: [{paths('/dev/a')}]}}", "status is not Enabled"),
+    ],
+)
+def test_mistakes_have_a_location(config: str, said: str) -> None:
+    first = problems_of("squat", config)[0]
+    assert first.startswith(("config:1:", "config ([1]):1:"))
+    assert said in first
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("/dev/tty[^A-Z]*", "/dev/tty[!A-Z]*"),
+        (r"/dev/a\*b", "/dev/a[*]b"),
+        ("/dev/**", "/dev/*"),
+        ("/dev/video0/", "/dev/video0"),
+    ],
+)
+def test_globs_of_go_are_converted(theirs: str, ours: str) -> None:
+    config = json.dumps({"name": "s", "groups": [{"paths": [{"path": theirs}]}]})
+    text = converted_text("squat", config)
+    assert f"path: {ours}" in text or f'path: "{ours}"' in text
