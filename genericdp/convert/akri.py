@@ -22,13 +22,17 @@ PLUGIN = "akri"
 MARKER = "discoveryDetails"
 MAX_RULES = 200
 _DOMAIN = "akri.sh"
-_HEAD = (
+HEAD: tuple[str, ...] = (
     f"Pods ask for {_DOMAIN}/NAME, any device of the Configuration. {_DOMAIN}/NAME-HASH, the"
     " resource for one device, does not exist here.",
     "UDEV_DEVNODE and UDEV_DEVPATH are joined with commas if a container has several devices; akri"
     " sets them with the device's hash at the end of their names.",
     "Except for PCI functions, devices without a device file are not offered.",
+    "Rules mean what udev's manual says. For akri one of several ENV conditions is enough, several"
+    " of ATTRS, KERNELS and so on may be about different ancestors, these, DRIVER and most != take"
+    " a regular expression instead of a glob, and other fields take | literally.",
 )
+_EXCLUDED = "It excludes also what other rules match, which akri offers."
 _NETWORK = "this handler finds devices on the network, genericdp offers those of the node itself"
 _NO_PODS = "genericdp does not start pods: have a Deployment or DaemonSet ask for {name}"
 _NO_SERVICES = "genericdp does not create services"
@@ -78,13 +82,6 @@ class Term:
         """Whether it asks for a property or attribute that is there and not empty."""
         return self.is_negated and self.globs == ("",) and self.field in {"ENV", "ATTR", "ATTRS"}
 
-    @property
-    def is_expression(self) -> bool:
-        """Whether akri takes an expression here, where udev's manual says glob."""
-        if self.field in {"ATTR", "SUBSYSTEM"}:
-            return False
-        return self.is_negated or self.field in _OF_ANCESTORS or self.field == "DRIVER"
-
 
 class RuleError(ValueError):
     """A udev rule that cannot be converted, with the reason."""
@@ -101,7 +98,6 @@ def is_config(part: Part) -> bool:
 
 def convert(configs: Sequence[Part], draft: Draft) -> None:
     """Add the resource of each Configuration."""
-    draft.head += _HEAD
     for config in configs:
         if config.has("spec"):
             _add_configuration(config, draft)
@@ -241,11 +237,20 @@ def _add_rules(rules: Sequence[str], resource: Resource) -> None:
             resource.left.append(f"Not converted, the rule {rule}: {error}.")
             continue
         converted += 1
-        resource.match.append(Entry(selector, [f"udevRule: {rule}", *_remarks(terms)]))
-        resource.exclude += [one for one in excluded if one not in resource.exclude]
-    if converted > 1:
-        for entry in resource.exclude:
-            entry.comments.append("It excludes also what other rules match, which akri offers.")
+        _add(resource.match, Entry(selector, [f"udevRule: {rule}"]))
+        for entry in excluded:
+            _add(resource.exclude, entry)
+    for entry in resource.exclude if converted > 1 else ():
+        entry.comments.append(_EXCLUDED)
+
+
+def _add(entries: list[Entry], entry: Entry) -> None:
+    """Add an entry, or its comments to one that is equal."""
+    same = next((one for one in entries if one.value == entry.value), None)
+    if same is None:
+        entries.append(entry)
+    else:
+        same.comments += [one for one in entry.comments if one not in same.comments]
 
 
 def _terms(rule: str) -> Iterator[Term]:
@@ -287,22 +292,6 @@ def _term(found: re.Match[str]) -> Term:
         is_negated=found["operator"] == "!=",
         written=written,
     )
-
-
-def _remarks(terms: Sequence[Term]) -> Iterator[str]:
-    """Yield where akri differs from udev's manual, which the selector follows."""
-    wanted = [term for term in terms if not term.is_negated]
-    for fields in ({"ENV"}, _OF_ANCESTORS):
-        several = [term.written for term in wanted if term.field in fields]
-        if len(several) > 1 and "ENV" in fields:
-            yield f"All of {', '.join(several)} must hold; for akri one of them is enough."
-        elif len(several) > 1:
-            yield f"One ancestor must have all of {', '.join(several)}; akri takes several, too."
-    for term in terms:
-        if term.is_expression and any(re.search(r"[^\w .:/-]", glob) for glob in term.globs):
-            yield f"{term.written} is a glob here, as in udev's manual, and an expression in akri."
-        elif not term.is_expression and len(term.globs) > 1:
-            yield f"{term.written} is an alternative, as in udev's manual; akri takes | literally."
 
 
 def _selectors(terms: Sequence[Term], resource: Resource) -> tuple[Values, list[Entry]]:

@@ -25,12 +25,14 @@ class Peer(Protocol):
     """The plugin's name."""
     MARKER: str
     """A key that all its configs have."""
+    HEAD: tuple[str, ...]
+    """Comments for all configs."""
 
     def is_config(self, part: Part, /) -> bool:
         """Return whether a value is a config of this plugin."""
 
     def convert(self, configs: Sequence[Part], draft: Draft, /) -> None:
-        """Add resources for the configs of one file."""
+        """Add resources for the configs of one document."""
 
 
 PEERS: dict[str, Peer] = {
@@ -42,6 +44,7 @@ PEERS: dict[str, Peer] = {
 }
 """The plugins whose configs can be converted."""
 MAX_RESOURCES = 1000
+_ALSO_ABOVE = "{path} is also in {name} above, so it is offered there only."
 _MAX_SHOWN = 5
 """How many withheld resources are shown where there is no other."""
 
@@ -62,11 +65,9 @@ def convert(peer: str, file: str, content: bytes) -> Converted:
     """Convert the config of a plugin; ``file`` is its name in messages."""
     source, plugin = Source(file=file), PEERS[peer]
     title = f"Converted from {file.rpartition('/')[2]}, a config of {plugin.PLUGIN}."
-    draft = Draft(head=[f"{title} What is not the same has a comment."])
-    documents = [one for document in parse(source, content) for one in objects(document)]
-    plugin.convert(
-        [one for document in documents for one in _configs(document, peer, draft)], draft
-    )
+    draft = Draft(head=[f"{title} What is not the same has a comment.", *plugin.HEAD])
+    for document in (one for parsed in parse(source, content) for one in objects(parsed)):
+        plugin.convert(_configs(document, peer, draft), draft)
     if source.problems:
         return Converted(problems=tuple(sorted(set(source.problems))))
     if all(resource.withheld for resource in draft.resources):
@@ -74,6 +75,7 @@ def convert(peer: str, file: str, content: bytes) -> Converted:
     if len(draft.resources) > MAX_RESOURCES:
         many = f"it would be {len(draft.resources)} resources, more than {MAX_RESOURCES}"
         return Converted(problems=(_problem(file, many),))
+    _remark_shared(draft)
     text = render(draft)
     if wrong := load([STDIN], stdin=text.encode()).problems:
         messages = (f"the result would not be valid: {one.path}: {one.message}" for one in wrong)
@@ -101,6 +103,17 @@ def _configs(document: Part, peer: str, draft: Draft) -> list[Part]:
         wrong = f"this is not a config of {plugin.PLUGIN}: {plugin.MARKER} is missing"
         document.fail(wrong, _hint(document, peer))
     return found
+
+
+def _remark_shared(draft: Draft) -> None:
+    """Say which paths an earlier resource has already."""
+    owners: dict[str, str] = {}
+    for resource in (one for one in draft.resources if not one.withheld):
+        alone = [one.value["path"] for one in resource.match if one.value.keys() == {"path"}]
+        for path in (path for one in alone for path in (one if isinstance(one, list) else [one])):
+            name = owners.setdefault(path, resource.name)
+            if name != resource.name:
+                resource.comments.append(_ALSO_ABOVE.format(path=path, name=name))
 
 
 def _hint(document: Part, asked: str) -> str:

@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 PLUGIN = "k8s-rdma-shared-dev-plugin"
 MARKER = "configList"
 MAX_INTERFACES = 32
-_HEAD = (
+HEAD: tuple[str, ...] = (
     "As in the plugin, all adapters of a resource are one device that rdmaHcaMax containers share."
-    " Without groupBy each adapter is a device of its own."
-)
-_SHARED = (
+    " Without groupBy each adapter is a device of its own.",
     "An adapter that several resources find is offered by the first of them only; the plugin offers"
-    " it by all."
+    " it by all.",
 )
 _REASONS = {
     "periodicupdateinterval": "genericdp notices changes at once",
@@ -37,14 +35,11 @@ def is_config(part: Part) -> bool:
 
 def convert(configs: Sequence[Part], draft: Draft) -> None:
     """Add the resources of all configs."""
-    draft.head.append(_HEAD)
     for config in configs:
         keys = config.keys()
         for entry in keys.take(MARKER).entries():
             _add_resource(entry, draft)
         draft.left += keys.rest(PLUGIN, _REASONS)
-    if len(draft.resources) > 1:
-        draft.head.append(_SHARED)
 
 
 def _add_resource(entry: Part, draft: Draft) -> None:

@@ -31,7 +31,7 @@ MAX_NAMES = 10
 _DOMAIN = "smarter-devices"
 _DEPTH = 4
 """Directory levels in /dev that are searched: /dev/bus/usb/001/002 has four, nothing has more."""
-_HEAD = (
+HEAD: tuple[str, ...] = (
     f"smarter has a resource for each file: {_DOMAIN}/video0, {_DOMAIN}/video1. So it is here where"
     " an expression says which files there can be. Elsewhere all files that it matches are devices"
     f" of one resource. If a pod needs a certain one, add before it: name: {_DOMAIN}/video0, match:"
@@ -55,7 +55,6 @@ def is_config(part: Part) -> bool:
 
 def convert(configs: Sequence[Part], draft: Draft) -> None:
     """Add the resources of all entries."""
-    draft.head += _HEAD
     for config in configs:
         for entry in config.entries():
             _convert_entry(entry, draft)

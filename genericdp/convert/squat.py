@@ -32,7 +32,7 @@ MAX_PATHS = 256
 """Groups of a device, and paths or USB devices of a group."""
 _DOMAIN = "devic.es"
 _FLAG = re.compile(r"--?(?P<name>[a-z-]+)(?:=(?P<value>.*))?", re.DOTALL)
-_HEAD = (
+HEAD: tuple[str, ...] = (
     "Permissions are those of the plugin: rwm for device files of paths, unless the config says"
     " otherwise, and rw for USB devices.",
     "A device that several resources find is offered by the first of them only; the plugin offers"
@@ -49,9 +49,7 @@ _REASONS = {
     "config": "it names a file of the plugin",
     "count": "the plugin takes it in a group only",
     "permissions": "the plugin takes it for device files only",
-    "readonly": "the plugin takes it for mounts only",
 }
-_ALSO_ABOVE = "{path} is also in {name} above, so it is offered there only."
 _ANOTHER = (
     "{name} in the plugin, too. What a container gets of these devices differs from the above, so"
     " they need another resource, and pods must ask for its name."
@@ -165,7 +163,6 @@ def _flag(part: Part) -> str:
 
 def convert(configs: Sequence[Part], draft: Draft) -> None:
     """Add the resources of all configs."""
-    draft.head += _HEAD
     domain = next(filter(None, map(_domain, configs)), "")
     for config in configs:
         if config.node.entries is not None:
@@ -174,24 +171,13 @@ def convert(configs: Sequence[Part], draft: Draft) -> None:
             _add_config(config, domain, draft)
         elif config.has(MARKER):
             _add_device(config, domain or _DOMAIN, draft)
-    if not domain and any(one.name.startswith(f"{_DOMAIN}/") for one in draft.resources):
+    is_default = any(one.name.startswith(f"{_DOMAIN}/") for one in draft.resources)
+    if is_default and not domain and _NO_DOMAIN not in draft.head:
         draft.head.append(_NO_DOMAIN)
-    _remark_shared([one for one in draft.resources if not one.withheld])
-
-
-def _remark_shared(resources: Sequence[Resource]) -> None:
-    """Say which paths an earlier resource has already."""
-    owners: dict[str, str] = {}
-    for resource in resources:
-        given = resource.match[0].value.get("path", [])
-        for path in given if isinstance(given, list) else [given]:
-            name = owners.setdefault(path, resource.name)
-            if name != resource.name:
-                resource.comments.append(_ALSO_ABOVE.format(path=path, name=name))
 
 
 def _domain(part: Part) -> str:
-    """Return the domain that a flag or an environment variable sets, for all configs."""
+    """Return the domain that a flag or an environment variable sets, which counts first."""
     if part.node.entries is not None:
         return next((text for name, _, text in _flags(part) if name == "domain"), "")
     if part.has("devices", "device", MARKER):
@@ -293,7 +279,7 @@ def _path(part: Part, draft: Draft) -> Path:
         mount_path=mount_path,
         permissions="".join(letter for letter in "rwm" if letter in letters) or "rwm",
         is_mount=is_mount,
-        read_only=is_mount and keys.take("readOnly").is_true(),
+        read_only=keys.take("readOnly").is_true() and is_mount,
         limit=keys.take("limit").number(1) or 1,
         optional=keys.take("optional").is_true(),
     )
@@ -318,11 +304,11 @@ def _usb(part: Part, draft: Draft) -> Entry:
     entry = Entry({"usb": {}})
     for key in ("vendor", "product"):
         given = keys.take(key)
-        found = re.fullmatch(r"(?:0[xX])?([0-9A-Fa-f]{1,4})", given.text())
+        found = re.fullmatch(r"(?:0[xX])?([0-9A-Fa-f]{1,4})", given.text() or "0")
         if found is None:
             given.fail(f"expected a USB ID of up to four hexadecimal digits, not {given.text()!r}")
             continue
-        if not isinstance(given.node.scalar, str):
+        if not given.is_null and not isinstance(given.node.scalar, str):
             entry.comments = [_UNQUOTED]
         entry.value["usb"][key] = found[1].lower().rjust(4, "0")
     if serial := keys.take("serial").text():

@@ -27,7 +27,7 @@ _UIO = ("uio", "igb_uio", "uio_pci_generic")
 _USER_SPACE = ("vfio-pci", *_UIO)
 _PLAIN = re.compile(r"[A-Za-z0-9_.:@-]+")
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
-_HEAD = (
+HEAD: tuple[str, ...] = (
     "Of network adapters only virtual functions are offered, unless addresses are given. The plugin"
     " also offers physical ones without the default route, and in a virtual machine all functions"
     " are physical: name these, as in match: [{pci: {address: ...}}].",
@@ -122,7 +122,6 @@ def is_config(part: Part) -> bool:
 
 def convert(configs: Sequence[Part], draft: Draft) -> None:
     """Add the resources of all configs."""
-    draft.head += _HEAD
     for config in configs:
         keys = config.keys()
         # A ConfigMap may have a config for each node, with the node's name as key.

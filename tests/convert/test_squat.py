@@ -92,7 +92,7 @@ def test_paths_of_a_group_are_paired_by_what_their_stars_stand_for(tmp_path: Pat
         (paths("/dev/a", "/srv, type: Mount, optional: true"), "but must exist here"),
         (paths("/dev/a*, limit: 7"), "limit: 7 of /dev/a* has no counterpart"),
         (paths("/dev/a*", "/dev/b"), "limit: 1 of /dev/b has no counterpart"),
-        (paths("/dev/a, readOnly: true"), "for mounts only"),
+        (device("{usb: [{serial: x}]}"), 'usb: {vendor: "0000", product: "0000", serial: x}'),
         (paths("/b, type: Mount, permissions: r"), "for device files only"),
         # C1: squat ignores keys that it does not know.
         (paths("/dev/fuse, pth: x"), "pth: x"),
@@ -100,6 +100,8 @@ def test_paths_of_a_group_are_paired_by_what_their_stars_stand_for(tmp_path: Pat
         (paths("/dev/fuse"), "before that it was squat.ai"),
         ('[--domain, a.b, --device, "serial,/dev/ttyUSB*"]', "name: a.b/serial"),
         ('{env: [{name: DOMAIN, value: a.b}], args: [--device, "x,/dev/y"]}', "name: a.b/x"),
+        # Another program's variable.
+        ("{env: {DOMAIN: a.b}}\n---\n" + paths("/dev/y"), f"name: {DOMAIN}/s"),
     ],
 )
 def test_what_is_not_the_same_has_a_comment(config: str, said: str) -> None:
