@@ -57,6 +57,7 @@ _BY_RDMA = (
 )
 _VFIO_GROUP = "The IOMMU group of a function that is bound to vfio-pci."
 _NO_IOMMU = "In its place where VFIO works without an IOMMU, as in most virtual machines."
+_AMBIGUOUS = "None if the physical function has several interfaces: then write out the names."
 _NOTHING = "it has no selectors that could be converted"
 _AUXILIARY = (
     "devices of the auxiliary bus are not PCI functions; match: [{udev: {subsystem: auxiliary}}]"
@@ -325,27 +326,20 @@ def _parent(entry: Part, resource: Resource) -> Values:
         found["pf_address"] = exactly(_with_domain(name))
     elif not name:
         entry.fail("the name of a physical function is missing")
-    elif _PLAIN.fullmatch(name) or not _is_expression(name):
+    elif _PLAIN.fullmatch(name):
         found[interface_value(name, f"{_SYSPATH}/physfn/net", "pf", resource)] = "*"
     else:
-        resource.values["pf"] = Entry(
-            {"link": f"{_SYSPATH}/physfn/net/*"},
-            ["Not known if the physical function has several interfaces; then write out names."],
-        )
+        try:
+            compiled(f"({name})")
+        except PatternError as error:
+            entry.fail(f"not a regular expression: {error}")
+        resource.values["pf"] = Entry({"link": f"{_SYSPATH}/physfn/net/*"}, [_AMBIGUOUS])
         value = f"pf_like_{len(resource.values)}"
         resource.values[value] = Entry({"text": "$(value.pf)", "regex": f"({name})"})
         found[value] = "*"
     if hash_sign and (numbers := _numbers(ranges, entry)):
         found[_number_value(numbers, ranges, resource)] = "?*"
     return found
-
-
-def _is_expression(text: str) -> bool:
-    try:
-        compiled(f"({text})")
-    except PatternError:
-        return False
-    return True
 
 
 def _numbers(ranges: str, entry: Part) -> list[int]:

@@ -120,6 +120,19 @@ def test_a_rule_that_cannot_be_the_same_is_a_comment(rule: str) -> None:
         (configuration().replace('"c"', '"a b"'), "cannot be the name of a resource"),
         ("{udev: {configuration: {discoveryDetails: text}}}", "expected a mapping with udevRules"),
         ("{a: b}", "not a config of akri: discoveryDetails is missing"),
+        (configuration().replace("discoveryHandler", "x"), "discoveryHandler is missing"),
+        (f"{configuration()}\n---\n{configuration()}", "is defined twice"),
+        ("{udev: {configuration: {enabled: false}}}", "enabled is false"),
+        ("{udev: {configuration: {enabled: {}}}}", "expected a string"),
+        ("{udev: {configuration: {enabled: maybe}}}", "expected true or false"),
+        ("{udev: {configuration: {brokerProperties: {1a: b}}}}", "environment variable"),
+        (
+            configuration('SUBSYSTEM=="usb"').replace(
+                '"name": "udev"', '"name": "udev", "discoveryProperties": [{"name": "%s"}]'
+            )
+            % "devicePluginResourceName",
+            "'' is not the name of a resource",
+        ),
     ],
 )
 def test_mistakes_are_told(config: str, said: str) -> None:

@@ -73,6 +73,7 @@ def test_so_many_containers_share_all_of_it() -> None:
         (shared(selectors={"linkTypes": ["token"]}), "read from sysfs"),
         (shared(devices="ib0"), "expected a list"),
         (shared(devices=["ib0"], rdmaHcaMax=0), "offers nothing"),
+        (f"{shared(devices=['ib0'])}\n---\n{shared(devices=['ib0'])}", "is defined twice"),
         (shared(devices=[f"ib{i}" for i in range(33)]), "more than 32 interfaces"),
     ],
 )

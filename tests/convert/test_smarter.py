@@ -89,6 +89,7 @@ def test_names_stay_where_the_files_are_known(regex: str, resources: list[str]) 
         ("[{devicematch: a, nummaxdevices: 010}]", "a whole number"),
         ("{a: b}", "not a config of smarter-device-manager: devicematch is missing"),
         ("[{devicematch: a}, a]", "expected a mapping"),
+        ("[{devicematch: ^serial$, nummaxdevices: 1}]", "a directory of symbolic links"),
         ("[{devicematch: nvidia-gpu, nummaxdevices: 1}]", "nothing in it can be converted"),
     ],
 )

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.convert.offering import FOLDER, golden_of, offers, offers_of, problems_of, prose_of
-from tests.convert.offering import text_of as converted_text
+from tests.convert.offering import (
+    FOLDER,
+    converted,
+    golden_of,
+    offers,
+    offers_of,
+    problems_of,
+    prose_of,
+    text_of,
+)
 from tests.testbeds.loading import path_of
 
 if TYPE_CHECKING:
@@ -108,17 +116,25 @@ def test_what_is_not_the_same_has_a_comment(config: str, said: str) -> None:
     assert said in prose_of("squat", config)
 
 
-def test_groups_that_differ_in_a_number_are_one_resource() -> None:
-    groups = [
-        {"paths": [{"path": f"/dev/dri/card{i}"}, {"path": f"/dev/dri/renderD{128 + i}"}]}
-        for i in range(2)
-    ]
-    text = converted_text("squat", json.dumps({"name": "gpu", "groups": groups}))
-    assert [line for line in text.splitlines() if "- name:" in line] == [
-        f"  - name: {DOMAIN}/gpu",
-        # card0 and renderD128 have no number in common.
-        f"  - name: {DOMAIN}/gpu-2",
-    ]
+@pytest.mark.parametrize(
+    ("rows", "resources"),
+    [
+        ((["card0", "kfd"], ["card1", "kfd"]), 1),
+        ((["a0", "b0c0"], ["a1", "b1c0"], ["a12", "b12c0"]), 1),
+        # No number in common.
+        ((["card0", "renderD128"], ["card1", "renderD129"]), 2),
+        ((["a0b0", "c"], ["a1b1", "c"]), 2),
+        ((["a0", "b"], ["c0", "b"]), 2),
+        ((["a0", "b"], ["a0", "b"]), 2),
+        ((["a0", "b*"], ["a1", "b*"]), 2),
+    ],
+)
+def test_groups_that_differ_in_one_number_are_one_resource(
+    rows: tuple[list[str], ...], resources: int
+) -> None:
+    groups = [{"paths": [{"path": f"/dev/{name}"} for name in row]} for row in rows]
+    done = converted("squat", json.dumps({"name": "s", "groups": groups}))
+    assert done.resources == (f"{DOMAIN}/s", f"{DOMAIN}/s-2")[:resources]
 
 
 @pytest.mark.parametrize(
@@ -129,6 +145,10 @@ def test_groups_that_differ_in_a_number_are_one_resource() -> None:
         (paths('"/dev/x[!a]"'), "not an absolute path or glob that can be converted"),
         (paths("/dev/a*b*", "/dev/c*"), "each has one *"),
         (paths("/dev/serial"), "a directory of symbolic links"),
+        (paths("/dev/x, type: Folder"), "expected Device or Mount"),
+        (paths("/dev/x, mountPath: x"), "not an absolute path in a container"),
+        (paths(*["/dev/x"] * 257), "more than 256 groups"),
+        ("{name: s, groups: []}", "it has no groups"),
         (device("{count: many, paths: [{path: /dev/x}]}"), "a whole number"),
         (paths("/dev/x, permissions: xyz"), "letters of rwm"),
         ("{name: a b, groups: [{paths: [{path: /dev/x}]}]}", "cannot be the name of a resource"),
@@ -156,5 +176,5 @@ def test_mistakes_have_a_location(config: str, said: str) -> None:
 )
 def test_globs_of_go_are_converted(theirs: str, ours: str) -> None:
     config = json.dumps({"name": "s", "groups": [{"paths": [{"path": theirs}]}]})
-    text = converted_text("squat", config)
+    text = text_of("squat", config)
     assert f"path: {ours}" in text or f'path: "{ours}"' in text

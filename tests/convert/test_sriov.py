@@ -120,6 +120,11 @@ def test_what_cannot_be_told_is_withheld_not_ignored(key: str) -> None:
     assert "more would be offered" in problem
 
 
+def test_link_types_that_sysfs_does_not_have_are_kept_as_a_comment() -> None:
+    text = prose_of("sriov", pool({"linkTypes": ["ether", "token ring"]}))
+    assert "Not converted, linkTypes token ring: only ether, infiniband can be read" in text
+
+
 def test_names_of_functions_are_not_mixed_up() -> None:
     """#0-3 and #0,3 are different functions."""
     text = prose_of("sriov", pool({"pfNames": ["a#0-3"]}, {"pfNames": ["a#0,3", "a.b", "a_b"]}))
@@ -136,6 +141,7 @@ def test_names_of_functions_are_not_mixed_up() -> None:
         (pool({"vendors": ["0x8086"]}), "four hexadecimal digits"),
         (pool({"pfNames": ["a#3-1"]}), "a range of them"),
         (pool({"pfNames": ["#1"]}), "name of a physical function is missing"),
+        (pool({"pfNames": ["a("]}), "not a regular expression"),
         (pool({"pfNames": ["a"] * 17}), "more than 16 physical functions"),
         (pool({"vendors": ["8086"]}, deviceType="toaster"), "deviceType"),
         (pool({"vendors": ["8086"]}, deviceType="auxNetDevice"), "auxiliary bus"),
