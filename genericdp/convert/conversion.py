@@ -44,6 +44,7 @@ PEERS: dict[str, Peer] = {
 }
 """The plugins whose configs can be converted."""
 MAX_RESOURCES = 1000
+_SHARED = "A device that several resources find is offered by the first of them only."
 _ALSO_ABOVE = "{path} is also in {name} above, so it is offered there only."
 _MAX_SHOWN = 5
 """How many withheld resources are shown where there is no other."""
@@ -106,7 +107,8 @@ def _configs(document: Part, peer: str, draft: Draft) -> list[Part]:
 
 
 def _remark_shared(draft: Draft) -> None:
-    """Say which paths an earlier resource has already."""
+    """Say that a device has one resource, and which paths an earlier one has already."""
+    draft.head += [_SHARED] if len(draft.resources) > 1 else []
     owners: dict[str, str] = {}
     for resource in (one for one in draft.resources if not one.withheld):
         alone = [one.value["path"] for one in resource.match if one.value.keys() == {"path"}]

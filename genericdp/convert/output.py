@@ -31,6 +31,10 @@ DIRECTORIES = {
 
 Empty: there are only symbolic links, which a runtime does not follow for a directory.
 """
+ANOTHER = (
+    "{name} in the plugin, too. What a container gets of these differs from the above, so they need"
+    " another resource, and pods must ask for its name."
+)
 ONLY_LINKS = "a directory of symbolic links, for which a container gets no device"
 
 

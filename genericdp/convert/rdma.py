@@ -19,8 +19,6 @@ MAX_INTERFACES = 32
 HEAD: tuple[str, ...] = (
     "As in the plugin, all adapters of a resource are one device that rdmaHcaMax containers share."
     " Without groupBy each adapter is a device of its own.",
-    "An adapter that several resources find is offered by the first of them only; the plugin offers"
-    " it by all.",
 )
 _REASONS = {
     "periodicupdateinterval": "genericdp notices changes at once",

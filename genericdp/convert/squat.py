@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.convert.output import (
+    ANOTHER,
     DIRECTORIES,
     ONLY_LINKS,
     Draft,
@@ -35,8 +36,6 @@ _FLAG = re.compile(r"--?(?P<name>[a-z-]+)(?:=(?P<value>.*))?", re.DOTALL)
 HEAD: tuple[str, ...] = (
     "Permissions are those of the plugin: rwm for device files of paths, unless the config says"
     " otherwise, and rw for USB devices.",
-    "A device that several resources find is offered by the first of them only; the plugin offers"
-    " it by all.",
 )
 _NO_DOMAIN = (
     f"The config does not give a domain: {_DOMAIN} is the plugin's default since 0.2.0 (April"
@@ -50,10 +49,6 @@ _REASONS = {
     "count": "the plugin takes it in a group only",
     "permissions": "the plugin takes it for device files only",
 }
-_ANOTHER = (
-    "{name} in the plugin, too. What a container gets of these devices differs from the above, so"
-    " they need another resource, and pods must ask for its name."
-)
 _ALL_EXIST = "Offered if all its paths exist, except optional ones, as in the plugin."
 _PAIRED = (
     "Paths belong together if their stars stand for the same text. The plugin pairs them by"
@@ -334,7 +329,7 @@ def _add_resources(name: str, part: Part, groups: Sequence[Group], draft: Draft)
             alike.append(group)
     for i, alike in enumerate(kinds):
         resource = Resource(name=draft.unused_name(name))
-        resource.comments += [_ANOTHER.format(name=name)] if i else []
+        resource.comments += [ANOTHER.format(name=name)] if i else []
         resource.share(alike[0].count, "count")
         if alike[0].usb:
             _add_usb(resource, alike)

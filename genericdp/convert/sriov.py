@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from genericdp.convert.network import LINK_LAYERS, hex_ids, interface_value, link_layers, names
-from genericdp.convert.output import Draft, Entry, Resource, exactly
+from genericdp.convert.output import ANOTHER, Draft, Entry, Resource, exactly
 from genericdp.regex import PatternError, compiled
 
 if TYPE_CHECKING:
@@ -43,10 +43,6 @@ _NO_DRIVERS = (
 _NO_KERNEL = (
     "Without drivers the plugin also offers functions without a user-space driver, of which a"
     " container gets only the address."
-)
-_ANOTHER = (
-    "{name} in the plugin, too. What a container gets of these functions differs from the above, so"
-    " they need another resource, and pods must ask for its name."
 )
 _BY_GROUP = (
     "A virtual function is numbered by its IOMMU group: functions that share a group are not told"
@@ -165,7 +161,7 @@ def _add_named(resource: Resource, entry: Part, draft: Draft, *, is_first: bool)
     name, nodes = resource.name, resource.node_names
     others = [one for one in draft.resources if one.name == name and not one.withheld]
     if not is_first:
-        resource.comments.insert(0, _ANOTHER.format(name=name))
+        resource.comments.insert(0, ANOTHER.format(name=name))
     elif any(nodes == other.node_names for other in others):
         entry.fail(f"{name!r} is defined twice, which the plugin refuses")
     elif any(not nodes or not other.node_names for other in others):
