@@ -45,9 +45,9 @@ _NO_PROPERTY = (
     " converted only if all rules ask for SUBSYSTEM usb or pci; see inject.env and inject.devices"
 )
 _TERM = re.compile(
-    r"""\s*(?P<field>[A-Z_]+)(?:\{(?P<key>[^}"]*)\})?\s*(?P<operator>[-+:!=]?=)\s*"(?P<value>[^"]*)"\s*"""
+    r"""\s*(?P<field>(?P<keyed>ATTR(IBUTE)?S?|ENV)|DEVPATH|(DRIVER|KERNEL|SUBSYSTEM|TAG)S?)"""
+    r"""(?(keyed)\{(?P<key>[^}"]+)\})\s*(?P<operator>[!=]=)\s*"(?P<value>[^"]*)"\s*(,|$)"""
 )
-_ALIASES = {"ATTRIBUTE": "ATTR", "ATTRIBUTES": "ATTRS"}
 _HANDLERS = ("udev", "onvif", "opcua", "debugEcho", "custom")
 _OF_CHART = {(handler, "configuration") for handler in _HANDLERS}
 """Where the values of the chart have a configuration."""
@@ -64,7 +64,6 @@ _VALUES = {
 }
 """Fields that take a value of the resource."""
 _OF_ANCESTORS = frozenset({"ATTRS", "DRIVERS", "KERNELS", "SUBSYSTEMS", "TAGS"})
-_FIELDS = {*_KEYS, *_MAPPINGS, *_VALUES, *_OF_ANCESTORS}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,21 +108,17 @@ def _add_configuration(config: Part, draft: Draft) -> None:
     keys = config.keys()
     metadata, spec = keys.take("metadata"), keys.take("spec").keys()
     resource = _resource(metadata.keys().take("name").text(), config, draft)
-    handler, protocol = spec.take("discoveryHandler"), spec.take("protocol")
-    # Versions before 0.3 have a protocol with the handler as key.
-    kind = handler.keys().take("name").text() if protocol.is_null else ""
-    inner = handler.keys() if protocol.is_null else protocol.keys()
-    if handler.is_null and protocol.is_null:
+    handler = spec.take("discoveryHandler")
+    inner = handler.keys()
+    kind, details = inner.take("name").text(), inner.take(MARKER)
+    if handler.is_null:
         config.fail("spec.discoveryHandler is missing")
-    elif kind not in {"", "udev"}:
-        resource.withheld = f"the handler {kind[:40]!r}: {_NETWORK}"
-        resource.left += handler.quotation(_NETWORK)
-        inner.left.clear()
-    else:
-        inner.take("name")
-        details = inner.take(MARKER if protocol.is_null else "udev")
+    elif kind == "udev":
         _add_details(details, inner.take("discoveryProperties"), resource)
         resource.left += inner.rest(PLUGIN)
+    else:
+        resource.withheld = f"the handler {kind[:40]!r}: {_NETWORK}"
+        resource.left += handler.quotation(_NETWORK)
     _finish(spec, resource, draft)
 
 
@@ -255,43 +250,23 @@ def _add(entries: list[Entry], entry: Entry) -> None:
 
 def _terms(rule: str) -> Iterator[Term]:
     at = 0
-    while at < len(rule) or not at:
+    while at < len(rule):
         found = _TERM.match(rule, at)
         if found is None:
-            raise RuleError(f"{rule[at : at + 40]!r} is not a condition of a udev rule")
-        yield _term(found)
+            raise RuleError(f"{rule[at : at + 40]!r} is not a condition of a rule for akri")
+        # The dialects differ in the sign of a negated bracket; and nothing is a template there.
+        globs = found["value"].replace("[^", "[!").replace("$(", "$[(]").split("|")
+        problems = [pattern_problem(glob) or "" for glob in globs]
+        if any(problems) or (len(globs) > 1 and "" in globs):
+            raise RuleError(f"{found['value']!r} is not a glob, or not alternatives of globs")
+        yield Term(
+            field=found["field"].replace("IBUTE", ""),
+            key=found["key"] or "",
+            globs=tuple(globs),
+            is_negated=found["operator"] == "!=",
+            written=found[0].strip(" ,"),
+        )
         at = found.end()
-        if at < len(rule):
-            if rule[at] != ",":
-                raise RuleError(f"expected a comma before {rule[at : at + 40]!r}")
-            at += 1
-
-
-def _term(found: re.Match[str]) -> Term:
-    field = _ALIASES.get(found["field"], found["field"])
-    written = found[0].strip()
-    if found["operator"] not in {"==", "!="}:
-        raise RuleError(f"{written}: it assigns something; akri takes only == and !=")
-    if field not in _FIELDS:
-        raise RuleError(f"{written}: akri does not know {field}")
-    is_keyed = field in {"ATTR", "ATTRS", "ENV"}
-    if is_keyed != bool(found["key"]):
-        wanted = "needs a name in braces" if is_keyed else "takes no name in braces"
-        raise RuleError(f"{written}: {field} {wanted}")
-    # The dialects differ in the sign of a negated bracket; and nothing is a template there.
-    globs = found["value"].replace("[^", "[!").replace("$(", "$[(]").split("|")
-    for glob in globs:
-        if len(globs) > 1 and not glob:
-            raise RuleError(f"{written}: one of its alternatives is empty")
-        if (problem := pattern_problem(glob)) is not None:
-            raise RuleError(problem)
-    return Term(
-        field=field,
-        key=found["key"] or "",
-        globs=tuple(globs),
-        is_negated=found["operator"] == "!=",
-        written=written,
-    )
 
 
 def _selectors(terms: Sequence[Term], resource: Resource) -> tuple[Values, list[Entry]]:

@@ -115,11 +115,8 @@ class Group:
     def is_like(self, others: Sequence[Group]) -> bool:
         """Return whether one resource can offer this group beside others."""
         one = others[0]
-        if (self.count, len(self.paths), len(self.usb)) != (
-            one.count,
-            len(one.paths),
-            len(one.usb),
-        ):
+        sizes = {(group.count, len(group.paths), len(group.usb)) for group in (self, one)}
+        if len(sizes) > 1:
             return False
         if len(self.paths) == 1:
             mine, other = self.paths[0], one.paths[0]

@@ -59,19 +59,10 @@ _AUXILIARY = (
     "devices of the auxiliary bus are not PCI functions; match: [{udev: {subsystem: auxiliary}}]"
     " finds them"
 )
-_NARROWER = {
-    "ddpProfiles": "the profile is read from the firmware, no file has it",
-    "vdpaType": "vDPA devices have a bus of their own",
-    "pKeys": "no file of the function has its partition keys",
-    "nicNames": "the plugin does not say what it means",
-    "auxTypes": "it is about devices of the auxiliary bus",
-}
+_UNREADABLE = ("ddpProfiles", "vdpaType", "pKeys", "nicNames", "auxTypes")
 _REASONS = {
     "additionalinfo": "it becomes part of PCIDEVICE_..._INFO; use inject.env if a pod needs it",
     "selectorobj": "the plugin writes it itself",
-    "rootdevices": "versions before 3 had it here, now it belongs in selectors",
-    "sriovmode": "versions before 3 had it",
-    "mdevmode": "versions before 3 had it",
 }
 
 
@@ -179,10 +170,10 @@ def _add_selector(
     part: Part, kind: str, *, is_rdma: bool, found: dict[Given, Resource], left: list[str]
 ) -> None:
     """Add one entry of ``selectors`` to the resources for what its functions need."""
-    for key, why in _NARROWER.items():
-        if part.has(key):
-            left += part.quotation(f"{key}: {why}, and without it more would be offered")
-            return
+    if unreadable := [key for key in _UNREADABLE if part.has(key)]:
+        why = "cannot be read from sysfs, and without it more would be offered"
+        left += part.quotation(f"{unreadable[0]} {why}")
+        return
     keys = part.keys()
     pci: Values = {"class": _CLASSES[kind]}
     for theirs, ours in (("vendors", "vendor"), ("devices", "device")):
