@@ -41,8 +41,7 @@ from genericdp.kubelet.sockets import check_length
 from genericdp.printing import print_json, print_lines
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.simulator.settings import MOST_NUMA_NODES, Generation, Topology, TopologyPolicy
-from genericdp.simulator.simulation import Simulation
-from genericdp.simulator.trial import RETRY_SECONDS
+from genericdp.simulator.simulation import RETRY_SECONDS, Simulation
 
 if TYPE_CHECKING:
     import argparse

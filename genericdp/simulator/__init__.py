@@ -1,7 +1,7 @@
-"""A kubelet without Kubernetes: real gRPC on real sockets, for trying configs and for tests.
+"""A kubelet without Kubernetes, for trying configs and for tests: real gRPC on real sockets.
 
-It does what the device manager of a kubelet does, its mistakes included, for plugins that register
-on ``kubelet.sock``, and what the topology manager does by their hints in the scope ``container``.
-It serves ``PodResourcesLister`` where it is given a socket. Left out: the watcher of
+It does what a kubelet's device manager does for plugins that register on ``kubelet.sock``, bugs
+included, and what its topology manager does with their hints (scope ``container``). It serves
+``PodResourcesLister.List`` if it is given a socket for that. It has no watcher of
 ``plugins_registry``.
 """

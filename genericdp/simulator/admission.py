@@ -1,70 +1,80 @@
-"""Pods come and go: allocation at admission, PreStartContainer before each start."""
+"""Admission of pods: NUMA alignment, choice and allocation of devices; and container starts."""
 
 from __future__ import annotations
 
 import asyncio
+import random
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.simulator.aligning import align
-from genericdp.simulator.allocations import Allocation, merged
-from genericdp.simulator.goerrors import KubeletError
-from genericdp.simulator.picking import Need, pick, shuffled
-from genericdp.simulator.pods import Admission, Start
+from genericdp.simulator.devicemanager import WITHOUT_NUMA_NODE, Allocation
+from genericdp.simulator.pods import Admission, Given, Start
+from genericdp.simulator.registration import KubeletError
+from genericdp.simulator.settings import TopologyPolicy
+from genericdp.simulator.topology import (
+    IMPOSSIBLE,
+    NO_PREFERENCE,
+    affinity,
+    aligned,
+    has_alignment,
+    hints_of,
+)
 
 if TYPE_CHECKING:
-    from random import Random
+    from collections.abc import Collection, Iterable
 
-    from genericdp.simulator.client import PluginClient
-    from genericdp.simulator.manager import DeviceManager
+    from genericdp.simulator.devicemanager import DeviceManager, Endpoint, Ids
     from genericdp.simulator.pods import Container, Pod
+    from genericdp.simulator.topology import Hints
 
-WITHOUT_NUMA_NODE = -1
-
-UNALIGNED = Admission(
+_UNALIGNED = Admission(
     admitted=False,
     reason="TopologyAffinityError",
     message="Resources cannot be allocated with Topology locality",
 )
 
-Ids = dict[str, set[str]]
-"""Device ids by resource."""
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Request:
+    """What a container requests of a resource, and what its pod's init containers left of it."""
+
+    pod_uid: str
+    container: str
+    resource: str
+    amount: int
+    reusable: frozenset[str]
 
 
 class Admitter:
-    """Admits pods one after the other and starts their containers; knows which pods are active.
+    """Admits pods one at a time and starts their containers; knows which pods are active.
 
     The active pods outlive the kubelet, as they do in the API server.
     """
 
-    def __init__(self, order: Random, *, prestart_seconds: float) -> None:
+    def __init__(self, *, prestart_seconds: float) -> None:
         self.sources_ready = True
-        """False: the kubelet has just started and has not heard of all pods yet (KST-6)."""
-        self._order = order
+        """False: the kubelet has just started and has not heard of all its pods yet (KST-6)."""
         self._prestart_seconds = prestart_seconds
         self._one_at_a_time = asyncio.Lock()
         self._active: dict[str, Pod] = {}
         self._running: set[tuple[str, str]] = set()
         self._running_at_start: frozenset[tuple[str, str]] = frozenset()
-        self._manager: DeviceManager | None = None
+        self._current_manager: DeviceManager | None = None
 
-    def attach(self, manager: DeviceManager) -> None:
-        """Work for a kubelet that has just started."""
-        self._manager = manager
+    def attach(self, manager: DeviceManager | None) -> None:
+        """Work for a kubelet that has just started; None: it has ended."""
+        self._current_manager = manager
         self._running_at_start = frozenset(self._running)
 
-    def detach(self) -> None:
-        """The kubelet has ended."""
-        self._manager = None
-
     def remove(self, pod: Pod) -> None:
-        """Take a pod out of the active ones; nothing else happens now (ALL-3)."""
+        """Remove a pod from the active ones; its devices stay allocated for now (ALL-3)."""
         self._active.pop(pod.uid, None)
         self._running = {key for key in self._running if key[0] != pod.uid}
 
     async def admit(self, pod: Pod) -> Admission:
-        """Align and allocate for init containers, then for the others; the first error refuses."""
-        manager = self._managed()
+        """Align and allocate for init containers, then for the others; the first error rejects."""
+        manager = self._manager()
         async with self._one_at_a_time:
             self._active[pod.uid] = pod
             reusable: Ids = {}
@@ -72,7 +82,7 @@ class Admitter:
                 for container in (*pod.init_containers, *pod.containers):
                     if not self._align(manager, pod, container, reusable):
                         self.remove(pod)
-                        return UNALIGNED
+                        return _UNALIGNED
                     await self._allocate(manager, pod, container, reusable)
             except KubeletError as error:
                 self.remove(pod)
@@ -84,44 +94,39 @@ class Admitter:
         return Admission(admitted=True)
 
     async def start(self, pod: Pod, container: Container) -> Start:
-        """Prepare the devices of a container and give what its plugins answered for it."""
-        manager = self._managed()
+        """Call PreStartContainer where it is required; return the merged container edits."""
+        manager = self._manager()
         try:
             await self._prepare(manager, pod, container)
         except KubeletError as error:
             return Start(given=None, reason="CreateContainerConfigError", message=str(error))
         self._running.add((pod.uid, container.name))
-        allocations = list(manager.allocations.of_container(pod.uid, container.name))
-        self._order.shuffle(allocations)
-        return Start(given=merged(a.response for a in allocations))
+        responses = [one.response for one in manager.allocated_to(pod.uid, container.name)]
+        random.shuffle(responses)
+        return Start(given=_merged(responses))
 
     def release_ended(self, manager: DeviceManager) -> None:
-        """Free what pods hold that are active no more; nobody tells the kubelet to (ALL-3)."""
-        if not self.sources_ready:
-            return
-        ended = manager.allocations.pods() - self._active.keys()
-        if ended:
-            manager.allocations.release(ended)
-            manager.reserved = manager.allocations.by_resource()
+        """Free the devices of pods that are not active any more; no call says so (ALL-3)."""
+        if self.sources_ready:
+            manager.release_all_but(self._active)
 
     def known_pods(self) -> tuple[Pod, ...]:
-        """Give the active pods, as far as the kubelet has heard of them."""
+        """Return the active pods that the kubelet has heard of."""
         return tuple(self._active.values()) if self.sources_ready else ()
 
     def held(self, pod: Pod) -> dict[str, dict[str, frozenset[str]]]:
-        """Give what each container of a pod holds, by resource."""
-        manager = self._managed()
+        """Return the IDs that each container of a pod holds, by resource."""
+        manager = self._manager()
         return {
             container.name: {
-                allocation.resource: allocation.ids
-                for allocation in manager.allocations.of_container(pod.uid, container.name)
+                one.resource: one.ids for one in manager.allocated_to(pod.uid, container.name)
             }
             for container in (*pod.init_containers, *pod.containers)
         }
 
     def health_status(self, pod: Pod) -> dict[str, dict[str, dict[str, str]]]:
-        """Give ``allocatedResourcesStatus`` of each container of a pod."""
-        health = self._managed().devices.reported_health
+        """Return ``allocatedResourcesStatus`` of each container of a pod."""
+        health = self._manager().reported_health
         return {
             container: {
                 resource: {device_id: health(resource, device_id) for device_id in ids}
@@ -130,18 +135,56 @@ class Admitter:
             for container, resources in self.held(pod).items()
         }
 
-    def _managed(self) -> DeviceManager:
-        if self._manager is None:
+    def _manager(self) -> DeviceManager:
+        if self._current_manager is None:
             raise RuntimeError("the kubelet is not running")
-        return self._manager
+        return self._current_manager
+
+    def _align(self, manager: DeviceManager, pod: Pod, container: Container, reusable: Ids) -> bool:
+        """Decide on the NUMA nodes of a container; return whether it is admitted."""
+        topology = manager.topology
+        self.release_ended(manager)
+        if topology.policy is TopologyPolicy.NONE:
+            return True  # it does not even ask for hints
+        hints = [
+            _hints(manager, _request(pod, container, resource, reusable))
+            for resource in container.limits
+            if manager.is_known(resource)
+        ]
+        decision = affinity(topology.policy, hints, numa_nodes=topology.numa_nodes)
+        if decision.admitted:
+            manager.affinities[pod.uid, container.name] = decision.nodes
+        return decision.admitted
+
+    async def _allocate(
+        self, manager: DeviceManager, pod: Pod, container: Container, reusable: Ids
+    ) -> None:
+        """Allocate for a container; update what later containers may reuse."""
+        spared = not self.sources_ready and (pod.uid, container.name) in self._running_at_start
+        changed = False
+        for resource in _shuffled(container.limits):
+            if spared or not manager.is_known(resource):
+                continue
+            self.release_ended(manager)
+            request = _request(pod, container, resource, reusable)
+            if ids := await _pick(manager, request):
+                manager.allocate(await _ask(manager, request, ids))
+                changed = True
+        if changed:
+            manager.save()
+        is_init = container in pod.init_containers and not container.restartable
+        for allocation in manager.allocated_to(pod.uid, container.name):
+            ids = reusable.setdefault(allocation.resource, set())
+            # What an init container had is free for the next ones; what a container keeps is not.
+            (ids.update if is_init else ids.difference_update)(allocation.ids)
 
     async def _prepare(self, manager: DeviceManager, pod: Pod, container: Container) -> None:
         missing = False
-        for resource in shuffled(container.limits, self._order):
-            if not _is_known(manager, resource) or container.limits[resource] == 0:
+        for resource in _shuffled(container.limits):
+            if not manager.is_known(resource) or container.limits[resource] == 0:
                 continue
             await self._pre_start(manager, pod, container, resource)
-            held = manager.allocations.ids(pod.uid, container.name, resource)
+            held = manager.allocated_ids(pod.uid, container.name, resource)
             missing = missing or (held is None and pod.uid in self._active)
         if missing:
             await self._allocate(manager, pod, container, {})
@@ -149,21 +192,17 @@ class Admitter:
     async def _pre_start(
         self, manager: DeviceManager, pod: Pod, container: Container, resource: str
     ) -> None:
-        endpoint = manager.endpoints.current.get(resource)
-        if endpoint is None:
-            text = f"endpoint not found in cache for a registered resource: {resource}"
-            raise KubeletError(text)
-        # Unknown options after a restart of the kubelet: the call is skipped in silence (KST-8).
+        endpoint = _endpoint(manager, resource)
+        # After a restart of the kubelet the options are unknown and nothing is called (KST-8).
         if endpoint.options is None or not endpoint.options.pre_start_required:
             return
-        held = manager.allocations.ids(pod.uid, container.name, resource)
+        held = manager.allocated_ids(pod.uid, container.name, resource)
         if held is None:
             raise KubeletError(
                 f"no devices found allocated in local cache for pod {pod.uid},"
                 f" container {container.name}, resource {resource}"
             )
-        request = pb.PreStartContainerRequest(devices_ids=shuffled(held, self._order))
-        manager.observed.call("PreStartContainer", resource, request.devices_ids)
+        request = pb.PreStartContainerRequest(devices_ids=_shuffled(held))
         try:
             client = endpoint.live_client()
             call = client.plugin.PreStartContainer(request, timeout=self._prestart_seconds)
@@ -172,87 +211,187 @@ class Admitter:
             text = f"device plugin PreStartContainer rpc failed with err: {error}"
             raise KubeletError(text) from None
 
-    def _align(self, manager: DeviceManager, pod: Pod, container: Container, reusable: Ids) -> bool:
-        self.release_ended(manager)
-        amounts = {name: n for name, n in container.limits.items() if _is_known(manager, name)}
-        return align(manager, pod.uid, container.name, amounts=amounts, reusable=reusable)
 
-    async def _allocate(
-        self, manager: DeviceManager, pod: Pod, container: Container, reusable: Ids
-    ) -> None:
-        """Allocate for one container; keep book of what later containers may use again."""
-        changed = False
-        for resource in shuffled(container.limits, self._order):
-            if not _is_known(manager, resource):
-                continue
-            self.release_ended(manager)
-            need = Need(
-                pod_uid=pod.uid,
-                container=container.name,
-                resource=resource,
-                amount=container.limits[resource],
-            )
-            changed = await self._allocate_one(manager, need, reusable) or changed
-        if changed:
-            manager.save()
-        is_init = container in pod.init_containers and not container.restartable
-        for allocation in manager.allocations.of_container(pod.uid, container.name):
-            ids = reusable.setdefault(allocation.resource, set())
-            # What an init container had is free for the next ones; what a container keeps is not.
-            (ids.update if is_init else ids.difference_update)(allocation.ids)
-
-    async def _allocate_one(self, manager: DeviceManager, need: Need, reusable: Ids) -> bool:
-        key = need.pod_uid, need.container
-        if not self.sources_ready and key in self._running_at_start:
-            return False
-        again = reusable.get(need.resource, set())
-        ids = await pick(manager, need, reusable=again, order=self._order)
-        if not ids:
-            return False
-        response = await self._ask(manager, need, shuffled(ids, self._order))
-        by_numa: dict[int, tuple[str, ...]] = {}
-        for device_id in sorted(ids):
-            nodes = manager.devices.numa_nodes(need.resource, device_id)
-            for node in nodes or (WITHOUT_NUMA_NODE,):
-                by_numa[node] = (*by_numa.get(node, ()), device_id)
-        manager.allocations.insert(
-            Allocation(
-                pod_uid=need.pod_uid,
-                container=need.container,
-                resource=need.resource,
-                ids_by_numa=by_numa,
-                response=response,
-            )
-        )
-        return True
-
-    async def _ask(
-        self, manager: DeviceManager, need: Need, ids: list[str]
-    ) -> pb.ContainerAllocateResponse:
-        request = pb.AllocateRequest(
-            container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)]
-        )
-        manager.observed.call("Allocate", need.resource, ids)
-        try:
-            client = _client(manager, need.resource)
-            response = await client.ask(client.plugin.Allocate(request))
-        except KubeletError:
-            manager.reserved = manager.allocations.by_resource()
-            raise
-        if not response.container_responses:
-            # The ids stay reserved until some other pod goes: the kubelet forgets them (ALL-2).
-            text = f"no containers return in allocation response {str(response).strip()}"
-            raise KubeletError(text)
-        return response.container_responses[0]
+def _request(pod: Pod, container: Container, resource: str, reusable: Ids) -> _Request:
+    return _Request(
+        pod_uid=pod.uid,
+        container=container.name,
+        resource=resource,
+        amount=container.limits[resource],
+        reusable=frozenset(reusable.get(resource, ())),
+    )
 
 
-def _is_known(manager: DeviceManager, resource: str) -> bool:
-    """Say whether a resource is a device plugin's; others are not this manager's business."""
-    return resource in manager.devices.healthy or resource in manager.reserved
+def _shuffled(ids: Iterable[str]) -> list[str]:
+    """Return texts in random order, as Go's maps give them."""
+    mixed = sorted(ids)
+    random.shuffle(mixed)
+    return mixed
 
 
-def _client(manager: DeviceManager, resource: str) -> PluginClient:
-    endpoint = manager.endpoints.current.get(resource)
+def _endpoint(manager: DeviceManager, resource: str) -> Endpoint:
+    endpoint = manager.plugins.current.get(resource)
     if endpoint is None:
-        raise KubeletError(f"unknown Device Plugin {resource}")
-    return endpoint.live_client()
+        text = f"endpoint not found in cache for a registered resource: {resource}"
+        raise KubeletError(text)
+    return endpoint
+
+
+def _hints(manager: DeviceManager, request: _Request) -> Hints:
+    resource, amount = request.resource, request.amount
+    listed = manager.numa_nodes(resource)
+    if not has_alignment(listed):
+        return NO_PREFERENCE
+    held = manager.allocated_ids(request.pod_uid, request.container, resource)
+    free = manager.healthy.get(resource, set()) - manager.reserved.get(resource, set())
+    reusable = request.reusable
+    if held:
+        # Admitted before, for example before a restart of the kubelet.
+        if len(held) != amount:
+            return IMPOSSIBLE
+        free, reusable = set(held), frozenset()
+    elif len(free | reusable) < amount:
+        return IMPOSSIBLE
+    nodes = manager.topology.numa_nodes
+    hints = hints_of(listed, free=free, reusable=reusable, amount=amount, numa_nodes=nodes)
+    return hints or IMPOSSIBLE
+
+
+async def _pick(manager: DeviceManager, request: _Request) -> set[str]:
+    """Reserve and return the IDs for Allocate; empty if the container has its devices already.
+
+    The checks come in the kubelet's order, so that the first error is the kubelet's.
+    """
+    resource, amount = request.resource, request.amount
+    held = manager.allocated_ids(request.pod_uid, request.container, resource)
+    healthy = _check(manager, request, held)
+    if held is not None or amount == 0:
+        return set()
+    reserved = manager.reserved.setdefault(resource, set())
+    picked: set[str] = set()
+
+    def take(ids: Collection[str]) -> bool:
+        """Reserve IDs in random order until there are enough; return whether there are."""
+        chosen = [i for i in _shuffled(ids) if i not in picked][: amount - len(picked)]
+        picked.update(chosen)
+        reserved.update(chosen)
+        return len(picked) == amount
+
+    if take(request.reusable):
+        return picked
+    free, missing = frozenset(healthy - reserved), amount - len(picked)
+    if len(free) < missing:
+        raise KubeletError(
+            f"requested number of devices unavailable for {resource}."
+            f" Requested: {missing}, Available: {len(free)}"
+        )
+    nodes = manager.affinities.get((request.pod_uid, request.container))
+    sorts = aligned(free, {} if nodes is None else manager.numa_nodes(resource), nodes)
+    offered: frozenset[str] = free
+    rest: tuple[frozenset[str], ...] = (sorts.elsewhere, sorts.nowhere)
+    if missing < len(sorts.inside):
+        offered, rest = sorts.inside, (sorts.inside,)
+    elif take(sorts.inside):
+        return picked
+    # Only where there is a choice is the plugin asked (PRF-1). If it prefers too few, others are
+    # taken at random; if too many, a random part of them is (PRF-3).
+    preferred = await _preferred(manager, request, free=offered, taken=picked)
+    any(map(take, (preferred & offered, *rest)))  # until there are enough
+    return picked
+
+
+def _check(manager: DeviceManager, request: _Request, held: frozenset[str] | None) -> set[str]:
+    """Return the healthy IDs; raise KubeletError even if nothing is left to allocate (ALL-9)."""
+    resource = request.resource
+    if held is not None and len(held) != request.amount:
+        raise KubeletError(
+            f'pod "{request.pod_uid}" container "{request.container}" changed request for resource'
+            f' "{resource}" from {len(held)} to {request.amount}'
+        )
+    healthy = manager.healthy.get(resource)
+    if healthy is None:
+        raise KubeletError(f"cannot allocate unregistered device {resource}")
+    if not healthy:
+        raise KubeletError(
+            f"no healthy devices present; cannot allocate unhealthy devices {resource}"
+        )
+    if held is not None and not held <= healthy:
+        raise KubeletError(
+            "previously allocated devices are no longer healthy;"
+            f" cannot allocate unhealthy devices {resource}"
+        )
+    return healthy
+
+
+async def _preferred(
+    manager: DeviceManager, request: _Request, *, free: frozenset[str], taken: set[str]
+) -> frozenset[str]:
+    """Ask the plugin which devices it prefers, if its options say so (PRF-1, PRF-2)."""
+    endpoint = _endpoint(manager, request.resource)
+    if endpoint.options is None or not endpoint.options.get_preferred_allocation_available:
+        return frozenset()
+    asked = pb.ContainerPreferredAllocationRequest(
+        available_deviceIDs=_shuffled(free | taken),
+        must_include_deviceIDs=_shuffled(taken),
+        allocation_size=request.amount,
+    )
+    try:
+        client = endpoint.live_client()
+        call = client.plugin.GetPreferredAllocation(
+            pb.PreferredAllocationRequest(container_requests=[asked])
+        )
+        response = await client.ask(call)
+    except KubeletError as error:
+        text = f"device plugin GetPreferredAllocation rpc failed with err: {error}"
+        raise KubeletError(text) from None
+    answers = response.container_responses
+    return frozenset(answers[0].deviceIDs) if answers else frozenset()
+
+
+async def _ask(manager: DeviceManager, request: _Request, ids: set[str]) -> Allocation:
+    """Call Allocate, without a timeout (ALL-4)."""
+    resource = request.resource
+    asked = pb.ContainerAllocateRequest(devices_ids=_shuffled(ids))
+    try:
+        client = _endpoint(manager, resource).live_client()
+        call = client.plugin.Allocate(pb.AllocateRequest(container_requests=[asked]))
+        response = await client.ask(call)
+    except KubeletError:
+        manager.free_unallocated()
+        raise
+    if not response.container_responses:
+        # The kubelet forgets about the IDs, which stay reserved until another pod goes (ALL-2).
+        text = f"no containers return in allocation response {str(response).strip()}"
+        raise KubeletError(text)
+    numa_nodes = manager.numa_nodes(resource)
+    by_numa: dict[int, tuple[str, ...]] = {}
+    for device_id in sorted(ids):
+        for node in numa_nodes.get(device_id) or (WITHOUT_NUMA_NODE,):
+            by_numa[node] = (*by_numa.get(node, ()), device_id)
+    return Allocation(
+        pod_uid=request.pod_uid,
+        container=request.container,
+        resource=resource,
+        ids_by_numa=by_numa,
+        response=response.container_responses[0],
+    )
+
+
+def _merged(responses: Iterable[pb.ContainerAllocateResponse]) -> Given:
+    """Merge container edits; of two that differ, the first one wins silently (ALL-6)."""
+    devices: dict[str, tuple[str, str]] = {}
+    mounts: dict[str, tuple[str, bool]] = {}
+    env: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    cdi: dict[str, None] = {}
+    for response in responses:
+        for device in response.devices:
+            devices.setdefault(device.container_path, (device.host_path, device.permissions))
+        for mount in response.mounts:
+            mounts.setdefault(mount.container_path, (mount.host_path, mount.read_only))
+        for name, value in response.envs.items():
+            env.setdefault(name, value)
+        for name, value in response.annotations.items():
+            annotations.setdefault(name, value)
+        cdi.update((one.name, None) for one in response.cdi_devices)
+    return Given(devices=devices, mounts=mounts, env=env, annotations=annotations, cdi=tuple(cdi))

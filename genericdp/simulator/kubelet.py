@@ -1,34 +1,40 @@
-"""The stand-in for a kubelet: start it, stop it, kill it, ask what it knows."""
+"""The simulated kubelet: start, stop or crash it, admit pods, and ask what it knows."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import random
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import grpc
+
+from genericdp.kubelet.v1 import podresources_pb2_grpc
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc
 from genericdp.simulator.admission import Admitter
-from genericdp.simulator.change import Change
-from genericdp.simulator.folder import SOCKET_NAME, clean
-from genericdp.simulator.manager import DeviceManager
-from genericdp.simulator.node import Node
-from genericdp.simulator.record import Record
-from genericdp.simulator.run import Run
-from genericdp.simulator.settings import Cleanup, Faults, Generation, Timing, Topology
+from genericdp.simulator.devicemanager import DeviceManager, Record
+from genericdp.simulator.podresources import PodResources
+from genericdp.simulator.registration import Registration
+from genericdp.simulator.settings import Faults, Generation, Timing, Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
     from types import TracebackType
     from typing import Self
 
-    from genericdp.simulator.client import PluginClient
-    from genericdp.simulator.manager import Amounts
+    from genericdp.simulator.devicemanager import Amounts
     from genericdp.simulator.pods import Admission, Container, Pod, Start
+    from genericdp.simulator.registration import PluginClient
+
+log = logging.getLogger(__name__)
 
 
 class Kubelet:
-    """A kubelet that may be started and ended any number of times; pods and node stay."""
+    """A kubelet that can be started and ended any number of times; pods and Node object stay."""
 
     def __init__(
         self,
@@ -38,31 +44,23 @@ class Kubelet:
         timing: Timing | None = None,
         topology: Topology | None = None,
         faults: Faults | None = None,
-        cleanup: Cleanup = Cleanup.SOCKETS,
-        seed: int | None = None,
         pod_resources: Path | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
-        self.socket = folder / SOCKET_NAME
         self.generation = generation
         self.timing = timing or Timing()
         self.topology = topology or Topology()
         self.faults = faults or Faults()
         self.observed = Record()
-        self._cleanup = cleanup
         self._pod_resources = pod_resources
         self._now = now
-        self._change = Change()
-        self._node = Node()
+        self._next_change = asyncio.Event()
+        self._node: Amounts = {}
         self._awake = asyncio.Event()
         self._awake.set()
-        self._admitter = Admitter(
-            # Order at random, as Go's maps give it; nothing secret hangs on it.
-            random.Random(seed),  # noqa: S311
-            prestart_seconds=self.timing.prestart_seconds,
-        )
-        self._run: Run | None = None
+        self._admitter = Admitter(prestart_seconds=self.timing.prestart_seconds)
+        self._process: _Process | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -77,8 +75,13 @@ class Kubelet:
         await self.stop()
 
     @property
+    def socket(self) -> Path:
+        """The registration socket."""
+        return self.folder / "kubelet.sock"
+
+    @property
     def sources_ready(self) -> bool:
-        """Whether the kubelet has heard of all its pods; until then it spares what runs (KST-6)."""
+        """Whether the kubelet has heard of all its pods; until then it spares running ones."""
         return self._admitter.sources_ready
 
     @sources_ready.setter
@@ -88,11 +91,11 @@ class Kubelet:
     @property
     def is_running(self) -> bool:
         """Whether ``kubelet.sock`` is served."""
-        return self._run is not None
+        return self._process is not None
 
     async def start(self) -> None:
-        """Read the checkpoint, clean the folder, serve the socket (KST-1)."""
-        if self._run is not None:
+        """Read the checkpoint, clean up the folder (KST-1, KST-2), serve the sockets."""
+        if self._process is not None:
             raise RuntimeError("the kubelet is running already")
         manager = DeviceManager(
             self.folder,
@@ -100,80 +103,101 @@ class Kubelet:
             timing=self.timing,
             topology=self.topology,
             observed=self.observed,
-            announce=self._change.announce,
+            announce=self._announce,
             now=self._now,
         )
         if not manager.recover():
-            self._node.reset()
-        clean(self.folder, self._cleanup)
+            self._node = dict.fromkeys(self._node, (0, 0))  # KST-10
+        self.folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        for path in tuple(self.folder.iterdir()):
+            if path.is_socket():
+                path.unlink(missing_ok=True)
         await asyncio.sleep(self.faults.listen_delay_seconds)
-        run = Run(
-            manager,
-            self._admitter,
-            faults=self.faults,
-            awake=self._awake,
-            pod_resources=self._pod_resources,
-        )
-        await run.serve()
-        self._run = run
+        self._process = await self._serve(manager)
         self._admitter.attach(manager)
         self.refresh_node()
-        run.tasks.start(self._keep_node_fresh(), name="node status")
-        self._change.announce()
+        _ = self._process.tasks.start(self._keep_node_fresh(), "node status")
+        self._announce()
+
+    async def _serve(self, manager: DeviceManager) -> _Process:
+        tasks, servers = _Tasks(), [_Server(self.socket)]
+        registration = Registration(
+            manager, start_task=tasks.start, faults=self.faults, awake=self._awake
+        )
+        deviceplugin_pb2_grpc.add_RegistrationServicer_to_server(registration, servers[0].grpc)
+        if self._pod_resources is not None:
+            self._pod_resources.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+            servers.append(_Server(self._pod_resources))
+            # Only List is implemented: other calls end with UNIMPLEMENTED.
+            pods = PodResources(  # type: ignore[abstract]
+                manager, self._admitter, faults=self.faults, awake=self._awake
+            )
+            podresources_pb2_grpc.add_PodResourcesListerServicer_to_server(pods, servers[1].grpc)
+        for server in servers:
+            await server.grpc.start()
+        return _Process(manager=manager, registration=registration, tasks=tasks, servers=servers)
 
     async def stop(self) -> None:
-        """End in good order: plugins are disconnected, the socket's file is removed."""
-        if (run := self._gone()) is not None:
-            await run.stop()
-            self._change.announce()
+        """Shut down: plugins are disconnected, the sockets are removed."""
+        if (process := self._detach()) is not None:
+            for client in process.manager.plugins.clients():
+                await process.manager.disconnect(client)
+            await process.end()
+            self._announce()
 
     async def crash(self) -> None:
-        """Die: connections drop, the socket's file stays and refuses connections (KST-3)."""
-        if (run := self._gone()) is not None:
-            await run.crash()
-            self._change.announce()
+        """Die: connections are lost, the sockets stay and refuse connections (KST-3)."""
+        if (process := self._detach()) is not None:
+            for server in process.servers:
+                server.leave_socket()
+            await process.end()
+            self._announce()
 
     async def restart(self) -> None:
-        """Stop and start again."""
+        """Stop and start."""
         await self.stop()
         await self.start()
 
+    def _detach(self) -> _Process | None:
+        process, self._process = self._process, None
+        self._admitter.attach(None)
+        return process
+
     def freeze(self) -> None:
-        """Do nothing more, as under SIGSTOP; only the sockets still accept connections."""
+        """Do nothing from now on, as under SIGSTOP, except that sockets accept connections."""
         self._awake.clear()
 
     def thaw(self) -> None:
-        """Go on."""
+        """Continue."""
         self._awake.set()
 
     def break_streams(self, resource: str) -> None:
-        """Reset the resource's ListAndWatch streams; then the kubelet does what it always does."""
+        """Reset the ListAndWatch streams of a resource."""
         for client in self._connections(resource):
             client.reset_streams()
 
-    async def drop_connections(self, resource: str) -> None:
-        """Close the connections to the resource's plugins, streams and all."""
-        for client in self._connections(resource):
-            await client.close()
-
     async def changed(self) -> None:
-        """Wait until anything here changes."""
-        await self._change.wait()
+        """Wait for the next change of anything here."""
+        # No change between the caller's look at the state and this wait is lost: neither yields.
+        await self._next_change.wait()
+
+    def _announce(self) -> None:
+        self._next_change.set()
+        self._next_change = asyncio.Event()
 
     async def wait_for(
         self, predicate: Callable[[], object], timeout_seconds: float = 30.0
     ) -> None:
-        """Wait until something holds; a TimeoutError tells how things stand instead."""
+        """Wait until the predicate holds; raise TimeoutError with a description of the state."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 while not predicate():
                     await self.changed()
         except TimeoutError:
-            raise TimeoutError(f"not in {timeout_seconds} s; {self.describe()}") from None
+            raise TimeoutError(f"not in {timeout_seconds} s; {self._describe()}") from None
 
-    def describe(self) -> str:
-        """Tell the state in one line."""
-        amounts = self._run.manager.amounts() if self._run is not None else {}
+    def _describe(self) -> str:
+        amounts = self._process.manager.amounts() if self._process is not None else {}
         streams = {resource: self.streams(resource) for resource in amounts}
         return (
             f"running: {self.is_running}, capacity and allocatable: {amounts},"
@@ -182,77 +206,155 @@ class Kubelet:
         )
 
     def devices(self, resource: str) -> dict[str, str]:
-        """Give each id of the resource with its health, ``Healthy`` or ``Unhealthy``."""
-        return self._run.manager.devices.health(resource) if self._run is not None else {}
+        """Return the health of each device of a resource, ``Healthy`` or ``Unhealthy``."""
+        return self._process.manager.health(resource) if self._process is not None else {}
 
     def capacity(self, resource: str) -> int:
-        """Give how many devices the kubelet knows now; the node shows it a little later."""
-        return self._amounts(resource)[0]
+        """Return the number of devices; the Node object shows it a little later."""
+        return self._amount(resource)[0]
 
     def allocatable(self, resource: str) -> int:
-        """Give how many of them are healthy."""
-        return self._amounts(resource)[1]
+        """Return the number of healthy devices."""
+        return self._amount(resource)[1]
+
+    def _amount(self, resource: str) -> tuple[int, int]:
+        return self._process.manager.amount(resource) if self._process is not None else (0, 0)
 
     def streams(self, resource: str) -> int:
-        """Give how many ListAndWatch are open for a resource."""
+        """Return the number of open ListAndWatch streams of a resource."""
         return sum(client.streams for client in self._connections(resource))
 
     def paths(self, resource: str) -> tuple[str, ...]:
-        """Give the sockets of all connections for a resource, oldest first.
+        """Return the sockets of all connections for a resource, oldest first.
 
-        One whose stream has ended is missing as soon as the kubelet has drawn its conclusions.
+        A connection disappears once the kubelet has handled the end of its stream.
         """
         return tuple(client.path for client in self._connections(resource))
 
+    def _connections(self, resource: str) -> tuple[PluginClient, ...]:
+        return self._process.registration.connections(resource) if self._process else ()
+
     def node(self) -> Amounts:
-        """Give capacity and allocatable of each resource as the Node object shows them."""
-        return dict(self._node.shown)
+        """Return capacity and allocatable of each resource as the Node object shows them."""
+        return dict(self._node)
 
     def refresh_node(self) -> None:
-        """Bring the Node object up to date now instead of at the next tick (LAW-9)."""
-        if self._run is not None and self._node.refresh(self._run.manager):
-            self._change.announce()
+        """Update the Node object now rather than at the next interval (LAW-9).
 
-    async def admit(self, pod: Pod) -> Admission:
-        """Admit a pod: allocate for each of its containers, or refuse it for good (ALL-1)."""
-        admission = await self._admitter.admit(pod)
-        self._change.announce()
-        return admission
-
-    async def start_container(self, pod: Pod, container: Container) -> Start:
-        """Start, or restart, a container of an admitted pod (PRE-1, ALL-7)."""
-        start = await self._admitter.start(pod, container)
-        self._change.announce()
-        return start
-
-    def remove(self, pod: Pod) -> None:
-        """Let a pod go; its devices are free when the next pod asks for some (ALL-3)."""
-        self._admitter.remove(pod)
-
-    def held(self, pod: Pod) -> dict[str, dict[str, frozenset[str]]]:
-        """Give the ids that each container of a pod holds, by resource."""
-        return self._admitter.held(pod)
-
-    def health_status(self, pod: Pod) -> dict[str, dict[str, dict[str, str]]]:
-        """Give the health of held ids by container and resource, as the pod's status has it."""
-        return self._admitter.health_status(pod)
-
-    def _gone(self) -> Run | None:
-        run, self._run = self._run, None
-        self._admitter.detach()
-        return run
-
-    def _connections(self, resource: str) -> tuple[PluginClient, ...]:
-        return self._run.registration.connections(resource) if self._run is not None else ()
-
-    def _amounts(self, resource: str) -> tuple[int, int]:
-        amounts = self._run.manager.amounts() if self._run is not None else {}
-        return amounts.get(resource, (0, 0))
+        A resource whose plugin is gone for good shows zeros; its key stays forever (KST-7).
+        """
+        if self._process is None:
+            return
+        manager, before = self._process.manager, dict(self._node)
+        expired = manager.drop_expired()
+        self._node.update(dict.fromkeys(expired, (0, 0)))
+        self._node.update(manager.amounts())
+        if expired or self._node != before:
+            self._announce()
 
     async def _keep_node_fresh(self) -> None:
         while True:
-            # Up to 4 % longer, as the kubelet waits.
             jitter = random.uniform(1.0, 1.04)  # noqa: S311
             await asyncio.sleep(self.timing.node_refresh_seconds * jitter)
             await self._awake.wait()
             self.refresh_node()
+
+    async def admit(self, pod: Pod) -> Admission:
+        """Admit a pod: allocate for each of its containers, or reject it for good (ALL-1)."""
+        admission = await self._admitter.admit(pod)
+        self._announce()
+        return admission
+
+    async def start_container(self, pod: Pod, container: Container) -> Start:
+        """Start or restart a container of an admitted pod (PRE-1, ALL-7)."""
+        start = await self._admitter.start(pod, container)
+        self._announce()
+        return start
+
+    def remove(self, pod: Pod) -> None:
+        """Remove a pod; its devices become free when they are needed (ALL-3)."""
+        self._admitter.remove(pod)
+
+    def held(self, pod: Pod) -> dict[str, dict[str, frozenset[str]]]:
+        """Return the IDs that each container of a pod holds, by resource."""
+        return self._admitter.held(pod)
+
+    def health_status(self, pod: Pod) -> dict[str, dict[str, dict[str, str]]]:
+        """Return the health of held devices by container and resource, as the pod's status has."""
+        return self._admitter.health_status(pod)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Process:
+    """One run of the kubelet, from start to end."""
+
+    manager: DeviceManager
+    registration: Registration
+    tasks: _Tasks
+    servers: list[_Server]
+
+    async def end(self) -> None:
+        """Stop the servers and all background tasks, close all connections."""
+        try:
+            for server in self.servers:
+                await server.grpc.stop(None)
+            await self.tasks.stop()
+        finally:
+            await self.registration.close()
+            for server in self.servers:
+                server.close()
+
+
+class _Server:
+    """A gRPC server on a unix socket.
+
+    The socket is bound through a descriptor of its folder: so the path may be long, and gRPC, which
+    removes the socket when it stops, can be kept from that.
+    """
+
+    def __init__(self, socket: Path) -> None:
+        self.grpc = grpc.aio.server()
+        self._folder = os.open(socket.parent, os.O_RDONLY | os.O_DIRECTORY)
+        self.grpc.add_insecure_port(f"unix:/proc/self/fd/{self._folder}/{socket.name}")
+
+    def leave_socket(self) -> None:
+        """Leave the socket behind: where gRPC looks for it, there will be nothing."""
+        nowhere = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nowhere, self._folder, inheritable=False)
+        os.close(nowhere)
+
+    def close(self) -> None:
+        """Close the descriptor, after the server has stopped."""
+        os.close(self._folder)
+
+
+class _Tasks:
+    """Background tasks that end together.
+
+    Unlike those of a ``TaskGroup`` they may be started in one task and stopped in another: a
+    fixture starts the kubelet, and the test restarts it.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Start a task."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def stop(self) -> None:
+        """Cancel all tasks; raise the exception of any that failed, which is a bug here."""
+        for task in self._tasks:
+            task.cancel()
+        for result in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        if task.cancelled() or (failure := task.exception()) is None:
+            self._tasks.discard(task)
+        else:
+            log.error("%s failed", task.get_name(), exc_info=failure)

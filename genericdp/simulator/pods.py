@@ -1,4 +1,4 @@
-"""Pods that ask for devices, and what the kubelet says to them."""
+"""Pods that request devices, and the kubelet's answers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Container:
-    """One container of a pod."""
+    """A container of a pod."""
 
     name: str
     limits: Mapping[str, int] = field(default_factory=dict)
-    """How many of each resource it asks for."""
+    """The number of devices requested of each resource."""
     restartable: bool = False
-    """Only of an init container: a sidecar, whose devices stay its own."""
+    """For an init container: whether it is a sidecar, which keeps its devices."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pod:
-    """What the kubelet knows of a pod: the plugin never sees any of it (ALL-1)."""
+    """A pod as the kubelet knows it; plugins see nothing of it (ALL-1)."""
 
     uid: str
     containers: tuple[Container, ...]
@@ -31,13 +31,13 @@ class Pod:
 
     @property
     def name(self) -> str:
-        """Its name within the namespace: none but the uid is needed here."""
+        """The pod's name; nothing here needs one that differs from the UID."""
         return self.uid
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Admission:
-    """Whether a pod may run here; a refusal is final (ALL-5)."""
+    """Whether a pod is admitted; a rejection is final (ALL-5)."""
 
     admitted: bool
     reason: str = ""
@@ -46,12 +46,12 @@ class Admission:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Given:
-    """All that a container gets from its plugins, merged over its resources (ALL-6)."""
+    """The container edits of all resources of a container, merged (ALL-6)."""
 
     devices: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Container path to host path and permissions."""
+    """Host path and permissions by container path."""
     mounts: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
-    """Container path to host path and whether it is read-only."""
+    """Host path and whether it is read-only, by container path."""
     env: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     cdi: tuple[str, ...] = ()
@@ -59,8 +59,9 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Start:
-    """Whether a container was started; the kubelet tries a failed one again (PRE-1)."""
+    """The result of starting a container; the kubelet retries a failed start (PRE-1)."""
 
     given: Given | None
+    """None: the start failed."""
     reason: str = ""
     message: str = ""

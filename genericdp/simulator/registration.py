@@ -1,36 +1,156 @@
-"""The kubelet's side of Register: check, dial the plugin back, read its list forever."""
+"""The kubelet's Registration service, and its connections to plugins."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os.path
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
 
 import grpc
 
 from genericdp.config.names import name_problem
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
-from genericdp.simulator.client import PluginClient
-from genericdp.simulator.goerrors import KubeletError, quoted
 
 if TYPE_CHECKING:
-    from genericdp.simulator.manager import DeviceManager
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+    from typing import Any
+
+    from genericdp.simulator.devicemanager import DeviceManager
     from genericdp.simulator.settings import Faults
-    from genericdp.simulator.tasks import Tasks
 
 VERSION = "v1beta1"
+MAX_LIST_BYTES = 4_194_304
+"""grpc-go's default limit of a message; the kubelet does not change it (LAW-6)."""
+_OPTIONS = (
+    ("grpc.default_authority", "localhost"),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.max_receive_message_length", MAX_LIST_BYTES),
+    # Otherwise channels to the same path share a connection and its back-off.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+_Answer = TypeVar("_Answer")
+
+
+class KubeletError(Exception):
+    """An error within the kubelet; its text is the kubelet's."""
+
+
+def _call_error(code: grpc.StatusCode, description: str) -> KubeletError:
+    """Return the error of a gRPC call as Go prints it."""
+    words = "".join(word.capitalize() for word in code.name.split("_"))
+    name = "Canceled" if code is grpc.StatusCode.CANCELLED else words
+    if description == "Deadline Exceeded":
+        description = "context deadline exceeded"
+    return KubeletError(f"rpc error: code = {name} desc = {description}")
+
+
+def _connection_closing() -> KubeletError:
+    return _call_error(grpc.StatusCode.CANCELLED, "grpc: the client connection is closing")
+
+
+class PluginClient:
+    """A connection to a plugin: it is dialed once and never again."""
+
+    def __init__(self, *, resource: str, path: str) -> None:
+        self.resource = resource
+        self.path = path
+        self.streams = 0
+        """The number of open ListAndWatch streams."""
+        self._channel: grpc.aio.Channel | None = None
+        self._calls: set[grpc.aio.UnaryStreamCall[pb.Empty, pb.ListAndWatchResponse]] = set()
+
+    @property
+    def plugin(self) -> rpc.DevicePluginAsyncStub:
+        """The stub for calls; raises KubeletError if the connection is closed."""
+        if self._channel is None:
+            raise _connection_closing()
+        return rpc.DevicePluginStub(self._channel)
+
+    async def dial(self, timeout_seconds: float) -> None:
+        """Connect and wait until HTTP/2 is ready (REG-1)."""
+        channel = grpc.aio.insecure_channel(f"unix:{quote(self.path)}", options=_OPTIONS)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await channel.channel_ready()
+        except TimeoutError:
+            await channel.close()
+            text = "failed to dial device plugin: context deadline exceeded"
+            raise KubeletError(text) from None
+        except asyncio.CancelledError:
+            await channel.close()
+            raise
+        self._channel = channel
+
+    async def ask(self, call: Awaitable[_Answer]) -> _Answer:
+        """Await a call to the plugin; raise KubeletError in the kubelet's words if it fails."""
+        try:
+            return await call
+        except grpc.aio.AioRpcError as error:
+            raise _call_error(error.code(), error.details() or "") from None
+        except asyncio.CancelledError:
+            if _is_task_canceled():
+                raise
+            raise _connection_closing() from None
+
+    async def lists(self) -> AsyncGenerator[pb.ListAndWatchResponse, None]:
+        """Open a ListAndWatch stream; yield its lists until it ends for any reason (KST-7)."""
+        if self._channel is None:
+            return
+        call = self.plugin.ListAndWatch(pb.Empty())
+        self._calls.add(call)
+        self.streams += 1
+        try:
+            async for response in call:
+                yield response
+        except grpc.aio.AioRpcError:
+            pass
+        except asyncio.CancelledError:
+            if _is_task_canceled():
+                raise
+        finally:
+            self.streams -= 1
+            self._calls.discard(call)
+            call.cancel()
+
+    def reset_streams(self) -> None:
+        """Cancel the streams; the plugin sees RST_STREAM on a connection that stays open."""
+        for call in tuple(self._calls):
+            call.cancel()
+
+    async def close(self) -> None:
+        """Close the connection; pending calls end with ``Canceled``."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()
+
+
+def _is_task_canceled() -> bool:
+    """Tell a canceled task from a canceled call: grpc.aio raises the same for both."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class Registration(rpc.RegistrationServicer):
-    """Serves ``v1beta1.Registration`` and owns the connections to the plugins."""
+    """Serves ``v1beta1.Registration`` and owns the connections to the plugins.
+
+    ``start_task`` starts a background task with a name. While ``awake`` is clear, nothing is done.
+    """
 
     def __init__(
-        self, manager: DeviceManager, *, tasks: Tasks, faults: Faults, awake: asyncio.Event
+        self,
+        manager: DeviceManager,
+        *,
+        start_task: Callable[[Coroutine[Any, Any, Any], str], asyncio.Task[Any]],
+        faults: Faults,
+        awake: asyncio.Event,
     ) -> None:
         self._manager = manager
-        self._tasks = tasks
+        self._start_task = start_task
         self._faults = faults
         self._awake = awake
         self._connections: list[PluginClient] = []
@@ -40,72 +160,68 @@ class Registration(rpc.RegistrationServicer):
         request: pb.RegisterRequest,
         context: grpc.aio.ServicerContext[pb.RegisterRequest, pb.Empty],
     ) -> pb.Empty:
-        """Answer once the plugin is connected; all failures are ``UNKNOWN`` (REG-8)."""
+        """Return once the plugin is connected; every failure is ``UNKNOWN`` (REG-8)."""
         await self._awake.wait()
         self._manager.observed.registrations[request.resource_name] += 1
         self._manager.announce()
-        work = self._tasks.result_of(self._register(request), name=f"register {request.endpoint}")
-        if self._faults.honours_cancel:
-            problem = await work
-        else:
-            problem = await asyncio.shield(work)
+        work = self._start_task(self._register(request), f"register {request.endpoint}")
+        problem = await (work if self._faults.honours_cancel else asyncio.shield(work))
         await asyncio.sleep(self._faults.answer_delay_seconds)
-        if problem is not None:
+        if problem:
             await context.abort(grpc.StatusCode.UNKNOWN, problem)
         return pb.Empty()
 
     def connections(self, resource: str) -> tuple[PluginClient, ...]:
-        """Give all connections of a resource, also those that the books have lost."""
-        return tuple(c for c in self._connections if c.resource == resource)
+        """Return all connections for a resource, also those that the kubelet has lost track of."""
+        return tuple(client for client in self._connections if client.resource == resource)
 
     async def close(self) -> None:
-        """Drop all connections, as the end of the process does."""
+        """Close all connections."""
         for client in self._connections:
             await client.close()
         self._connections.clear()
 
-    async def _register(self, request: pb.RegisterRequest) -> str | None:
+    async def _register(self, request: pb.RegisterRequest) -> str:
+        """Register a plugin; return the error, or an empty text."""
         if self._faults.register_hangs:
             await asyncio.Event().wait()
         await asyncio.sleep(self._faults.register_delay_seconds)
-        if (problem := self._problem(request)) is not None:
-            return problem
-        path = joined(str(self._manager.folder), request.endpoint)
+        # As the kubelet joins them: an absolute endpoint ends up below the folder, too (REG-6).
+        path = os.path.normpath(f"{self._manager.folder}/{request.endpoint}")  # noqa: ASYNC240
         client = PluginClient(resource=request.resource_name, path=path)
         try:
+            self._check(request)
             await self._connect(client)
         except KubeletError as error:
             return str(error)
         self._manager.observed.accepted[client.resource] += 1
         self._manager.announce()
         for _ in range(self._faults.streams_opened):
-            name = f"stream of {request.endpoint}"
-            self._tasks.start(self._read(client), name=name)
-        return None
+            _ = self._start_task(self._read(client), f"stream of {request.endpoint}")
+        return ""
 
-    def _problem(self, request: pb.RegisterRequest) -> str | None:
+    def _check(self, request: pb.RegisterRequest) -> None:
         if self._faults.refuse_register is not None:
-            return self._faults.refuse_register
+            raise KubeletError(self._faults.refuse_register)
         if request.version != VERSION:
-            return (
-                f"requested API version {quoted(request.version)} is not supported by kubelet."
+            raise KubeletError(
+                f"requested API version {_quoted(request.version)} is not supported by kubelet."
                 f' Supported version is ["{VERSION}"]'
             )
         if name_problem(request.resource_name) is not None:
-            return f"the ResourceName {quoted(request.resource_name)} is invalid"
-        return None
+            raise KubeletError(f"the ResourceName {_quoted(request.resource_name)} is invalid")
 
     async def _connect(self, client: PluginClient) -> None:
         manager = self._manager
-        manager.clients.add(client)
+        manager.plugins.add(client)
         try:
             await client.dial(manager.timing.dial_seconds)
             self._connections.append(client)
             await manager.connect(client)
         except (KubeletError, asyncio.CancelledError):
-            # The kubelet removes by key, not by client: whoever is there loses its entry (REG-9c,
-            # REG-10). It also leaves the connection open; the end of the run closes it.
-            manager.clients.remove(client.resource, client.path)
+            # The kubelet removes by key, not by client, so another plugin may lose its entry
+            # (REG-9c, REG-10). It also leaves the connection open until it ends.
+            manager.plugins.remove(client)
             raise
 
     async def _read(self, client: PluginClient) -> None:
@@ -114,8 +230,8 @@ class Registration(rpc.RegistrationServicer):
             async for response in lists:
                 await self._awake.wait()
                 self._manager.take_list(client, response)
-        # Again by key: in generation A this may well be another, living plugin (REG-9b).
-        current = self._manager.clients.get(client.resource, client.path)
+        # By key again: in generation A this may be another plugin, which lives (REG-9b).
+        current = self._manager.plugins.find(client)
         if current is not None:
             await self._manager.disconnect(current)
         if client.streams == 0 and client in self._connections:
@@ -124,6 +240,6 @@ class Registration(rpc.RegistrationServicer):
         self._manager.announce()
 
 
-def joined(folder: str, endpoint: str) -> str:
-    """Join as the kubelet does: an absolute endpoint ends up below the folder too (REG-6)."""
-    return os.path.normpath(f"{folder}/{endpoint}")
+def _quoted(text: str) -> str:
+    """Quote a text as Go's ``%q`` does."""
+    return json.dumps(text, ensure_ascii=False)

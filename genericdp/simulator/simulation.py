@@ -1,4 +1,4 @@
-"""The real daemon against the stand-in, and pictures of what the node shows."""
+"""The real daemon against the simulated kubelet, and what the node shows of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from genericdp.daemon import serve
 from genericdp.errors import GenericdpError, UsageError, ungrouped
 from genericdp.process.run import Commands
 from genericdp.simulator.kubelet import Kubelet
-from genericdp.simulator.trial import RETRY_SECONDS, Trial
+from genericdp.simulator.pods import Container, Pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,18 +22,20 @@ if TYPE_CHECKING:
     from genericdp.supervisor import Supervisor
 
 FIRST_PICTURE_SECONDS = 30.0
+RETRY_SECONDS = 10.0
+"""How long the kubelet waits before it starts a container again (PRE-1)."""
 _SETTLE_SECONDS = 0.05
-"""What changes in several resources at once is one picture."""
+"""Changes of several resources within this time are shown together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
-    """What the node shows of one resource."""
+    """What the node shows of a resource."""
 
     capacity: int
     allocatable: int
     unhealthy: Mapping[str, str] = field(default_factory=dict)
-    """Why each Unhealthy device is so, by id."""
+    """The reason for each Unhealthy device, by ID."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +46,10 @@ class Picture:
 
 
 class Simulation:
-    """Runs both in this process, on real sockets in the folder that the settings name."""
+    """Runs daemon and kubelet in this process, on real sockets in the folder of the settings.
+
+    A pod with one container requests ``amounts``, if there are any.
+    """
 
     def __init__(
         self,
@@ -58,22 +63,23 @@ class Simulation:
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._settings = settings
-        self._amounts = amounts
         self._once = once
         self._show = show
+        self._retry_seconds = retry_seconds
         self._kubelet = Kubelet(
             settings.kubelet_folder,
             generation=generation,
             topology=topology,
             pod_resources=settings.pod_resources,
         )
-        self._trial = Trial(self._kubelet, amounts, retry_seconds=retry_seconds)
+        self._container = Container(name="container", limits=amounts)
+        self._pod = Pod(uid="simulated", containers=(self._container,))
         self._start: Start | None = None
-        """How the container's last start ended; None: there is no container."""
+        """The result of the container's last start; None: there is no container."""
         self._supervisor: Supervisor | None = None
 
     async def run(self) -> None:
-        """Show the first full picture, then one for each change; raises GenericdpError."""
+        """Show the first complete picture, then one after each change; raise GenericdpError."""
         async with (
             ungrouped(),
             self._kubelet,
@@ -88,31 +94,15 @@ class Simulation:
             )
             serving = tasks.create_task(work, name="daemon")
             await self._first_picture()
-            await self._begin()
+            await self._run_pod()
             if self._once:
                 self._show(self._picture(), self._start)
                 if self._start is not None and self._start.given is None:
                     raise GenericdpError(f"the container would wait: {self._start.message}")
             else:
-                tasks.create_task(self._start_again(), name="container")
+                tasks.create_task(self._retry(), name="container")
                 await self._show_changes()
             serving.cancel()
-
-    async def _show_changes(self) -> Never:
-        picture, start = self._picture(), self._start
-        self._show(picture, start)
-        while True:
-            await self._kubelet.changed()
-            await asyncio.sleep(_SETTLE_SECONDS)
-            before, picture = (picture, start), self._picture()
-            if (picture, self._start) != before:
-                # What the container got, or waits for, is told once.
-                self._show(picture, self._start if self._start != start else None)
-            start = self._start
-
-    async def _start_again(self) -> None:
-        while self._start is not None and self._start.given is None:
-            self._start = await self._trial.again()
 
     def _attach(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
@@ -124,34 +114,57 @@ class Simulation:
             raise GenericdpError(f"the picture was not complete {error}") from error
 
     def _is_complete(self) -> bool:
-        """Say whether the kubelet has the list of every resource."""
+        """Return whether the kubelet has the list of every resource."""
         if self._supervisor is None or self._supervisor.resources.value is None:
             return False
         return all(self._kubelet.observed.lists[name] for name in self._supervisor.wanted)
 
     def _picture(self) -> Picture:
-        offers = self._supervisor.lists.value if self._supervisor else {}
+        lists = self._supervisor.lists.value if self._supervisor else {}
         return Picture(
             resources={
                 name: Shown(
                     capacity=self._kubelet.capacity(name),
                     allocatable=self._kubelet.allocatable(name),
                     unhealthy={
-                        device_id: one.unhealthy
-                        for device_id, one in offer.devices.items()
-                        if one.unhealthy
+                        device_id: listed.unhealthy
+                        for device_id, listed in device_list.devices.items()
+                        if listed.unhealthy
                     },
                 )
-                for name, offer in offers.items()
+                for name, device_list in lists.items()
             }
         )
 
-    async def _begin(self) -> None:
+    async def _run_pod(self) -> None:
+        """Admit the pod and start its container; raise GenericdpError if it is rejected."""
         wanted = self._supervisor.wanted if self._supervisor else {}
-        for name in self._amounts:
+        for name in self._container.limits:
             if name not in wanted:
-                # No kubelet would refuse it: the scheduler keeps such a pod away.
+                # No kubelet would reject it: the scheduler keeps such a pod away.
                 known = ", ".join(wanted) or "none"
                 raise UsageError(f"the config has no resource {name!r} for this node ({known})")
-        if self._amounts:
-            self._start = await self._trial.begin()
+        if not self._container.limits:
+            return
+        admission = await self._kubelet.admit(self._pod)
+        if not admission.admitted:
+            why = f"{admission.reason}: {admission.message}"
+            raise GenericdpError(f"no container would get this: {why}")
+        self._start = await self._kubelet.start_container(self._pod, self._container)
+
+    async def _retry(self) -> None:
+        while self._start is not None and self._start.given is None:
+            await asyncio.sleep(self._retry_seconds)
+            self._start = await self._kubelet.start_container(self._pod, self._container)
+
+    async def _show_changes(self) -> Never:
+        picture, start = self._picture(), self._start
+        self._show(picture, start)
+        while True:
+            await self._kubelet.changed()
+            await asyncio.sleep(_SETTLE_SECONDS)
+            before, picture = (picture, start), self._picture()
+            if (picture, self._start) != before:
+                # The result of a start is shown only once.
+                self._show(picture, self._start if self._start != start else None)
+            start = self._start

@@ -36,7 +36,7 @@ async def kubelet_with(
     async with AsyncExitStack() as stack:
 
         def make(**settings: Any) -> Kubelet:
-            wanted = {"generation": generation, "timing": timing, "seed": 1, **settings}
+            wanted = {"generation": generation, "timing": timing, **settings}
             kubelet = Kubelet(short_folder, **wanted)
             stack.push_async_callback(kubelet.stop)
             return kubelet

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.simulator.checkpoint import FILE_NAME
+from genericdp.simulator.devicemanager import CHECKPOINT
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Timing
 from tests.simulator.asking import container, pod, refused, show
@@ -225,4 +225,4 @@ async def test_numa_nodes_are_kept_with_the_allocation(
     await plugin.register()
     await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == 1)
     assert (await kubelet.admit(pod(thing=1))).admitted
-    assert '"DeviceIDs": {"1": ["a"]}' in (kubelet.folder / FILE_NAME).read_text()
+    assert '"DeviceIDs": {"1": ["a"]}' in (kubelet.folder / CHECKPOINT).read_text()

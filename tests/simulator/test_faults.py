@@ -10,7 +10,6 @@ import grpc
 import pytest
 
 from genericdp.simulator.settings import Faults
-from genericdp.simulator.tasks import Tasks
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal, registering
 
 if TYPE_CHECKING:
@@ -115,17 +114,3 @@ async def test_a_kubelet_cannot_be_started_twice_and_may_be_stopped_twice(
     async with kubelet:
         assert kubelet.is_running
     assert not kubelet.is_running
-
-
-async def test_a_mistake_in_background_work_shows_when_its_owner_stops() -> None:
-    tasks = Tasks()
-    started = asyncio.Event()
-
-    async def fail() -> None:
-        started.set()
-        raise ZeroDivisionError
-
-    tasks.start(fail(), name="failing")
-    await started.wait()
-    with pytest.raises(ZeroDivisionError):
-        await tasks.stop()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.simulator.client import MAX_LIST_BYTES
+from genericdp.simulator.registration import MAX_LIST_BYTES
 from genericdp.simulator.settings import Timing
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 
@@ -125,7 +125,7 @@ async def test_how_long_the_capacity_stays_its_own_clock_says(
     await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (0, 0)})
 
 
-@pytest.mark.parametrize("end", ["by the plugin", "by a reset", "by the kubelet"])
+@pytest.mark.parametrize("end", ["by the plugin", "by a reset"])
 async def test_a_stream_that_ends_is_never_opened_again(
     kubelet: Kubelet, plugin: BarePlugin, end: str
 ) -> None:
@@ -135,10 +135,8 @@ async def test_a_stream_that_ends_is_never_opened_again(
     await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 1)
     if end == "by the plugin":
         plugin.end_streams()
-    elif end == "by a reset":
-        kubelet.break_streams(RESOURCE)
     else:
-        await kubelet.drop_connections(RESOURCE)
+        kubelet.break_streams(RESOURCE)
     await kubelet.wait_for(lambda: kubelet.devices(RESOURCE) == {"a": "Unhealthy"})
     assert kubelet.streams(RESOURCE) == 0
     assert plugin.streams == 1

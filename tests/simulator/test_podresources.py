@@ -10,7 +10,6 @@ import pytest
 
 from genericdp.kubelet.v1 import podresources_pb2 as pb
 from genericdp.kubelet.v1 import podresources_pb2_grpc as rpc
-from genericdp.simulator.podresources import Limiter
 from genericdp.simulator.pods import Pod
 from tests.simulator.asking import container, pod, show
 from tests.simulator.bare_plugin import RESOURCE
@@ -86,26 +85,6 @@ async def test_sidecars_are_listed_and_init_containers_are_not(
     assert await held(socket) == {"p": set(sidecar)}
 
 
-async def test_one_pod_by_its_name(kubelet: Kubelet, plugin: BarePlugin, socket: Path) -> None:
-    await show(kubelet, plugin, "a")
-    assert (await kubelet.admit(pod("one", thing=1))).admitted
-    async with asking(socket) as stub:
-        asked = pb.GetPodResourcesRequest(pod_name="one", pod_namespace="default")
-        (found,) = (await stub.Get(asked)).pod_resources.containers
-        assert ids(found.devices) == {"a"}
-        with pytest.raises(grpc.aio.AioRpcError, match="pod x in namespace default not found"):
-            await stub.Get(pb.GetPodResourcesRequest(pod_name="x", pod_namespace="default"))
-
-
-async def test_only_healthy_devices_are_allocatable(
-    kubelet: Kubelet, plugin: BarePlugin, socket: Path
-) -> None:
-    await show(kubelet, plugin, "a", unhealthy=1)
-    async with asking(socket) as stub:
-        found = await stub.GetAllocatableResources(pb.AllocatableResourcesRequest())
-    assert ids(found.devices) == {"a"}
-
-
 async def test_a_kubelet_that_has_just_started_knows_no_pods(
     kubelet: Kubelet, plugin: BarePlugin, socket: Path
 ) -> None:
@@ -136,13 +115,3 @@ async def test_who_asks_too_often_is_refused(kubelet: Kubelet, socket: Path) -> 
     with pytest.raises(grpc.aio.AioRpcError, match="rejected by rate limit") as caught:
         await held(socket)
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-
-
-def test_ten_calls_at_once_and_a_hundred_in_a_second() -> None:
-    now = 0.0
-    limiter = Limiter(now=lambda: now)
-    assert [limiter.allows() for _ in range(12)] == [True] * 10 + [False] * 2
-    now = 0.0301
-    assert [limiter.allows() for _ in range(5)] == [True] * 3 + [False] * 2
-    now = 60.0
-    assert sum(limiter.allows() for _ in range(20)) == 10

@@ -43,7 +43,7 @@ async def test_of_too_many_preferred_ids_some_are_taken(
     plugin.answers.preferred = ["b", "c", "d"]
     await show(kubelet, plugin, "a", "b", "c", "d")
     taken: set[str] = set()
-    for number in range(8):
+    for number in range(20):
         asking = pod(str(number), thing=1)
         assert (await kubelet.admit(asking)).admitted
         taken |= kubelet.held(asking)["main"][RESOURCE]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.simulator.checkpoint import FILE_NAME
+from genericdp.simulator.devicemanager import CHECKPOINT
 from genericdp.simulator.pods import Container, Pod
-from genericdp.simulator.settings import Cleanup, Timing
+from genericdp.simulator.settings import Timing
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 
 if TYPE_CHECKING:
@@ -45,19 +45,10 @@ async def test_the_folder_is_made_when_it_is_missing(
     assert stat.S_IMODE(kubelet.folder.stat().st_mode) & 0o007 == 0
 
 
-@pytest.mark.parametrize(
-    ("cleanup", "left"),
-    [
-        (Cleanup.ALL_NONDIRS, {"sub", FILE_NAME, "kubelet.sock"}),
-        (Cleanup.SOCKETS, {"sub", FILE_NAME, "kubelet.sock", "file", "to-file", "to-sub"}),
-    ],
-)
-async def test_the_start_removes_what_lies_around(
-    kubelet_with: Callable[..., Kubelet], short_folder: Path, cleanup: Cleanup, left: set[str]
+async def test_the_start_removes_sockets_and_links_to_them(
+    kubelet: Kubelet, short_folder: Path
 ) -> None:
-    """KST-2: everything but folders up to 1.32, only sockets and links to them later."""
-    kubelet = kubelet_with(cleanup=cleanup)
-    await kubelet.start()
+    """KST-2: as kubelets since 1.33 do."""
     await kubelet.crash()
     (short_folder / "sub").mkdir()
     for name in ("a.sock", "sub/b.sock"):
@@ -67,10 +58,11 @@ async def test_the_start_removes_what_lies_around(
     (short_folder / "to-file").symlink_to("file")
     (short_folder / "to-sub").symlink_to("sub")
     (short_folder / "to-sock").symlink_to("sub/b.sock")
-    (short_folder / FILE_NAME).write_text(
+    (short_folder / CHECKPOINT).write_text(
         '{"Data": {"PodDeviceEntries": null, "RegisteredDevices": {}}, "Checksum": 0}'
     )
     await kubelet.start()
+    left = {"sub", CHECKPOINT, "kubelet.sock", "file", "to-file", "to-sub"}
     assert {path.name for path in short_folder.iterdir()} == left
 
 
@@ -159,7 +151,7 @@ async def test_the_checkpoint_is_written_with_each_list(
     plugin = await registered(kubelet, plugin_with, "a", "b")
     data = _checkpoint(kubelet)
     assert data == {"PodDeviceEntries": [], "RegisteredDevices": {RESOURCE: ["a", "b"]}}
-    assert stat.S_IMODE((kubelet.folder / FILE_NAME).stat().st_mode) == 0o600
+    assert stat.S_IMODE((kubelet.folder / CHECKPOINT).stat().st_mode) == 0o600
     plugin.show("b")
     await kubelet.wait_for(lambda: kubelet.observed.lists[RESOURCE] == 2)
     assert _checkpoint(kubelet)["RegisteredDevices"] == {RESOURCE: ["b"]}
@@ -177,7 +169,7 @@ async def test_without_a_checkpoint_the_node_is_taken_for_new(
     await registered(kubelet, plugin_with, "a")
     await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (1, 1)})
     await kubelet.stop()
-    (kubelet.folder / FILE_NAME).unlink()
+    (kubelet.folder / CHECKPOINT).unlink()
     await kubelet.start()
     assert kubelet.node() == {RESOURCE: (0, 0)}
     assert kubelet.devices(RESOURCE) == {}
@@ -208,8 +200,8 @@ async def test_many_restarts_leave_nothing_behind(
         await plugin.stop()
         await kubelet.start()
     assert kubelet.observed.accepted == {RESOURCE: 20}
-    assert {path.name for path in kubelet.folder.iterdir()} == {"kubelet.sock", FILE_NAME}
+    assert {path.name for path in kubelet.folder.iterdir()} == {"kubelet.sock", CHECKPOINT}
 
 
 def _checkpoint(kubelet: Kubelet) -> Any:
-    return json.loads((kubelet.folder / FILE_NAME).read_text())["Data"]
+    return json.loads((kubelet.folder / CHECKPOINT).read_text())["Data"]

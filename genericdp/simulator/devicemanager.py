@@ -1,0 +1,374 @@
+"""The kubelet's device manager: plugins, devices and allocations, and their checkpoint."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import secrets
+import zlib
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.simulator.registration import KubeletError
+from genericdp.simulator.settings import Generation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
+
+    from genericdp.simulator.registration import PluginClient
+    from genericdp.simulator.settings import Timing, Topology
+    from genericdp.simulator.topology import Mask, NumaNodes
+
+CHECKPOINT = "kubelet_internal_checkpoint"
+HEALTHY = "Healthy"
+UNHEALTHY = "Unhealthy"
+WITHOUT_NUMA_NODE = -1
+
+Ids = dict[str, set[str]]
+"""Device IDs by resource."""
+Amounts = dict[str, tuple[int, int]]
+"""Capacity and allocatable by resource."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListReceived:
+    """A message of a ListAndWatch stream."""
+
+    at: float
+    """On the monotonic clock, in seconds."""
+    resource: str
+    path: str
+    """The socket of the plugin that sent it."""
+    size: int
+    """The number of devices."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Record:
+    """Counters by resource, and the latest lists; they outlive restarts of the kubelet."""
+
+    registrations: Counter[str] = field(default_factory=Counter)
+    """Register calls, counted before they are checked (MET-1)."""
+    accepted: Counter[str] = field(default_factory=Counter)
+    """Register calls that succeeded, whether or not their caller still waited."""
+    lists: Counter[str] = field(default_factory=Counter)
+    """Lists received."""
+    pod_resources_calls: int = 0
+    """Calls of the PodResources API, rejected ones included."""
+    history: deque[ListReceived] = field(default_factory=lambda: deque(maxlen=1000))
+
+
+@dataclass(kw_only=True, slots=True)
+class Endpoint:
+    """The plugin that is called for a resource."""
+
+    resource: str
+    client: PluginClient | None = None
+    """None for a resource that is known from the checkpoint only."""
+    options: pb.DevicePluginOptions | None = None
+    """Read once, at registration (REG-7); unknown after a restart of the kubelet."""
+    stopped_at: float | None = None
+
+    def live_client(self) -> PluginClient:
+        """Return the connection to call; raise KubeletError if the plugin has gone away."""
+        if self.client is None or self.stopped_at is not None:
+            raise KubeletError(f"endpoint {self.resource} has been stopped")
+        return self.client
+
+
+class Plugins:
+    """The kubelet's two tables of plugins, which can disagree: clients and endpoints.
+
+    Clients are the connections of the registration service; endpoints are what the device manager
+    calls. Generation A keys both by resource: a second plugin replaces the first one, whose
+    connection stays open (REG-9). Generation B keys them by resource and socket (REG-10).
+    """
+
+    def __init__(self, generation: Generation) -> None:
+        self.current: dict[str, Endpoint] = {}
+        """The endpoint of each resource."""
+        self._by_path = generation is Generation.B
+        self._clients: dict[tuple[str, str], PluginClient] = {}
+        self._endpoints: dict[tuple[str, str], Endpoint] = {}
+
+    def clients(self) -> tuple[PluginClient, ...]:
+        """Return the known connections."""
+        return tuple(self._clients.values())
+
+    def add(self, client: PluginClient) -> None:
+        """Add a client before it is connected."""
+        if self._by_path:
+            self._clients.setdefault(self._key(client), client)
+        else:
+            self._clients[self._key(client)] = client
+
+    def find(self, client: PluginClient) -> PluginClient | None:
+        """Return the client under this client's key: it may be another one (REG-9b)."""
+        return self._clients.get(self._key(client))
+
+    def remove(self, client: PluginClient) -> None:
+        """Remove whatever is under this client's key (REG-9c, REG-10)."""
+        self._clients.pop(self._key(client), None)
+
+    def connect(self, client: PluginClient, options: pb.DevicePluginOptions) -> None:
+        """Make a client the endpoint of its resource; raise KubeletError if it is one already."""
+        key = self._key(client)
+        if self._by_path and key in self._endpoints:
+            raise KubeletError(f"device plugin already connected: {client.path}")
+        endpoint = Endpoint(resource=client.resource, client=client, options=options)
+        self._endpoints[key] = self.current[client.resource] = endpoint
+
+    def disconnect(self, client: PluginClient, *, now: float) -> bool:
+        """Stop the endpoint under this client's key; return whether it was the last one.
+
+        If another one of the resource is left, that is called from now on.
+        """
+        endpoint = self._endpoints.pop(self._key(client), None)
+        if endpoint is None:
+            return False
+        endpoint.stopped_at = now
+        left = [one for one in self._endpoints.values() if one.resource == client.resource]
+        if left:
+            self.current[client.resource] = left[0]
+        return not left
+
+    def _key(self, client: PluginClient) -> tuple[str, str]:
+        return client.resource, client.path if self._by_path else ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Allocation:
+    """The devices of one resource that a container holds."""
+
+    pod_uid: str
+    container: str
+    resource: str
+    ids_by_numa: Mapping[int, tuple[str, ...]]
+    """Under -1 those without a NUMA node."""
+    response: pb.ContainerAllocateResponse
+    """The plugin's answer, used again for each start of the container (ALL-7)."""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The device IDs."""
+        return frozenset(i for ids in self.ids_by_numa.values() for i in ids)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the allocation as an entry of the checkpoint."""
+        return {
+            "PodUID": self.pod_uid,
+            "ContainerName": self.container,
+            "ResourceName": self.resource,
+            "DeviceIDs": {str(numa): list(ids) for numa, ids in self.ids_by_numa.items()},
+            "AllocResp": base64.b64encode(self.response.SerializeToString()).decode(),
+        }
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Allocation:
+        """Return the allocation of an entry of the checkpoint."""
+        response = base64.b64decode(entry["AllocResp"])
+        return cls(
+            pod_uid=entry["PodUID"],
+            container=entry["ContainerName"],
+            resource=entry["ResourceName"],
+            ids_by_numa={int(numa): tuple(ids) for numa, ids in entry["DeviceIDs"].items()},
+            response=pb.ContainerAllocateResponse.FromString(response),
+        )
+
+
+class DeviceManager:
+    """All state of one run of the kubelet; ``announce`` is called after each change."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        generation: Generation,
+        timing: Timing,
+        topology: Topology,
+        observed: Record,
+        announce: Callable[[], None],
+        now: Callable[[], float],
+    ) -> None:
+        self.folder = folder
+        self.timing = timing
+        self.topology = topology
+        self.observed = observed
+        self.announce = announce
+        self._now = now
+        self.plugins = Plugins(generation)
+        self.healthy: Ids = {}
+        self.unhealthy: Ids = {}
+        self._listed: dict[str, dict[str, pb.Device]] = {}
+        """The last list of each resource, by ID; it outlives the plugin."""
+        self.allocations: dict[tuple[str, str, str], Allocation] = {}
+        """By pod UID, container and resource."""
+        self.reserved: Ids = {}
+        """IDs that are not free: allocated, being allocated, or leaked (ALL-2)."""
+        self.affinities: dict[tuple[str, str], Mask | None] = {}
+        """The NUMA nodes decided on, by pod UID and container."""
+
+    def recover(self) -> bool:
+        """Read the checkpoint (KST-6); return whether there is one."""
+        try:
+            text = (self.folder / CHECKPOINT).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return False
+        data = json.loads(text)["Data"]
+        for allocation in map(Allocation.from_json, data["PodDeviceEntries"] or ()):
+            self.allocate(allocation)
+        self.free_unallocated()
+        for resource in data["RegisteredDevices"]:
+            self.healthy[resource], self.unhealthy[resource] = set(), set()
+            stopped = Endpoint(resource=resource, stopped_at=self._now())
+            self.plugins.current[resource] = stopped
+        return True
+
+    def save(self) -> None:
+        """Replace the checkpoint; log a warning if the folder is gone, as the kubelet does."""
+        entries = [allocation.as_json() for allocation in self.allocations.values()]
+        registered = {resource: sorted(ids) for resource, ids in self.healthy.items()}
+        data = json.dumps({"PodDeviceEntries": entries, "RegisteredDevices": registered})
+        # The kubelet's checksum is of Go's printed form of the data instead.
+        text = f'{{"Data": {data}, "Checksum": {zlib.crc32(data.encode())}}}'
+        # As the kubelet names it: plugins that watch the folder see it come and go (KST-5).
+        temporary = self.folder / f".{secrets.randbelow(10**9)}"
+        try:
+            temporary.touch(mode=0o600)
+            temporary.write_text(text, encoding="utf-8")
+            temporary.rename(self.folder / CHECKPOINT)
+        except OSError as error:
+            log.warning("cannot write the checkpoint: %s", error)
+
+    async def connect(self, client: PluginClient) -> None:
+        """Ask a plugin for its options, without a timeout, and make it an endpoint (REG-7)."""
+        try:
+            options = await client.ask(client.plugin.GetDevicePluginOptions(pb.Empty()))
+        except KubeletError as error:
+            text = f"failed to get device plugin options: {error}"
+            raise KubeletError(text) from None
+        self.plugins.connect(client, options)
+        self.announce()
+
+    async def disconnect(self, client: PluginClient) -> None:
+        """Close a connection; all devices become unhealthy if no endpoint is left (KST-7)."""
+        self.plugins.remove(client)
+        await client.close()
+        if self.plugins.disconnect(client, now=self._now()):
+            resource = client.resource
+            lost = self.healthy.get(resource, set())
+            self.unhealthy[resource] = self.unhealthy.get(resource, set()) | lost
+            if lost:
+                self.healthy[resource] = set()
+        self.announce()
+
+    def take_list(self, client: PluginClient, response: pb.ListAndWatchResponse) -> None:
+        """Replace all that is known of a resource by a list (LAW-2); write the checkpoint (LAW-7).
+
+        An ID that is listed as both healthy and unhealthy counts twice (LAW-4).
+        """
+        resource, devices = client.resource, response.devices
+        received = ListReceived(
+            at=self._now(), resource=resource, path=client.path, size=len(devices)
+        )
+        self.observed.lists[resource] += 1
+        self.observed.history.append(received)
+        self.healthy[resource] = {one.ID for one in devices if one.health == HEALTHY}
+        self.unhealthy[resource] = {one.ID for one in devices if one.health != HEALTHY}
+        self._listed[resource] = {one.ID: one for one in devices}
+        self.save()
+        self.announce()
+
+    def numa_nodes(self, resource: str) -> dict[str, NumaNodes]:
+        """Return the NUMA nodes of each device of a resource, as listed last."""
+        return {
+            device_id: tuple(node.ID for node in device.topology.nodes)
+            if device.HasField("topology")
+            else None
+            for device_id, device in self._listed.get(resource, {}).items()
+        }
+
+    def health(self, resource: str) -> dict[str, str]:
+        """Return the health of each device of a resource."""
+        health = dict.fromkeys(self.healthy.get(resource, ()), HEALTHY)
+        return health | dict.fromkeys(self.unhealthy.get(resource, ()), UNHEALTHY)
+
+    def reported_health(self, resource: str, device_id: str) -> str:
+        """Return the health that a pod's status shows (LAW-10).
+
+        Two bugs of the kubelet: a device that is missing from the list counts as healthy, and the
+        end of the plugin changes nothing.
+        """
+        device = self._listed.get(resource, {}).get(device_id)
+        return HEALTHY if device is None or device.health == HEALTHY else UNHEALTHY
+
+    def is_known(self, resource: str) -> bool:
+        """Return whether a resource belongs to a device plugin."""
+        return resource in self.healthy or resource in self.reserved
+
+    def amounts(self) -> Amounts:
+        """Return capacity and allocatable of all resources, without expired ones."""
+        names = self.healthy.keys() | self.unhealthy.keys()
+        return {name: self.amount(name) for name in names if not self._is_expired(name)}
+
+    def amount(self, resource: str) -> tuple[int, int]:
+        """Return capacity and allocatable of a resource; 0 and 0 if it is expired or unknown."""
+        if self._is_expired(resource):
+            return 0, 0
+        healthy = len(self.healthy.get(resource, ()))
+        return healthy + len(self.unhealthy.get(resource, ())), healthy
+
+    def drop_expired(self) -> set[str]:
+        """Forget resources whose plugin has been away for too long; return their names."""
+        expired = set(filter(self._is_expired, self.healthy.keys() | self.unhealthy.keys()))
+        for resource in expired:
+            self.healthy.pop(resource, None)
+            self.unhealthy.pop(resource, None)
+            self.plugins.current.pop(resource, None)
+        if expired:
+            self.save()
+        return expired
+
+    def _is_expired(self, resource: str) -> bool:
+        endpoint = self.plugins.current.get(resource)
+        if endpoint is None:
+            return True
+        stopped_at = endpoint.stopped_at
+        return stopped_at is not None and self._now() - stopped_at > self.timing.grace_seconds
+
+    def allocate(self, allocation: Allocation) -> None:
+        """Store an allocation."""
+        key = allocation.pod_uid, allocation.container, allocation.resource
+        self.allocations[key] = allocation
+
+    def allocated_to(self, pod_uid: str, container: str) -> tuple[Allocation, ...]:
+        """Return the allocations of a container."""
+        return tuple(
+            one
+            for one in self.allocations.values()
+            if (one.pod_uid, one.container) == (pod_uid, container)
+        )
+
+    def allocated_ids(self, pod_uid: str, container: str, resource: str) -> frozenset[str] | None:
+        """Return the IDs of a resource that a container holds; None if it never got any."""
+        allocation = self.allocations.get((pod_uid, container, resource))
+        return None if allocation is None else allocation.ids
+
+    def release_all_but(self, active: Collection[str]) -> None:
+        """Free the devices of all pods but the active ones, by UID (ALL-3)."""
+        if all(pod_uid in active for pod_uid, _, _ in self.allocations):
+            return
+        self.allocations = {key: one for key, one in self.allocations.items() if key[0] in active}
+        self.free_unallocated()
+
+    def free_unallocated(self) -> None:
+        """Free all IDs that are reserved without being allocated."""
+        self.reserved = {}
+        for allocation in self.allocations.values():
+            self.reserved.setdefault(allocation.resource, set()).update(allocation.ids)
