@@ -18,7 +18,7 @@ OPTIONS = (
     *("config", "policy", "kind", "root", "node-name", "output", "log-format", "log-level"),
     *("kubelet-dir", "all", "probe", "id", "device", "once", "allocate", "generation"),
     *("topology-policy", "state-dir", "diff", "pod-resources", "address", "listen", "no-status"),
-    *("anonymize", "from", "to"),
+    *("from", "to"),
 )
 """The options of all commands, so that not all of them need to be imported."""
 _OF_A_SERVICE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")

@@ -1,12 +1,14 @@
-"""Snapshot archives: gzipped tar of folders, small files, and links within the tree.
+"""Snapshot archives: gzipped tar files of folders, small files, and links within the tree.
 
-What is read may come from anybody. It is taken apart here, not by ``tarfile.open``: that reads
-headers of any length into memory, and makes devices, hard links and links to anywhere.
+An archive may come from anybody. Limits bound what is inflated, in all and for each entry. Names
+and links are checked as text, and nothing is written through a link: the data filter of ``tarfile``
+resolves links on disk instead, which Python before 3.11.13 gets wrong for very long ones.
 """
 
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import tarfile
@@ -14,34 +16,26 @@ import zlib
 from enum import Enum
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from genericdp.snapshot import pax
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
 MANIFEST = "genericdp-snapshot.json"
-"""The first entry; says what the file is."""
+"""The first entry; identifies the file."""
 FORMAT = 1
-MOST_ENTRIES = 1_000_000
 MOST_BYTES = 256 * 1024 * 1024
-"""Of all contents together."""
-MOST_INFLATED_BYTES = 512 * 1024 * 1024
-"""Of the whole archive, with headers and long names: what may be inflated bounds the time."""
+"""Of an archive when inflated, headers included: at most half a million entries."""
 MOST_FILE_BYTES = 65_536
+_MOST_ENTRY_BYTES = 2 * MOST_FILE_BYTES
+"""Of an entry with all its headers, which hold long names."""
 _MOST_PATH_BYTES = 4095
 _MOST_NAME_BYTES = 255
 _MOST_DEPTH = 64
-_BLOCK = 512
-_OF_THE_NEXT = {
-    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
-    *(tarfile.XHDTYPE, tarfile.XGLTYPE),
-}
 _ENCODING = ("utf-8", "surrogateescape")
 
 
 class Kind(Enum):
-    """What an entry is."""
+    """The type of an entry."""
 
     FOLDER = tarfile.DIRTYPE
     FILE = tarfile.REGTYPE
@@ -49,10 +43,10 @@ class Kind(Enum):
 
 
 class Entry(NamedTuple):
-    """One thing of the tree."""
+    """A folder, file or link of the tree."""
 
     path: str
-    """Without a slash at its beginning."""
+    """Without a leading slash."""
     kind: Kind
     content: bytes = b""
     """Of a file."""
@@ -61,29 +55,33 @@ class Entry(NamedTuple):
 
 
 class ArchiveError(Exception):
-    """A file that is no snapshot, or a damaged or hostile one; its text says how."""
+    """Why a file is not a snapshot, or is damaged, hostile or too large."""
 
 
 def write(
-    file: IO[bytes], manifest: Mapping[str, object], entries: Iterable[Entry]
-) -> tuple[int, int]:
-    """Write a snapshot, byte for byte the same for the same entries; give entries and bytes.
+    file: IO[bytes],
+    manifest: Mapping[str, object],
+    entries: Iterable[Entry],
+    *,
+    most_bytes: int = MOST_BYTES,
+) -> int:
+    """Write a snapshot, byte for byte the same for the same entries; return how many there are.
 
-    Raises ArchiveError if there is too much, OSError if it cannot be written.
+    Raise ArchiveError if it would be too large, OSError if it cannot be written.
     """
     about = json.dumps({"format": FORMAT, **manifest}, indent=2, sort_keys=True).encode()
-    count = size = 0
-    end = bytes(2 * _BLOCK)
+    count = 0
+    end = bytes(2 * tarfile.BLOCKSIZE)
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0, compresslevel=6) as out:
-        inflated = out.write(_packed(Entry(MANIFEST, Kind.FILE, about))) + len(end)
+        size = len(end) + out.write(_packed(Entry(MANIFEST, Kind.FILE, about)))
         for entry in entries:
-            piece = _packed(entry)
-            count, size = count + 1, size + len(entry.content)
-            inflated += len(piece)
-            _refuse_too_much(count, size, inflated)
-            out.write(piece)
+            packed = _packed(entry)
+            count, size = count + 1, size + len(packed)
+            if size > most_bytes:
+                raise _too_large(most_bytes)
+            out.write(packed)
         out.write(end)
-    return count, size
+    return count
 
 
 def _packed(entry: Entry) -> bytes:
@@ -93,45 +91,76 @@ def _packed(entry: Entry) -> bytes:
     info.size = len(entry.content)
     info.linkname = entry.target
     header = info.tobuf(tarfile.GNU_FORMAT, *_ENCODING)
-    return header + entry.content + bytes(-len(entry.content) % _BLOCK)
+    return header + entry.content + bytes(-len(entry.content) % tarfile.BLOCKSIZE)
 
 
-def _refuse_too_much(count: int, size: int, inflated: int) -> None:
-    if count > MOST_ENTRIES:
-        raise ArchiveError(f"it has more than {MOST_ENTRIES:,} entries")
-    if size > MOST_BYTES:
-        raise ArchiveError(f"its files have more than {MOST_BYTES >> 20} MiB")
-    if inflated > MOST_INFLATED_BYTES:
-        raise ArchiveError(f"it is longer than {MOST_INFLATED_BYTES >> 20} MiB when inflated")
+def _too_large(most_bytes: int) -> ArchiveError:
+    return ArchiveError(f"it is larger than {most_bytes / 2**20:g} MiB when inflated")
 
 
-def read(file: IO[bytes]) -> Iterator[Entry]:
-    """Give the entries of a snapshot behind its manifest; raises ArchiveError and OSError."""
+def read(file: IO[bytes], *, most_bytes: int = MOST_BYTES) -> Iterator[Entry]:
+    """Yield the entries of a snapshot after its manifest; raise ArchiveError and OSError."""
     try:
-        with gzip.GzipFile(fileobj=file, mode="rb") as inflating:
-            entries = _entries(_Counted(inflating))
+        with _Inflating(file, most_bytes) as inflating:
+            entries = _entries(inflating)
             _check_manifest(next(entries, None))
             yield from entries
     except gzip.BadGzipFile as error:
-        raise ArchiveError(f"it is no snapshot ({str(error).lower()})") from error
+        raise ArchiveError("it is no snapshot: it is not a gzip file, or it is damaged") from error
     except (EOFError, zlib.error) as error:
-        raise ArchiveError(f"it is damaged or cut off ({str(error).lower()})") from error
-    except tarfile.HeaderError as error:
-        raise ArchiveError(f"it is no snapshot, or damaged ({error})") from error
+        raise ArchiveError("it is damaged or cut off") from error
+    except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
+        raise ArchiveError("it is no snapshot, or damaged: not a tar archive") from error
 
 
-class _Counted:
-    """An archive as it is inflated; remembers how much of it was asked for."""
+class _Inflating(gzip.GzipFile):
+    """An archive as ``tarfile`` reads it, within limits."""
 
-    def __init__(self, file: gzip.GzipFile) -> None:
-        self._file = file
-        self.size = 0
+    def __init__(self, file: IO[bytes], most_bytes: int) -> None:
+        super().__init__(fileobj=file, mode="rb")
+        self.last = b""
+        """What was read last."""
+        self._most_bytes = most_bytes
+        self._position = 0
+        self._entry_end = 0
 
-    def read(self, size: int) -> bytes:
-        """Give that many bytes, or those left; raises ArchiveError before they are too many."""
-        self.size += size
-        _refuse_too_much(0, 0, self.size)
-        return self._file.read(size)
+    def begin_entry(self) -> None:
+        """Allow as many bytes as one entry may have."""
+        self._entry_end = self._position + _MOST_ENTRY_BYTES
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return that many bytes or those left; raise ArchiveError before they are too many."""
+        end = self._position + (-1 if size is None else size)
+        if not self._position <= end <= self._entry_end:
+            raise ArchiveError(f"it has an entry of more than {MOST_FILE_BYTES} bytes")
+        if end > self._most_bytes:
+            raise _too_large(self._most_bytes)
+        self.last = super().read(size)
+        self._position += len(self.last)
+        return self.last
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Skip bytes as if they were read; raise ArchiveError if that leads backward."""
+        del whence  # tarfile counts from the beginning
+        self.read(offset - self._position)
+        return self._position
+
+
+def _entries(inflating: _Inflating) -> Iterator[Entry]:
+    inflating.begin_entry()
+    encoding, errors = _ENCODING
+    with tarfile.TarFile(fileobj=inflating, encoding=encoding, errors=errors) as tar:
+        while (info := tar.next()) is not None:
+            if path := _checked_path(info.name):
+                yield _entry(path, info, tar)
+            inflating.begin_entry()
+    # To tarfile a damaged header is an end as well.
+    if inflating.last != bytes(tarfile.BLOCKSIZE):
+        raise ArchiveError("it is damaged or cut off: it has no end")
 
 
 def _check_manifest(first: Entry | None) -> None:
@@ -148,71 +177,14 @@ def _check_manifest(first: Entry | None) -> None:
         raise ArchiveError(f"it has the format {found!r:.20}; this genericdp reads {FORMAT}")
 
 
-def _entries(packed: _Counted) -> Iterator[Entry]:
-    count = size = 0
-    while (info := _header(packed)) is not None:
-        count, size = count + 1, size + info.size
-        _refuse_too_much(count, size, packed.size)
-        path = _checked_path(info.name)
-        if path:
-            yield _entry(path, info, packed)
-
-
-def _header(packed: _Counted) -> tarfile.TarInfo | None:
-    """Read one header; long names, and what pax adds, come before it, in headers of their own."""
-    long: dict[bytes, str] = {}
-    replaced: dict[str, str] = {}
-    while True:
-        block = packed.read(_BLOCK)
-        if not block.strip(b"\0") and len(block) in {0, _BLOCK}:
-            if not block:
-                raise ArchiveError("it is damaged or cut off (it has no end)")
-            return None
-        info = tarfile.TarInfo.frombuf(block, *_ENCODING)
-        if info.type not in _OF_THE_NEXT:
-            break
-        if info.type in long:
-            raise ArchiveError("an entry has two names")
-        if info.type in {tarfile.XHDTYPE, tarfile.XGLTYPE}:
-            found = _pax_records(packed, info)
-            # A global one holds for all that follows, of which only remarks can be ignored.
-            if info.type == tarfile.XGLTYPE and found:
-                raise ArchiveError("it has one name or size for all entries (a global pax header)")
-            replaced |= found
-            long[info.type] = ""
-            continue
-        text = _content(packed, info, _MOST_PATH_BYTES + 1).split(b"\0", 1)[0]
-        long[info.type] = text.decode(*_ENCODING)
-    info.name = replaced.get("path") or long.get(tarfile.GNUTYPE_LONGNAME, info.name)
-    info.linkname = replaced.get("linkpath") or long.get(tarfile.GNUTYPE_LONGLINK, info.linkname)
-    info.size = int(replaced.get("size") or info.size)
-    return info
-
-
-def _pax_records(packed: _Counted, info: tarfile.TarInfo) -> dict[str, str]:
-    try:
-        return pax.records(_content(packed, info, pax.MOST_BYTES))
-    except ValueError as error:
-        raise ArchiveError(f"its pax headers cannot be read: {error}") from error
-
-
-def _content(packed: _Counted, info: tarfile.TarInfo, most: int) -> bytes:
-    if not 0 <= info.size <= most:
-        raise ArchiveError(f"{info.name!r:.200} has {info.size} bytes; {most} are the most")
-    padded = info.size + -info.size % _BLOCK
-    content = packed.read(padded)
-    if len(content) < padded:
-        raise ArchiveError("it is damaged or cut off (a file is not complete)")
-    return content[: info.size]
-
-
 def _checked_path(name: str) -> str:
-    """Give a path below the tree's folder; empty for that itself. Raises ArchiveError."""
+    """Return a path below the tree's folder; empty for that itself. Raise ArchiveError."""
     parts = name.removesuffix("/").split("/")
     while parts and parts[0] == ".":  # as tar writes `tar c .`
         parts = parts[1:]
     bad = any(part in {"", ".", ".."} or len(_bytes(part)) > _MOST_NAME_BYTES for part in parts)
-    if bad or len(parts) > _MOST_DEPTH or len(_bytes(name)) > _MOST_PATH_BYTES:
+    too_long = len(parts) > _MOST_DEPTH or len(_bytes(name)) > _MOST_PATH_BYTES
+    if bad or too_long or "\0" in name:
         raise ArchiveError(f"it has an entry with the path {name!r:.200}")
     return "/".join(parts)
 
@@ -221,14 +193,21 @@ def _bytes(text: str) -> bytes:
     return text.encode(*_ENCODING)
 
 
-def _entry(path: str, info: tarfile.TarInfo, packed: _Counted) -> Entry:
-    if info.type in {tarfile.REGTYPE, tarfile.AREGTYPE}:
-        return Entry(path, Kind.FILE, _content(packed, info, MOST_FILE_BYTES))
+def _entry(path: str, info: tarfile.TarInfo, tar: tarfile.TarFile) -> Entry:
+    if info.issparse():
+        raise ArchiveError(f"{path!r:.200} is sparse (pack without --sparse)")
+    if info.isreg():
+        if not 0 <= info.size <= MOST_FILE_BYTES:
+            raise ArchiveError(
+                f"{path!r:.200} has {info.size} bytes; {MOST_FILE_BYTES} are the most"
+            )
+        content = tar.extractfile(info) if info.size else None
+        return Entry(path, Kind.FILE, content.read() if content else b"")
     if info.size:
         raise ArchiveError(f"{path!r:.200} is no file, but has content")
-    if info.type == tarfile.DIRTYPE:
+    if info.isdir():
         return Entry(path, Kind.FOLDER)
-    if info.type == tarfile.SYMTYPE:
+    if info.issym():
         if led_to(path, info.linkname) is None:
             raise ArchiveError(
                 f"{path!r:.200} is a link out of the tree, to {info.linkname!r:.200}"
@@ -238,13 +217,14 @@ def _entry(path: str, info: tarfile.TarInfo, packed: _Counted) -> Entry:
 
 
 def led_to(path: str, target: str) -> str | None:
-    """Give where a relative link leads, as it is written; None: out of the tree, or nowhere."""
-    if not target or target.startswith("/") or len(_bytes(target)) > _MOST_PATH_BYTES:
+    """Return where a relative link leads, as it is written; None: out of the tree, or nowhere."""
+    too_long = len(_bytes(target)) > _MOST_PATH_BYTES
+    if not target or target.startswith("/") or too_long or "\0" in target:
         return None
     parts, has_entered = path.split("/")[:-1], False
     for part in target.split("/"):
         if part == "..":
-            # What was entered may be a link itself: its parent is another folder than it seems.
+            # The folder entered may be a link itself: its parent is another than it seems.
             if not parts or has_entered:
                 return None
             parts.pop()
@@ -255,41 +235,31 @@ def led_to(path: str, target: str) -> str | None:
 
 
 def unpack(file: IO[bytes], folder: Path, tell: Callable[[int], None] = lambda _: None) -> None:
-    """Make the tree in a folder that is empty and our own; raises ArchiveError and OSError.
+    """Create the tree in a folder that is empty and our own; raise ArchiveError and OSError.
 
-    A folder is only ever made by this, never found: so nothing is written through a link.
-    ``tell`` is called with the number of entries before each.
+    A folder is always created here, never found: so nothing is written through a link. ``tell`` is
+    called with the number of entries before each.
     """
     made = {""}
     for count, entry in enumerate(read(file)):
         tell(count)
-        at = os.path.join(folder, entry.path)  # noqa: PTH118  # up to a million times
-        parent = entry.path.rpartition("/")[0]
+        at = f"{folder}/{entry.path}"
         try:
-            _make_folders(folder, parent, made)
             if entry.kind is Kind.FOLDER:
                 _make_folders(folder, entry.path, made)
-            elif entry.kind is Kind.LINK:
+                continue
+            _make_folders(folder, entry.path.rpartition("/")[0], made)
+            if entry.kind is Kind.LINK:
                 os.symlink(entry.target, at)  # noqa: PTH211
             else:
-                _make_file(at, entry.content)
+                with open(at, "xb") as out:  # noqa: PTH123
+                    out.write(entry.content)
         except FileExistsError as error:
             raise ArchiveError(f"it has {entry.path!r:.200} twice, or below a file") from error
 
 
 def _make_folders(folder: Path, path: str, made: set[str]) -> None:
-    if path in made:
-        return
-    _make_folders(folder, path.rpartition("/")[0], made)
-    os.mkdir(os.path.join(folder, path), 0o755)  # noqa: PTH102, PTH118
-    made.add(path)
-
-
-def _make_file(at: str, content: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(at, flags, 0o644)
-    try:
-        while content:
-            content = content[os.write(descriptor, content) :]
-    finally:
-        os.close(descriptor)
+    if path not in made:
+        _make_folders(folder, path.rpartition("/")[0], made)
+        os.mkdir(f"{folder}/{path}", 0o755)  # noqa: PTH102
+        made.add(path)

@@ -1,4 +1,7 @@
-"""Copies what matching reads from a machine: names, links, numbers and small attributes."""
+"""Copies what configs can see of a machine: names, links, numbers and small attributes.
+
+In a copy a plain file stands for a device node if ``sys/dev/*/MAJ:MIN/uevent`` names it.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.host import udevdb
-from genericdp.snapshot.archive import (
-    MOST_ENTRIES,
-    MOST_FILE_BYTES,
-    ArchiveError,
-    Entry,
-    Kind,
-    led_to,
-)
+from genericdp.host.copies import device_names
+from genericdp.model import FileType
+from genericdp.snapshot.archive import MOST_FILE_BYTES, Entry, Kind, led_to
 from genericdp.snapshot.attributes import MOST_BYTES, why_no_file, why_no_folder
-from genericdp.snapshot.nodes import NodeCopy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,64 +26,66 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
     from genericdp.host.sysfs import Guard
 
+    Number = tuple[FileType, tuple[int, int]]
+
 _SYSTEM = "sys/devices/system"
 _OF_SYSTEM = {"node"}
-"""Processors and blocks of memory are thousands, and nothing to hand out."""
+"""Processors and blocks of memory are thousands, and not devices for containers."""
 _LISTS = ("sys/bus", "sys/class")
+_OF_SESSIONS = {"dev/pts", "dev/shm", "dev/mqueue", "dev/hugepages", "dev/fd"}
+"""What is in them belongs to somebody who is logged in, or to a program."""
 _MOST_DEPTH = 48
-
-
-@dataclass(slots=True)
-class LeftOut:
-    """What is not in a copy: how often for which reason, and the first of each."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
-
-    def note(self, path: str, reason: str) -> None:
-        """Count one."""
-        self.counts[reason] += 1
-        self.examples.setdefault(reason, f"/{path}")
+_ELSEWHERE = "not on the filesystem mounted at /dev, so never offered"
+_UNTRUSTED = "a link that somebody who is not root can turn, so never offered"
+_MISNAMED = "not what sysfs calls by that name"
 
 
 @dataclass(slots=True)
 class Copy:
-    """What was copied, by path."""
+    """The entries of a copy, by path, and what was left out, by reason."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
-    unreadable: LeftOut = field(default_factory=LeftOut)
-    """What the user who copied was not allowed to read, or does not answer."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    """The first path for each reason."""
 
     def add(self, entry: Entry) -> None:
-        """Add one; raises ArchiveError if there are too many."""
-        if len(self.entries) >= MOST_ENTRIES:
-            raise ArchiveError(f"it has more than {MOST_ENTRIES:,} entries")
+        """Add an entry, or replace the one of that path."""
         self.entries[entry.path] = entry
 
+    def add_folder(self, path: str) -> None:
+        """Add a folder."""
+        self.add(Entry(path, Kind.FOLDER))
+
+    def leave_out(self, path: str, why: str | OSError) -> None:
+        """Count what cannot be copied or must not be."""
+        reason = (why.strerror or str(why)).lower() if isinstance(why, OSError) else why
+        self.left_out[reason] += 1
+        self.examples.setdefault(reason, f"/{path}")
+
     def in_order(self) -> list[Entry]:
-        """Give all, folders before what is in them, the same however they were found."""
+        """Return all entries sorted by path, so folders come before what is in them."""
         return [self.entries[path] for path in sorted(self.entries)]
 
 
 def copied(root: Root, *, guard: Guard, tell: Callable[[int, str], None]) -> Copy:
-    """Copy a machine; ``tell`` is called with the number of entries so far, often.
-
-    Raises ArchiveError if the machine is too large.
-    """
+    """Copy a machine; ``tell`` is called often, with the number of entries so far and a path."""
     copy = Copy()
-    walk = _Walk(root, copy, guard, tell)
     for top in ("dev", "sys", "sys/devices", *_LISTS, "sys/dev/char", "sys/dev/block"):
-        copy.add(Entry(top, Kind.FOLDER))
-    walk.devices()
-    walk.groups()
-    walk.lists()
-    walk.records()
-    NodeCopy(root, copy.entries, copy.unreadable.note).copy(copy.add)
-    walk.folders_that_links_lead_to()
+        copy.add_folder(top)
+    sysfs = _Sysfs(root, copy, guard, tell)
+    sysfs.copy_devices()
+    sysfs.copy_groups()
+    sysfs.copy_lists()
+    sysfs.copy_udev_records()
+    _Dev(root, copy).copy()
+    sysfs.add_link_targets()
     return copy
 
 
-class _Walk:
+class _Sysfs:
+    """Copies sysfs and the udev database."""
+
     def __init__(
         self, root: Root, copy: Copy, guard: Guard, tell: Callable[[int, str], None]
     ) -> None:
@@ -97,8 +96,8 @@ class _Walk:
         self._targets: set[str] = set()
         self._plain: dict[str, bool] = {"": True}
 
-    def devices(self) -> None:
-        """Copy all below /sys/devices that says what a device is."""
+    def copy_devices(self) -> None:
+        """Copy all below /sys/devices that tells what a device is."""
         pending = [("sys/devices", "")]
         while pending:
             path, subsystem = pending.pop()
@@ -106,33 +105,39 @@ class _Walk:
             pending += self._device_folder(path, subsystem)
 
     def _device_folder(self, path: str, subsystem: str) -> Iterator[tuple[str, str]]:
-        """Copy one folder and give those in it, with the subsystem that they lie in."""
+        """Copy a folder; yield the folders in it with the subsystem that they belong to."""
         found = {one.name: one for one in self._scan(path)}
         if "uevent" in found:
             subsystem = self._link_text(f"{path}/subsystem").rpartition("/")[2]
-        self._copy.add(Entry(path, Kind.FOLDER))
+        self._copy.add_folder(path)
         for name, one in found.items():
             below = f"{path}/{name}"
             if one.is_symlink():
                 self._add_link(below)
             elif one.is_dir(follow_symlinks=False):
-                # Devices are called so, too: those count.
                 is_system = path == _SYSTEM and name not in _OF_SYSTEM
-                denied = why_no_folder(name) and not self._is_device(below)
-                if not is_system and not denied and below.count("/") < _MOST_DEPTH:
+                # A device may have the name of such a folder.
+                is_skipped = why_no_folder(name) and not self._exists(f"{below}/uevent")
+                if not is_system and not is_skipped and below.count("/") < _MOST_DEPTH:
                     yield below, subsystem
             elif one.is_file(follow_symlinks=False) and not why_no_file(name, subsystem):
                 self._add_file(below, one)
 
-    def _is_device(self, path: str) -> bool:
+    def _exists(self, path: str) -> bool:
         try:
-            self._root.lstat(f"/{path}/uevent")
+            self._root.lstat(f"/{path}")
         except OSError:
             return False
         return True
 
+    def _is_folder(self, path: str) -> bool:
+        try:
+            return stat.S_ISDIR(self._root.lstat(f"/{path}").st_mode)
+        except OSError:
+            return False
+
     def _is_plain(self, path: str) -> bool:
-        """Say whether a folder and all above it are no links, which could lead out of a copy."""
+        """Return whether a folder and all above it are no links, which could lead elsewhere."""
         if path not in self._plain:
             above = self._is_plain(path.rpartition("/")[0])
             self._plain[path] = above and self._is_folder(path)
@@ -146,41 +151,41 @@ class _Walk:
                 return list(entries)
         except OSError as error:
             if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
-                self._copy.unreadable.note(path, (error.strerror or str(error)).lower())
+                self._copy.leave_out(path, error)
             return []
 
     def _add_file(self, path: str, one: os.DirEntry[str]) -> None:
+        """Copy an attribute that is a small text; of a uevent file at least that it exists."""
+        is_uevent = path.endswith("/uevent")
+        content = b""
         try:
             status = one.stat(follow_symlinks=False)
         except FileNotFoundError:
             return  # just gone
-        is_uevent = path.endswith("/uevent")
-        content = b""
-        if status.st_mode & stat.S_IROTH and (is_uevent or self._is_text(status)):
+        # In sysfs each attribute of text is as large as a page; binary ones have their own size.
+        is_text = status.st_size == mmap.PAGESIZE or not self._root.is_machine
+        if status.st_mode & stat.S_IROTH and (is_text or is_uevent):
             try:
                 content = self._content(path)
             except OSError as error:
                 if error.errno in {errno.EACCES, errno.EPERM, None}:
-                    self._copy.unreadable.note(path, (error.strerror or str(error)).lower())
-                if not is_uevent:
-                    return
-        elif not is_uevent:
-            return
-        if is_uevent or (len(content) <= MOST_BYTES and b"\0" not in content):
+                    self._copy.leave_out(path, error)
+                is_text = False
+            if len(content) > MOST_BYTES or b"\0" in content:
+                is_text = False
+        else:
+            is_text = False
+        if is_text or is_uevent:
             self._copy.add(Entry(path, Kind.FILE, content))
 
-    def _is_text(self, status: os.stat_result) -> bool:
-        # To sysfs each attribute of text is as large as a page; binary ones have their own size.
-        return status.st_size == mmap.PAGESIZE if self._root.is_machine else True
-
-    def _content(self, path: str, most: int = MOST_FILE_BYTES) -> bytes:
+    def _content(self, path: str) -> bytes:
         real = self._root.real(f"/{path}")
 
         def read() -> str:
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(real, flags)
             try:
-                return os.read(descriptor, most).decode("latin-1")
+                return os.read(descriptor, MOST_FILE_BYTES).decode("latin-1")
             finally:
                 os.close(descriptor)
 
@@ -199,24 +204,24 @@ class _Walk:
             self._copy.add(Entry(path, Kind.LINK, target=text))
             self._targets.add(target)
 
-    def groups(self) -> None:
-        """Copy which devices the IOMMU keeps together."""
+    def copy_groups(self) -> None:
+        """Copy the IOMMU groups."""
         for group in self._scan("sys/kernel/iommu_groups"):
             path = f"sys/kernel/iommu_groups/{group.name}"
-            self._copy.add(Entry(path, Kind.FOLDER))
+            self._copy.add_folder(path)
             for one in self._scan(path):
                 if one.is_file(follow_symlinks=False) and one.name in {"name", "type"}:
                     self._add_file(f"{path}/{one.name}", one)
             self._add_members(f"{path}/devices")
 
-    def lists(self) -> None:
+    def copy_lists(self) -> None:
         """Copy the lists of devices by bus, class, driver and number."""
         for top in _LISTS:
             for subsystem in self._scan(top):
                 if not subsystem.is_dir(follow_symlinks=False):
                     continue
                 path = f"{top}/{subsystem.name}"
-                self._copy.add(Entry(path, Kind.FOLDER))
+                self._copy.add_folder(path)
                 self._add_members(f"{path}/devices" if top == "sys/bus" else path)
                 if top == "sys/bus":
                     for driver in self._scan(f"{path}/drivers"):
@@ -228,7 +233,7 @@ class _Walk:
         """Copy the links of a folder that lead to what was copied."""
         found = self._scan(folder)
         if found or self._is_plain(folder):
-            self._copy.add(Entry(folder, Kind.FOLDER))
+            self._copy.add_folder(folder)
         for one in found:
             path = f"{folder}/{one.name}"
             if one.is_symlink():
@@ -236,32 +241,23 @@ class _Walk:
                 if led_to(path, text) in self._copy.entries:
                     self._copy.add(Entry(path, Kind.LINK, target=text))
             elif folder.startswith("sys/dev/") and one.is_dir():
-                # A copied tree may know a number that sysfs does not have: see NodeCopy.
-                self._device_folder_of_number(path)
+                # Of a copy: a node whose number sysfs does not have, as _Dev adds it.
+                for file in self._scan(path):
+                    if file.name == "uevent" and file.is_file(follow_symlinks=False):
+                        self._copy.add_folder(path)
+                        self._add_file(f"{path}/uevent", file)
 
-    def _device_folder_of_number(self, path: str) -> None:
-        for one in self._scan(path):
-            if one.name == "uevent" and one.is_file(follow_symlinks=False):
-                self._copy.add(Entry(path, Kind.FOLDER))
-                self._add_file(f"{path}/uevent", one)
-
-    def _is_folder(self, path: str) -> bool:
-        try:
-            return stat.S_ISDIR(self._root.lstat(f"/{path}").st_mode)
-        except OSError:
-            return False
-
-    def folders_that_links_lead_to(self) -> None:
-        """Add them empty, of drivers for instance: a link that leads nowhere has no last part."""
+    def add_link_targets(self) -> None:
+        """Add empty folders where links lead, e.g. to drivers: the name of the folder counts."""
         for target in sorted(self._targets - self._copy.entries.keys()):
             if self._is_folder(target):
-                self._copy.add(Entry(target, Kind.FOLDER))
+                self._copy.add_folder(target)
 
-    def records(self) -> None:
+    def copy_udev_records(self) -> None:
         """Copy the udev database."""
         folder = posixpath.relpath(udevdb.FOLDER, "/")
         for one in self._scan(folder):
-            self._copy.add(Entry(folder, Kind.FOLDER))
+            self._copy.add_folder(folder)
             path = f"{folder}/{one.name}"
             if one.name.startswith(".") or not one.is_file(follow_symlinks=False):
                 continue
@@ -269,4 +265,108 @@ class _Walk:
                 if one.stat(follow_symlinks=False).st_mode & stat.S_IROTH:
                     self._copy.add(Entry(path, Kind.FILE, self._content(path)))
             except OSError as error:
-                self._copy.unreadable.note(path, (error.strerror or str(error)).lower())
+                self._copy.leave_out(path, error)
+
+
+class _Dev:
+    """Copies names and numbers of /dev, never file contents, once sysfs is copied."""
+
+    def __init__(self, root: Root, copy: Copy) -> None:
+        self._root = root
+        self._copy = copy
+        self._names = device_names(root)
+        self._unnamed: dict[Number, list[str]] = {}
+        """Names of nodes below /dev that sysfs does not know, as those of NVIDIA's driver."""
+
+    def copy(self) -> None:
+        """Copy /dev."""
+        try:
+            top = self._root.lstat("/dev")
+        except OSError as error:
+            self._copy.leave_out("dev", error)
+            return
+        if not stat.S_ISDIR(top.st_mode) and not self._root.is_machine:
+            return  # a link could lead out of the copy
+        self._copy_folder("dev", top.st_dev)
+        for number, names in sorted(self._unnamed.items()):
+            self._name(number, names)
+
+    def _copy_folder(self, folder: str, filesystem: int) -> None:
+        try:
+            names = os.listdir(self._root.real(f"/{folder}"))  # noqa: PTH208
+        except OSError as error:
+            self._copy.leave_out(folder, error)
+            return
+        for name in names:
+            path = f"{folder}/{name}"
+            try:
+                status = self._root.lstat(f"/{path}")
+            except OSError:
+                continue  # just gone
+            if stat.S_ISDIR(status.st_mode):
+                self._copy.add_folder(path)
+                inside = status.st_dev == filesystem and path not in _OF_SESSIONS
+                if inside and path.count("/") < _MOST_DEPTH:
+                    self._copy_folder(path, filesystem)
+            elif stat.S_ISLNK(status.st_mode):
+                self._copy_link(path)
+            elif status.st_dev != filesystem:
+                self._copy.leave_out(path, _ELSEWHERE)
+            else:
+                self._copy_node(path, status)
+
+    def _copy_link(self, path: str) -> None:
+        """Copy a link as a relative one; links out of /dev belong to processes or sessions."""
+        try:
+            text = self._root.read_link(f"/{path}")
+        except OSError:
+            return  # just gone
+        if text.startswith("/"):
+            text = posixpath.relpath(text, f"/{posixpath.dirname(path)}")
+        target = led_to(path, text)
+        if target is None or not f"{target}/".startswith("dev/"):
+            return
+        if self._root.walk(f"/{path}").trouble:
+            self._copy.leave_out(path, _UNTRUSTED)
+            return
+        self._copy.add(Entry(path, Kind.LINK, target=text))
+
+    def _copy_node(self, path: str, status: os.stat_result) -> None:
+        name = path.removeprefix("dev/")
+        known, number = self._names.get(name), _number(status)
+        if known is None and number is not None and "\n" not in name:
+            self._unnamed.setdefault(number, []).append(name)
+        elif known != number and (self._root.is_machine or number is not None):
+            # In a copy a plain file stands for the node of that name; on a machine it is none.
+            self._copy.leave_out(path, _MISNAMED)
+            return
+        self._copy.add(Entry(path, Kind.FILE))
+
+    def _name(self, number: Number, names: list[str]) -> None:
+        """Name nodes in the uevent file of their number."""
+        file_type, (major, minor) = number
+        folder = f"sys/dev/{file_type}/{major}:{minor}"
+        listed = "".join(f"DEVNAME={name}\n" for name in sorted(names))
+        content = listed.encode(errors="surrogateescape")
+        known = self._copy.entries.get(folder)
+        if known is None:
+            self._copy.add_folder(folder)
+            self._copy.add(Entry(f"{folder}/uevent", Kind.FILE, content))
+            return
+        uevent = f"{led_to(folder, known.target)}/uevent"
+        own = self._copy.entries.get(uevent)
+        too_long = own is not None and len(own.content) + len(content) > MOST_FILE_BYTES
+        if own is None or too_long or b"DEVNAME=" not in own.content:
+            for name in names:
+                self._copy.entries.pop(f"dev/{name}", None)
+                self._copy.leave_out(f"dev/{name}", _MISNAMED)
+            return
+        # The last name counts as the device's: its own stays that.
+        self._copy.add(Entry(uevent, Kind.FILE, content + own.content))
+
+
+def _number(status: os.stat_result) -> Number | None:
+    if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
+        file_type = FileType.CHAR if stat.S_ISCHR(status.st_mode) else FileType.BLOCK
+        return file_type, (os.major(status.st_rdev), os.minor(status.st_rdev))
+    return None

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from genericdp.snapshot.archive import Entry, Kind, read, write
-from tests.hosts.hosts import FOLDER, Host, all_hosts, allocated, told
+from genericdp.snapshot.archive import Entry, Kind, write
+from tests.hosts.hosts import Host, all_hosts, allocated, told
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -150,37 +150,6 @@ def test_one_that_was_added_to_by_hand_is_taken(
     assert "example.com/can  can-7  Healthy" in capsys.readouterr().out
 
 
-def test_without_serials_the_same_devices_are_found(
-    testbed: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder, file = testbed("serial-adapters"), tmp_path / "it.tar.gz"
-    assert main(["snapshot", str(file), "--root", str(folder), "--anonymize"]) == 0
-    config = tmp_path / "config.yaml"
-    config.write_text(
-        "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
-        "  - name: example.com/serial\n"
-        "    match:\n"
-        "      - path: /dev/serial/by-id/*\n"
-        "      - udev: {subsystem: tty, properties: {ID_BUS: usb}}\n"
-    )
-    capsys.readouterr()
-    found = []
-    for root in (folder, file):
-        argv = ["discover", "--config", str(config), "--root", str(root), "-o", "json"]
-        assert main(argv) == 0
-        found.append(json.loads(capsys.readouterr().out)["resources"]["example.com/serial"])
-    plain, other = (one["devices"] for one in found)
-    assert [one["id"] for one in plain] == [one["id"] for one in other]
-    assert len(plain) > 1
-    assert main(["discover", "--all", "--root", str(folder), "-o", "json"]) == 0
-    known = json.loads(capsys.readouterr().out)["candidates"]
-    serials = {(one["usb"] or {}).get("serial", "") for one in known}
-    secret = {serial for serial in serials if len(serial) >= 6 and ":" not in serial}
-    assert secret
-    assert main(["discover", "--all", "--root", str(file), "-o", "json"]) == 0
-    assert not [serial for serial in secret if serial in capsys.readouterr().out]
-
-
 def test_it_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.tar.gz").write_text("mine")
     (tmp_path / "b.tar.gz").symlink_to("nowhere")
@@ -241,32 +210,6 @@ def test_what_could_not_be_read_is_told(
     assert (
         "not root can turn, so never offered: 1, such as /dev/open/link" in capsys.readouterr().out
     )
-
-
-SECRETS = re.compile(
-    r"^(?:E: (?:ID_SERIAL_SHORT|ID_WWN|UNIQ)=\"?|A: (?:serial|wwid|uniq)=|A: address=(?=..:))"
-    r"([^\"\\\n]+)",
-    re.MULTILINE,
-)
-MACHINES = [*map(loading.path_of, loading.NAMES), *sorted(FOLDER.glob("*/machine*.umockdev"))]
-
-
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda one: f"{one.parent.name}-{one.stem}")
-def test_no_serial_is_left_anywhere_in_an_anonymous_one(machine: Path, tmp_path: Path) -> None:
-    loading.build(machine, tmp_path / "machine")
-    file = tmp_path / "it.tar.gz"
-    argv = ["snapshot", str(file), "--root", str(tmp_path / "machine"), "--anonymize"]
-    assert main(argv) == 0
-    with file.open("rb") as packed:
-        texts = {text for one in read(packed) for text in (one.path, one.target, str(one.content))}
-    content = "\n".join(texts).lower()
-    for known in set(SECRETS.findall(machine.read_text())):
-        serial = known.lower().removeprefix("0x").removeprefix("eui.").strip()
-        bare = re.sub(r"[^0-9a-z]", "", serial)
-        of_a_root_hub = f"/{known}/usb" in machine.read_text()
-        if len(bare) >= 6 and len(set(bare)) > 1 and not of_a_root_hub:
-            assert serial not in content
-            assert bare not in content
 
 
 def test_a_snapshot_without_sysfs_is_named_as_it_was_given(

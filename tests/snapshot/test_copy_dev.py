@@ -8,13 +8,15 @@ import pytest
 
 from genericdp.host.copies import device_names
 from genericdp.host.root import Root
-from genericdp.snapshot.archive import Entry, Kind
-from genericdp.snapshot.nodes import NodeCopy
+from genericdp.snapshot.archive import Kind
+from genericdp.snapshot.copy import copied
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from genericdp.snapshot.copy import Copy
 
 
 class Machine(Root):
@@ -42,22 +44,20 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path)
 
 
-def copy_of(
-    tree: Tree, nodes: Mapping[str, tuple[int, int]], entries: dict[str, Entry] | None = None
-) -> tuple[dict[str, Entry], list[str]]:
-    found = {} if entries is None else entries
-    notes: list[str] = []
-    root = Machine(tree.folder, nodes)
+def copy_of(root: Root) -> Copy:
+    def read_it(path: str, read: Callable[[], str]) -> str:
+        del path
+        return read()
 
-    def add(entry: Entry) -> None:
-        found[entry.path] = entry
-
-    NodeCopy(root, found, lambda path, why: notes.append(f"{path}: {why}")).copy(add)
-    return found, notes
+    return copied(root, guard=read_it, tell=lambda _count, _path: None)
 
 
-def written(entries: Mapping[str, Entry], folder: Path) -> Root:
-    for entry in entries.values():
+def in_dev(copy: Copy) -> set[str]:
+    return {path for path in copy.entries if path.startswith("dev/")}
+
+
+def written(copy: Copy, folder: Path) -> Root:
+    for entry in copy.entries.values():
         at = folder / entry.path
         at.parent.mkdir(parents=True, exist_ok=True)
         if entry.kind is Kind.FILE:
@@ -68,30 +68,26 @@ def written(entries: Mapping[str, Entry], folder: Path) -> Root:
 def test_a_node_that_sysfs_does_not_know_is_a_node_in_the_copy(tree: Tree, tmp_path: Path) -> None:
     tree.write("dev/nvidia0", "")
     tree.write("dev/also", "")
-    found, notes = copy_of(tree, {"/dev/nvidia0": (195, 0), "/dev/also": (195, 0)})
-    assert not notes
-    names = device_names(written(found, tmp_path / "copy"))
+    copy = copy_of(Machine(tree.folder, {"/dev/nvidia0": (195, 0), "/dev/also": (195, 0)}))
+    assert not copy.left_out
+    names = device_names(written(copy, tmp_path / "copy"))
     assert names == {"nvidia0": ("char", (195, 0)), "also": ("char", (195, 0))}
 
 
 def test_another_name_of_a_node_leaves_the_device_its_own(tree: Tree) -> None:
     tree.node("fuse", "10:229")
     tree.write("dev/mine", "")
-    link = Entry("sys/dev/char/10:229", Kind.LINK, target="../../devices/virtual/misc/fuse")
-    uevent = "sys/devices/virtual/misc/fuse/uevent"
-    own = b"MAJOR=10\nMINOR=229\nDEVNAME=fuse\n"
-    entries = {link.path: link, uevent: Entry(uevent, Kind.FILE, own)}
-    found, _ = copy_of(tree, {"/dev/fuse": (10, 229), "/dev/mine": (10, 229)}, entries)
-    assert found[uevent].content == b"DEVNAME=mine\n" + own
+    copy = copy_of(Machine(tree.folder, {"/dev/fuse": (10, 229), "/dev/mine": (10, 229)}))
+    uevent = copy.entries["sys/devices/virtual/misc/fuse/uevent"]
+    assert uevent.content == b"DEVNAME=mine\nMAJOR=10\nMINOR=229\nDEVNAME=fuse\n"
 
 
 def test_what_sysfs_calls_otherwise_is_left_out(tree: Tree) -> None:
     tree.node("fuse", "10:229")
     tree.node("null", "1:3")
-    found, notes = copy_of(tree, {"/dev/null": (1, 5)})  # and fuse is a plain file here
-    assert "dev/fuse" not in found
-    assert "dev/null" not in found
-    assert len(notes) == 2
+    copy = copy_of(Machine(tree.folder, {"/dev/null": (1, 5)}))  # and fuse is a plain file here
+    assert in_dev(copy) == set()
+    assert copy.left_out == {"not what sysfs calls by that name": 2}
 
 
 def test_links_stay_links_and_become_relative(tree: Tree) -> None:
@@ -99,7 +95,7 @@ def test_links_stay_links_and_become_relative(tree: Tree) -> None:
     tree.link("dev/serial/by-id/a", "../../ttyUSB0")
     tree.link("dev/serial/absolute", "/dev/ttyUSB0")
     tree.link("dev/dangling", "nothing")
-    found, _ = copy_of(tree, {})
+    found = copy_of(Machine(tree.folder, {})).entries
     targets = {path: one.target for path, one in found.items() if one.kind is Kind.LINK}
     assert targets == {
         "dev/serial/by-id/a": "../../ttyUSB0",
@@ -113,9 +109,9 @@ def test_what_belongs_to_sessions_is_left_out(tree: Tree) -> None:
     tree.write("dev/shm/secret", "")
     tree.link("dev/stdin", "/proc/self/fd/0")
     tree.link("dev/log", "/run/systemd/journal/dev-log")
-    found, notes = copy_of(tree, {})
-    assert set(found) == {"dev/pts", "dev/shm"}
-    assert not notes
+    copy = copy_of(Machine(tree.folder, {}))
+    assert in_dev(copy) == {"dev/pts", "dev/shm"}
+    assert not copy.left_out
 
 
 def test_a_link_that_others_can_turn_is_left_out(tree: Tree) -> None:
@@ -123,20 +119,16 @@ def test_a_link_that_others_can_turn_is_left_out(tree: Tree) -> None:
     tree.write("dev/a", "")
     tree.link("dev/open/link", "../a")
     (tree.folder / "dev/open").chmod(0o777)
-    found, notes = copy_of(tree, {})
-    assert "dev/open/link" not in found
-    assert "can turn" in notes[0]
+    copy = copy_of(Machine(tree.folder, {}))
+    assert "dev/open/link" not in copy.entries
+    assert "can turn" in next(iter(copy.left_out))
 
 
 def test_a_link_may_vanish_while_it_is_copied(tree: Tree) -> None:
-    """With ``read_link`` outside of the ``try`` the copy ends with a traceback."""
-
     class Unplugged(Root):
         def read_link(self, path: str) -> str:
             os.unlink(self.real(path))
             return super().read_link(path)
 
     tree.link("dev/disk", "sda")
-    found: list[Entry] = []
-    NodeCopy(Unplugged(tree.folder), {}, lambda _path, _why: None).copy(found.append)
-    assert found == []
+    assert in_dev(copy_of(Unplugged(tree.folder))) == set()
