@@ -12,7 +12,7 @@ from genericdp.devices.decide import Decision, decide
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, path_globs, why_none
 from genericdp.errors import ConfigError, GenericdpError
-from genericdp.explain.unmatched import unmatched
+from genericdp.explain.explanation import unmatched
 from genericdp.printing import print_warning
 
 if TYPE_CHECKING:

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from genericdp.explain.attempts import Try
     from genericdp.explain.entry import Entry
-    from genericdp.explain.explanation import Explanation
+    from genericdp.explain.explanation import Explanation, Try
     from genericdp.explain.find import Unknown
     from genericdp.host.cache import HostCache
     from genericdp.model import Resource

@@ -1,4 +1,4 @@
-"""All devices of the host that a config could name, by hardware, with a selector for each."""
+"""All devices of the host that a config can name, by hardware, with a selector for each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _DEV = ("/dev/*", "/dev/*/*", "/dev/*/*/*")
 _NOT_FOR_PODS = ("/dev/pts/", "/dev/char/", "/dev/block/")
 _OF_WHO_ASKS = {"/dev/stdin", "/dev/stdout", "/dev/stderr"}
-"""Links to what this very process has open: no facts of the machine."""
+"""Links to what this process has open."""
 _DIGITS = re.compile(r"[0-9]+")
 _FEWEST_RUN = 3
 
@@ -34,31 +34,31 @@ Kinds = dict[tuple[str, str], set[tuple[str, str]]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """Entries that differ in their number only; mostly one."""
+    """Entries that differ in their number only; mostly a single one."""
 
     entries: tuple[Entry, ...]
     selector: str
-    """A selector of YAML that takes them, on one line."""
+    """A selector that takes them, as YAML on one line."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """What is at one piece of hardware, or belongs to one subsystem without hardware."""
+    """The entries of a piece of hardware, or of a subsystem without hardware."""
 
     hardware: SysDevice | None
     itself: Run | None
-    """The hardware as a candidate of its own."""
+    """The hardware itself as a candidate."""
     members: tuple[Run, ...]
     subsystem: str = ""
 
 
 def catalogue(inventory: Inventory) -> tuple[Group, ...]:
-    """Give every candidate of the host that a config could name, once."""
+    """Return every candidate of the host that a config can name, once."""
     entries: dict[tuple[str, str], list[Entry]] = {}
     kinds: Kinds = {}
     for entry in _entries(inventory):
         place = "" if entry.place is None else entry.place.syspath
-        # What has no hardware is put together by its subsystem.
+        # Devices without hardware are grouped by subsystem.
         subsystem = "" if place or entry.device is None else entry.device.subsystem or "?"
         entries.setdefault((place, subsystem), []).append(entry)
         if entry.device is not None:
@@ -124,7 +124,7 @@ def _is_place(entry: Entry) -> bool:
 
 
 def _surroundings(entry: Entry) -> tuple[str, str]:
-    """Give what all have in common that one selector without a name would take."""
+    """Return what a selector without a name has to go by: hardware and subsystem."""
     subsystem = "" if entry.device is None else entry.device.subsystem
     return yaml_mapping(hardware_ids(entry.buses)), subsystem
 
@@ -156,7 +156,7 @@ def _likeness(entry: Entry) -> tuple[str, ...]:
 
 
 def _stem(name: str) -> str:
-    """Give a glob for all names that differ in their numbers only."""
+    """Return a glob for all names that differ in their numbers only."""
     pieces = _DIGITS.split(name)
     return "[0-9]*".join(map(as_glob, pieces))
 
@@ -192,6 +192,6 @@ def _net(entry: Entry, hardware: dict[str, object]) -> dict[str, object]:
 
 
 def candidate_count(groups: Iterable[Group]) -> int:
-    """Count the entries."""
+    """Return the number of entries."""
     runs = (run for group in groups for run in (group.itself, *group.members) if run)
     return sum(len(run.entries) for run in runs)

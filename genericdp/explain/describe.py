@@ -61,13 +61,13 @@ _NO_TEXT = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
 def shown(text: str) -> str:
-    """Give a text of the host on one line, cut where it is long."""
+    """Return a text of the host on one line, shortened if it is long."""
     text = printable(text)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def yaml_text(text: str) -> str:
-    """Give the YAML of a text: quoted unless every version reads it as one."""
+    """Return the YAML of a text: quoted unless every YAML version reads it as text."""
     if _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXT:
         return text
     return '"' + "".join(map(_yaml_character, text)) + '"'
@@ -80,7 +80,7 @@ def _yaml_character(one: str) -> str:
 
 
 def yaml_mapping(keys: Mapping[str, object]) -> str:
-    """Give nested mappings of texts and lists of texts as YAML on one line, without the braces."""
+    """Return nested mappings of texts and lists as YAML on one line, without the outer braces."""
     return ", ".join(f"{yaml_text(key)}: {_yaml_value(value)}" for key, value in keys.items())
 
 
@@ -93,7 +93,7 @@ def _yaml_value(value: object) -> str:
 
 
 def selector_text(selector: Selector) -> str:
-    """Give a selector as it could stand in a config, on one line."""
+    """Return a selector as it can be written in a config, on one line."""
     keys: dict[str, object] = {kind_of(selector.candidates): _keys_of(selector.candidates)}
     if isinstance(selector.candidates, PathSelector):
         keys = {"path": _one_or_list(selector.candidates.globs)}
@@ -130,24 +130,24 @@ def _one_or_list(globs: Globs) -> object:
 
 
 def any_of(texts: Iterable[str]) -> str:
-    """Join texts of which any will do."""
+    """Join alternatives."""
     return " or ".join(map(shown, texts))
 
 
 def meaning(condition: Condition) -> str:
-    """Say what a condition asks for; empty where its key says it."""
+    """Return what a condition asks for; empty if its key says it."""
     return MEANINGS.get(condition.key.removeprefix("hardware."), "")
 
 
 def source(condition: Condition) -> str:
-    """Say where the value was read."""
+    """Return where the value was read."""
     if condition.key.removeprefix("hardware.").startswith("udev.properties."):
         return f"the properties that udev and the kernel tell of {condition.where}"
     return file_of(condition.key, condition.where) or condition.where
 
 
 def complaint(condition: Condition, host: Host) -> str:
-    """Say what a selector wants that is not so: ``wants usb.vendor 0403, found 1a86``."""
+    """Return a failed condition in words: ``wants usb.vendor 0403, found 1a86``."""
     key = condition.key
     bus = key.removeprefix("hardware.")
     unknown = why_unknown(condition, host)

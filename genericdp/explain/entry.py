@@ -1,4 +1,4 @@
-"""The facts about one device that a config could use, and a selector that matches it."""
+"""The facts of a device that a config can use."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.hardware import BUSES, bus_text, driver_of, function_of, nearest
+from genericdp.devices.hardware import (
+    BUSES,
+    bus_text,
+    driver_of,
+    function_of,
+    is_net_interface,
+    is_pci_function,
+    is_usb_device,
+    is_usb_interface,
+    nearest,
+)
 from genericdp.devices.topology import spot_of
-from genericdp.explain.attempts import what_it_is
 from genericdp.explain.describe import shown
 from genericdp.model import FileType
 from genericdp.printing import printable
@@ -40,7 +49,7 @@ _KEYS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One device with what a config could ask for; lacking texts are empty."""
+    """The facts of a device; texts that it lacks are empty."""
 
     path: str
     """Its device file, else its folder in sysfs."""
@@ -57,7 +66,7 @@ class Entry:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What udev found out about it; without the spellings of the same for machines."""
+        """Its udev properties, without those that repeat others for machines."""
         known = {} if self.device is None else self.device.properties
         return {
             key: text
@@ -66,10 +75,10 @@ class Entry:
         }
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Give names and texts for people."""
-        device = self.device
+        """Yield names and texts for people."""
         if self.links:
             yield "links", " ".join(map(printable, self.links))
+        device = self.device
         if device is None:
             return
         yield "sysfs", printable(device.syspath)
@@ -87,7 +96,7 @@ class Entry:
             yield "NUMA node", ",".join(map(str, self.numa_nodes))
 
     def as_json(self) -> dict[str, object]:
-        """Give the same as plain data."""
+        """Return the facts as plain data."""
         device = self.device
         return {
             "path": printable(self.path),
@@ -98,7 +107,7 @@ class Entry:
             "devtype": device and printable(device.devtype),
             "name": device and printable(device.name),
             "driver": printable(self.driver),
-            **{bus: _plain(self.buses.get(bus)) for bus in ("usb", "pci", "net")},
+            **{bus: _plain(self.buses.get(bus)) for bus in _KEYS},
             "properties": _plain(self.properties),
             "tags": sorted(map(printable, device.tags)) if device else [],
             "numaNodes": list(self.numa_nodes),
@@ -110,28 +119,21 @@ def _plain(texts: Mapping[str, str] | None) -> dict[str, str] | None:
 
 
 def listed(texts: Mapping[str, str]) -> str:
-    """Give names and texts on one line."""
+    """Return names and texts on one line."""
     return ", ".join(f"{printable(key)} {shown(text)}" for key, text in texts.items())
 
 
 def entry_of(candidate: Candidate, inventory: Inventory, also_linked: Iterable[str] = ()) -> Entry:
-    """Collect the facts of a candidate; ``also_linked`` are links that udev did not record."""
-    device, host = candidate.device, inventory.host
-    file = candidate.file
+    """Return the facts of a candidate; ``also_linked`` are links that udev did not record."""
+    device, host, file = candidate.device, inventory.host, candidate.file
     known = _TYPES[file.type]
-    number = file.identity.device_number
-    if number is not None:
+    if (number := file.identity.device_number) is not None:
         known = f"{known} {number[0]}:{number[1]}"
     path = file.target if candidate.has_node else candidate.path
     links = {*also_linked, *([file.path] if candidate.has_node and file.is_link else [])}
     if device is None:
-        return Entry(
-            path=path,
-            what=f"a {known}",
-            has_node=candidate.has_node,
-            links=tuple(sorted(links)),
-        )
-    links |= {*device.links}
+        links_ = tuple(sorted(links))
+        return Entry(path=path, what=f"a {known}", has_node=candidate.has_node, links=links_)
     what = what_it_is(device)
     if candidate.has_node:
         what = f"{what} ({known})"
@@ -143,7 +145,7 @@ def entry_of(candidate: Candidate, inventory: Inventory, also_linked: Iterable[s
         what=what,
         device=device,
         has_node=candidate.has_node,
-        links=tuple(sorted(links)),
+        links=tuple(sorted({*links, *device.links})),
         driver=driver_of(device, host) or "",
         numa_nodes=spot_of((device,), host).numa_nodes,
         buses=buses_of(device, host),
@@ -151,8 +153,35 @@ def entry_of(candidate: Candidate, inventory: Inventory, also_linked: Iterable[s
     )
 
 
+def what_it_is(device: SysDevice) -> str:
+    """Return what kind of device it is, with an article."""
+    if is_usb_device(device):
+        return "a USB device"
+    if is_usb_interface(device):
+        return "an interface of a USB device"
+    if is_pci_function(device):
+        return "a PCI function"
+    if is_net_interface(device):
+        return "a network interface"
+    kind = device.devtype or device.subsystem
+    if not kind:
+        return "a device of no known kind"
+    article = "an" if kind[:1] in "aeiou" else "a"
+    return f"{article} {printable(kind)} device"
+
+
+def buses_of(device: SysDevice, host: Host) -> dict[str, dict[str, str]]:
+    """Return what ``usb``, ``pci`` and ``net`` selectors can ask for, each of the nearest one."""
+    found: dict[str, dict[str, str]] = {}
+    for bus, keys in _KEYS.items():
+        if (one := nearest(device, host, BUSES[bus])) is not None:
+            texts = {key: bus_text(bus, one, key, host, sitting=device) for key in keys}
+            found[bus] = {key: text for key, text in texts.items() if text}
+    return found
+
+
 def hardware_ids(buses: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
-    """Give the ids of the USB device, else the PCI function, as a value of ``hardware``."""
+    """Return the IDs of the USB device, else the PCI function, as a value of ``hardware``."""
     for bus, keys in (("usb", ("vendor", "product")), ("pci", ("vendor", "device"))):
         texts = buses.get(bus, {})
         if all(texts.get(key) for key in keys):
@@ -161,15 +190,6 @@ def hardware_ids(buses: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
 
 
 def as_glob(text: str) -> str:
-    """Give a glob for exactly this text; a byte that no config can hold may be any."""
+    """Return a glob for exactly this text; a byte that no config can hold may be any."""
     escaped = glob.escape(text)
     return "".join("?" if "\ud800" <= one <= "\udfff" else one for one in escaped)
-
-
-def buses_of(device: SysDevice, host: Host) -> dict[str, dict[str, str]]:
-    """Give what ``usb``, ``pci`` and ``net`` selectors could ask for, each of the nearest one."""
-    found: dict[str, dict[str, str | None]] = {}
-    for bus, keys in _KEYS.items():
-        if (one := nearest(device, host, BUSES[bus])) is not None:
-            found[bus] = {key: bus_text(bus, one, key, host, sitting=device) for key in keys}
-    return {bus: {key: text for key, text in texts.items() if text} for bus, texts in found.items()}

@@ -1,36 +1,56 @@
-"""Why a device is or is not offered: what each resource decides about it, and the main reason."""
+"""Why a device is or is not offered: each resource's verdict, and the most relevant one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp import glob
+from genericdp.devices.conditions import (
+    Condition,
+    conditions,
+    is_candidate_of,
+    kind_of,
+    subsystem_globs,
+    unmet,
+    unmet_hardware,
+)
 from genericdp.devices.devicelist import NOTHING
-from genericdp.devices.hardware import function_of, is_usb_device
-from genericdp.devices.matching import excluded, for_node
-from genericdp.explain.attempts import Pass, what_it_is
-from genericdp.explain.describe import any_of, selector_text, shown, yaml_mapping
-from genericdp.explain.entry import buses_of, hardware_ids
+from genericdp.devices.hardware import function_of, is_pci_function, is_usb_device, lineage
+from genericdp.devices.matching import (
+    excluded,
+    for_node,
+    of_device,
+    of_file,
+    taken,
+    unmet_values,
+)
+from genericdp.explain.describe import any_of, complaint, selector_text, shown, source, yaml_mapping
+from genericdp.explain.entry import buses_of, hardware_ids, what_it_is
 from genericdp.explain.find import every
+from genericdp.model import PathSelector, UdevSelector
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from genericdp.devices.conditions import SysSelector
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.inventory import Inventory
     from genericdp.devices.matching import Candidate
     from genericdp.devices.sysdevice import Host, SysDevice
-    from genericdp.explain.attempts import Try
     from genericdp.explain.find import Asked
-    from genericdp.model import Resource
+    from genericdp.model import Resource, Selector
+
+_OTHER_KIND = -1
+_MOST_ABOVE = 50
 
 
 class Outcome(StrEnum):
-    """What a resource makes of a device; the first that some resource says is the answer."""
+    """What a resource makes of a device, the most relevant first."""
 
     OFFERED = "offered"
     UNHEALTHY = "unhealthy"
@@ -46,8 +66,27 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Try:
+    """An entry of ``match`` tried on a candidate."""
+
+    entry: str
+    """Its place in the resource: ``match[0]``."""
+    selector: Selector
+    path: str
+    """The candidate's path, as the selector finds it."""
+    failed: Condition | None = None
+    """The first condition that does not hold; None: the selector takes the candidate."""
+    words: str = ""
+    """The failed condition in words."""
+    held: int = 0
+    """How many conditions held before; -1: the selector is about other kinds of things."""
+    about: str = ""
+    """The path of the candidate if it is not the device asked about but sits on it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """What one resource makes of the device."""
+    """What a resource makes of the device."""
 
     resource: Resource
     outcome: Outcome
@@ -57,13 +96,13 @@ class Verdict:
     """Why it is Unhealthy, refused, or not for this node; what is related; the exclude entry."""
     tries: tuple[Try, ...] = ()
     closest: Try | None = None
-    """Of all that did not take it, or something that sits on it, the one that came closest."""
+    """The failed try, of the device or of something that sits on it, with most conditions held."""
     hint: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Explanation:
-    """The answer to: why is this device offered, or not?"""
+    """Why a device is or is not offered."""
 
     asked: Asked
     headline: str
@@ -76,61 +115,256 @@ def explain(
     lists: Mapping[str, DeviceList],
     inventory: Inventory,
 ) -> Explanation:
-    """Ask every resource of a config about the device; ``lists`` are those of this moment."""
+    """Return the verdict of each resource on a device; ``lists`` are the current device lists."""
     here = for_node(resources, inventory.node_name)
     verdicts = []
     for resource in resources:
-        one = Pass(resource=resource, inventory=inventory)
-        fits = any(resource is fitting for fitting in here)
-        verdicts.append(_verdict(asked, one, lists) if fits else _elsewhere(asked, one))
+        trial = _Trial(resource, inventory)
+        fits = any(resource is one for one in here)
+        offer = lists.get(resource.name, NOTHING)
+        verdicts.append(_verdict(asked, trial, offer) if fits else _elsewhere(asked, trial))
     return Explanation(asked=asked, headline=_headline(asked, verdicts), verdicts=tuple(verdicts))
 
 
-def _elsewhere(asked: Asked, one: Pass) -> Verdict:
-    resource, names = one.resource, one.resource.node_names
-    if names and not glob.matches_any(names, one.inventory.node_name):
-        reason = (
-            f"it is for nodes called {any_of(names)}, this one is {shown(one.inventory.node_name)}"
+def unmatched(resources: Iterable[Resource], inventory: Inventory) -> Iterator[tuple[str, str]]:
+    """Yield resource and text of each selector that takes nothing, with what could not be read.
+
+    Globs that find no file are left out.
+    """
+    for resource in resources:
+        for selector in resource.match:
+            paths = selector.candidates
+            if isinstance(paths, PathSelector) and not any(map(inventory.found, paths.globs)):
+                continue
+            if not taken((selector,), resource, inventory):
+                text = selector_text(selector)
+                trouble = next(_troubles(selector, inventory.host), "")
+                yield resource.name, f"{text} ({trouble})" if trouble else text
+        for entry in resource.inject.devices or ():
+            if entry.subsystem and entry.subsystem not in inventory.host.subsystems():
+                yield resource.name, f"inject.devices: {{subsystem: {entry.subsystem}}}"
+
+
+def _troubles(selector: Selector, host: Host) -> Iterator[str]:
+    """Yield the files that decide about a device and cannot be read."""
+    wanted = selector.candidates
+    if isinstance(wanted, PathSelector):
+        return
+    globs = subsystem_globs(wanted)
+    for subsystem in host.subsystems():
+        if globs and not glob.matches_any(globs, subsystem):
+            continue
+        for device in host.members(subsystem):
+            file = _deciding_file(selector, wanted, device, host)
+            if file and (why := host.trouble(file)):
+                yield f"{file} cannot be read: {why}"
+
+
+def _deciding_file(selector: Selector, wanted: SysSelector, device: SysDevice, host: Host) -> str:
+    uevent = f"{device.syspath}/uevent"
+    if host.trouble(uevent):
+        return uevent
+    if not is_candidate_of(wanted, device):
+        return ""
+    of_it = unmet(wanted, device, host, sitting=device)
+    failed = next(chain(of_it, unmet_hardware(selector.hardware, device, host)), None)
+    return source(failed) if failed is not None and failed.found is None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """Tries the selectors of a resource on candidates."""
+
+    resource: Resource
+    inventory: Inventory
+
+    def tries(self, candidate: Candidate) -> tuple[Try, ...]:
+        """Try every entry of ``match``."""
+        return tuple(
+            self._try(f"match[{i}]", selector, candidate)
+            for i, selector in enumerate(self.resource.match)
         )
-    else:
-        reason = "an earlier resource of that name is for this node"
-    tries = one.tries(asked.candidate)
+
+    def takes(self, candidate: Candidate) -> bool:
+        """Return whether any entry of ``match`` takes a candidate."""
+        return any(one.failed is None for one in self.tries(candidate))
+
+    def _try(self, entry: str, selector: Selector, candidate: Candidate) -> Try:
+        seen, failed = self._as_seen(selector, candidate)
+        path, host = seen.file.shown, self.inventory.host
+        if failed is None:
+            on_hardware = unmet_hardware(selector.hardware, seen.device, host, path)
+            on_values = unmet_values(selector, seen, self.resource, self.inventory)
+            failed = next(chain(on_hardware, on_values), None)
+        if failed is None:
+            return Try(entry=entry, selector=selector, path=path)
+        return Try(
+            entry=entry,
+            selector=selector,
+            path=path,
+            failed=failed,
+            words=self._words(failed, seen, selector),
+            held=_held(selector, candidate, failed, host),
+        )
+
+    def _as_seen(
+        self, selector: Selector, candidate: Candidate
+    ) -> tuple[Candidate, Condition | None]:
+        """Return the candidate as the selector finds it, and why it does not."""
+        wanted = selector.candidates
+        if isinstance(wanted, PathSelector):
+            return self._by_path(wanted, candidate)
+        device, kind = candidate.device, kind_of(wanted)
+        if device is None or not (is_candidate_of(wanted, device) or kind == "udev"):
+            what = None if device is None else what_it_is(device)
+            where = candidate.file.shown
+            return candidate, Condition(key=kind, wanted=("*",), found=what, where=where)
+        failed = next(unmet(wanted, device, self.inventory.host, sitting=device), None)
+        return of_device(device, self.inventory) or candidate, failed
+
+    def _by_path(
+        self, wanted: PathSelector, candidate: Candidate
+    ) -> tuple[Candidate, Condition | None]:
+        files = chain.from_iterable(map(self.inventory.found, wanted.globs))
+        found = [file for file in files if file.key == candidate.key]
+        where = candidate.file.shown
+        if not found:
+            return candidate, Condition(key="path", wanted=wanted.globs, found=where, where=where)
+        usable = [file for file in found if file.type in wanted.types]
+        if not usable:
+            types = tuple(map(str, wanted.types))
+            failed = Condition(key="type", wanted=types, found=str(found[0].type), where=where)
+            return candidate, failed
+        return of_file(usable[0], self.inventory), None
+
+    def _words(self, failed: Condition, candidate: Candidate, selector: Selector) -> str:
+        if isinstance(selector.candidates, PathSelector) and failed.key == "path":
+            hanging = [one for one in failed.wanted if one in self.inventory.hanging]
+            if hanging:
+                return f"may look at it, but looking at {any_of(hanging)} does not end"
+            if stolen := self._link_elsewhere(failed.wanted, candidate):
+                return f"looks at {any_of(failed.wanted)}, but {stolen}"
+        return complaint(failed, self.inventory.host)
+
+    def _link_elsewhere(self, wanted: Iterable[str], candidate: Candidate) -> str:
+        """Describe a link that udev wanted for the device and that leads to another one."""
+        for link in () if candidate.device is None else candidate.device.links:
+            file = self.inventory.file(link)
+            named = any(glob.matches(pattern, link) for pattern in wanted)
+            if named and file is not None and file.key != candidate.key:
+                return (
+                    f"{printable(link)} leads to {printable(file.target)}, which asks for the same"
+                    " name (equal serial numbers? select by usb.port)"
+                )
+        return ""
+
+    def taken_below(self, candidate: Candidate) -> Candidate | None:
+        """Return what the resource takes and the candidate sits on, if there is such a thing."""
+        device, host = candidate.device, self.inventory.host
+        for one in () if device is None else lineage(device, host):
+            if device is not None and one.syspath != device.syspath:
+                below = of_device(one, self.inventory)
+                if below is not None and self.takes(below):
+                    return below
+            if is_usb_device(one) or is_pci_function(one):
+                break  # a hub that it hangs on, and the controller of that, only carry it
+        return None
+
+    def above(self, candidate: Candidate) -> tuple[Candidate, ...]:
+        """Return what sits on the candidate and is of a kind that the resource looks at."""
+        if candidate.device is None:
+            return ()
+        folder = f"{candidate.device.syspath}/"
+        found: dict[str, Candidate] = {}
+        for one in self._looked_at(folder):
+            if (one.file.identity.syspath or "").startswith(folder):
+                found.setdefault(one.key, one)
+            if len(found) >= _MOST_ABOVE:
+                break
+        return tuple(found.values())
+
+    def _looked_at(self, folder: str) -> Iterator[Candidate]:
+        for selector in self.resource.match:
+            wanted = selector.candidates
+            if isinstance(wanted, PathSelector):
+                for file in chain.from_iterable(map(self.inventory.found, wanted.globs)):
+                    yield of_file(file, self.inventory)
+                continue
+            for device in self._members(wanted):
+                if device.syspath.startswith(folder) and is_candidate_of(wanted, device):
+                    candidate = of_device(device, self.inventory)
+                    if candidate is not None:
+                        yield candidate
+
+    def _members(self, wanted: SysSelector) -> Iterator[SysDevice]:
+        if isinstance(wanted, UdevSelector):
+            return every(self.inventory)
+        return iter(self.inventory.host.members(kind_of(wanted)))
+
+
+def _held(selector: Selector, candidate: Candidate, failed: Condition, host: Host) -> int:
+    """Count the conditions that held before one failed."""
+    wanted, device = selector.candidates, candidate.device
+    if failed.key in {"path", "usb", "pci", "net", "udev", "udev.subsystem"}:
+        folder = candidate.path.rpartition("/")[0]
+        beside = any(one.rpartition("/")[0] == folder for one in failed.wanted)
+        return 0 if failed.key == "path" and beside else _OTHER_KIND
+    if failed.key == "type" or device is None:
+        return 0
+    # A path stands for subsystem and name.
+    keys = ["path"] * 2 if isinstance(wanted, PathSelector) else [kind_of(wanted)]
+    hardware = selector.hardware
+    for part, prefix in (
+        (wanted, ""),
+        *((one, "hardware.") for one in (hardware.usb, hardware.pci, hardware.udev)),
+    ):
+        if part is not None and not isinstance(part, PathSelector):
+            asked = conditions(part, device, host, prefix=prefix, sitting=device)
+            keys += [condition.key for condition in asked]
+    places = [i for i, key in enumerate(keys) if key.startswith(failed.key)]
+    return places[0] if places else len(keys)
+
+
+def _elsewhere(asked: Asked, trial: _Trial) -> Verdict:
+    resource, node = trial.resource, trial.inventory.node_name
+    reason = "an earlier resource of that name is for this node"
+    if resource.node_names and not glob.matches_any(resource.node_names, node):
+        names = any_of(resource.node_names)
+        reason = f"it is for nodes called {names}, this one is {shown(node)}"
+    tries = trial.tries(asked.candidate)
     return Verdict(resource=resource, outcome=Outcome.OTHER_NODE, reason=reason, tries=tries)
 
 
-def _verdict(asked: Asked, one: Pass, lists: Mapping[str, DeviceList]) -> Verdict:
-    resource, candidate = one.resource, asked.candidate
-    offer = lists.get(resource.name, NOTHING)
+def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
+    resource, candidate = trial.resource, asked.candidate
     if offer.failed:
-        return Verdict(resource=resource, outcome=Outcome.UNDECIDED, reason=offer.failed, tries=())
-    tries = one.tries(candidate)
+        return Verdict(resource=resource, outcome=Outcome.UNDECIDED, reason=offer.failed)
+    tries = trial.tries(candidate)
     verdict = Verdict(resource=resource, outcome=Outcome.NOT_TAKEN, tries=tries)
-    if all(attempt.failed is not None for attempt in tries):
-        return _brought_along(verdict, candidate, offer) or _related(verdict, asked, one, offer)
-    if entry := _exclude_entry(one, candidate):
+    if all(one.failed is not None for one in tries):
+        return _brought_along(verdict, candidate, offer) or _related(verdict, asked, trial, offer)
+    if entry := _exclude_entry(trial, candidate):
         return replace(verdict, outcome=entry[0], reason=entry[1])
-    for device_id, offered in offer.devices.items():
-        if candidate.key in offered.device.keys:
-            outcome = Outcome.UNHEALTHY if offered.unhealthy else Outcome.OFFERED
+    for device_id, listed in offer.devices.items():
+        if candidate.key in listed.device.keys:
             return replace(
                 verdict,
-                outcome=outcome,
+                outcome=Outcome.UNHEALTHY if listed.unhealthy else Outcome.OFFERED,
                 device_id=device_id,
-                reason=offered.unhealthy,
-                hint=_also_there(candidate, one, offered.device),
+                reason=listed.unhealthy,
+                hint=_also_there(candidate, trial.inventory, listed.device),
             )
-    reasons = [left.reason for left in offer.not_offered if left.is_about(candidate.key)]
-    reason = reasons[0] if reasons else "it has changed while it was looked at"
+    reason = _why_not_offered(candidate, offer) or "it has changed while it was looked at"
     return replace(verdict, outcome=Outcome.REFUSED, reason=reason)
 
 
-def _exclude_entry(one: Pass, candidate: Candidate) -> tuple[Outcome, str] | None:
+def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[Outcome, str] | None:
     """Return the entry of ``exclude`` that takes, or may take, the candidate or what it sits on."""
-    resource, file = one.resource, candidate.file
+    resource, file = trial.resource, candidate.file
     doubtful = None
     for i, entry in enumerate(resource.exclude):
         alone = replace(resource, match=(), exclude=(entry,))
-        out = excluded(alone, one.inventory)
+        out = excluded(alone, trial.inventory)
         text = f"exclude[{i}] {selector_text(entry)}"
         if out.is_certain_of(file):
             below = "" if candidate.key in out.keys else ", which takes what it sits on"
@@ -140,25 +374,27 @@ def _exclude_entry(one: Pass, candidate: Candidate) -> tuple[Outcome, str] | Non
     return doubtful
 
 
+def _why_not_offered(candidate: Candidate, offer: DeviceList) -> str:
+    about = (left.reason for left in offer.not_offered if left.is_about(candidate.key))
+    return next(about, "")
+
+
 def _brought_along(verdict: Verdict, candidate: Candidate, offer: DeviceList) -> Verdict | None:
-    for device_id, offered in offer.devices.items():
-        for node in offered.device.nodes:
-            if node.key == candidate.key:
-                reason = printable(offered.device.path)
-                return replace(
-                    verdict, outcome=Outcome.BROUGHT_ALONG, device_id=device_id, reason=reason
-                )
+    for device_id, listed in offer.devices.items():
+        if any(node.key == candidate.key for node in listed.device.nodes):
+            reason = printable(listed.device.path)
+            outcome = Outcome.BROUGHT_ALONG
+            return replace(verdict, outcome=outcome, device_id=device_id, reason=reason)
     return None
 
 
-def _related(verdict: Verdict, asked: Asked, one: Pass, offer: DeviceList) -> Verdict:
-    """Look at what sits on the device and what it sits on, where it is not taken itself."""
-    above = one.above(asked.candidate)
-    keys = {candidate.key: candidate for candidate in above}
+def _related(verdict: Verdict, asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
+    """Look at what sits on the device and at what it sits on."""
+    above = {candidate.key: candidate for candidate in trial.above(asked.candidate)}
     offered = {
-        device_id: " and ".join(_named(keys[key]) for key in its)
+        device_id: " and ".join(_named(above[key]) for key in its)
         for device_id, listed in offer.devices.items()
-        if (its := [key for key in listed.device.keys if key in keys])
+        if (its := [key for key in listed.device.keys if key in above])
     }
     if offered:
         texts = [f"{what} as {device_id}" for device_id, what in offered.items()]
@@ -169,38 +405,28 @@ def _related(verdict: Verdict, asked: Asked, one: Pass, offer: DeviceList) -> Ve
             reason=", ".join(texts),
             hint="ask about what sits on it, or match the device itself",
         )
-    below = one.taken_below(asked.candidate)
-    if below is not None and (why := _why_not(below, offer)):
-        return replace(
-            verdict,
-            outcome=Outcome.BELOW_FAILS,
-            reason=f"{_named(below, with_kind=True)} that it sits on, but does not offer that:"
-            f" {why}",
-        )
+    below = trial.taken_below(asked.candidate)
     if below is not None:
-        return replace(
-            verdict,
-            outcome=Outcome.BELOW,
-            reason=_named(below, with_kind=True),
-            hint=_hint_for(asked, one),
-        )
+        named = _named(below, with_kind=True)
+        if why := _why_not_offered(below, offer):
+            reason = f"{named} that it sits on, but does not offer that: {why}"
+            return replace(verdict, outcome=Outcome.BELOW_FAILS, reason=reason)
+        device, hint = asked.candidate.device, ""
+        if device is not None:
+            hint = f"to offer {asked.shown} itself {_match(device, trial.inventory.host)}"
+        return replace(verdict, outcome=Outcome.BELOW, reason=named, hint=hint)
     of_above = (
-        replace(attempt, about=this.file.shown) for this in above for attempt in one.tries(this)
+        replace(one, about=candidate.file.shown)
+        for candidate in above.values()
+        for one in trial.tries(candidate)
     )
-    tries = (*verdict.tries, *of_above)
-    failed = [attempt for attempt in tries if attempt.failed is not None]
+    failed = [one for one in (*verdict.tries, *of_above) if one.failed is not None]
     # Of equals the first: the device itself, and the first entry.
-    closest = max(failed, key=lambda attempt: attempt.held, default=None)
-    return replace(verdict, closest=closest)
-
-
-def _why_not(candidate: Candidate, offer: DeviceList) -> str:
-    about = (left.reason for left in offer.not_offered if left.is_about(candidate.key))
-    return next(about, "")
+    return replace(verdict, closest=max(failed, key=lambda one: one.held, default=None))
 
 
 def _named(candidate: Candidate, *, with_kind: bool = False) -> str:
-    """Name what is related, so that a person can go on asking."""
+    """Name something related, so that it can be asked about next."""
     device = candidate.device
     if device is None or (candidate.has_node and not with_kind):
         return candidate.file.shown
@@ -209,13 +435,13 @@ def _named(candidate: Candidate, *, with_kind: bool = False) -> str:
     return f"{what} {shown(device.name)}{file}"
 
 
-def _also_there(candidate: Candidate, one: Pass, offered: Device) -> str:
+def _also_there(candidate: Candidate, inventory: Inventory, offered: Device) -> str:
     """Name a device file on an offered USB device that a container does not get (D14)."""
-    device, host = candidate.device, one.inventory.host
+    device, host = candidate.device, inventory.host
     if device is None or not is_usb_device(device):
         return ""
     given = {node.key for node in offered.nodes}
-    for other in every(one.inventory):
+    for other in every(inventory):
         if other.number is None or other.key in given or other.syspath == device.syspath:
             continue
         function = function_of(other, host)
@@ -225,39 +451,12 @@ def _also_there(candidate: Candidate, one: Pass, offered: Device) -> str:
     return ""
 
 
-def _hint_for(asked: Asked, one: Pass) -> str:
-    device = asked.candidate.device
-    if device is None:
-        return ""
-    return f"to offer {asked.shown} itself {_match(device, one.inventory.host)}"
-
-
 def _match(device: SysDevice, host: Host) -> str:
-    """Write the selector that takes what sits on hardware, not the hardware (D14)."""
+    """Return a selector for what sits on hardware, rather than for the hardware (D14)."""
     keys: dict[str, object] = {"udev": {"subsystem": device.subsystem}}
     if hardware := hardware_ids(buses_of(device, host)):
         keys["hardware"] = hardware
     return f"match {{{yaml_mapping(keys)}}}"
-
-
-_RANK = list(Outcome)
-
-
-def _headline(asked: Asked, verdicts: Iterable[Verdict]) -> str:
-    best: Verdict | None = None
-    for verdict in verdicts:
-        if best is None or _rank(verdict) < _rank(best):
-            best = verdict
-    if best is None:
-        return f"{asked.shown} is not offered: the config names no resource"
-    return _sentence(asked.shown, best)
-
-
-def _rank(verdict: Verdict) -> tuple[int, int]:
-    held = 0 if verdict.closest is None else verdict.closest.held
-    if verdict.outcome is Outcome.OTHER_NODE and all(one.failed for one in verdict.tries):
-        return len(_RANK), 0  # it would not be offered there either
-    return _RANK.index(verdict.outcome), -held
 
 
 _SENTENCES = {
@@ -271,21 +470,30 @@ _SENTENCES = {
     Outcome.BELOW: "{device} is not offered: {name} takes {reason} that it sits on, not {device}",
     Outcome.NOT_TAKEN: "{device} is not offered: {name} {closest}",
     Outcome.OTHER_NODE: "{device} is not offered: {name} is not for this node ({reason})",
+    Outcome.UNDECIDED: "{device} is not offered: {name} cannot be decided: {reason}",
 }
 
 
-def _sentence(device: str, best: Verdict) -> str:
+def _headline(asked: Asked, verdicts: Sequence[Verdict]) -> str:
+    if not verdicts:
+        return f"{asked.shown} is not offered: the config names no resource"
+    best = min(verdicts, key=_rank)
+    closest = "matches nothing"
+    if best.closest is not None:
+        about = best.closest.about and f" (asked of {best.closest.about}, which sits on it)"
+        closest = f"{best.closest.words}{about}"
     return _SENTENCES[best.outcome].format(
-        device=device,
+        device=asked.shown,
         id=best.device_id,
         name=best.resource.name,
         reason=best.reason,
-        closest=_closest(best.closest),
+        closest=closest,
     )
 
 
-def _closest(closest: Try | None) -> str:
-    if closest is None:
-        return "matches nothing"
-    about = f" (asked of {closest.about}, which sits on it)" if closest.about else ""
-    return f"{closest.words}{about}"
+def _rank(verdict: Verdict) -> tuple[int, int]:
+    held = 0 if verdict.closest is None else verdict.closest.held
+    order = list(Outcome)
+    if verdict.outcome is Outcome.OTHER_NODE and all(one.failed for one in verdict.tries):
+        return len(order), 0  # it would not be offered there either
+    return order.index(verdict.outcome), -held

@@ -1,4 +1,4 @@
-"""Look up a device by what a person calls it: a path, an address, a port, or a name."""
+"""Lookup of a device by a path, an address, a port, or a name."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ _MOST_NEAR = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """The device that somebody asks about."""
+    """The device asked about."""
 
     text: str
-    """As it was asked."""
+    """As it was written."""
     candidate: Candidate
 
     @property
     def shown(self) -> str:
-        """The device as it was asked, for people."""
+        """The text, printable."""
         return printable(self.text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unknown:
-    """What could not be found."""
+    """A text that names no device of the host."""
 
     text: str
     tried: tuple[str, ...]
-    """What it could have been, as sentences."""
+    """What was looked for, as sentences."""
     near: tuple[str, ...] = ()
-    """Names that are there and look like it."""
+    """Similar names that exist."""
 
 
 def find(text: str, inventory: Inventory) -> Asked | Unknown:
-    """Give the device that a person means."""
+    """Return the device that a text names."""
     tried: list[str] = []
     ways = _by_path if text.startswith("/") else _by_name
     for what, candidate in ways(text, inventory):
@@ -63,7 +63,7 @@ def find(text: str, inventory: Inventory) -> Asked | Unknown:
 
 
 def awaited_by(text: str, resources: Iterable[Resource]) -> tuple[str, ...]:
-    """Say which selectors would look at a path if it were there."""
+    """Return which selectors would look at a path if it existed, as sentences."""
     return tuple(
         f"match[{i}] of {resource.name} looks at it as soon as it is there"
         for resource in resources
@@ -99,7 +99,7 @@ def _by_path(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
 
 
 def _device_of_folder(folder: str, inventory: Inventory) -> SysDevice | None:
-    """Give the device of a folder or attribute file of sysfs."""
+    """Return the device of a folder or attribute file of sysfs."""
     while folder.startswith(_DEVICES):
         if (device := inventory.host.device(folder)) is not None:
             return device
@@ -133,7 +133,7 @@ def _first(devices: Iterable[SysDevice], inventory: Inventory) -> Candidate | No
 
 
 def every(inventory: Inventory) -> Iterator[SysDevice]:
-    """Give every device that belongs to a bus or class."""
+    """Yield every device that belongs to a bus or class."""
     for subsystem in inventory.host.subsystems():
         yield from inventory.host.members(subsystem)
 
