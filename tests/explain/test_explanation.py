@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
+from genericdp.devices.devicelist import DeviceList
 from genericdp.devices.inventory import Inventory, Look
 from genericdp.explain.catalog import catalogue
 from genericdp.explain.describe import selector_text, yaml_text
@@ -255,4 +256,8 @@ def test_a_file_that_sysfs_does_not_know_is_explained_by_its_path() -> None:
     )
     assert explain(found, (), {}, inventory).headline == (
         "/dev/x is not offered: the config names no resource"
+    )
+    lists = {"example.com/y": DeviceList(devices={}, failed="out of memory")}
+    assert explain(found, resources[:1], lists, inventory).headline == (
+        "/dev/x is not offered: example.com/y cannot be decided: out of memory"
     )
