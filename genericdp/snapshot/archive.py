@@ -156,7 +156,7 @@ def _entries(inflating: _Inflating) -> Iterator[Entry]:
     with tarfile.TarFile(fileobj=inflating, encoding=encoding, errors=errors) as tar:
         while (info := tar.next()) is not None:
             if path := _checked_path(info.name):
-                yield _entry(path, info, tar)
+                yield _entry(path, info, inflating)
             inflating.begin_entry()
     # To tarfile a damaged header is an end as well.
     if inflating.last != bytes(tarfile.BLOCKSIZE):
@@ -193,16 +193,9 @@ def _bytes(text: str) -> bytes:
     return text.encode(*_ENCODING)
 
 
-def _entry(path: str, info: tarfile.TarInfo, tar: tarfile.TarFile) -> Entry:
-    if info.issparse():
-        raise ArchiveError(f"{path!r:.200} is sparse (pack without --sparse)")
+def _entry(path: str, info: tarfile.TarInfo, inflating: _Inflating) -> Entry:
     if info.isreg():
-        if not 0 <= info.size <= MOST_FILE_BYTES:
-            raise ArchiveError(
-                f"{path!r:.200} has {info.size} bytes; {MOST_FILE_BYTES} are the most"
-            )
-        content = tar.extractfile(info) if info.size else None
-        return Entry(path, Kind.FILE, content.read() if content else b"")
+        return Entry(path, Kind.FILE, _content(path, info, inflating))
     if info.size:
         raise ArchiveError(f"{path!r:.200} is no file, but has content")
     if info.isdir():
@@ -214,6 +207,17 @@ def _entry(path: str, info: tarfile.TarInfo, tar: tarfile.TarFile) -> Entry:
             )
         return Entry(path, Kind.LINK, target=info.linkname)
     raise ArchiveError(f"{path!r:.200} is neither a file nor a folder nor a link")
+
+
+def _content(path: str, info: tarfile.TarInfo, inflating: _Inflating) -> bytes:
+    if info.issparse():
+        raise ArchiveError(f"{path!r:.200} is sparse (pack without --sparse)")
+    if not 0 <= info.size <= MOST_FILE_BYTES:
+        raise ArchiveError(f"{path!r:.200} has {info.size} bytes; {MOST_FILE_BYTES} are the most")
+    content = inflating.read(info.size)  # tarfile has read up to there
+    if len(content) < info.size:
+        raise ArchiveError("it is damaged or cut off: a file is not complete")
+    return content
 
 
 def led_to(path: str, target: str) -> str | None:
