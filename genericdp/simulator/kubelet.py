@@ -194,9 +194,10 @@ class Kubelet:
                 while not predicate():
                     await self.changed()
         except TimeoutError:
-            raise TimeoutError(f"not in {timeout_seconds} s; {self._describe()}") from None
+            raise TimeoutError(f"not in {timeout_seconds} s; {self.describe()}") from None
 
-    def _describe(self) -> str:
+    def describe(self) -> str:
+        """Return the state on one line."""
         amounts = self._process.manager.amounts() if self._process is not None else {}
         streams = {resource: self.streams(resource) for resource in amounts}
         return (

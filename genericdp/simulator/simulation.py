@@ -111,7 +111,10 @@ class Simulation:
         try:
             await self._kubelet.wait_for(self._is_complete, FIRST_PICTURE_SECONDS)
         except TimeoutError as error:
-            raise GenericdpError(f"the picture was not complete {error}") from error
+            raise GenericdpError(
+                "the kubelet has not had the lists of all resources within"
+                f" {FIRST_PICTURE_SECONDS:g} s: {self._kubelet.describe()}"
+            ) from error
 
     def _is_complete(self) -> bool:
         """Return whether the kubelet has the list of every resource."""
