@@ -261,11 +261,12 @@ class _Trial:
     def taken_below(self, candidate: Candidate) -> Candidate | None:
         """Return what the resource takes and the candidate sits on, if there is such a thing."""
         device, host = candidate.device, self.inventory.host
-        for one in () if device is None else lineage(device, host):
-            if device is not None and one.syspath != device.syspath:
-                below = of_device(one, self.inventory)
-                if below is not None and self.takes(below):
-                    return below
+        if device is None:
+            return None
+        for one in lineage(device, host):
+            below = of_device(one, self.inventory) if one.syspath != device.syspath else None
+            if below is not None and self.takes(below):
+                return below
             if is_usb_device(one) or is_pci_function(one):
                 break  # a hub that it hangs on, and the controller of that, only carry it
         return None
