@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -13,6 +14,7 @@ from bench.nodes import FOLDER, nodes
 from bench.scaling_passes import PLACE, TIMES, Costs, Passes, encode, paths, prefer
 from bench.sides import config_text, things
 from genericdp.config.load import read_all
+from genericdp.config.loaded import ConfigState
 from genericdp.host.uevents import Uevent
 from genericdp.kubelet.messages import encode_list
 from genericdp.model import (
@@ -25,8 +27,7 @@ from genericdp.model import (
     ValueKind,
     ValueSource,
 )
-from genericdp.status import codec, page
-from genericdp.status.model import DeviceStatus, ResourceStatus, Status
+from genericdp.status.state import ResourceState, State, as_json
 from genericdp.template import parse
 
 if TYPE_CHECKING:
@@ -102,34 +103,25 @@ async def _all_events(costs: Costs, passes: Passes, host: Nodes, count: int) -> 
 
 
 def _made(costs: Costs, offer: DeviceList, notes: Page) -> None:
-    status = _status(offer)
+    state = _state(offer)
     for what, work in (
         ("one list", lambda: encode_list(offer).response),
-        ("/status", lambda: codec.encode(status)),
-        ("the page", lambda: page.render(status)),
+        ("/status", lambda: json.dumps(as_json(state)).encode()),
     ):
         notes.note("bytes", what, encode(costs, what, work))
 
 
-def _status(offer: DeviceList) -> Status:
-    shown = tuple(
-        DeviceStatus(
-            id=one.device.id,
-            healthy=True,
-            path=one.device.path,
-            since=0.0,
-            nodes=tuple(node.host_path for node in one.device.nodes),
-        )
-        for one in offer.devices.values()
-    )
-    thing = ResourceStatus(name="bench.example.com/thing", registered=True, devices=shown)
-    return Status(
-        version="0",
+def _state(offer: DeviceList) -> State:
+    thing = ResourceState(resource=paths("thing", _ALL), registered=True, devices=offer)
+    return State(
         node="bench",
         time=0.0,
         started=0.0,
         kubelet_folder="/",
         kubelet_present=True,
+        kubelet_reason="",
+        config=ConfigState(),
+        descriptors=None,
         resources=(thing,),
     )
 

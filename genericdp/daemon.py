@@ -135,20 +135,23 @@ async def _endpoints(
     tally: Tally,
 ) -> None:
     # Nothing of it is imported where nobody listens.
+    from genericdp.host.root import Root
     from genericdp.status.events import follow
-    from genericdp.status.looking import Parts
-    from genericdp.status.serving import serve
+    from genericdp.status.listen import serve
+    from genericdp.status.state import Sources
 
     with follow() as events:
-        parts = Parts(
+        sources = Sources(
             node=settings.node_name,
+            root=Root(settings.root),
             supervisor=supervisor,
             config=reloader.state,
             descriptors=supply,
             events=events,
+            tally=tally,
             started=time.time(),  # noqa: TID251  # to be shown
         )
-        await serve(address, parts, tally=tally, shows_status=settings.shows_status)
+        await serve(address, sources, shows_status=settings.shows_status)
 
 
 def _make_supervisor(

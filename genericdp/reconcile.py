@@ -22,7 +22,7 @@ from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.sockets import SocketNames
 from genericdp.kubelet.timing import PluginTiming
 from genericdp.observed import Observed, until
-from genericdp.tally import Tally, labels
+from genericdp.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -118,6 +118,10 @@ class Reconciler:
         """The running plugins, by resource name."""
         return {name: one.plugin for name, one in self._running.items()}
 
+    def probe_results(self, resource: str) -> Mapping[str, tuple[Outcome | None, ...]]:
+        """Return the latest result of each probe of a resource, by device ID."""
+        return {} if self._health.value is None else self._health.value.results(resource)
+
     async def run(self) -> None:
         """Look after the health of the devices forever."""
         while (health := self._health.value) is None:
@@ -186,7 +190,7 @@ class Reconciler:
         for name in todo.update:
             self._running[name].update(wanted[name])
         if todo != Plan():
-            self._tally.keep({name: labels(one) for name, one in wanted.items()})
+            self._tally.keep(wanted)
         sent = [one.servicer.set_devices(lists[name]) for name, one in self._running.items()]
         for name in wanted:
             if name in todo.start:

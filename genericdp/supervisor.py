@@ -22,7 +22,7 @@ from genericdp.reconcile import Reconciler
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from genericdp.devices.decide import Decision, DeviceLists
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from genericdp.kubelet.podresources import PodResourcesPoller
     from genericdp.kubelet.timing import PluginTiming
     from genericdp.model import Resource
+    from genericdp.process.outcome import Outcome
     from genericdp.process.run import Commands
 
 log = logging.getLogger(__name__)
@@ -200,6 +201,10 @@ class Supervisor:
     def lists(self) -> Observed[DeviceLists]:
         """What the kubelet is told, with the reasons."""
         return self._reconciler.lists
+
+    def probe_results(self, resource: str) -> Mapping[str, tuple[Outcome | None, ...]]:
+        """Return the latest result of each probe of a resource, by device ID."""
+        return self._reconciler.probe_results(resource)
 
     async def run(self) -> None:
         """Look after the plugins forever; raises as ``KubeletFolder.watch`` does."""

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import http
+import http.client
 import json
-from typing import TYPE_CHECKING
+import socket
+import threading
+from concurrent.futures import Future
+from contextlib import closing
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from genericdp.address import parse_server_address
-from genericdp.cli.colours import are_wanted
+from genericdp.cli.colours import Colour, are_wanted, coloured
 from genericdp.cli.environment import StoredUnlessEmpty
-from genericdp.cli.fetching import fetch
 from genericdp.cli.options import add_output
-from genericdp.cli.overview import lines
+from genericdp.cli.tables import table
 from genericdp.errors import GenericdpError
-from genericdp.printing import print_document, print_json
-from genericdp.status.codec import decode
+from genericdp.printing import print_document, print_json, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from genericdp.address import Address
-    from genericdp.status.model import Status
+
+    Document = dict[str, Any]
+    """What ``/status`` answers, or a part of it: docs/status.md."""
+    Line = tuple[str, Colour]
+    Rows = list[tuple[Colour, tuple[str, ...]]]
 
 SUMMARY = "print what the daemon of this node says: what it offers, what is Unhealthy and why"
 EXAMPLE = (
@@ -26,6 +37,17 @@ EXAMPLE = (
     "  kubectl exec ds/genericdp -- genericdp status -o json"
 )
 ADDRESS = "127.0.0.1:9733"
+MOST_BYTES = 64 * 1024 * 1024
+"""The status of 100,000 devices has about 25 MB."""
+SECONDS = 10.0
+"""For all together: the host's name, connecting, and the response."""
+MOST_CHARACTERS = 2000
+"""Of one text: whoever wrote it must not fill the screen."""
+_MOST_QUOTED = 200
+_MOST_EVENTS = 20
+_MOST_NAMED = 5
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_LEVELS = {"error": Colour.BAD, "warning": Colour.ODD}
 
 
 def daemon_at(text: str) -> Address:
@@ -52,22 +74,320 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Ask once and print it; fine also if the daemon says that it is not ready."""
+    """Ask once and print it; succeeds also if the daemon says that it is not ready."""
     address: Address = arguments.address
     body = fetch(address, "/status")
-    status = _decoded(body, address)
+    try:
+        status = json.loads(body)
+        text = "\n".join(lines(status, colours=are_wanted()))
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        raise GenericdpError(
+            f"what answers on port {address.port} of {address.host} is no genericdp of this"
+            f" version: {visible(f'{type(error).__name__}: {error}', _MOST_QUOTED)}"
+        ) from error
     if arguments.output == "json":
-        print_json(json.loads(body))
+        print_json(status)
     else:
-        print_document("\n".join(lines(status, colours=are_wanted())))
+        print_document(text)
     return 0
 
 
-def _decoded(body: bytes, address: Address) -> Status:
+def fetch(
+    address: Address, path: str, *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES
+) -> bytes:
+    """Return what ``http://HOST:PORT/path`` answers with 200, past all proxies.
+
+    Raises GenericdpError with what is wrong.
+    """
+    answer: Future[bytes] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(_get(address, path, seconds, most_bytes))
+        except Exception as error:  # noqa: BLE001  # raised again below
+            answer.set_exception(error)
+
+    # In a thread, which may stay behind: nothing else bounds the time that a name server takes,
+    # or a server that sends a byte now and then.
+    threading.Thread(target=ask, daemon=True).start()
     try:
-        return decode(body)
-    except GenericdpError as error:
+        return answer.result(seconds)
+    except UnicodeError as error:  # from encoding the name for DNS
+        raise GenericdpError(f"{str(address)!r} is no name of a host: {error}") from error
+    except (http.client.HTTPException, ValueError) as error:
+        why = visible(str(error).strip(), _MOST_QUOTED) or type(error).__name__
+        if isinstance(error, http.client.RemoteDisconnected):
+            why = "it ends the connection without an answer"
+        raise GenericdpError(f"what answers at {address} does not speak HTTP: {why}") from error
+    except OSError as error:
+        raise GenericdpError(_why_unreachable(error, address)) from error
+
+
+def _get(address: Address, path: str, seconds: float, most_bytes: int) -> bytes:
+    # A host may have several addresses: the first ones must not take all of the time.
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=seconds / 4)
+    with closing(connection):
+        connection.connect()
+        connection.sock.settimeout(seconds)
+        connection.request("GET", path, headers={"Accept": "application/json"})
+        # Of an answer with "Connection: close" it is the answer that holds the socket.
+        with connection.getresponse() as answer:
+            body = answer.read(most_bytes + 1)
+            left = answer.length
+    said = visible(body[:_MOST_QUOTED].decode(errors="replace").strip(), _MOST_QUOTED)
+    if answer.status == http.HTTPStatus.NOT_FOUND and "--no-status" in said:
         raise GenericdpError(
-            f"what answers on port {address.port} of {address.host}"
-            f" is no genericdp of this version: {error}"
-        ) from error
+            f"the daemon at {address} does not show its state: it is run with --no-status"
+        )
+    if answer.status != http.HTTPStatus.OK:
+        quoted = f" (it says: {said})" if said else ""
+        raise GenericdpError(f"{address} answers {answer.status}: is that a genericdp?{quoted}")
+    if len(body) > most_bytes:
+        raise GenericdpError(f"the answer of {address} is longer than {most_bytes} bytes")
+    if left:
+        raise GenericdpError(f"the answer of {address} ends too early")
+    return body
+
+
+def _why_unreachable(error: OSError, address: Address) -> str:
+    match error:
+        case ConnectionRefusedError():
+            return f"nothing listens at {address}: is the daemon run with --listen?"
+        case TimeoutError():
+            return f"{address} does not answer"
+        case socket.gaierror():
+            return f"the host of {address} is not known"
+        case _:
+            return f"{address} cannot be asked: {(error.strerror or str(error)).lower()}"
+
+
+def lines(status: Document, *, colours: bool) -> Iterator[str]:
+    """Yield the status as lines, Unhealthy devices first; no line holds anything but text.
+
+    Raises KeyError, TypeError, ValueError or AttributeError for what is no status of a daemon;
+    what an older daemon does not say is left out.
+    """
+    for line, colour in _lines(status):
+        yield coloured(line, colour) if colours else line
+
+
+def _lines(status: Document) -> Iterator[Line]:
+    state, colour = ("ready", Colour.GOOD) if status["ready"] else ("NOT READY", Colour.BAD)
+    resources, config = status["resources"], status["config"]
+    yield f"{visible(status['node'])}: {state}", colour
+    yield summary(status), Colour.PLAIN
+    yield from _listed("Not ready", status["notReady"], Colour.BAD)
+    if _is_refused(status):
+        since = config["differsSince"]
+        when = f" since {absolute(since)}" if since is not None else ""
+        problems = config["problems"] or ["it could not be read"]
+        yield from _listed(f"The config on disk is REFUSED{when}", problems, Colour.BAD)
+    yield "", Colour.PLAIN
+    yield from _daemon(status)
+    yield from _listed("Warnings of the config", config["warnings"], Colour.ODD)
+    yield from _listed("Never reloaded", config["pinned"], Colour.ODD)
+    yield from _titled("Resources", _resource_rows(status))
+    yield from _titled("Devices", _device_rows(status))
+    empty = [f"{one['name']}: {one['empty']}" for one in resources if one.get("empty")]
+    yield from _listed("Without devices", empty)
+    aside = [
+        f"{each['name']}: {one['path']}: {one['reason']}"
+        for each in resources
+        for one in each["notOffered"]
+    ]
+    yield from _listed("Matched, but not offered", aside)
+    yield from _titled("Last events (UTC)", _event_rows(status["events"][-_MOST_EVENTS:]))
+
+
+def _listed(title: str, texts: Sequence[str], colour: Colour = Colour.TITLE) -> Iterator[Line]:
+    if texts:
+        yield "", Colour.PLAIN
+        yield f"{title}:", colour
+        for text in texts:
+            yield f"  {visible(text)}", Colour.PLAIN
+
+
+def _daemon(status: Document) -> Iterator[Line]:
+    config, kubelet, supply = status["config"], status["kubelet"], status["descriptors"]
+    running = span(status["started"], status["time"])
+    yield f"Daemon:   genericdp {visible(status['version'])}, for {running}", Colour.PLAIN
+    files = ", ".join(map(visible, config["files"]))
+    if config["inForce"]:
+        since = f", since {absolute(config['since'])}" if config["since"] is not None else ""
+        of_old = ", the last good one of the state folder" if config["fromStateDir"] else ""
+        digest = visible(config["digest"][:12])
+        yield f"Config:   in force{since}{of_old} ({digest}; {files})", Colour.PLAIN
+        bounds = "none: nothing bounds the config"
+        if policy := config.get("policy"):
+            bounds = f"{visible(policy)} ({visible(config['policyDigest'][:12])})"
+        yield f"Policy:   {bounds}", Colour.PLAIN
+    else:
+        yield f"Config:   none is in force{files and f' ({files})'}", Colour.BAD
+    if kubelet["present"]:
+        yield f"Kubelet:  kubelet.sock is there ({visible(kubelet['folder'])})", Colour.PLAIN
+    else:
+        yield f"Kubelet:  MISSING: {visible(kubelet.get('reason', ''))}", Colour.BAD
+    if supply is not None:
+        short = ": THEY RUN SHORT" if supply["short"] else ""
+        colour = Colour.BAD if short else Colour.PLAIN
+        most = plural(supply["most"], "descriptor")
+        yield f"Open:     {supply['used']:d} of {most}{short}", colour
+
+
+def _titled(title: str, rows: Rows) -> Iterator[Line]:
+    """Yield a table, if there is anything in it but the heading."""
+    if len(rows) > 1:
+        yield "", Colour.PLAIN
+        yield f"{title}:", Colour.TITLE
+        texts = table(tuple(map(visible, cells)) for _, cells in rows)
+        yield from zip(texts, (colour for colour, _ in rows), strict=True)
+
+
+def _resource_rows(status: Document) -> Rows:
+    heading = ("RESOURCE", "REGISTERED", "FOR", "HEALTHY", "ALLOCATABLE", "CAPACITY", "WHY")
+    reasons = [_why(one) for one in status["resources"]]
+    rows: Rows = [(Colour.FAINT, heading if any(reasons) else heading[:-1])]
+    for one, why in zip(status["resources"], reasons, strict=True):
+        registered, devices = one["registered"], one["devices"]
+        cells = (
+            one["name"],
+            "yes" if registered else "NO",
+            _for(one, status),
+            f"{len(devices) - len(_unhealthy(one))} of {len(devices)}",
+            f"{one['allocatable']:d}",
+            f"{one['capacity']:d}",
+        )
+        colour = Colour.PLAIN if registered else Colour.BAD
+        colour = Colour.ODD if registered and one["contested"] else colour
+        rows.append((colour, (*cells, why) if any(reasons) else cells))
+    return rows
+
+
+def _why(resource: Document) -> str:
+    reason = "" if resource["registered"] else resource["reason"]
+    return "; ".join(filter(None, (reason, resource["contested"])))
+
+
+def _device_rows(status: Document) -> Rows:
+    heading = ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", "WHY")
+    devices = [(one["name"], each) for one in status["resources"] for each in one["devices"]]
+    some = any(one["reason"] for _, one in devices)
+    rows: Rows = [(Colour.FAINT, heading if some else heading[:-1])]
+    for name, one in sorted(devices, key=lambda pair: pair[1]["state"] == "Healthy"):
+        cells = (
+            name,
+            f"{one['id']} ({one['shares']} shares)" if one["shares"] > 1 else one["id"],
+            one["state"],
+            _for(one, status),
+            " ".join(one["nodes"]) or one["path"],
+            ",".join(map(str, one["numaNodes"])),
+        )
+        colour = Colour.PLAIN if one["state"] == "Healthy" else Colour.BAD
+        rows.append((colour, (*cells, one["reason"]) if some else cells))
+    return rows
+
+
+def _for(one: Document, status: Document) -> str:
+    return "" if one["since"] is None else span(one["since"], status["time"])
+
+
+def _event_rows(events: Sequence[Document]) -> Rows:
+    rows: Rows = [(Colour.FAINT, ("TIME", "LEVEL", "ABOUT", "WHAT"))]
+    for one in events:
+        about = " ".join(filter(None, (one["resource"], one["device"])))
+        when = absolute(one["time"]).removesuffix(" UTC")
+        colour = _LEVELS.get(one["level"], Colour.PLAIN)
+        rows.append((colour, (when, one["level"], about, one["message"])))
+    return rows
+
+
+def _is_refused(status: Document) -> bool:
+    """Return whether the config on disk is refused."""
+    config = status["config"]
+    return config["differsSince"] is not None or bool(config["problems"])
+
+
+def _unhealthy(resource: Document) -> list[str]:
+    return [one["id"] for one in resource["devices"] if one["state"] != "Healthy"]
+
+
+def summary(status: Document) -> str:
+    """Return the status in a line or two."""
+    parts = [_of_resources(status)]
+    if _is_refused(status):
+        parts.append("The config on disk is refused.")
+    elsewhere = [one["name"] for one in status["resources"] if one["contested"]]
+    if elsewhere:
+        parts.append(f"Also served by somebody else: {_named(elsewhere)}.")
+    return " ".join(parts)
+
+
+def _of_resources(status: Document) -> str:
+    resources = status["resources"]
+    if not status["config"]["inForce"]:
+        return "No config is in force: nothing is served."
+    if not resources:
+        return "The config has no resource for this node."
+    registered = sum(bool(one["registered"]) for one in resources)
+    devices = sum(len(one["devices"]) for one in resources)
+    unhealthy = {one["name"]: _unhealthy(one) for one in resources}
+    healthy = devices - sum(map(len, unhealthy.values()))
+    sentence = (
+        f"{_all_or(registered, len(resources), 'resource')} registered,"
+        f" {_all_or(healthy, devices, 'device')} Healthy."
+    )
+    named = [f"{visible(name, 100)}: {_named(ids)}" for name, ids in unhealthy.items() if ids]
+    if not named:
+        return sentence
+    more = len(named) - _MOST_NAMED
+    rest = f"; and of {plural(more, 'more resource')}" if more > 0 else ""
+    return f"{sentence} Unhealthy: {'; '.join(named[:_MOST_NAMED])}{rest}."
+
+
+def _all_or(count: int, of: int, one: str) -> str:
+    return plural(of, one) if count == of else f"{count:,} of {plural(of, one)}"
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    named = ", ".join(visible(one, 100) for one in names[:_MOST_NAMED])
+    return f"{named} and {more:,} more" if more > 0 else named
+
+
+def visible(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Return one line of at most about ``most`` characters that hides and reorders nothing."""
+    if len(text) > most:
+        text = f"{text[:most]}… ({plural(len(text) - most, 'more character')})"
+    return printable(text)
+
+
+def absolute(time: str) -> str:
+    """Return a time of the status as ``2026-11-21 19:00:00 UTC``."""
+    return f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def span(begin: str, end: str) -> str:
+    """Return the time between two times of the status with its one or two largest units.
+
+    As in ``42 s``, ``3 h 5 min``, ``2 d 4 h``.
+    """
+    seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
+    if seconds < _MINUTE:
+        # A clock may have been set back meanwhile.
+        return f"{max(0.0, seconds):.0f} s" if seconds < _MINUTE - 0.5 else "1 min"
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE:.0f} min"
+    if seconds < _DAY:
+        return _two(seconds, _HOUR, "h", _MINUTE, "min")
+    return _two(seconds, _DAY, "d", _HOUR, "h")
+
+
+def _two(seconds: float, large: int, word: str, small: int, small_word: str) -> str:
+    rest = seconds % large // small
+    first = f"{seconds // large:,.0f} {word}"
+    return f"{first} {rest:.0f} {small_word}" if rest else first
+
+
+def plural(count: int, one: str) -> str:
+    """Return ``1 device``, ``1,200 devices``."""
+    return f"{count:,} {one if count == 1 else one + 's'}"

@@ -1,29 +1,33 @@
-"""From a path to its answer."""
+"""What each path answers."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import base64
+import hashlib
+import json
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.host.workers import start
-from genericdp.status import codec, metrics, page
-from genericdp.status.looking import glance, not_ready
-from genericdp.status.requests import Answer
+from genericdp.status import metrics
+from genericdp.status.hardware import HardwareNames
+from genericdp.status.server import Response
+from genericdp.status.state import as_json, take
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-    from genericdp.status.looking import Parts
-    from genericdp.status.model import Status
-    from genericdp.status.requests import HttpRequest
-    from genericdp.tally import Tally
+    from genericdp.status.server import Request
+    from genericdp.status.state import HardwareOf, Sources, State
 
 _REST = 10
-"""An answer is given again for so many times as long as it took to make: whoever asks how often
-takes a tenth of a processor at most, and some moments of memory."""
+"""A response is given again for so many times as long as it took to make: whoever asks how often
+takes a tenth of a processor at most."""
 _MOST_REST_SECONDS = 5.0
+_HARDWARE_SECONDS = 1.0
+"""How long ``/status`` waits for names of hardware; the next one has what came too late."""
 
 ABOUT = {
     "/": "the state, for people",
@@ -32,116 +36,111 @@ ABOUT = {
     "/readyz": "whether every resource is registered; if not, which is not, and why",
     "/status": "the state, as JSON",
 }
-_SHOWING = ("/", "/status")
+_WITH_DEVICES = ("/", "/status")
 """What shows serial numbers, and can be switched off."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """What makes an answer another one."""
+def _page() -> Response:
+    """Return the page, whose one style and one script are all that a browser may run with it."""
+    text = Path(__file__).with_name("status.html").read_text("utf-8")
 
-    path: str
-    openmetrics: bool
+    def source(tag: str) -> str:
+        content = text.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        return f"{tag}-src 'sha256-{digest}'"
+
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+        " connect-src 'self'; img-src data:; require-trusted-types-for 'script';"
+        f" {source('style')}; {source('script')}"
+    )
+    return Response(
+        status=200,
+        body=text.encode(),
+        content_type="text/html; charset=utf-8",
+        headers={"content-security-policy": policy},
+    )
 
 
 class Endpoints:
     """Answers requests; what takes its time is made in a thread, once for all who ask for it."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        *,
-        tally: Tally,
-        shows_status: bool = True,
-        render: Callable[[Status], str] = page.render,
-    ) -> None:
-        self._parts = parts
-        self._tally = tally
+    def __init__(self, sources: Sources, *, shows_status: bool = True) -> None:
+        self._sources = sources
         self._shows_status = shows_status
-        self._render = render
-        self._kept: dict[_Key, asyncio.Future[Answer]] = {}
-        self._answers: dict[str, Callable[[HttpRequest], Awaitable[Answer]]] = {
-            "/livez": self._livez,
-            "/metrics": self._metrics,
-            "/readyz": self._readyz,
-        }
-        if shows_status:
-            self._answers |= {"/": self._page, "/status": self._status}
+        self._page = _page()
+        self._hardware = HardwareNames(sources.root)
+        self._reading: asyncio.Future[None] | None = None
+        self._kept: dict[str, asyncio.Future[Response]] = {}
 
-    async def answer(self, request: HttpRequest) -> Answer:
-        """Return the answer."""
-        answering = self._answers.get(request.path)
-        if answering is not None:
-            return await answering(request)
-        if request.path in _SHOWING:
-            text = "it is switched off here (--no-status), since it shows serial numbers"
-            return _text(404, text, *self._listed())
-        return _text(404, "nothing is here; what there is:", *self._listed())
+    async def respond(self, request: Request) -> Response:
+        """Return the response to a request."""
+        match request.path:
+            case "/livez":
+                return _text(200, "alive")
+            case "/readyz":
+                lacking = take(self._sources).not_ready
+                return _text(503, *lacking) if lacking else _text(200, "ready")
+            case "/metrics":
+                openmetrics = metrics.OPENMETRICS in request.accept
+                return await self._made(
+                    f"/metrics {openmetrics}", partial(self._metrics, openmetrics=openmetrics)
+                )
+            case "/" if self._shows_status:
+                return self._page
+            case "/status" if self._shows_status:
+                if "/status" not in self._kept:
+                    await self._read_hardware()
+                make = partial(_status, self._hardware.known)
+                return await self._made("/status", make, with_results=True)
+        shown = [path for path in ABOUT if self._shows_status or path not in _WITH_DEVICES]
+        why = "nothing is here; what there is:"
+        if request.path in _WITH_DEVICES:
+            why = "it is switched off here (--no-status), since it shows serial numbers"
+        return _text(404, why, *(f"  {path:9} {ABOUT[path]}" for path in shown))
 
-    def _listed(self) -> list[str]:
-        return [f"  {path:9} {what}" for path, what in ABOUT.items() if path in self._answers]
+    async def _made(
+        self, key: str, make: Callable[[State], Response], *, with_results: bool = False
+    ) -> Response:
+        """Return the response that is being made, or was a moment ago, or have one made."""
+        made = self._kept.get(key)
+        if made is None:
+            loop = asyncio.get_running_loop()
+            begun = loop.time()
+            made = self._kept[key] = start(
+                partial(make, take(self._sources, with_results=with_results))
+            )
 
-    async def _livez(self, _: HttpRequest) -> Answer:
-        return _text(200, "alive")
+            def rest(_: asyncio.Future[Response]) -> None:
+                # A failure, too: it would fail again.
+                seconds = min((loop.time() - begun) * _REST, _MOST_REST_SECONDS)
+                loop.call_later(seconds, self._kept.pop, key, None)
 
-    async def _readyz(self, _: HttpRequest) -> Answer:
-        lacking = not_ready(self._parts)
-        return _text(503, *lacking) if lacking else _text(200, "ready")
+            made.add_done_callback(rest)
+        # If a client goes, the others still wait.
+        return await asyncio.shield(made)
 
-    async def _metrics(self, request: HttpRequest) -> Answer:
-        openmetrics = metrics.OPENMETRICS in request.accept
-
-        def prepare() -> Callable[[Status], Answer]:
-            return partial(self._exposed, self._tally.copy(), openmetrics=openmetrics)
-
-        return await self._made(_Key(request.path, openmetrics), prepare)
-
-    def _exposed(self, tally: Tally, status: Status, *, openmetrics: bool) -> Answer:
-        body, kind = metrics.exposition(
-            tally, status, openmetrics=openmetrics, each_device=self._shows_status
+    def _metrics(self, state: State, *, openmetrics: bool) -> Response:
+        body, content_type = metrics.exposition(
+            state, self._sources.tally, openmetrics=openmetrics, each_device=self._shows_status
         )
-        return Answer(status=200, body=body, content_type=kind)
+        return Response(status=200, body=body, content_type=content_type)
 
-    async def _status(self, request: HttpRequest) -> Answer:
-        return await self._made(_Key(request.path, openmetrics=False), lambda: _json)
-
-    async def _page(self, request: HttpRequest) -> Answer:
-        make = partial(_html, self._render)
-        return await self._made(_Key(request.path, openmetrics=False), lambda: make)
-
-    async def _made(self, key: _Key, prepare: Callable[[], Callable[[Status], Answer]]) -> Answer:
-        """Return the answer that is being made, or was a moment ago, or make one.
-
-        ``prepare`` is called on the loop, what it gives is not.
-        """
-        making = self._kept.get(key)
-        if making is None:
-            make, look, loop = prepare(), glance(self._parts), asyncio.get_running_loop()
-            making = self._kept[key] = start(lambda: make(look()))
-            making.add_done_callback(partial(self._keep, key, loop.time()))
-        # Not all who wait for it go when one of them does.
-        return await asyncio.shield(making)
-
-    def _keep(self, key: _Key, begun: float, made: asyncio.Future[Answer]) -> None:
-        loop = made.get_loop()
-        # What has failed, too: it would fail again.
-        took = loop.time() - begun
-        rest = min(took * _REST, _MOST_REST_SECONDS)
-        loop.call_later(rest, self._kept.pop, key, None)
+    async def _read_hardware(self) -> None:
+        """Read names of hardware in a thread; if that takes long, go on without what is missing."""
+        if self._reading is None or self._reading.done():
+            lists = self._sources.supervisor.lists.value.values()
+            listed = [one.device.identity for each in lists for one in each.devices.values()]
+            self._reading = start(partial(self._hardware.read, listed))
+        await asyncio.wait([self._reading], timeout=_HARDWARE_SECONDS)
+        if self._reading.done():
+            self._reading.result()
 
 
-def _text(status: int, *lines: str) -> Answer:
-    return Answer(status=status, body="".join(f"{line}\n" for line in lines).encode())
+def _status(hardware: HardwareOf, state: State) -> Response:
+    body = json.dumps(as_json(state, hardware)).encode() + b"\n"
+    return Response(status=200, body=body, content_type="application/json")
 
 
-def _json(status: Status) -> Answer:
-    return Answer(status=200, body=codec.encode(status), content_type="application/json")
-
-
-def _html(render: Callable[[Status], str], status: Status) -> Answer:
-    return Answer(
-        status=200,
-        body=render(status).encode(),
-        content_type="text/html; charset=utf-8",
-        headers={"content-security-policy": page.CONTENT_SECURITY_POLICY},
-    )
+def _text(status: int, *lines: str) -> Response:
+    return Response(status=status, body="".join(f"{line}\n" for line in lines).encode())

@@ -1,26 +1,40 @@
-"""The last lines of the log, for the page."""
+"""The latest lines of the log, kept for the page."""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.logs import add_subject
-from genericdp.status.model import Event
+from genericdp.printing import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST = 200
-_MOST_LETTERS = 2000
-"""Of one; no more than the page shows of a text."""
+_MOST_CHARACTERS = 2000
+"""Of a message; the page shows no more of any text."""
 _LEVELS = ((logging.ERROR, "error"), (logging.WARNING, "warning"))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """A line of the log."""
+
+    time: float
+    """In seconds since 1970."""
+    level: str
+    """``info``, ``warning`` or ``error``."""
+    message: str
+    resource: str = ""
+    device: str = ""
+
+
 class Events(logging.Handler):
-    """Keeps the last records at info or above, as bounded texts."""
+    """Keeps the latest records at info or above."""
 
     def __init__(self, *, most: int = MOST) -> None:
         super().__init__(logging.INFO)
@@ -45,7 +59,7 @@ class Events(logging.Handler):
 
 @contextmanager
 def follow() -> Iterator[Events]:
-    """Keep what is logged within the context, however little the log's own level lets pass."""
+    """Keep what is logged within the context, whatever the level of the log itself."""
     events, root = Events(), logging.getLogger()
     level, levels = root.level, [(one, one.level) for one in root.handlers]
     if level > logging.INFO:
@@ -66,12 +80,10 @@ def _event(record: logging.LogRecord) -> Event:
     message = record.getMessage()
     if record.exc_info and (error := record.exc_info[1]):
         message = f"{message}: {type(error).__name__}: {error}"
-    if len(message) > _MOST_LETTERS:
-        message = f"{message[: _MOST_LETTERS - 1]}…"
     return Event(
         time=record.created,
         level=next((name for least, name in _LEVELS if record.levelno >= least), "info"),
-        message=message,
+        message=shortened(message, _MOST_CHARACTERS),
         resource=getattr(record, "resource", ""),
         device=getattr(record, "device", ""),
     )

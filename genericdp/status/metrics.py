@@ -1,52 +1,127 @@
-"""The metrics, as Prometheus reads them."""
+"""The metrics: names, labels and meanings, from which docs/metrics.md is made, and their values."""
 
 from __future__ import annotations
 
 import platform
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
 
+from genericdp import __version__
 from genericdp.kubelet.channels import GRPC_VERSION
-from genericdp.status.catalogue import METRICS, MOST_DEVICES, MOST_OF_RESOURCE, PREFIX
 from genericdp.tally import BOUNDS, Durations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TypeAlias
 
-    from prometheus_client.metrics_core import Metric
+    from prometheus_client.metrics_core import Metric as MetricFamily
 
-    from genericdp.status.model import ResourceStatus, Status
+    from genericdp.status.state import ResourceState, State
     from genericdp.tally import ResourceTally, Tally
 
     Sample: TypeAlias = tuple[str, tuple[str, ...], float | Durations]
     """Name of a metric, values of its labels, value."""
 
+PREFIX = "genericdp_"
+MOST_OF_RESOURCE = 1000
+"""So many devices of a resource have a series of their own,"""
+MOST_DEVICES = 10_000
+"""and so many in all."""
 OPENMETRICS = "application/openmetrics-text"
 _OPENMETRICS_VERSION = "1.0.0"
 _LES = [*map(str, BOUNDS), "+Inf"]
 _PROCESS = ProcessCollector(registry=None)
+_FAMILIES: dict[str, Any] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
+
+_GAUGES = {
+    "devices resource state": "Devices in the list that the kubelet gets, by state (Healthy,"
+    " Unhealthy); of one with replicas, the shares are not counted.",
+    "device_healthy resource device": "Whether a device is Healthy (1) or not (0); at most"
+    f" {MOST_OF_RESOURCE:,} devices of a resource and {MOST_DEVICES:,} in all, none with"
+    " --no-status.",
+    "device_series_left_out": "Devices that have no device_healthy because there are too many.",
+    "not_offered resource": "Things that a selector matched and that are not in the list.",
+    "registered resource": "Whether the kubelet has the resource and its stream is open (1) or"
+    " not (0).",
+    "resource_contested resource": "Whether somebody else serves the resource on this node (1) or"
+    " not (0); 1 for a while in a rolling update.",
+    "config_valid": "Whether the config on disk is the one in force (1) or is refused (0).",
+    "config_last_success_timestamp_seconds": "When the config in force was put in force, in"
+    " seconds since 1970; 0: none was, or only the last good one of an earlier run.",
+    "config_hash_info hash": "A SHA-256 for the config in force, over the names (without their"
+    " folders) and contents of its files, in their order, and the content of its policy; always 1;"
+    " absent: there is none.",
+    "policy_hash_info hash": "The SHA-256 of the policy's file in force, as sha256sum gives it,"
+    " always 1; absent: no policy bounds the config.",
+    "descriptors_used": "File descriptors in use, counted every 10 s.",
+    "descriptors_limit": "File descriptors that this process may have.",
+    "build_info version python grpc": "The versions of genericdp, Python and gRPC, always 1.",
+}
+"""By name and labels, what each means."""
+_COUNTERS = {
+    "registrations_total resource result": "Attempts to register, by result: success (the stream"
+    " has opened), refused (by the kubelet, for what stays so), failure.",
+    "stream_updates_total resource": "Lists of devices sent to the kubelet.",
+    "allocations_total resource result": "Allocate calls, by result: success, unusable (a device"
+    " cannot be given, or its hook failed), invalid (asked for what is not there), timeout,"
+    " cancelled (the kubelet went away), error.",
+    "hook_results_total resource hook result": "Hooks run for a device (allocate, preStart), by"
+    " result: success, failure.",
+    "probe_results_total resource probe result": "Probes run, by kind and place in the resource's"
+    " health (exec-0) and result: success, failure; kernelLog is followed, not run.",
+    "device_events_total kind": "Events that called for a look: actions of the kernel (add, remove,"
+    " change, move, bind, unbind, online, offline, other), record (udev wrote one), file (an entry"
+    " of a watched folder), resync (all is looked at: listening began, or events were lost).",
+    "config_reloads_total result": "Configs read, the first one included, by result: applied,"
+    " unchanged, refused.",
+}
+_HISTOGRAMS = {
+    "allocation_duration_seconds resource": "How long Allocate calls took, hooks included, whatever"
+    " their result.",
+    "probe_duration_seconds resource probe": "How long probes took.",
+    "discovery_duration_seconds": "How long looks at the host took, after an event or in full.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric that there is."""
+
+    name: str
+    kind: str
+    """``gauge``, ``counter`` or ``histogram``."""
+    labels: tuple[str, ...]
+    meaning: str
+
+
+METRICS = tuple(
+    Metric(PREFIX + name, kind, tuple(labels), meaning)
+    for kind, table in (("gauge", _GAUGES), ("counter", _COUNTERS), ("histogram", _HISTOGRAMS))
+    for key, meaning in table.items()
+    for name, *labels in [key.split()]
+)
 
 
 def exposition(
-    tally: Tally, status: Status, *, openmetrics: bool = False, each_device: bool = True
+    state: State, tally: Tally, *, openmetrics: bool = False, each_device: bool = True
 ) -> tuple[bytes, str]:
-    """Return body and content type of an answer, as OpenMetrics or in the older format.
+    """Return body and content type of ``/metrics``, as OpenMetrics or in Prometheus' older format.
 
-    For ten thousand devices it takes its time: in a thread, with a copy of the tally.
-    ``each_device``: also the series that name devices.
+    For ten thousand devices it takes its time: in a thread. ``each_device``: also the series that
+    name devices.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Values(_samples(tally, status, each_device=each_device)))
+    registry.register(_Values(_samples(state, tally, each_device=each_device)))
     registry.register(_PROCESS)
     if openmetrics:
         body: bytes = generate_openmetrics(registry, version=_OPENMETRICS_VERSION)  # type: ignore[no-untyped-call]
@@ -55,51 +130,45 @@ def exposition(
 
 
 class _Values(Collector):
-    """Yield each metric with its samples, in the order of the table."""
+    """Gives each metric with its samples, in the order of METRICS."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._samples = samples
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterable[MetricFamily]:
         """Return the metrics."""
-        numbers: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
-        durations: dict[str, HistogramMetricFamily] = {}
-        for one in METRICS:
-            name, meaning, labels = one.name, one.meaning, one.labels
-            match one.kind:
-                case "counter":
-                    numbers[name] = CounterMetricFamily(name, meaning, labels=labels)
-                case "gauge":
-                    numbers[name] = GaugeMetricFamily(name, meaning, labels=labels)
-                case "histogram":
-                    durations[name] = HistogramMetricFamily(name, meaning, labels=labels)
+        families: dict[str, Any] = {
+            one.name: _FAMILIES[one.kind](one.name, one.meaning, labels=one.labels)
+            for one in METRICS
+        }
         for name, labels, value in self._samples:
             if isinstance(value, Durations):
                 buckets = list(zip(_LES, map(float, value.cumulative), strict=True))
-                durations[PREFIX + name].add_metric(labels, buckets, value.seconds)
+                families[PREFIX + name].add_metric(labels, buckets, value.seconds)
             else:
-                numbers[PREFIX + name].add_metric(labels, value)
-        return [*numbers.values(), *durations.values()]
+                families[PREFIX + name].add_metric(labels, value)
+        return families.values()
 
 
-def _samples(tally: Tally, status: Status, *, each_device: bool) -> Iterator[Sample]:
-    yield from _of_process(tally, status)
+def _samples(state: State, tally: Tally, *, each_device: bool) -> Iterator[Sample]:
+    yield from _of_process(state, tally)
     room, left_out = MOST_DEVICES, 0
-    for resource in status.resources:
-        yield from _of_state(resource)
+    for resource in state.resources:
+        name, listed = resource.resource.name, resource.listed
+        yield from _of_resource(resource)
         if each_device:
-            shown = resource.devices[: min(room, MOST_OF_RESOURCE)]
-            room, left_out = room - len(shown), left_out + len(resource.devices) - len(shown)
+            shown = listed[: min(room, MOST_OF_RESOURCE)]
+            room, left_out = room - len(shown), left_out + len(listed) - len(shown)
             for one in shown:
-                yield "device_healthy", (resource.name, one.id), one.healthy
-        # One that has just been added is counted from its first reconcile on.
-        if (counted := tally.resources.get(resource.name)) is not None:
-            yield from _of_counts(resource.name, counted)
+                yield "device_healthy", (name, one.device.id), not one.unhealthy
+        # A resource that has just been added is counted from its first reconcile on.
+        if (counted := tally.resources.get(name)) is not None:
+            yield from _of_tally(name, counted)
     yield "device_series_left_out", (), left_out
 
 
-def _of_process(tally: Tally, status: Status) -> Iterator[Sample]:
-    config = status.config
+def _of_process(state: State, tally: Tally) -> Iterator[Sample]:
+    config = state.config
     yield "config_valid", (), config.in_force and config.differs_since is None
     own = not config.from_state_dir
     yield "config_last_success_timestamp_seconds", (), (config.since or 0.0) * own
@@ -107,10 +176,10 @@ def _of_process(tally: Tally, status: Status) -> Iterator[Sample]:
         yield "config_hash_info", (config.digest,), 1
     if config.policy_digest:
         yield "policy_hash_info", (config.policy_digest,), 1
-    if status.descriptors is not None:
-        yield "descriptors_used", (), status.descriptors.used
-        yield "descriptors_limit", (), status.descriptors.most
-    yield "build_info", (status.version, platform.python_version(), GRPC_VERSION), 1
+    if state.descriptors is not None:
+        yield "descriptors_used", (), state.descriptors.used
+        yield "descriptors_limit", (), state.descriptors.most
+    yield "build_info", (__version__, platform.python_version(), GRPC_VERSION), 1
     yield "discovery_duration_seconds", (), tally.discovery
     for kind, count in tally.events.items():
         yield "device_events_total", (kind,), count
@@ -118,26 +187,27 @@ def _of_process(tally: Tally, status: Status) -> Iterator[Sample]:
         yield "config_reloads_total", (result,), count
 
 
-def _of_state(resource: ResourceStatus) -> Iterator[Sample]:
-    name, healthy = resource.name, sum(one.healthy for one in resource.devices)
-    yield "devices", (name, "Healthy"), healthy
-    yield "devices", (name, "Unhealthy"), len(resource.devices) - healthy
-    yield "not_offered", (name,), len(resource.not_offered)
-    yield "registered", (name,), resource.registered
-    yield "resource_contested", (name,), bool(resource.contested)
+def _of_resource(state: ResourceState) -> Iterator[Sample]:
+    name, listed = state.resource.name, state.listed
+    unhealthy = sum(bool(one.unhealthy) for one in listed)
+    yield "devices", (name, "Healthy"), len(listed) - unhealthy
+    yield "devices", (name, "Unhealthy"), unhealthy
+    yield "not_offered", (name,), 0 if state.devices is None else len(state.devices.not_offered)
+    yield "registered", (name,), state.registered
+    yield "resource_contested", (name,), bool(state.contested)
 
 
-def _of_counts(name: str, counted: ResourceTally) -> Iterator[Sample]:
-    for registration, count in counted.registrations.items():
-        yield "registrations_total", (name, registration), count
+def _of_tally(name: str, counted: ResourceTally) -> Iterator[Sample]:
+    for result, count in counted.registrations.items():
+        yield "registrations_total", (name, result), count
     yield "stream_updates_total", (name,), counted.updates
-    for allocation, count in counted.allocations.items():
-        yield "allocations_total", (name, allocation), count
+    for result, count in counted.allocations.items():
+        yield "allocations_total", (name, result), count
     yield "allocation_duration_seconds", (name,), counted.allocation_seconds
     for hook, results in counted.hooks.items():
         for result, count in results.items():
             yield "hook_results_total", (name, hook, result), count
     for probe in counted.probes.values():
         for result, count in probe.results.items():
-            yield "probe_results_total", (name, probe.label, result), count
-        yield "probe_duration_seconds", (name, probe.label), probe.seconds
+            yield "probe_results_total", (name, probe.name, result), count
+        yield "probe_duration_seconds", (name, probe.name), probe.seconds

@@ -6,28 +6,37 @@ import argparse
 import json
 import os
 import pty
+import re
 import socket
 import subprocess
 import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from copy import deepcopy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from genericdp.address import Address
 from genericdp.cli import main
-from genericdp.cli.fetching import fetch
-from genericdp.cli.status import daemon_at
+from genericdp.cli.status import daemon_at, fetch, lines, span, summary, visible
 from genericdp.errors import GenericdpError
-from genericdp.status.codec import encode
-from tests.status.samples import EMPTY, RICH
+from tests.status.samples import EMPTY, NOW, RICH, SCRIPT, at, config, many, resource, status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.status.samples import Document
+
 Capture = pytest.CaptureFixture[str]
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+NODE = Address(host="node-7.example.com", port=9733)
+
+
+def encoded(document: Document) -> bytes:
+    return json.dumps(document).encode()
 
 
 def http(body: bytes, status: str = "200 OK", *more: str) -> bytes:
@@ -68,7 +77,7 @@ def answering(
 def test_it_prints_what_the_daemon_says(family: int, capsys: Capture) -> None:
     if family == socket.AF_INET6 and not _has_v6():
         pytest.skip("no IPv6 on this machine")
-    with answering(http(encode(RICH)), family=family) as (address, asked):
+    with answering(http(encoded(RICH)), family=family) as (address, asked):
         assert main(["status", f"--address={address}"]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
@@ -87,9 +96,9 @@ def _has_v6() -> bool:
 
 
 def test_as_json_it_prints_what_came(capsys: Capture) -> None:
-    with answering(http(encode(EMPTY))) as (address, _):
+    with answering(http(encoded(EMPTY))) as (address, _):
         assert main(["status", f"--address={address}", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(encode(EMPTY))
+    assert json.loads(capsys.readouterr().out) == EMPTY
 
 
 def test_the_address_comes_from_the_environment_and_proxies_do_not(
@@ -97,7 +106,7 @@ def test_the_address_comes_from_the_environment_and_proxies_do_not(
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/")
-    with answering(http(encode(EMPTY))) as (address, _):
+    with answering(http(encoded(EMPTY))) as (address, _):
         monkeypatch.setenv("GENERICDP_ADDRESS", address)
         assert main(["status"]) == 0
     assert capsys.readouterr().out.startswith("edge-1: NOT READY\n")
@@ -152,7 +161,7 @@ def test_an_answer_without_end_is_cut() -> None:
 
 
 def test_one_that_ends_the_connection_is_cut_while_it_dribbles() -> None:
-    """With ``connection.sock`` in ``_cut_after`` it is read to its end: there is none by then."""
+    """The time is for all of it, not for each piece."""
     left = 200  # 10 s of them
 
     def dribble(server: socket.socket) -> None:
@@ -171,8 +180,9 @@ def test_one_that_ends_the_connection_is_cut_while_it_dribbles() -> None:
         thread.start()
         with pytest.raises(GenericdpError, match="does not answer"):
             fetch(Address(host="127.0.0.1", port=server.getsockname()[1]), "/status", seconds=0.2)
+        assert left
+        left = 1
         thread.join(30)
-    assert left
 
 
 @pytest.mark.parametrize(
@@ -215,7 +225,7 @@ def test_colour_is_for_terminals_and_never_with_no_color(
     environment = {**os.environ, "TERM": "xterm", **more}
     if "NO_COLOR" not in more:
         environment.pop("NO_COLOR", None)
-    with answering(http(encode(EMPTY))) as (address, _), os.fdopen(ours, "rb", 0) as terminal:
+    with answering(http(encoded(EMPTY))) as (address, _), os.fdopen(ours, "rb", 0) as terminal:
         ended = subprocess.run(
             [sys.executable, "-m", "genericdp", "status", f"--address={address}"],
             stdout=theirs,
@@ -226,3 +236,233 @@ def test_colour_is_for_terminals_and_never_with_no_color(
         os.close(theirs)
         assert ended.returncode == 0
         assert (b"\033[1;31m" in terminal.read(65_536)) == coloured
+
+
+@contextmanager
+def unanswered() -> Iterator[int]:
+    """Give a port of 127.0.0.1 where connecting takes forever: its queue is full."""
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as server,
+        socket.create_connection(server.getsockname()),
+    ):
+        yield server.getsockname()[1]
+
+
+def let_it_mean(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
+    """Let every name have these addresses."""
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+
+
+def test_many_addresses_have_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with unanswered() as port:
+        let_it_mean(monkeypatch, *[port] * 20)
+        begun = time.monotonic()
+        with pytest.raises(GenericdpError, match=r"^node-7\.example\.com:9733 does not answer$"):
+            fetch(NODE, "/status", seconds=0.5)
+        assert time.monotonic() - begun < 50
+
+
+def test_an_address_where_nobody_answers_leaves_time_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+
+    def answer(server: socket.socket) -> None:
+        one, _ = server.accept()
+        with one:
+            one.recv(65_536)
+            one.sendall(ANSWER)
+
+    with unanswered() as silent, socket.create_server(("127.0.0.1", 0)) as server:
+        let_it_mean(monkeypatch, silent, server.getsockname()[1])
+        thread = threading.Thread(target=answer, args=(server,), daemon=True)
+        thread.start()
+        assert fetch(NODE, "/status", seconds=4) == b"{}"
+        thread.join(60)
+
+
+def test_a_name_server_that_never_answers_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over = threading.Event()
+
+    def ask(*_: object, **__: object) -> list[object]:
+        over.wait(60)
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    with pytest.raises(GenericdpError, match="does not answer"):
+        fetch(NODE, "/status", seconds=0.2)
+    over.set()
+
+
+def plain(document: Document) -> list[str]:
+    return list(lines(document, colours=False))
+
+
+def test_what_is_wrong_comes_first() -> None:
+    shown = plain(RICH)
+    assert shown[0] == "edge-worker-07.rack-2.example.com: NOT READY"
+    titles = [one for one in shown if one.endswith(":") and not one.startswith(" ")]
+    assert titles == [
+        "Not ready:",
+        "The config on disk is REFUSED since 2026-11-21 18:58:25 UTC:",
+        "Warnings of the config:",
+        "Never reloaded:",
+        "Resources:",
+        "Devices:",
+        "Without devices:",
+        "Matched, but not offered:",
+        "Last events (UTC):",
+    ]
+    rows = shown[shown.index("Devices:") + 1 :][:75]
+    assert [one.split()[1] for one in rows[:5]] == ["ID", "ttyUSB1", "ttyUSB2", "ttyUSB5", "loop40"]
+    assert "/dev/ttyUSB2 does not exist" in rows[2]
+    assert any(SCRIPT in one for one in rows)
+
+
+def test_without_any_config_it_is_short() -> None:
+    assert plain(EMPTY) == [
+        "edge-1: NOT READY",
+        "No config is in force: nothing is served. The config on disk is refused.",
+        "",
+        "Not ready:",
+        "  no config is in force",
+        "  there is no kubelet.sock",
+        "",
+        "The config on disk is REFUSED since 2026-11-21 18:59:49 UTC:",
+        "  /etc/genericdp/devices.yaml:1:1: it does not exist",
+        "",
+        "Daemon:   genericdp 0.1.0, for 12 s",
+        "Config:   none is in force",
+        "Kubelet:  MISSING: there is no /var/lib/kubelet/device-plugins/kubelet.sock",
+    ]
+
+
+def test_where_all_is_well_there_is_no_column_of_reasons() -> None:
+    (one,) = many(1, 2)["resources"]
+    shown = "\n".join(plain(status({**one, "devices": one["devices"][1:]})))
+    assert shown.startswith("edge-1: ready\n1 resource registered, 1 device Healthy.\n")
+    assert "WHY" not in shown
+    old = config(digest="ab" * 32, since=at(NOW), files=["/etc/a.yaml"], fromStateDir=True)
+    assert "the last good one of the state folder (abababababab; /etc/a.yaml)" in "\n".join(
+        plain(status(config=old))
+    )
+
+
+def test_why_a_resource_has_no_devices_is_said() -> None:
+    shown = plain(status(resource("a"), resource("b", empty="because")))
+    at_ = shown.index("Without devices:")
+    assert shown[at_ + 1 : at_ + 3] == [
+        "  a: nothing on this node matches /dev/a (a.yaml:4:5)",
+        "  b: because",
+    ]
+
+
+def test_whether_a_policy_bounds_the_config_is_said() -> None:
+    assert "Policy:   /etc/genericdp-policy/policy.yaml (4fb8a80745d3)" in plain(RICH)
+    assert "Policy:   none: nothing bounds the config" in plain(many(1, 1))
+
+
+def test_colours_are_beside_the_text_and_never_instead() -> None:
+    coloured = list(lines(RICH, colours=True))
+    assert [re.sub(r"\033\[[\d;]*m", "", one) for one in coloured] == plain(RICH)
+    sick = [one for one in coloured if "Unhealthy " in one and "ttyUSB2" in one]
+    assert all(one.startswith("\033[1;31m") and one.endswith("\033[0m") for one in sick)
+
+
+def test_what_an_older_daemon_says_is_printed(capsys: Capture) -> None:
+    """``former.json`` is never changed: a key that it lacks is a new one."""
+    former = Path(__file__).parents[1] / "status/former.json"
+    with answering(http(former.read_bytes())) as (address, _):
+        assert main(["status", f"--address={address}"]) == 0
+    shown = capsys.readouterr().out
+    assert "renderD120 (4 shares)" in shown
+    assert "Policy:   none" in shown
+
+
+def test_what_a_newer_daemon_says_beside_it_is_left_out() -> None:
+    later = deepcopy(RICH)
+    later["later"] = later["kubelet"]["later"] = {"a": 1}
+    assert plain(later) == plain(RICH)
+
+
+_FIXED = {"time", "started", "since", "differsSince", "state", "level"}
+
+
+def test_any_text_in_any_field_is_shown_and_moves_no_cursor() -> None:
+    def replaced(value: Any, text: str, key: str = "") -> Any:
+        match value:
+            case dict():
+                return {key: replaced(one, text, key) for key, one in value.items()}
+            case list():
+                return [replaced(one, text, key) for one in value]
+            case str() if key not in _FIXED:
+                return f"{text}{value}"
+        return value
+
+    for text in ("<script>", "\u202e", "\0", "\n", "\x1b[2J", "\ud800", "x" * 3000):
+        shown = plain(replaced(RICH, text))
+        assert all(one.isprintable() for one in shown)
+        assert max(map(len, shown)) < 20_000
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    for key, one in [*(value.items() if isinstance(value, dict) else enumerate(value))]:
+        yield value, key
+        if isinstance(one, dict | list):
+            yield from _places(one)
+
+
+def test_whatever_else_a_daemon_says_is_printed_or_refused_in_one_line(capsys: Capture) -> None:
+    small = {**RICH, "resources": RICH["resources"][1:2], "events": RICH["events"][:2]}
+    odds: list[Any] = [None, True, -1, 1.5, "x", [], {}, [[]], [None], {"a": 1}]
+    for number, odd in enumerate(odds):
+        for index in range(number % 7, len([*_places(deepcopy(small))]), 7):
+            document = deepcopy(small)
+            holder, key = [*_places(document)][index]
+            holder[key] = odd
+            try:
+                assert all(one.isprintable() for one in plain(document))
+            except (LookupError, TypeError, ValueError, AttributeError):
+                with answering(http(encoded(document))) as (address, _):
+                    assert main(["status", f"--address={address}"]) == 1
+                assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "0 s"),
+        (-5, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min"),
+        (60, "1 min"),
+        (3599, "59 min"),
+        (3600, "1 h"),
+        (3660, "1 h 1 min"),
+        (86_399, "23 h 59 min"),
+        (86_400, "1 d"),
+        (90_000, "1 d 1 h"),
+        (86_400 * 4000, "4,000 d"),
+    ],
+)
+def test_a_duration_has_its_largest_units(seconds: float, said: str) -> None:
+    assert span(at(NOW), at(NOW + seconds)) == said
+
+
+def test_a_long_text_is_cut_and_what_is_left_out_is_counted() -> None:
+    assert visible("abcd", 4) == "abcd"
+    assert visible("abcde", 4) == "abcd… (1 more character)"
+    assert visible("a" * 2004, 4) == "aaaa… (2,000 more characters)"
+
+
+def test_the_summary_says_what_is_wrong() -> None:
+    assert summary(RICH) == (
+        "4 of 5 resources registered, 71 of 75 devices Healthy."
+        " Unhealthy: example.com/serial: ttyUSB1, ttyUSB2, ttyUSB5; example.com/loop: loop40."
+        " The config on disk is refused. Also served by somebody else: example.com/fuse."
+    )
+    assert summary(status()) == "The config has no resource for this node."
+    assert "ttyUSB200 and 15 more; example.com/kind-1" in summary(many(8, 1000))
+    assert summary(many(8, 1000)).endswith("; and of 3 more resources.")

@@ -14,13 +14,14 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 from genericdp.config.loaded import ConfigState
 from genericdp.host.descriptors import Supply
 from genericdp.status.metrics import exposition
-from genericdp.status.model import NotOfferedStatus, ResourceStatus, Status
-from genericdp.tally import Labels, Tally
+from genericdp.tally import Tally
 from tests.deploy.rendering import ROOT, tool
-from tests.status.samples import device
+from tests.status.states import declared, device, devices, resource, state
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from genericdp.status.state import State
 
 pytestmark = pytest.mark.deploy
 
@@ -36,42 +37,26 @@ BETWEEN = {"GenericdpRestarting", "GenericdpConfigDiffers"}
 EMPTY = {"GenericdpServesNothing"}
 """By a daemon that has no resources."""
 
-WELL = Status(
-    version="0.1.0",
-    node="edge-1",
-    time=0,
-    started=0,
-    kubelet_folder="/k",
-    kubelet_present=True,
+WELL = state(
+    resource(NAME, devices=devices(device(0), device(1)), contested=""),
     config=ConfigState(digest="ab", since=1.0),
-    descriptors=Supply(used=30, most=1024),
-    resources=(ResourceStatus(name=NAME, registered=True, devices=(device(0), device(1))),),
 )
-ILL = Status(
-    version="0.1.0",
-    node="edge-1",
-    time=0,
-    started=0,
-    kubelet_folder="/k",
-    kubelet_present=True,
+ILL = state(
+    resource(
+        NAME,
+        registered=False,
+        reason="refused",
+        devices=devices(device(0, reason="gone"), not_offered={"/dev/a1": "its id is that of …"}),
+    ),
     config=ConfigState(digest="ab", since=1.0, differs_since=2.0, problems=("wrong",)),
     descriptors=Supply(used=1000, most=1024),
-    resources=(
-        ResourceStatus(
-            name=NAME,
-            registered=False,
-            contested="somebody",
-            devices=(device(0, healthy=False, reason="gone"),),
-            not_offered=(NotOfferedStatus(path="/dev/ttyUSB1", reason="its id is that of …"),),
-        ),
-    ),
 )
 
 
 def tally(*, times: int, is_well: bool) -> Tally:
     """Give what was counted after so many of everything."""
     made = Tally()
-    made.keep({NAME: Labels(probes={0: "exec-0"}, hooks=("allocate",))})
+    made.keep({NAME: declared(NAME)})
     one, seconds = made.of(NAME), 0.01 if is_well else 4.9
     for _ in range(times):
         one.allocated("success" if is_well else "unusable", seconds)
@@ -84,11 +69,11 @@ def tally(*, times: int, is_well: bool) -> Tally:
     return made
 
 
-def series(status: Status, *, is_well: bool) -> list[dict[str, str]]:
+def series(status: State, *, is_well: bool) -> list[dict[str, str]]:
     """Give two hours of scrapes, a minute apart, in which all counts grow."""
     values: dict[str, list[float]] = defaultdict(list)
     for times in (0, 1):
-        body, _ = exposition(tally(times=times, is_well=is_well), status)
+        body, _ = exposition(status, tally(times=times, is_well=is_well))
         for family in parsed(body.decode()):
             for sample in family.samples:
                 labels = ", ".join(f'{name}="{value}"' for name, value in sample.labels.items())
@@ -103,7 +88,7 @@ def series(status: Status, *, is_well: bool) -> list[dict[str, str]]:
     ]
 
 
-def fires(folder: Path, status: Status, expected: set[str], *, is_well: bool) -> str:
+def fires(folder: Path, status: State, expected: set[str], *, is_well: bool) -> str:
     """Let promtool compare; gives what it says if others fire."""
     (folder / "rules.yaml").write_bytes(RULES.read_bytes())
     firing = {
@@ -128,7 +113,7 @@ def test_nothing_fires_where_all_is_well(tmp_path: Path) -> None:
 def test_a_daemon_without_a_config_is_told_of(tmp_path: Path) -> None:
     """Found by a new user: nothing of it was critical, for there were no resources."""
     config = ConfigState(differs_since=2.0, problems=("wrong",))
-    status = replace(WELL, config=config, resources=(), not_ready=("no config is in force",))
+    status = replace(WELL, config=config, resources=())
     expected = {"GenericdpServesNothing", "GenericdpConfigRefused"}
     assert fires(tmp_path, status, expected, is_well=True) == ""
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from genericdp import tally
-from genericdp.status.catalogue import METRICS
+from genericdp.status.metrics import METRICS
 from tests.deploy.rendering import ROOT, tool
 
 FOLDER = ROOT / "deploy/monitoring"

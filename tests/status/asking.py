@@ -7,16 +7,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from genericdp.status.http import Limits, Server
-from genericdp.status.listening import bound
-from genericdp.status.requests import Answer, HttpRequest
+from genericdp.address import Address
+from genericdp.status.listen import bound
+from genericdp.status.server import Limits, Request, Response, Server
 from tests.polling import poll_until
-from tests.status.addresses import ANYWHERE
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+ANYWHERE = Address(host="127.0.0.1", port=0)
+"""Where tests listen."""
 BIG = bytes(32 * 1024 * 1024)
 """More than the kernel keeps for one who does not read."""
 PATIENCE_SECONDS = 60.0
@@ -29,7 +30,7 @@ class Serving:
 
     server: Server
     port: int
-    asked: list[HttpRequest] = field(default_factory=list)
+    asked: list[Request] = field(default_factory=list)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port)
@@ -55,32 +56,32 @@ class Serving:
 
 
 def request(path: str = "/", *headers: str, method: str = "GET", version: str = "1.1") -> bytes:
-    """A request after whose answer the connection ends."""
+    """A request."""
     lines = [f"{method} {path} HTTP/{version}", "Host: node-1", "Connection: close", *headers]
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-async def answered(asked: HttpRequest) -> Answer:
+async def answered(asked: Request) -> Response:
     """Answer as few paths as a test needs."""
     if asked.path == "/big":
-        return Answer(status=200, body=BIG)
+        return Response(status=200, body=BIG)
     if asked.path == "/wrong":
         raise KeyError("a mistake of ours")
-    return Answer(status=200, body=f"{asked.path}\n".encode())
+    return Response(status=200, body=f"{asked.path}\n".encode())
 
 
 @asynccontextmanager
 async def serving(
-    answer: Callable[[HttpRequest], Awaitable[Answer]] = answered,
+    answer: Callable[[Request], Awaitable[Response]] = answered,
     *,
     listener: socket.socket | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Serving]:
     """Run a server."""
     one = listener or bound(ANYWHERE)[0]
-    asked: list[HttpRequest] = []
+    asked: list[Request] = []
 
-    async def noted(request: HttpRequest) -> Answer:
+    async def noted(request: Request) -> Response:
         asked.append(request)
         return await answer(request)
 

@@ -1,155 +1,197 @@
-"""States to be shown: one with everything in it, one with nothing."""
+"""What ``/status`` answers: with everything in it, with nothing, and with very much."""
 
 from __future__ import annotations
 
-from genericdp.config.loaded import ConfigState
-from genericdp.host.descriptors import Supply
-from genericdp.status.model import (
-    DeviceStatus,
-    Event,
-    NotOfferedStatus,
-    ResourceStatus,
-    Status,
-)
+from datetime import UTC, datetime
+from typing import Any
+
+Document = dict[str, Any]
 
 NOW = 1_795_287_600.0
 SCRIPT = "FT232R_<script>alert(1)</script>"
 FOLDER = "/var/lib/kubelet/device-plugins"
 
 
-def device(number: int, *, name: str = "ttyUSB", **fields: object) -> DeviceStatus:
-    """Give a device that is Healthy, unless the fields say otherwise."""
+def at(seconds: float) -> str:
+    """Return a time as ``/status`` has it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def device(number: int, *, name: str = "ttyUSB", reason: str = "", **keys: object) -> Document:
+    """Return a device, Unhealthy if there is a reason."""
     path = f"/dev/{name}{number}"
-    known: dict[str, object] = {
+    return {
         "id": f"{name}{number}",
-        "healthy": True,
+        "state": "Unhealthy" if reason else "Healthy",
+        "reason": reason,
+        "since": at(NOW - 90_000 + number),
         "path": path,
-        "since": NOW - 90_000 + number,
-        "nodes": (path,),
+        "shares": 1,
+        "numaNodes": [],
+        "nodes": [path],
+        "model": "",
+        "serial": "",
+        "driver": "",
+        "probes": [],
+        **keys,
     }
-    return DeviceStatus(**{**known, **fields})  # type: ignore[arg-type]
 
 
-def many(resources: int, devices: int) -> Status:
-    """Give a state with so many resources of so many devices each, one in 50 Unhealthy."""
-    return Status(
-        version="0.1.0",
-        node="edge-1",
-        time=NOW,
-        started=NOW - 300_000,
-        kubelet_folder=FOLDER,
-        kubelet_present=True,
-        config=ConfigState(digest="ab" * 32, since=NOW - 4000, files=("/etc/genericdp/a.yaml",)),
-        resources=tuple(
-            ResourceStatus(
-                name=f"example.com/kind-{at}",
-                registered=True,
-                since=NOW - 4000,
-                capacity=devices,
-                allocatable=devices - -(-devices // 50),
-                devices=tuple(
-                    device(n, reason="", healthy=True)
-                    if n % 50
-                    else device(n, healthy=False, reason=f"/dev/ttyUSB{n} does not exist")
+def resource(name: str, *devices: Document, **keys: object) -> Document:
+    """Return a registered resource."""
+    return {
+        "name": name,
+        "registered": True,
+        "reason": "",
+        "since": at(NOW - 273_000),
+        "contested": "",
+        "capacity": sum(one["shares"] for one in devices),
+        "allocatable": sum(one["shares"] for one in devices if not one["reason"]),
+        "empty": "" if devices else f"nothing on this node matches /dev/{name} (a.yaml:4:5)",
+        "devices": list(devices),
+        "notOffered": [],
+        **keys,
+    }
+
+
+def config(**keys: object) -> Document:
+    """Return what is told of a config, of none unless the keys say so."""
+    return {
+        "inForce": bool(keys.get("digest")),
+        "digest": "",
+        "since": None,
+        "files": [],
+        "policy": "",
+        "policyDigest": "",
+        "resources": 0,
+        "fromStateDir": False,
+        "warnings": [],
+        "differsSince": None,
+        "problems": [],
+        "refused": "",
+        "pinned": [],
+        **keys,
+    }
+
+
+def status(*resources: Document, **keys: object) -> Document:
+    """Return a status; without other keys, all is well."""
+    lacking = [
+        f"{one['name']}: not registered: {one['reason']}"
+        for one in resources
+        if not one["registered"]
+    ]
+    found = {
+        "version": "0.1.0",
+        "node": "edge-1",
+        "time": at(NOW),
+        "started": at(NOW - 300_000),
+        "notReady": lacking,
+        "kubelet": {"folder": FOLDER, "present": True, "reason": ""},
+        "config": config(
+            digest="ab" * 32, since=at(NOW - 4000), files=["/etc/genericdp/a.yaml"], resources=1
+        ),
+        "descriptors": None,
+        "resources": list(resources),
+        "events": [],
+        **keys,
+    }
+    return {**found, "ready": not found["notReady"]}
+
+
+def many(resources: int, devices: int) -> Document:
+    """Return a status of so many resources of so many devices each, one in 50 Unhealthy."""
+    return status(
+        *(
+            resource(
+                f"example.com/kind-{number}",
+                *(
+                    device(n, reason="" if n % 50 else f"/dev/ttyUSB{n} does not exist")
                     for n in range(devices)
                 ),
             )
-            for at in range(resources)
-        ),
+            for number in range(resources)
+        )
     )
 
 
-EMPTY = Status(
-    version="0.1.0",
-    node="edge-1",
-    time=NOW,
-    started=NOW - 12,
-    kubelet_folder=FOLDER,
-    kubelet_present=False,
-    kubelet_reason=f"there is no {FOLDER}/kubelet.sock",
-    not_ready=("no config is in force", "there is no kubelet.sock"),
-    config=ConfigState(
-        differs_since=NOW - 11,
-        problems=("/etc/genericdp/devices.yaml:1:1: it does not exist",),
+def probe(name: str, result: str = "success", reason: str = "") -> Document:
+    """Return the latest result of a probe."""
+    return {"probe": name, "result": result, "reason": reason}
+
+
+EMPTY = status(
+    started=at(NOW - 12),
+    kubelet={"folder": FOLDER, "present": False, "reason": f"there is no {FOLDER}/kubelet.sock"},
+    notReady=["no config is in force", "there is no kubelet.sock"],
+    config=config(
+        differsSince=at(NOW - 11),
+        problems=["/etc/genericdp/devices.yaml:1:1: it does not exist"],
     ),
 )
 
-_SERIAL = ResourceStatus(
-    name="example.com/serial",
-    registered=True,
-    since=NOW - 273_000,
-    capacity=6,
-    allocatable=3,
-    devices=(
-        device(0),
-        device(
-            1,
-            healthy=False,
-            since=NOW - 312,
-            reason=(
-                "exec /usr/local/bin/check-modem --timeout 2 --device /dev/ttyUSB1: exit code 3:"
-                " modem does not answer to AT within 2 s (tried 3 times, last answer: '+CME ERROR:"
-                " SIM busy'); the last line of 14"
-            ),
-        ),
-        device(2, healthy=False, since=NOW - 42, reason="/dev/ttyUSB2 does not exist"),
-        device(3),
-        device(4, id=SCRIPT, path="/dev/serial/by-id/usb-x", nodes=("/dev/ttyUSB4",)),
-        device(5, healthy=False, since=NOW - 3, reason="not probed yet \u202egnp.exe\nsecond line"),
-    ),
-    not_offered=(
-        NotOfferedStatus(path="/dev/ttyUSB7", reason="usb.serial is not known, and id needs it"),
-        NotOfferedStatus(path="/dev/ttyUSB8", reason="excluded by .resources[0].exclude[1]"),
-    ),
+_MODEM = (
+    "exec /usr/local/bin/check-modem --timeout 2 --device /dev/ttyUSB1: exit code 3: modem does not"
+    " answer to AT within 2 s (tried 3 times, last answer: '+CME ERROR: SIM busy'); the last line"
+    " of 14"
 )
-_GPU = ResourceStatus(
-    name="example.com/gpu",
-    registered=True,
-    since=NOW - 273_000,
-    capacity=16,
-    allocatable=16,
-    devices=tuple(
+SERIAL = resource(
+    "example.com/serial",
+    device(0, model="FT232R USB UART", serial="A50285BI", driver="ftdi_sio"),
+    device(
+        1,
+        since=at(NOW - 312),
+        reason=_MODEM,
+        model="FT232R USB UART",
+        serial="A50285BJ",
+        driver="ftdi_sio",
+        probes=[probe("exec-0", "failure", "exit code 3"), probe("kernelLog-1", "")],
+    ),
+    device(2, since=at(NOW - 42), reason="/dev/ttyUSB2 does not exist"),
+    device(3, probes=[probe("exec-0"), probe("kernelLog-1", "")]),
+    device(4, id=SCRIPT, path="/dev/serial/by-id/usb-x", nodes=["/dev/ttyUSB4"], model=SCRIPT),
+    device(5, since=at(NOW - 3), reason="not probed yet \u202egnp.exe\nsecond line"),
+    notOffered=[
+        {"path": "/dev/ttyUSB7", "reason": "usb.serial is not known, and id needs it"},
+        {"path": "/dev/ttyUSB8", "reason": "excluded by .resources[0].exclude[1]"},
+    ],
+)
+GPU = resource(
+    "example.com/gpu",
+    *(
         device(
             n,
             name="renderD12",
             shares=4,
-            numa_nodes=(n % 2,),
-            nodes=(f"/dev/dri/card{n}", f"/dev/dri/renderD12{n}"),
+            numaNodes=[n % 2],
+            nodes=[f"/dev/dri/card{n}", f"/dev/dri/renderD12{n}"],
+            model="GA102GL [RTX A5000]",
+            driver="i915",
         )
         for n in range(4)
     ),
 )
-_FUSE = ResourceStatus(
-    name="example.com/fuse",
-    registered=True,
-    since=NOW - 500,
+FUSE = resource(
+    "example.com/fuse",
+    device(0, name="fuse", id="fuse", nodes=["/dev/fuse"], path="/dev/fuse", shares=100),
+    since=at(NOW - 500),
     contested="an instance of genericdp in pid 4711 (genericdp-7c9f)",
-    capacity=100,
-    allocatable=100,
-    devices=(
-        device(0, name="fuse", id="fuse", nodes=("/dev/fuse",), path="/dev/fuse", shares=100),
-    ),
 )
-_LOOPS = ResourceStatus(
-    name="example.com/loop",
-    registered=True,
-    since=NOW - 273_000,
-    capacity=64,
-    allocatable=63,
-    devices=tuple(
+LOOPS = resource(
+    "example.com/loop",
+    *(
         device(
             n,
             name="loop",
-            healthy=n != 40,
             reason="" if n != 40 else "kernel log: I/O error, dev loop40, sector 0",
         )
         for n in range(64)
     ),
 )
-_NET = ResourceStatus(
-    name="hardware.example.com/infiniband-with-a-rather-long-name",
+NET = resource(
+    "hardware.example.com/infiniband-with-a-rather-long-name",
     registered=False,
-    since=NOW - 30,
+    since=at(NOW - 30),
     reason="the kubelet refused it: rpc error: code = Unknown desc = failed to dial device plugin",
 )
 _KINDS = (
@@ -159,40 +201,63 @@ _KINDS = (
     ("info", "", "", "config in force: 5 resources, +1 -0 ~2 (/etc/genericdp/devices.yaml)"),
     ("info", "example.com/gpu", "", "registered"),
 )
-
-RICH = Status(
-    version="0.1.0",
+REFUSED = config(
+    digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    since=at(NOW - 273_500),
+    files=["/etc/genericdp/devices.yaml", "/etc/genericdp/network.yaml"],
+    policy="/etc/genericdp-policy/policy.yaml",
+    policyDigest="4fb8a80745d3ad6bc2a1ffbf3ce5ac4b3f4d8c2cbd3a5bf5f1a2b3c4d5e6f708",
+    resources=7,
+    warnings=[
+        "/etc/genericdp/devices.yaml:14:7: .resources[1].hooks: with replicas above 1, hooks of"
+        " one container may run beside those of another",
+    ],
+    differsSince=at(NOW - 95),
+    refused="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    problems=[
+        "/etc/genericdp/devices.yaml:5:13: .resources[1].matches: unknown key 'matches'"
+        " (did you mean 'match'?)",
+        "/etc/genericdp/devices.yaml:9:15: .resources[2].replicas: 0 is less than 1",
+    ],
+    pinned=["/etc/genericdp/network.yaml is a subPath mount: it never changes here"],
+)
+RICH = status(
+    GPU,
+    SERIAL,
+    FUSE,
+    LOOPS,
+    NET,
     node="edge-worker-07.rack-2.example.com",
-    time=NOW,
-    started=NOW - 273_600,
-    kubelet_folder=FOLDER,
-    kubelet_present=True,
-    not_ready=(f"{_NET.name}: not registered: {_NET.reason}",),
-    config=ConfigState(
-        digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-        since=NOW - 273_500,
-        files=("/etc/genericdp/devices.yaml", "/etc/genericdp/network.yaml"),
-        policy="/etc/genericdp-policy/policy.yaml",
-        policy_digest="4fb8a80745d3ad6bc2a1ffbf3ce5ac4b3f4d8c2cbd3a5bf5f1a2b3c4d5e6f708",
-        resources=7,
-        warnings=(
-            "/etc/genericdp/devices.yaml:14:7: .resources[1].hooks: with replicas above 1, hooks of"
-            " one container may run beside those of another",
-        ),
-        differs_since=NOW - 95,
-        refused="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-        problems=(
-            "/etc/genericdp/devices.yaml:5:13: .resources[1].matches: unknown key 'matches'"
-            " (did you mean 'match'?)",
-            "/etc/genericdp/devices.yaml:9:15: .resources[2].replicas: 0 is less than 1",
-        ),
-        pinned=("/etc/genericdp/network.yaml is a subPath mount: it never changes here",),
-    ),
-    descriptors=Supply(used=57, most=1_048_576),
-    resources=(_GPU, _SERIAL, _FUSE, _LOOPS, _NET),
-    events=tuple(
-        Event(time=NOW - 4 - (299 - n) ** 1.8, level=level, resource=name, device=one, message=text)
+    started=at(NOW - 273_600),
+    config=REFUSED,
+    descriptors={"used": 57, "most": 1_048_576, "short": False},
+    events=[
+        {
+            "time": at(NOW - 4 - (299 - n) ** 1.8),
+            "level": level,
+            "resource": name,
+            "device": one,
+            "message": text,
+        }
         for n in range(300)
         for level, name, one, text in [_KINDS[n % len(_KINDS)]]
-    ),
+    ],
 )
+"""Five resources: GPUs, serial ports with failing probes, a contested one, loops, a refused one."""
+
+
+def fleet(count: int) -> Document:
+    """Return RICH with so many resources, most of them with one device or empty."""
+    kinds = [f"example.com/kind-{number}" for number in range(count - len(RICH["resources"]))]
+    return {
+        **RICH,
+        "resources": [
+            *RICH["resources"],
+            *(
+                resource(
+                    name, *([device(n, name="video", model="HD Webcam C270")] if n % 3 else [])
+                )
+                for n, name in enumerate(kinds)
+            ),
+        ],
+    }

@@ -1,60 +1,68 @@
-"""The page of any state, served to a browser."""
+"""The page over any status, served to a browser."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from genericdp.host.root import Root
 from genericdp.status.endpoints import Endpoints
-from genericdp.status.http import Server
-from genericdp.status.page import CONTENT_SECURITY_POLICY, render
-from genericdp.status.requests import Answer
-from genericdp.tally import Tally
+from genericdp.status.server import Request, Response, Server
 from tests.status.chromium import Page, chromium
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
-    from genericdp.status.looking import Parts
-    from genericdp.status.model import Status
-    from genericdp.status.requests import HttpRequest
+    from genericdp.status.state import Sources
+    from tests.status.samples import Document
+
+
+@dataclass
+class _NoSources:
+    """For what says nothing of a daemon."""
+
+    root: Root
+
+
+def static(folder: Path, *, shows_status: bool = True) -> Endpoints:
+    """Return endpoints of which only the page, and what is not there, can be asked for."""
+    return Endpoints(cast("Sources", _NoSources(Root(folder))), shows_status=shows_status)
 
 
 @dataclass
 class Shown:
-    """A server of the page, with what it shows."""
+    """A server of the page, with the status that it shows."""
 
-    status: Status
+    status: Document
+    folder: Path
     port: int = 0
     fails: bool = False
     is_switched_off: bool = False
     """Whether it is as with ``--no-status``."""
 
-    async def answer(self, request: HttpRequest) -> Answer:
-        if self.is_switched_off:
-            parts = cast("Parts", None)
-            return await Endpoints(parts, tally=Tally(), shows_status=False).answer(request)
-        if self.fails or request.path != "/":
-            return Answer(status=500 if self.fails else 404, body=b"no\n")
-        return Answer(
-            status=200,
-            body=render(self.status).encode(),
-            content_type="text/html; charset=utf-8",
-            headers={"content-security-policy": CONTENT_SECURITY_POLICY},
-        )
+    async def respond(self, request: Request) -> Response:
+        if self.fails:
+            return Response(status=500, body=b"no\n")
+        if request.path == "/status" and not self.is_switched_off:
+            body = json.dumps(self.status).encode()
+            return Response(status=200, body=body, content_type="application/json")
+        return await static(self.folder, shows_status=not self.is_switched_off).respond(request)
 
 
 @asynccontextmanager
-async def served(status: Status) -> AsyncIterator[tuple[Shown, Page]]:
-    """Serve the page and have it open in a browser."""
-    shown, listener = Shown(status), socket.create_server(("127.0.0.1", 0))
+async def served(status: Document, folder: Path) -> AsyncIterator[tuple[Shown, Page]]:
+    """Serve the page and have it open in a browser, with the status shown."""
+    shown, listener = Shown(status, folder), socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
     async with chromium() as page, asyncio.TaskGroup() as tasks:
-        serving = tasks.create_task(Server(shown.answer).run([listener]))
+        serving = tasks.create_task(Server(shown.respond).run([listener]))
         shown.port = listener.getsockname()[1]
         await page.visit(f"http://127.0.0.1:{shown.port}/")
+        await page.until("document.querySelector('h1') !== null")
         yield shown, page
         serving.cancel()

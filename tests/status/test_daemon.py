@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from genericdp.simulator.kubelet import Kubelet
-from genericdp.status.codec import decode
-from genericdp.status.listening import bound
+from genericdp.status.listen import bound
 from tests.polling import ask_until
 from tests.programs import close_pipes
-from tests.status.addresses import ANYWHERE
-from tests.status.asking import request
+from tests.status.asking import ANYWHERE, request
 from tests.test_daemon import BAD, GOOD, Daemon, Place
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from genericdp.status.model import Status
 
 LISTEN = "--listen=127.0.0.1:0"
 OURS = re.compile(r"\b(genericdp\.status\S*|h11|prometheus_client|http\.client)\b")
@@ -53,8 +51,8 @@ async def says(port: int, path: str, text: bytes) -> int:
     return (await ask_until(lambda: get(port, path), lambda answer: text in answer[1]))[0]
 
 
-async def state(port: int) -> Status:
-    return decode((await get(port, "/status"))[1])
+async def state(port: int) -> dict[str, Any]:
+    return dict(json.loads((await get(port, "/status"))[1]))
 
 
 async def test_it_is_alive_at_once_and_ready_once_registered(place: Place) -> None:
@@ -68,8 +66,8 @@ async def test_it_is_alive_at_once_and_ready_once_registered(place: Place) -> No
             await daemon.says("registered")
             assert await get(port, "/readyz") == (200, b"ready\n")
             now = await state(port)
-        assert [one.id for one in now.resources[0].devices] == ["ttyUSB0"]
-        assert "registered" in [one.message for one in now.events]
+        assert [one["id"] for one in now["resources"][0]["devices"]] == ["ttyUSB0"]
+        assert "registered" in [one["message"] for one in now["events"]]
         for path in ("/", "/metrics"):
             assert (await get(port, path))[0] == 200
         daemon.process.send_signal(signal.SIGTERM)
@@ -86,9 +84,9 @@ async def test_a_config_on_disk_that_is_refused_is_shown_while_the_one_in_force_
         place.config.write_text(BAD)
         await daemon.says("the one in force stays")
         now = await state(port)
-        assert now.ready
-        assert now.config.in_force
-        assert "unknown key 'matches'" in now.config.problems[0]
+        assert now["ready"]
+        assert now["config"]["inForce"]
+        assert "unknown key 'matches'" in now["config"]["problems"][0]
 
 
 async def test_without_a_config_it_is_alive_and_says_why_it_is_not_ready(place: Place) -> None:
@@ -119,7 +117,7 @@ async def test_devices_are_served_while_another_one_has_the_port(place: Place) -
 async def test_an_address_that_the_machine_does_not_have_keeps_no_device_from_being_served(
     place: Place,
 ) -> None:
-    """Comes back, as exit code 2, with ``EADDRNOTAVAIL`` in ``listening._NEVER``."""
+    """Comes back, as exit code 2, with ``EADDRNOTAVAIL`` in ``listen._NEVER``."""
     place.config.write_text(GOOD)
     async with Kubelet(place.kubelet_folder), place.daemon("--listen=192.0.2.1:9733") as it:
         await it.says("cannot listen on 192.0.2.1:9733: this machine does not have that address;")
@@ -190,7 +188,8 @@ async def test_the_page_can_be_seen_without_a_cluster(place: Place) -> None:
     daemon = Daemon(process)
     try:
         port = await port_of(daemon)
-        assert await says(port, "/", b"example.com/serial") == 200
+        assert await says(port, "/status", b"example.com/serial") == 200
+        assert (await get(port, "/"))[0] == 200
         process.send_signal(signal.SIGINT)
         await daemon.ends()
     finally:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.cli.status import visible
 from genericdp.logs import resource_name
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.status.events import Events, follow
-from genericdp.status.wording import visible
 from tests.world import World, serial
 
 if TYPE_CHECKING:

@@ -1,10 +1,9 @@
-"""genericdp.status.metrics, as Prometheus' own parsers read it."""
+"""``/metrics``, as Prometheus' own parsers read it."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,19 +11,15 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from genericdp.config.loaded import ConfigState
-from genericdp.host.descriptors import Supply
-from genericdp.status.catalogue import METRICS, MOST_DEVICES, MOST_OF_RESOURCE, PREFIX
-from genericdp.status.metrics import exposition
-from genericdp.status.model import DeviceStatus, NotOfferedStatus, ResourceStatus, Status
-from genericdp.tally import Labels, Tally
+from genericdp.status.metrics import METRICS, MOST_DEVICES, MOST_OF_RESOURCE, PREFIX, exposition
+from genericdp.tally import BOUNDS, Tally
+from tests.status.states import NAME, declared, device, devices, resource, state
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-NAME = "example.com/a"
-IN_FORCE = ConfigState(
-    digest="ab" * 32, since=1500.0, policy="/etc/p.yaml", policy_digest="cd" * 32
-)
+    from genericdp.status.state import State
+
 DESIGNED = """
     devices{resource,state} device_healthy{resource,device} allocations_total{resource,result}
     allocation_duration_seconds{resource} registrations_total{resource,result}
@@ -35,46 +30,17 @@ DESIGNED = """
     config_hash_info{hash} build_info{version,python,grpc}
 """
 LABELS = {one.name.removesuffix("_total"): one.labels for one in METRICS}
-EVERY_PROBE = Labels(probes={0: "exec-0"}, hooks=("allocate", "preStart"))
-
-
-def devices(count: int) -> tuple[DeviceStatus, ...]:
-    return tuple(DeviceStatus(id=f"d{i}", healthy=i != 1) for i in range(count))
-
-
-def resource(name: str = NAME, *, count: int = 2) -> ResourceStatus:
-    return ResourceStatus(
-        name=name,
-        registered=True,
-        contested="somebody",
-        devices=devices(count),
-        not_offered=(NotOfferedStatus(path="/dev/x", reason="odd"),),
-    )
-
-
-def status(*resources: ResourceStatus, config: ConfigState | None = None) -> Status:
-    return Status(
-        version="1.2.3",
-        node="node-1",
-        time=2000.0,
-        started=1000.0,
-        kubelet_folder="/k",
-        kubelet_present=True,
-        config=config or IN_FORCE,
-        descriptors=Supply(used=30, most=1024),
-        resources=resources,
-    )
 
 
 @pytest.fixture
 def tally() -> Tally:
     tally = Tally()
-    tally.keep({NAME: EVERY_PROBE})
+    tally.keep({NAME: declared()})
     return tally
 
 
-def families(tally: Tally, of: Status, *, each_device: bool = True) -> dict[str, Metric]:
-    body, content_type = exposition(tally, of, each_device=each_device)
+def families(tally: Tally, of: State, *, each_device: bool = True) -> dict[str, Metric]:
+    body, content_type = exposition(of, tally, each_device=each_device)
     assert content_type == "text/plain; version=0.0.4; charset=utf-8"
     return {one.name: one for one in text_string_to_metric_families(body.decode())}
 
@@ -93,7 +59,7 @@ def values(metrics: dict[str, Metric]) -> dict[str, float]:
 
 
 def test_every_metric_is_there_with_its_type_labels_and_meaning(tally: Tally) -> None:
-    found = families(tally, status(resource()))
+    found = families(tally, state(resource()))
     for one in METRICS:
         metric = found.pop(one.name.removesuffix("_total"))
         assert metric.type == one.kind
@@ -125,15 +91,16 @@ def test_what_was_counted_is_shown(tally: Tally) -> None:
     one.updates += 3
     one.probed(0, ok=False, seconds=0.02)
     one.hooked("preStart", ok=True)
-    tally.happened("add")
+    for kind in ("add", "implode"):  # a future kernel may know more
+        tally.happened(kind)
     tally.reloads["refused"] += 1
-    found = families(tally, status(resource()))
+    found = families(tally, state(resource()))
     shown = values(found)
     expected = {
         f"devices{{{NAME},Healthy}}": 1,
         f"devices{{{NAME},Unhealthy}}": 1,
-        f"device_healthy{{{NAME},d0}}": 1,
-        f"device_healthy{{{NAME},d1}}": 0,
+        f"device_healthy{{{NAME},a0}}": 1,
+        f"device_healthy{{{NAME},a1}}": 0,
         f"registered{{{NAME}}}": 1,
         f"resource_contested{{{NAME}}}": 1,
         f"not_offered{{{NAME}}}": 1,
@@ -146,9 +113,11 @@ def test_what_was_counted_is_shown(tally: Tally) -> None:
         f"stream_updates_total{{{NAME}}}": 3,
         f"probe_results_total{{{NAME},exec-0,failure}}": 1,
         f"probe_duration_seconds_count{{{NAME},exec-0}}": 1,
+        f"probe_results_total{{{NAME},kernelLog-1,failure}}": None,
         f"hook_results_total{{{NAME},preStart,success}}": 1,
         f"hook_results_total{{{NAME},preStart,failure}}": 0,
         "device_events_total{add}": 1,
+        "device_events_total{other}": 1,
         "config_reloads_total{refused}": 1,
         "config_valid{}": 1,
         "config_last_success_timestamp_seconds{}": 1500,
@@ -157,19 +126,46 @@ def test_what_was_counted_is_shown(tally: Tally) -> None:
         "descriptors_limit{}": 1024,
     }
     assert {name: shown.get(name) for name in expected} == expected
-    buckets = {
-        one.labels["le"]: one.value
-        for one in found["genericdp_allocation_duration_seconds"].samples
-        if "le" in one.labels
+
+
+def test_each_duration_is_counted_below_every_bound_that_it_does_not_exceed(tally: Tally) -> None:
+    seconds = [0.0, *BOUNDS, *(bound * 1.01 for bound in BOUNDS), 1e6]
+    for one in seconds:
+        tally.of(NAME).allocated("success", one)
+    found = families(tally, state(resource()))["genericdp_allocation_duration_seconds"]
+    buckets = {one.labels["le"]: one.value for one in found.samples if "le" in one.labels}
+    assert buckets == {
+        **{str(bound): sum(one <= bound for one in seconds) for bound in BOUNDS},
+        "+Inf": len(seconds),
     }
-    assert (buckets["0.001"], buckets["0.25"], buckets["1.0"], buckets["+Inf"]) == (1, 1, 2, 2)
+
+
+def test_what_is_no_longer_in_the_config_is_not_counted(tally: Tally) -> None:
+    """A result may come from a probe that a reload has removed: no series comes back by that."""
+    counted = tally.of(NAME)
+    counted.probed(0, ok=False, seconds=0.1)
+    counted.hooked("allocate", ok=True)
+    tally.keep({NAME: declared(health=()), "example.com/b": declared("example.com/b")})
+    for index in (0, 1, 7):
+        counted.probed(index, ok=False, seconds=0.1)
+    leaving = tally.of("example.com/b")
+    tally.keep({NAME: declared(health=())})
+    leaving.updates += 1
+    shown = values(families(tally, state(resource(), resource("example.com/b"))))
+    assert shown[f"hook_results_total{{{NAME},allocate,success}}"] == 1
+    assert not [name for name in shown if name.startswith("probe_")]
+    assert "stream_updates_total{example.com/b}" not in shown
+    tally.keep({NAME: declared(), "example.com/b": declared("example.com/b")})
+    shown = values(families(tally, state(resource(), resource("example.com/b"))))
+    assert shown[f"probe_results_total{{{NAME},exec-0,failure}}"] == 0
+    assert shown["stream_updates_total{example.com/b}"] == 0
 
 
 def test_whether_a_policy_bounds_the_config_is_shown(tally: Tally) -> None:
     bounded = ConfigState(digest="a", since=5.0, policy="/etc/p.yaml", policy_digest="5a")
-    found = values(families(tally, status(config=bounded)))
+    found = values(families(tally, state(config=bounded)))
     assert (found["policy_hash_info{5a}"], found["config_hash_info{a}"]) == (1, 1)
-    unbounded = families(tally, status(config=ConfigState(digest="a", since=5.0)))
+    unbounded = families(tally, state(config=ConfigState(digest="a", since=5.0)))
     assert unbounded["genericdp_policy_hash_info"].samples == []
 
 
@@ -193,7 +189,7 @@ def test_whether_a_policy_bounds_the_config_is_shown(tally: Tally) -> None:
 def test_how_the_config_stands_is_shown(
     tally: Tally, config: ConfigState, valid: int, since: float, hashes: int
 ) -> None:
-    found = families(tally, status(config=config))
+    found = families(tally, state(config=config))
     shown = values(found)
     assert shown["config_valid{}"] == valid
     assert shown["config_last_success_timestamp_seconds{}"] == since
@@ -202,28 +198,24 @@ def test_how_the_config_stands_is_shown(
 
 def test_of_very_many_devices_some_have_no_series_and_that_is_told(tally: Tally) -> None:
     more = [resource(f"example.com/{i}", count=MOST_OF_RESOURCE + 5) for i in range(11)]
-    found = families(tally, status(*more))
+    found = families(tally, state(*more))
     assert len(found["genericdp_device_healthy"].samples) == MOST_DEVICES
     shown = values(found)
     assert shown["device_series_left_out{}"] == 11 * (MOST_OF_RESOURCE + 5) - MOST_DEVICES
     assert shown["devices{example.com/10,Healthy}"] == MOST_OF_RESOURCE + 4
-    few = families(tally, status(*more), each_device=False)
+    few = families(tally, state(*more), each_device=False)
     assert few["genericdp_device_healthy"].samples == []
 
 
-def test_a_resource_that_is_not_of_this_node_has_no_series(tally: Tally) -> None:
-    found = families(tally, status(resource("example.com/new")))
-    told = {
-        one.labels["resource"]
-        for metric in found.values()
-        for one in metric.samples
-        if "resource" in one.labels
-    }
-    assert told == {"example.com/new"}
+def test_a_resource_that_has_not_been_decided_yet_has_no_devices(tally: Tally) -> None:
+    shown = values(families(tally, state(resource("example.com/new", devices=None))))
+    assert shown["devices{example.com/new,Healthy}"] == 0
+    assert shown["not_offered{example.com/new}"] == 0
+    assert not [name for name in shown if NAME in name]
 
 
 def test_open_metrics_are_read_by_their_own_parser(tally: Tally) -> None:
-    body, content_type = exposition(tally, status(resource()), openmetrics=True)
+    body, content_type = exposition(state(resource()), tally, openmetrics=True)
     assert content_type == "application/openmetrics-text; version=1.0.0; charset=utf-8"
     parsed = openmetrics.text_string_to_metric_families(body.decode())  # type: ignore[no-untyped-call]
     found = {one.name for one in parsed}
@@ -232,8 +224,8 @@ def test_open_metrics_are_read_by_their_own_parser(tally: Tally) -> None:
 
 def test_whatever_an_id_holds_is_read_as_it_is(tally: Tally) -> None:
     odd = 'a"} 1\n# \\{<script>'
-    one = replace(resource(), devices=(DeviceStatus(id=odd, healthy=True),))
-    (sample,) = families(tally, status(one))["genericdp_device_healthy"].samples
+    one = resource(devices=devices(device(0, device_id=odd)))
+    (sample,) = families(tally, state(one))["genericdp_device_healthy"].samples
     assert sample.labels["device"] == odd
 
 

@@ -2,117 +2,267 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.status.chromium import WHY_NOT
-from tests.status.samples import EMPTY, RICH, many
+from tests.status.samples import (
+    EMPTY,
+    NET,
+    RICH,
+    SCRIPT,
+    SERIAL,
+    device,
+    fleet,
+    many,
+    probe,
+    resource,
+    status,
+)
 from tests.status.serving import served
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.status.chromium import Page
 
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
+ICON = "document.querySelector('link[rel=icon]').href"
+NAMES = "[...document.querySelectorAll('#page .list > tbody > tr:not(.details) > .name')]"
+GONE = "document.getElementById('gone').textContent"
 
-async def test_it_follows_what_changes_and_keeps_what_was_opened() -> None:
-    async with served(many(2, 100)) as (shown, page):
+
+async def filter_by(page: Page, text: str) -> None:
+    await page.ask(
+        f"{{ const field = document.getElementById('filter'); field.value = {text!r};"
+        " field.dispatchEvent(new Event('input', {bubbles: true})); } 1"
+    )
+
+
+async def text_of(page: Page, selector: str) -> str:
+    return str(await page.ask(f"document.querySelector({selector!r}).innerText"))
+
+
+async def test_it_follows_what_changes_and_keeps_what_was_opened(tmp_path: Path) -> None:
+    async with served(many(5, 100), tmp_path) as (shown, page):
         await page.look(width=1280, dark=False)
-        assert await page.ask("document.querySelectorAll('td.state .bad').length") == 4
+        assert await page.ask("document.querySelectorAll('.devices').length") == 0
         await page.ask(
-            "const opened = document.querySelectorAll('details')[1]; opened.open = true;"
-            "opened.querySelector('summary').focus(); scrollTo(0, 600); window.marked = opened; 1"
+            "const all = document.querySelectorAll('[data-toggle]'); all[3].click();"
+            "window.marked = document.querySelectorAll('[data-toggle]')[3];"
+            "marked.focus(); scrollTo(0, 600); 1"
         )
-        first, second = shown.status.resources
-        other = replace(second.devices[0], reason="its fuse has blown")
-        second = replace(second, devices=(other, *second.devices[1:]))
-        shown.status = replace(shown.status, resources=(first, second))
+        assert await page.ask("document.querySelectorAll('.devices td.state .bad').length") == 2
+        changed = many(5, 100)
+        changed["resources"][3]["devices"][0]["reason"] = "its fuse has blown"
+        shown.status = changed
         await page.until("document.body.textContent.includes('its fuse has blown')")
         assert await page.ask("scrollY") == 600
-        assert await page.ask("marked.open && marked.isConnected")
-        sick = replace(second.devices[7], healthy=False, reason="modem is on fire")
-        devices = (*second.devices[:7], sick, *second.devices[8:])
-        changed = (replace(second, devices=devices), replace(first, devices=()))
-        shown.status = replace(shown.status, resources=changed, not_ready=("it burns",))
-        await page.until("document.body.textContent.includes('modem is on fire')")
-        assert "Not ready" in await page.ask("document.querySelector('h1').parentNode.textContent")
-        assert (await page.ask("document.title")).startswith("Not ready, 3 Unhealthy")
-        # The card moved to the top with its open details, which still have the focus.
-        assert await page.ask(
-            "document.querySelectorAll('article')[0].contains(marked) && marked.open"
-            " && document.activeElement === marked.querySelector('summary')"
-        )
-        assert await page.ask("document.querySelectorAll('details').length") == 1
+        changed = many(5, 100)
+        for one in changed["resources"][:3]:
+            one["devices"] = one["devices"][1:50]
+        shown.status = {**changed, "notReady": ["it burns"], "ready": False}
+        await page.until("document.body.textContent.includes('it burns')")
+        assert (await page.ask("document.title")).startswith("Not ready, 4 Unhealthy")
+        # Its row moved to the top with its details, and still has the focus.
+        assert (await page.ask(f"{NAMES}[0].innerText")).endswith("kind-3")
+        assert await page.ask("document.activeElement === marked && marked.isConnected")
+        assert await page.ask("document.querySelectorAll('.devices').length") == 1
         assert page.said == []
-        mine = f"http://127.0.0.1:{shown.port}/"
-        assert {one for one in page.requested if not one.startswith("data:")} == {mine}
+        mine = {f"http://127.0.0.1:{shown.port}/", f"http://127.0.0.1:{shown.port}/status"}
+        assert {one for one in page.requested if not one.startswith("data:")} == mine
 
 
-async def test_it_says_when_nobody_answers_any_more_and_when_somebody_does() -> None:
-    async with served(EMPTY) as (shown, page):
-        assert await page.ask("document.getElementById('gone').textContent") == ""
+async def test_it_says_when_nobody_answers_any_more_and_when_somebody_does(tmp_path: Path) -> None:
+    async with served(EMPTY, tmp_path) as (shown, page):
+        assert await page.ask(GONE) == ""
         shown.fails = True
-        await page.until("document.getElementById('gone').textContent")
-        assert await page.ask("document.getElementById('gone').textContent") == (
+        await page.until(GONE)
+        assert await page.ask(GONE) == (
             "No answer since 2026-11-21 19:00:00 UTC: what you see is how it was then."
         )
         assert await page.ask("!document.getElementById('gone').hidden")
         assert await page.ask("document.title") == "No answer · edge-1 · genericdp"
         assert "%236e7781" in await page.ask(ICON)
         shown.fails, shown.status = False, RICH
-        await page.until("document.querySelectorAll('article').length == 5")
-        assert await page.ask("document.getElementById('gone').textContent") == ""
+        await page.until(f"{NAMES}.length == 5")
+        assert await page.ask(GONE) == ""
         assert (await page.ask("document.title")).startswith("Not ready, ")
         assert "%23cf222e" in await page.ask(ICON)
 
 
-ICON = "document.querySelector('link[rel=icon]').href"
-
-
-async def test_a_daemon_that_comes_back_without_a_status_is_not_taken_for_one_that_is_gone() -> (
-    None
-):
-    async with served(EMPTY) as (shown, page):
+async def test_a_daemon_that_comes_back_without_a_status_is_not_taken_for_one_that_is_gone(
+    tmp_path: Path,
+) -> None:
+    async with served(EMPTY, tmp_path) as (shown, page):
         shown.is_switched_off = True
-        await page.until("document.getElementById('gone').textContent.includes('--no-status')")
+        await page.until(f"{GONE}.includes('--no-status')")
         assert await page.ask("document.title") == "Not shown · edge-1 · genericdp"
 
 
-async def test_it_asks_again_whatever_went_wrong_while_it_asked() -> None:
-    async with served(EMPTY) as (shown, page):
-        shown.fails = True
-        await page.ask(
-            "document.querySelector('footer').remove();performance.clearResourceTimings()"
-        )
-        await page.until("performance.getEntriesByType('resource').length >= 2")
-        shown.fails, shown.status = False, RICH
-        await page.until("document.querySelectorAll('article').length == 5")
+async def test_what_is_no_status_is_no_answer_and_the_page_goes_on(tmp_path: Path) -> None:
+    async with served(EMPTY, tmp_path) as (shown, page):
+        shown.status = {"version": "0.1.0"}
+        await page.until(f"{GONE}.startsWith('No answer since 2026')")
+        shown.status = RICH
+        await page.until(f"{NAMES}.length == 5 && !{GONE}")
 
 
-async def test_what_a_text_smuggles_in_does_not_run() -> None:
-    async with served(RICH) as (_, page):
+async def test_a_daemon_of_another_version_brings_its_own_page(tmp_path: Path) -> None:
+    async with served(EMPTY, tmp_path) as (shown, page):
+        await page.ask("window.marked = 1")
+        shown.status = {**RICH, "version": "0.2.0"}
+        await page.until(f"{NAMES}.length == 5")
+        assert await page.ask("typeof window.marked") == "undefined"
+
+
+async def test_what_a_text_smuggles_in_does_not_run(tmp_path: Path) -> None:
+    async with served(status(SERIAL), tmp_path) as (_, page):
         assert await page.ask("document.querySelectorAll('script').length") == 1
-        assert "<script>alert(1)</script>" in await page.ask("document.body.innerText")
-        await page.ask(
-            "const one = document.createElement('script'); one.textContent = 'window.ran = 1';"
-            "document.body.append(one); 1"
+        assert SCRIPT in await page.ask("document.body.innerText")
+        assert "not probed yet \\u202egnp.exe\\nsecond line" in await page.ask(
+            "document.body.innerText"
         )
+        for smuggled in (
+            "const one = document.createElement('script'); one.textContent = 'window.ran = 1';"
+            "document.body.append(one)",
+            "document.body.innerHTML = '<img src=x onerror=\"window.ran = 1\">'",
+        ):
+            await page.ask(f"try {{ {smuggled} }} catch {{}} 1")
         assert await page.ask("typeof window.ran") == "undefined"
-        assert any("Content Security Policy" in one for one in page.said)
+
+
+async def test_any_text_in_any_field_is_shown_as_text(tmp_path: Path) -> None:
+    text = '<script> </style> " onload="x &amp; <!-- \0 \x1b[2J \u202e \ud800 é 漢'
+    fixed = {"time", "started", "since", "differsSince", "version", "state"}
+
+    def replaced(value: Any) -> Any:
+        match value:
+            case dict():
+                return {key: one if key in fixed else replaced(one) for key, one in value.items()}
+            case list():
+                return [replaced(one) for one in value]
+            case str() if value:
+                return f"{text} {value}"
+            case _:
+                return value
+
+    before = status(SERIAL, NET)
+    async with served(before, tmp_path) as (shown, page):
+        count = await page.ask("document.querySelectorAll('*').length")
+        shown.status = replaced(before)
+        escaped = "".join(
+            one if one.isprintable() else one.encode("unicode_escape").decode()
+            for one in f"{text} edge-1"
+        )
+        await page.until(f"document.querySelector('h1').textContent == {escaped!r}")
+        assert await page.ask("document.querySelectorAll('*').length") == count
+        assert page.said == []
+
+
+async def test_with_many_resources_the_table_comes_first_and_the_empty_ones_are_folded(
+    tmp_path: Path,
+) -> None:
+    async with served(fleet(43), tmp_path) as (_, page):
+        await page.look(width=1280, dark=False)
+        names = await page.ask(f"{NAMES}.map((one) => one.innerText)")
+        assert len(names) == 43
+        first = await page.ask("[...document.querySelectorAll('.list')[0].rows].length - 1")
+        ends = [name.rpartition("/")[2] for name in names[:5]]
+        assert ends == [
+            "infiniband-with-a-rather-long-name", "serial", "fuse", "loop", "gpu",
+        ]  # fmt: skip
+        assert first == 5 + 25
+        assert await text_of(page, "#empty > summary") == "13 resources without devices"
+        assert await page.ask("document.querySelectorAll('.devices').length") == 0
+        row = await text_of(page, ".list tr[data-key='example.com/serial']")
+        for text in ("Registered", "3 of 6", "ttyUSB1: exec", "2 matched, but not offered"):
+            assert text in row
+        await page.ask("document.getElementById('empty').open = true")
+        empty = await text_of(page, "#empty")
+        assert "nothing on this node matches /dev/example.com/kind-0" in empty
+
+
+async def test_a_filter_finds_resources_and_devices(tmp_path: Path) -> None:
+    async with served(fleet(43), tmp_path) as (shown, page):
+        await filter_by(page, "a50285")
+        assert await page.ask(f"{NAMES}.map((one) => one.innerText)") == ["example.com/serial"]
+        assert await text_of(page, "#resources") == "1 of 43 resources"
+        ids = "[...document.querySelectorAll('.devices .id')].slice(1)"
+        assert await page.ask(f"{ids}.map((one) => one.firstChild.data)") == ["ttyUSB1", "ttyUSB0"]
+        told = await text_of(page, ".devices .id .hardware")
+        assert told == "FT232R USB UART · serial A50285BJ · ftdi_sio"
+        shown.status = {**fleet(43), "notReady": ["it burns"], "ready": False}
+        await page.until("document.body.textContent.includes('it burns')")
+        assert await page.ask(f"{NAMES}.length") == 1
+        await filter_by(page, "no such thing")
+        assert "Nothing matches the filter." in await page.ask("document.body.innerText")
+        await filter_by(page, "")
+        assert await page.ask(f"{NAMES}.length") == 43
+
+
+async def test_the_latest_results_of_probes_stand_beside_the_device(tmp_path: Path) -> None:
+    probes = [
+        probe("exec-0", "failure", "exited with 3"),
+        probe("file-1"),
+        probe("open-2", ""),
+        probe("kernelLog-3", ""),
+    ]
+    one = resource("example.com/modem", device(0, probes=probes))
+    async with served(status(one), tmp_path) as (_, page):
+        shown = await page.ask("[...document.querySelectorAll('.probe')].map((x) => x.innerText)")
+        assert [" ".join(text.split()) for text in shown] == [
+            "exec-0 failure exited with 3",
+            "file-1 success",
+            "open-2 no result yet",
+            "kernelLog-3 followed",
+        ]
+
+
+async def test_no_more_is_shown_than_fits(tmp_path: Path) -> None:
+    loud = device(0, reason="x" * 1_000_000)
+    aside = [{"path": f"/dev/x{n}", "reason": "odd"} for n in range(700)]
+    one = resource("example.com/a", loud, *(device(n) for n in range(1, 5000)), notOffered=aside)
+    async with served(status(one), tmp_path) as (_, page):
+        text = await page.ask("document.body.innerText")
+        assert "… (998,000 more characters)" in text
+        assert await page.ask("document.querySelectorAll('.devices tbody tr').length") == 500
+        more = await page.ask("[...document.querySelectorAll('.more')].map((x) => x.innerText)")
+        assert more == ["4,500 more devices: /status", "200 more paths: /status"]
+
+
+async def test_time_alone_changes_nothing_that_a_screen_reader_says(tmp_path: Path) -> None:
+    async with served(RICH, tmp_path) as (shown, page):
+        said = await text_of(page, "#summary")
+        assert said == (
+            "4 of 5 resources registered, 71 of 75 devices Healthy. 1 resource without devices."
+            " The config on disk is refused."
+        )
+        assert "First refused 1 min ago" in await page.ask("document.body.innerText")
+        shown.status = {**RICH, "time": "2026-11-22T19:00:00.000+00:00"}
+        await page.until("document.body.innerText.includes('First refused 1 d ago')")
+        assert await text_of(page, "#summary") == said
 
 
 @pytest.mark.parametrize("width", [320, 390, 800, 1280])
-async def test_it_fits_its_screen_and_is_a_table_there_to_a_screen_reader(width: int) -> None:
-    async with served(RICH) as (_, page):
+async def test_it_fits_its_screen_and_is_a_table_there_to_a_screen_reader(
+    width: int, tmp_path: Path
+) -> None:
+    async with served(RICH, tmp_path) as (_, page):
         await page.look(width=width, dark=True)
+        await page.ask("document.querySelector('[data-toggle=\"example.com/serial\"]').click()")
         assert await page.ask("document.documentElement.scrollWidth") == width
         tree = (await page.do("Accessibility.getFullAXTree"))["nodes"]
         roles = [one.get("role", {}).get("value") for one in tree if not one["ignored"]]
-        assert {"banner", "main", "contentinfo", "navigation", "status"} <= {*roles}
+        assert {"banner", "main", "contentinfo", "navigation", "status", "searchbox"} <= {*roles}
         named = [
             one["name"]["value"]
             for one in tree
             if one.get("role", {}).get("value") == "table" and not one["ignored"]
         ]
-        assert "Devices of example.com/serial" in named
+        assert {"Resources", "Devices of example.com/serial"} <= {*named}
         assert roles.count("rowheader") > 10
         assert roles.count("columnheader") > 10
         assert page.said == []

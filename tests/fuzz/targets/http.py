@@ -7,8 +7,7 @@ import re
 from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from genericdp.status.http import Limits
-from genericdp.status.requests import Answer, HttpRequest
+from genericdp.status.server import Limits, Request, Response
 from tests.status.asking import Serving, request, serving
 
 if TYPE_CHECKING:
@@ -44,15 +43,15 @@ def seeds() -> Iterator[bytes]:
     yield b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64)
 
 
-async def _answer(asked: HttpRequest) -> Answer:
-    return Answer(status=200, body=asked.path.encode("latin-1"))
+async def _answer(asked: Request) -> Response:
+    return Response(status=200, body=asked.path.encode("latin-1"))
 
 
 @contextmanager
 def opened() -> Iterator[Callable[[bytes], None]]:
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        limits = Limits(request=5.0, idle=5.0, pause=0.0, new_per_second=1e6)
+        limits = Limits(request=5.0)
         it = runner.run(stack.enter_async_context(serving(_answer, limits=limits)))
         try:
             yield lambda data: runner.run(_run(data, it))

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.status.requests import HttpRequest
+from genericdp.status.server import Request
 from tests.status.asking import request, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HOST = b"Host: node-1\r\n"
-CLOSE = b"Connection: close\r\n"
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
@@ -55,13 +54,13 @@ async def test_head_is_answered_by_the_headers_alone() -> None:
 async def test_a_path_is_taken_as_it_is_written(target: str, path: str) -> None:
     async with serving() as it:
         assert (await it.get(target)).startswith(b"HTTP/1.1 200 ")
-        assert it.asked == [HttpRequest(path=path)]
+        assert it.asked == [Request(path=path)]
 
 
 async def test_all_accept_headers_are_told() -> None:
     async with serving() as it:
         await it.says(request("/x", "Accept: text/html", "accept: */*"))
-        assert it.asked == [HttpRequest(path="/x", accept="text/html, */*")]
+        assert it.asked == [Request(path="/x", accept="text/html, */*")]
 
 
 def _refused() -> Iterator[object]:
@@ -113,22 +112,16 @@ async def test_another_method_is_told_which_there_are() -> None:
         assert b"\r\nallow: GET, HEAD\r\n" in await it.says(request(method="POST"))
 
 
-async def test_a_connection_is_used_again() -> None:
+async def test_a_connection_ends_after_one_response() -> None:
+    """Whatever is asked for: nobody holds one that is not used."""
     async with serving() as it:
-        reader, writer = await it.connect()
-        for path in (b"/a", b"/b"):
-            writer.write(b"GET " + path + b" HTTP/1.1\r\n" + HOST + b"\r\n")
-            assert (await reader.readuntil(path + b"\n")).startswith(b"HTTP/1.1 200 ")
-        writer.close()
+        first = b"GET /a HTTP/1.1\r\n" + HOST + b"Connection: keep-alive\r\n\r\n"
+        said = await it.says(first * 5)
+        assert said.count(b"HTTP/1.1 200 ") == 1
+        assert b"\r\nconnection: close\r\n" in said
+        assert said.endswith(b"/a\n")
+        assert [one.path for one in it.asked] == ["/a"]
         await it.are_left(0)
-
-
-async def test_requests_sent_at_once_are_answered_in_order() -> None:
-    async with serving() as it:
-        first = b"GET /a HTTP/1.1\r\n" + HOST + b"\r\n"
-        said = await it.says(first * 5 + request("/last"))
-        assert said.count(b"HTTP/1.1 200 ") == 6
-        assert said.endswith(b"/last\n")
 
 
 async def test_what_follows_a_refused_body_is_no_request() -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from genericdp.address import Address, parse_listen_address
 from genericdp.errors import UsageError
-from genericdp.status.listening import bound, listening
-from tests.status.addresses import ANYWHERE
+from genericdp.status.listen import bound, listening
+from tests.status.asking import ANYWHERE
 
 
 def port_of(one: socket.socket) -> int:

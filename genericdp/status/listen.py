@@ -1,0 +1,173 @@
+"""Serves the endpoints at an address, whatever has to be waited for, as long as the daemon runs."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from genericdp.errors import UsageError
+from genericdp.host.descriptors import most_allowed
+from genericdp.host.workers import in_worker
+from genericdp.observed import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from genericdp.address import Address
+    from genericdp.status.server import Server
+    from genericdp.status.state import Sources
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 1024
+"""Connections that the kernel keeps until they are accepted: a probe must not be among those that
+it drops, since they are tried again only after a second."""
+_BIND_AGAIN_SECONDS = 1.0
+_SERVE_AGAIN_SECONDS = 10.0
+_FIRST_LISTS_SECONDS = 0.5
+_MOST_CONNECTIONS = 64
+_SHARE = 16
+"""At most one of so many descriptors is for a connection: the devices need the others."""
+
+_NEVER = {
+    errno.EACCES: "no permission to use that port: take one from 1024 on",
+    errno.EPERM: "no permission to use that port: take one from 1024 on",
+    errno.EINVAL: "it is no address to listen at (one of a link needs its interface: fe80::1%eth0)",
+    errno.EAFNOSUPPORT: "this machine does not speak that version of IP",
+}
+"""Errors that do not pass by waiting."""
+_NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
+
+
+async def serve(address: Address, sources: Sources, *, shows_status: bool) -> None:
+    """Serve the endpoints forever; raises UsageError if nothing can ever listen at the address."""
+
+    def make() -> Server:
+        # Only here: what these import takes 0.1 s of a processor, and some megabytes.
+        from genericdp.status.endpoints import Endpoints
+        from genericdp.status.server import Limits, Server
+
+        most = max(2, min(_MOST_CONNECTIONS, most_allowed() // _SHARE))
+        endpoints = Endpoints(sources, shows_status=shows_status)
+        return Server(endpoints.respond, limits=Limits(connections=most))
+
+    sockets = await listening(address)
+    try:
+        await _first_lists(sources)
+        while True:
+            try:
+                server = await in_worker(make)
+                await server.run(sockets)
+            except OSError as error:  # also by an import, where descriptors run short
+                log.error(
+                    "the endpoints cannot be served: %s: again in %g s", error, _SERVE_AGAIN_SECONDS
+                )
+            except Exception:
+                # A mistake of ours here must not take the devices along.
+                log.exception("the endpoints have failed: again in %g s", _SERVE_AGAIN_SECONDS)
+            _close(sockets)
+            await asyncio.sleep(_SERVE_AGAIN_SECONDS)
+            sockets = await listening(address, has_been=True)
+    finally:
+        _close(sockets)
+
+
+async def _first_lists(sources: Sources) -> None:
+    """Wait until the kubelet has the first lists, but not for long: devices come first."""
+    lists = sources.supervisor.lists
+    await until(lambda: bool(lists.value), lists, timeout_seconds=_FIRST_LISTS_SECONDS)
+    active = [one.registration.active for one in sources.supervisor.plugins.values()]
+    await until(
+        lambda: all(one.value for one in active), *active, timeout_seconds=_FIRST_LISTS_SECONDS
+    )
+
+
+async def listening(
+    address: Address,
+    *,
+    has_been: bool = False,
+    again_seconds: float = _BIND_AGAIN_SECONDS,
+    bind: Callable[[Address], list[socket.socket]] | None = None,
+) -> list[socket.socket]:
+    """Return listening sockets, once there can be any; raises UsageError if there never can.
+
+    An address in use is waited for: with host network, the daemon of a rolling update starts while
+    the one before it is still there, and devices must be served meanwhile. So is an address that
+    this machine does not have: it may come by DHCP. ``has_been``: the address was possible before,
+    so whatever is wrong passes.
+    """
+    told = ""
+    while True:
+        try:
+            sockets = (bind or bound)(address)
+        except OSError as error:
+            number = error.errno or 0
+            if number in _NEVER and not (has_been or told):
+                why = f"cannot listen on {address}: {_NEVER[number]} (--listen)"
+                raise UsageError(why) from error
+            lacking = number == errno.EADDRNOTAVAIL
+            reason = (os.strerror(number) if number > 0 else str(error)).lower()
+            if lacking:
+                reason = "this machine does not have that address"
+            if reason != told:
+                told = reason
+                log.log(
+                    logging.ERROR if lacking else logging.WARNING,
+                    "cannot listen on %s: %s; devices are served meanwhile, and it is tried again"
+                    " each %g s",
+                    *(address, reason, again_seconds),
+                )
+            await asyncio.sleep(again_seconds)
+            continue
+        log.info("endpoints at %s", ", ".join(map(_url, sockets)))
+        return sockets
+
+
+def bound(address: Address) -> list[socket.socket]:
+    """Return listening sockets of an address; raises OSError."""
+    if address.host == "localhost":
+        first = _bound("127.0.0.1", address.port)
+        try:
+            # Of any free port, the one that was found.
+            return [first, _bound("::1", first.getsockname()[1])]
+        except OSError as error:
+            if error.errno in _NO_IPV6:
+                return [first]
+            first.close()
+            raise
+    if address.host:
+        return [_bound(address.host, address.port)]
+    try:
+        return [_bound("::", address.port)]
+    except OSError as error:
+        if error.errno not in _NO_IPV6:
+            raise
+        return [_bound("0.0.0.0", address.port)]  # noqa: S104  # as was asked for
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    # With the number of the interface, which bind() itself does not take from fe80::1%eth0.
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    family, *_, where = found[0]
+    one = socket.create_server(
+        where,
+        family=family,
+        backlog=BACKLOG,
+        dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
+    )
+    one.settimeout(0)
+    return one
+
+
+def _url(one: socket.socket) -> str:
+    host, port = one.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def _close(sockets: list[socket.socket]) -> None:
+    for one in sockets:
+        one.close()

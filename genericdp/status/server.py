@@ -1,0 +1,271 @@
+"""A small HTTP/1 server: one GET or HEAD for each connection, and limits to what it can cost.
+
+``h11`` makes requests of bytes. What is here protects the daemon, which serves devices on the same
+event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import h11
+
+from genericdp.errors import is_shortage
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+log = logging.getLogger(__name__)
+
+SECURITY = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+"""Headers of every response; a response may replace them."""
+_READ_BYTES = 4096
+_ACCEPT_SECONDS = 1 / 800
+"""Pause after each connection: a flood of them leaves most of the loop's time to the kubelet."""
+_RETRY_SECONDS = 0.2
+_LINGER_SECONDS = 1.0
+_MOST_LINGER_BYTES = 256 * 1024
+_SEND_BUFFER_BYTES = 128 * 1024
+"""What the kernel keeps of a response for a client that does not read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What clients may take; times in seconds."""
+
+    connections: int = 64
+    header_bytes: int = 8 * 1024
+    request: float = 5.0
+    """From the beginning of a connection to the end of its request."""
+    response: float = 10.0
+    """To take a response, besides the time for its bytes."""
+    bytes_per_second: int = 256 * 1024
+    bodies: int = 8
+    """Different responses that slow clients keep in memory, besides the newest."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What is asked for, by GET or HEAD."""
+
+    path: str
+    """Without its query, as it was written: nothing is decoded."""
+    accept: str = ""
+    """That header."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Response:
+    """What is sent back."""
+
+    status: int
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class _Connection:
+    socket: socket.socket
+    has_request: bool = False
+    """Whether its request is complete and its response is not sent yet."""
+    body: bytes = b""
+    """What it is being sent."""
+
+
+class Server:
+    """Has requests answered by ``respond``, which may raise anything."""
+
+    def __init__(
+        self, respond: Callable[[Request], Awaitable[Response]], *, limits: Limits | None = None
+    ) -> None:
+        self._respond = respond
+        self._limits = limits or Limits()
+        self._connections: dict[_Connection, asyncio.Task[None]] = {}
+        """The oldest first."""
+        self._failing: dict[str, str] = {}
+        """Why the last request of a path could not be answered."""
+        self._is_short = False
+
+    @property
+    def connections(self) -> int:
+        """Return how many there are."""
+        return len(self._connections)
+
+    async def run(self, sockets: Sequence[socket.socket]) -> None:
+        """Serve forever at listening sockets; closes them in the end."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for one in sockets:
+                    tasks.create_task(self._accept(one, tasks), name="HTTP")
+        finally:
+            for one in sockets:
+                one.close()
+
+    async def _accept(self, listener: socket.socket, tasks: asyncio.TaskGroup) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                client, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                # The client goes on waiting in the kernel; without a pause this would spin.
+                if is_shortage(error):
+                    self._close_oldest()
+                    if not self._is_short:
+                        log.warning("no connection to the endpoints: %s", error.strerror)
+                    self._is_short = True
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            if len(self._open()) >= self._limits.connections:
+                self._close_oldest()
+            connection = _Connection(client)
+            task = tasks.create_task(self._serve(connection), name="HTTP connection")
+            self._connections[connection] = task
+            # Also if it is canceled before its first step.
+            task.add_done_callback(lambda _, one=connection: self._forget(one))  # type: ignore[misc]
+            await asyncio.sleep(_ACCEPT_SECONDS)
+
+    def _open(self) -> list[_Connection]:
+        return [one for one, task in self._connections.items() if not task.cancelling()]
+
+    def _close_oldest(self) -> None:
+        """Close the oldest connection without a complete request, else the oldest of all."""
+        open_ = self._open()
+        for one in [*(one for one in open_ if not one.has_request), *open_][:1]:
+            self._connections[one].cancel()
+
+    def _forget(self, connection: _Connection) -> None:
+        del self._connections[connection]
+        connection.socket.close()
+
+    async def _serve(self, connection: _Connection) -> None:
+        try:
+            with suppress(OSError):  # the client is gone, or was too slow
+                client = connection.socket
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+                await self._exchange(connection)
+        except Exception:
+            log.exception("a connection has failed")
+
+    async def _exchange(self, connection: _Connection) -> None:
+        http = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.header_bytes)
+        request = None
+        try:
+            async with asyncio.timeout(self._limits.request):
+                request = await _received(connection.socket, http)
+            if request is None:
+                return
+            connection.has_request = True
+            response = _refusal(request, http) or await self._answered(_asked(request))
+        except h11.RemoteProtocolError as error:
+            response = _text(error.error_status_hint)
+        has_body = request is None or request.method != b"HEAD"
+        await self._send(connection, _head(http, response), response.body if has_body else b"")
+        await _linger(connection.socket)
+
+    async def _answered(self, request: Request) -> Response:
+        try:
+            response = await self._respond(request)
+        except Exception as error:  # whatever it is, it ends nothing
+            path, reason = request.path, f"{type(error).__name__}: {error}"
+            if self._failing.get(path) != reason:
+                self._failing[path] = reason
+                log.error("%s cannot be answered: %s", path, reason)
+                log.debug("where that came from", exc_info=error)
+            body = b"the daemon has failed to answer: see its log\n"
+            return Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, body=body)
+        self._failing.pop(request.path, None)
+        return response
+
+    async def _send(self, connection: _Connection, head: bytes, body: bytes) -> None:
+        """Send a response; raises OSError, of which TimeoutError is a subclass."""
+        limits, loop = self._limits, asyncio.get_running_loop()
+        connection.has_request, connection.body = True, body
+        sending = [one for one in self._open() if one.body]
+        # Clients that take the same response keep it in memory once.
+        others = list(dict.fromkeys(one.body for one in sending if one.body != body))
+        excess = others[: max(0, len(others) - limits.bodies)]
+        for slow in (one for one in sending if one.body in excess):
+            self._connections[slow].cancel()
+        async with asyncio.timeout(limits.response + len(body) / limits.bytes_per_second):
+            await loop.sock_sendall(connection.socket, head)
+            await loop.sock_sendall(connection.socket, body)
+        connection.has_request, connection.body = False, b""
+
+
+async def _received(client: socket.socket, http: h11.Connection) -> h11.Request | None:
+    """Wait for a request; None: none will come.
+
+    Raises h11.RemoteProtocolError for what is no request, and OSError.
+    """
+    loop = asyncio.get_running_loop()
+    while (event := http.next_event()) is h11.NEED_DATA:
+        http.receive_data(await loop.sock_recv(client, _READ_BYTES))
+    return event if isinstance(event, h11.Request) else None
+
+
+def _refusal(request: h11.Request, http: h11.Connection) -> Response | None:
+    """Return the response to a request that is never answered; raises h11.RemoteProtocolError."""
+    if not request.http_version.startswith(b"1."):
+        return _text(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+    if request.method not in {b"GET", b"HEAD"}:
+        return _text(HTTPStatus.METHOD_NOT_ALLOWED, allow="GET, HEAD")
+    has_chunks = any(name == b"transfer-encoding" for name, _ in request.headers)
+    if has_chunks or not isinstance(http.next_event(), h11.EndOfMessage):
+        return _text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    return None
+
+
+def _text(status: int, **headers: str) -> Response:
+    body = f"{HTTPStatus(status).phrase}\n".encode()
+    return Response(status=status, body=body, headers=headers)
+
+
+def _asked(request: h11.Request) -> Request:
+    target = request.target.decode("latin-1")
+    scheme, separator, rest = target.partition("://")
+    if separator and scheme.lower() in {"http", "https"}:  # as proxies are asked
+        target = f"/{rest.partition('/')[2]}"
+    accept = b", ".join(value for name, value in request.headers if name == b"accept")
+    path = target.partition("?")[0].partition("#")[0]
+    return Request(path=path, accept=accept.decode("latin-1"))
+
+
+def _head(http: h11.Connection, response: Response) -> bytes:
+    """Return status line and headers."""
+    headers = {
+        "date": time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime()),
+        "content-type": response.content_type,
+        "content-length": str(len(response.body)),
+        "connection": "close",
+        **SECURITY,
+        **response.headers,
+    }
+    reason = HTTPStatus(response.status).phrase.encode()
+    head = h11.Response(status_code=response.status, headers=list(headers.items()), reason=reason)
+    return http.send(head) or b""
+
+
+async def _linger(client: socket.socket) -> None:
+    """Let the response arrive: to close while the client still sends would destroy it."""
+    loop = asyncio.get_running_loop()
+    with suppress(OSError):
+        client.shutdown(socket.SHUT_WR)
+        async with asyncio.timeout(_LINGER_SECONDS):
+            left = _MOST_LINGER_BYTES
+            while left > 0 and (data := await loop.sock_recv(client, _READ_BYTES)):
+                left -= len(data)

@@ -1,0 +1,284 @@
+"""The state of the running daemon at one moment, and its JSON."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from genericdp import __version__
+from genericdp.logs import timestamp
+from genericdp.model import NetSelector, PathSelector, PciSelector, UdevSelector, UsbSelector
+from genericdp.status.hardware import UNKNOWN
+from genericdp.tally import probe_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from genericdp.config.loaded import ConfigState
+    from genericdp.devices.devicelist import DeviceList, ListedDevice
+    from genericdp.devices.inventory import Identity
+    from genericdp.host.descriptors import Supply
+    from genericdp.host.root import Root
+    from genericdp.kubelet.lifecycle import Plugin
+    from genericdp.model import Resource
+    from genericdp.observed import Observed
+    from genericdp.process.outcome import Outcome
+    from genericdp.status.events import Event, Events
+    from genericdp.status.hardware import Hardware
+    from genericdp.supervisor import Supervisor
+    from genericdp.tally import Tally
+
+    Results = Mapping[str, Sequence[Outcome | None]]
+    """The latest result of each probe, in the order of the config, by device ID."""
+    HardwareOf = Mapping[Identity, Hardware]
+
+_UNDECIDED = "the first look at the host is not over"
+_KINDS = {UdevSelector: "udev", UsbSelector: "usb", PciSelector: "pci", NetSelector: "net"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sources:
+    """The parts of a running daemon whose state is shown."""
+
+    node: str
+    root: Root
+    supervisor: Supervisor
+    config: Observed[ConfigState]
+    descriptors: Observed[Supply | None]
+    events: Events
+    tally: Tally
+    started: float
+    """In seconds since 1970."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResourceState:
+    """A resource of this node."""
+
+    resource: Resource
+    registered: bool = False
+    """Whether the kubelet has it and its stream is open."""
+    reason: str = _UNDECIDED
+    """Why it is not registered."""
+    since: float | None = None
+    """Since when it is registered, or not; in seconds since 1970."""
+    contested: str = ""
+    """Who else serves it on this node; empty: nobody."""
+    devices: DeviceList | None = None
+    """None: nothing has been decided yet."""
+    results: Results = field(default_factory=dict)
+
+    @property
+    def listed(self) -> tuple[ListedDevice, ...]:
+        """The devices in the list that the kubelet gets."""
+        return () if self.devices is None else tuple(self.devices.devices.values())
+
+    @property
+    def why_empty(self) -> str:
+        """Return why no device is listed; empty if there is one."""
+        if self.devices is None:
+            return _UNDECIDED
+        if self.devices.devices or self.devices.failed:
+            return "" if self.devices.devices else self.devices.failed
+        if refused := self.devices.not_offered:
+            first = f"{refused[0].path}: {refused[0].reason}"
+            return f"{len(refused)} matched, but not offered: {first}"
+        return (
+            f"nothing on this node matches {_wanted(self.resource)}"
+            f" ({self.resource.place}); genericdp explain DEVICE says why a device is not taken"
+        )
+
+
+def _wanted(resource: Resource) -> str:
+    """Return the globs and kinds of devices that a resource selects."""
+    wanted: dict[str, None] = {}
+    for one in resource.match:
+        match one.candidates:
+            case PathSelector(globs=globs):
+                wanted |= dict.fromkeys(globs)
+            case selector:
+                wanted[_KINDS[type(selector)]] = None
+    return ", ".join(wanted) + (" and is not excluded" if resource.exclude else "")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """The state of the daemon; all times are in seconds since 1970, and only for display."""
+
+    node: str
+    time: float
+    """When this was so."""
+    started: float
+    kubelet_folder: str
+    kubelet_present: bool
+    """Whether there is a ``kubelet.sock``."""
+    kubelet_reason: str
+    """Why there is none."""
+    config: ConfigState
+    descriptors: Supply | None
+    """None: not counted yet."""
+    resources: tuple[ResourceState, ...] = ()
+    """Those wanted on this node, in the order of the config."""
+    events: tuple[Event, ...] = ()
+    """The newest last."""
+
+    @property
+    def not_ready(self) -> tuple[str, ...]:
+        """Return why the daemon is not ready, a line for each reason; empty: it is ready."""
+        lacking = [
+            f"{one.resource.name}: not registered: {one.reason}"
+            for one in self.resources
+            if not one.registered
+        ]
+        if not self.config.in_force:
+            first, *more = self.config.problems or ("it is being read",)
+            rest = f" (and {len(more)} more)" if more else ""
+            lacking.insert(0, f"no config in force: {first}{rest}")
+        return tuple(lacking)
+
+
+def take(sources: Sources, *, with_results: bool = False) -> State:
+    """Return the present state; to be called on the event loop.
+
+    ``with_results``: also the latest results of probes.
+    """
+    supervisor, kubelet = sources.supervisor, sources.supervisor.kubelet
+    plugins, present = supervisor.plugins, kubelet.socket.value is not None
+    return State(
+        node=sources.node,
+        time=time.time(),  # noqa: TID251  # to be shown
+        started=sources.started,
+        kubelet_folder=str(kubelet.path),
+        kubelet_present=present,
+        kubelet_reason="" if present else kubelet.absence.value,
+        config=sources.config.value,
+        descriptors=sources.descriptors.value,
+        resources=tuple(
+            _resource(one, plugins.get(one.name), supervisor, with_results=with_results)
+            for one in supervisor.wanted.values()
+        ),
+        events=sources.events.last(),
+    )
+
+
+def _resource(
+    resource: Resource, plugin: Plugin | None, supervisor: Supervisor, *, with_results: bool
+) -> ResourceState:
+    devices = supervisor.lists.value.get(resource.name)
+    if plugin is None:
+        return ResourceState(resource=resource, devices=devices)
+    state = plugin.registration
+    return ResourceState(
+        resource=resource,
+        registered=state.active.value,
+        reason=state.reason,
+        since=state.since,
+        contested=state.conflict,
+        devices=devices,
+        results=supervisor.probe_results(resource.name) if with_results else {},
+    )
+
+
+def as_json(state: State, hardware: HardwareOf | None = None) -> dict[str, Any]:
+    """Return what ``/status`` answers; docs/status.md explains each key."""
+    config, supply = state.config, state.descriptors
+    return {
+        "version": __version__,
+        "node": state.node,
+        "time": _time(state.time),
+        "started": _time(state.started),
+        "ready": not state.not_ready,
+        "notReady": state.not_ready,
+        "kubelet": {
+            "folder": state.kubelet_folder,
+            "present": state.kubelet_present,
+            "reason": state.kubelet_reason,
+        },
+        "config": {
+            "inForce": config.in_force,
+            "digest": config.digest,
+            "since": _time(config.since),
+            "files": config.files,
+            "policy": config.policy,
+            "policyDigest": config.policy_digest,
+            "resources": config.resources,
+            "fromStateDir": config.from_state_dir,
+            "warnings": config.warnings,
+            "differsSince": _time(config.differs_since),
+            "problems": config.problems,
+            "refused": config.refused,
+            "pinned": config.pinned,
+        },
+        "descriptors": supply
+        and {"used": supply.used, "most": supply.most, "short": supply.is_short},
+        "resources": [_resource_json(one, hardware or {}) for one in state.resources],
+        "events": [
+            {
+                "time": _time(one.time),
+                "level": one.level,
+                "resource": one.resource,
+                "device": one.device,
+                "message": one.message,
+            }
+            for one in state.events
+        ],
+    }
+
+
+def _resource_json(state: ResourceState, hardware: HardwareOf) -> dict[str, Any]:
+    clock = time.time() - time.monotonic()  # noqa: TID251  # to be shown
+    names = probe_names(state.resource)
+    listed = state.listed
+    return {
+        "name": state.resource.name,
+        "registered": state.registered,
+        "reason": state.reason,
+        "since": _time(state.since),
+        "contested": state.contested,
+        "capacity": sum(one.device.replicas for one in listed),
+        "allocatable": sum(one.device.replicas for one in listed if not one.unhealthy),
+        "empty": state.why_empty,
+        "devices": [
+            {
+                **_device_json(one, clock + one.since, hardware.get(one.device.identity, UNKNOWN)),
+                "probes": [
+                    _probe_json(name, outcome)
+                    for name, outcome in zip(
+                        names, state.results.get(one.device.id, ()), strict=False
+                    )
+                ],
+            }
+            for one in listed
+        ],
+        "notOffered": [
+            {"path": one.path, "reason": one.reason}
+            for one in (() if state.devices is None else state.devices.not_offered)
+        ],
+    }
+
+
+def _device_json(one: ListedDevice, since: float, hardware: Hardware) -> dict[str, Any]:
+    device = one.device
+    return {
+        "id": device.id,
+        "state": "Unhealthy" if one.unhealthy else "Healthy",
+        "reason": one.unhealthy,
+        "since": _time(since),
+        "path": device.path,
+        "shares": device.replicas,
+        "numaNodes": device.numa_nodes,
+        "nodes": [node.host_path for node in device.nodes],
+        "model": hardware.model,
+        "serial": hardware.serial,
+        "driver": hardware.driver,
+    }
+
+
+def _probe_json(name: str, outcome: Outcome | None) -> dict[str, str]:
+    result = "" if outcome is None else "success" if outcome.ok else "failure"
+    return {"probe": name, "result": result, "reason": "" if outcome is None else outcome.reason}
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else timestamp(seconds)

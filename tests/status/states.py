@@ -1,0 +1,94 @@
+"""States of a daemon as ``/metrics`` and ``/status`` take them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from genericdp.config.loaded import ConfigState
+from genericdp.devices.device import Device, NotOffered
+from genericdp.devices.devicelist import DeviceList, ListedDevice
+from genericdp.devices.inventory import Identity
+from genericdp.host.descriptors import Supply
+from genericdp.model import (
+    Command,
+    Hook,
+    Hooks,
+    KernelLogCheck,
+    PathSelector,
+    Place,
+    Probe,
+    Resource,
+    Selector,
+)
+from genericdp.status.state import ResourceState, State
+from genericdp.template import Template
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAME = "example.com/a"
+IN_FORCE = ConfigState(
+    digest="ab" * 32, since=1500.0, policy="/etc/p.yaml", policy_digest="cd" * 32
+)
+_COMMAND = Command(argv=(Template(("/bin/true",)),))
+
+
+def declared(name: str = NAME, **keys: Any) -> Resource:
+    """Return a resource of a config with an ``exec`` and a ``kernelLog`` probe and both hooks."""
+    known: dict[str, Any] = {
+        "health": (Probe(check=_COMMAND), Probe(check=KernelLogCheck(regex="x"))),
+        "hooks": Hooks(allocate=Hook(command=_COMMAND), pre_start=Hook(command=_COMMAND)),
+    }
+    return Resource(
+        name=name,
+        place=Place(file="a.yaml", line=4, column=5),
+        match=(Selector(candidates=PathSelector(globs=("/dev/a*",))),),
+        **{**known, **keys},
+    )
+
+
+def device(number: int, *, reason: str = "", device_id: str = "") -> ListedDevice:
+    """Return a device that is listed, Unhealthy if there is a reason."""
+    path = f"/dev/a{number}"
+    one = Device(id=device_id or f"a{number}", key=path, path=path, identity=Identity(inode=number))
+    return ListedDevice(device=one, missing=reason, since=0.0)
+
+
+def devices(*listed: ListedDevice, not_offered: Mapping[str, str] | None = None) -> DeviceList:
+    """Return a list, and what is not in it by path, with the reasons."""
+    return DeviceList(
+        devices={one.device.id: one for one in listed},
+        not_offered=tuple(
+            NotOffered(resource=NAME, path=path, key=path, reason=reason)
+            for path, reason in (not_offered or {}).items()
+        ),
+    )
+
+
+def resource(name: str = NAME, *, count: int = 2, **keys: Any) -> ResourceState:
+    """Return a registered resource of so many devices, of which the second is Unhealthy."""
+    listed = (device(n, reason="gone" if n == 1 else "") for n in range(count))
+    known = {
+        "resource": declared(name),
+        "registered": True,
+        "reason": "",
+        "contested": "somebody",
+        "devices": devices(*listed, not_offered={"/dev/x": "odd"}),
+    }
+    return ResourceState(**{**known, **keys})
+
+
+def state(*resources: ResourceState, **keys: Any) -> State:
+    """Return the state of a daemon."""
+    known: dict[str, Any] = {
+        "node": "node-1",
+        "time": 2000.0,
+        "started": 1000.0,
+        "kubelet_folder": "/k",
+        "kubelet_present": True,
+        "kubelet_reason": "",
+        "config": IN_FORCE,
+        "descriptors": Supply(used=30, most=1024),
+        "resources": resources,
+    }
+    return State(**{**known, **keys})
