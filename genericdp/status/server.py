@@ -33,8 +33,9 @@ SECURITY = {
 }
 """Headers of every response; a response may replace them."""
 _READ_BYTES = 4096
-_ACCEPT_SECONDS = 1 / 800
-"""Pause after each connection: a flood of them leaves most of the loop's time to the kubelet."""
+_AT_ONCE = 16
+_PAUSE_SECONDS = _AT_ONCE / 800
+"""Pause after so many connections: a flood of them leaves most of the loop's time to devices."""
 _RETRY_SECONDS = 0.2
 _LINGER_SECONDS = 1.0
 _MOST_LINGER_BYTES = 256 * 1024
@@ -116,7 +117,7 @@ class Server:
                 one.close()
 
     async def _accept(self, listener: socket.socket, tasks: asyncio.TaskGroup) -> None:
-        loop = asyncio.get_running_loop()
+        loop, accepted = asyncio.get_running_loop(), 0
         while True:
             try:
                 client, _ = await loop.sock_accept(listener)
@@ -136,7 +137,8 @@ class Server:
             self._connections[connection] = task
             # Also if it is canceled before its first step.
             task.add_done_callback(lambda _, one=connection: self._forget(one))  # type: ignore[misc]
-            await asyncio.sleep(_ACCEPT_SECONDS)
+            accepted += 1
+            await asyncio.sleep(0 if accepted % _AT_ONCE else _PAUSE_SECONDS)
 
     def _open(self) -> list[_Connection]:
         return [one for one, task in self._connections.items() if not task.cancelling()]
