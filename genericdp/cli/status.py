@@ -81,9 +81,10 @@ def execute(arguments: argparse.Namespace) -> int:
         status = json.loads(body)
         text = "\n".join(lines(status, colours=are_wanted()))
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise GenericdpError(
             f"what answers on port {address.port} of {address.host} is no genericdp of this"
-            f" version: {visible(f'{type(error).__name__}: {error}', _MOST_QUOTED)}"
+            f" version: {visible(why, _MOST_QUOTED)}"
         ) from error
     if arguments.output == "json":
         print_json(status)

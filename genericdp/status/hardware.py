@@ -83,7 +83,7 @@ def _models(one: SysDevice, host: HostCache) -> Iterator[str | None]:
     yield from (one.properties.get(name) for name in _MODELS)
     if is_pci_function(one):
         # Without a udev database there are still the IDs.
-        yield one.properties.get("PCI_ID")
+        yield one.properties.get("PCI_ID", "").lower()
 
 
 def _serials(one: SysDevice, host: HostCache) -> Iterator[str | None]:

@@ -85,7 +85,7 @@ class ResourceState:
             first = f"{refused[0].path}: {refused[0].reason}"
             return f"{len(refused)} matched, but not offered: {first}"
         return (
-            f"nothing on this node matches {_wanted(self.resource)}"
+            f"no device on this node matches {_wanted(self.resource)}"
             f" ({self.resource.place}); genericdp explain DEVICE says why a device is not taken"
         )
 

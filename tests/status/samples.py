@@ -47,7 +47,7 @@ def resource(name: str, *devices: Document, **keys: object) -> Document:
         "contested": "",
         "capacity": sum(one["shares"] for one in devices),
         "allocatable": sum(one["shares"] for one in devices if not one["reason"]),
-        "empty": "" if devices else f"nothing on this node matches /dev/{name} (a.yaml:4:5)",
+        "empty": "" if devices else f"no device on this node matches /dev/{name} (a.yaml:4:5)",
         "devices": list(devices),
         "notOffered": [],
         **keys,

@@ -178,7 +178,7 @@ async def test_with_many_resources_the_table_comes_first_and_the_empty_ones_are_
             assert text in row
         await page.ask("document.getElementById('empty').open = true")
         empty = await text_of(page, "#empty")
-        assert "nothing on this node matches /dev/example.com/kind-0" in empty
+        assert "no device on this node matches /dev/example.com/kind-0" in empty
 
 
 async def test_a_filter_finds_resources_and_devices(tmp_path: Path) -> None:
