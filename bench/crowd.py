@@ -26,7 +26,7 @@ from bench.processes import cpu_seconds, descriptors, memory, peak_memory, threa
 from bench.pulse import pulse
 from bench.reloads import Volume
 from bench.sides import DAEMON, Bench, Progress, config_text, scratch_folder
-from genericdp.kubelet.channels import channel
+from genericdp.kubelet.registration import channel
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
 if TYPE_CHECKING:

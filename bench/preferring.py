@@ -14,7 +14,6 @@ from genericdp.devices.inventory import Identity
 from genericdp.devices.topology import Spot
 from genericdp.health.hooks import HookRunner
 from genericdp.host.root import Root
-from genericdp.kubelet.messages import encode_list
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
@@ -89,16 +88,16 @@ async def _lines(
         _NAME,
         root=root,
         look_again=lambda: None,
-        hooks=hooks,
+        run_hooks=hooks.run,
         prefer=prefer,
         replicas=len(ids) // len(offer.devices),
     )
-    floor = _Floor(_NAME, root=root, look_again=lambda: None, hooks=hooks)
+    floor = _Floor(_NAME, root=root, look_again=lambda: None, run_hooks=hooks.run)
     what = f"{prefer} of {len(ids)}"
     async with AsyncExitStack() as stack:
         askers: list[Asker] = []
         for name, service in (("ours", ours), ("floor", floor)):
-            service.set_devices(encode_list(offer))
+            service.set_devices(offer)
             socket = bench.scratch / f"preferring-{name}.sock"
             await stack.enter_async_context(listening(socket, service))
             askers.append(await stack.enter_async_context(asking(socket)))

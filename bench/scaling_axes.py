@@ -16,7 +16,7 @@ from bench.sides import config_text, things
 from genericdp.config.load import read_all
 from genericdp.config.loaded import ConfigState
 from genericdp.host.uevents import Uevent
-from genericdp.kubelet.messages import encode_list
+from genericdp.kubelet.servicer import encode_list
 from genericdp.model import (
     Hardware,
     Preference,
@@ -105,7 +105,7 @@ async def _all_events(costs: Costs, passes: Passes, host: Nodes, count: int) -> 
 def _made(costs: Costs, offer: DeviceList, notes: Page) -> None:
     state = _state(offer)
     for what, work in (
-        ("one list", lambda: encode_list(offer).response),
+        ("one list", lambda: encode_list(offer)),
         ("/status", lambda: json.dumps(as_json(state)).encode()),
     ):
         notes.note("bytes", what, encode(costs, what, work))

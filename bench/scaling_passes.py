@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.host.root import Root
-from genericdp.kubelet.messages import encode_list, preferred_allocation
+from genericdp.kubelet.servicer import encode_list, preferred_allocation
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import PathSelector, Place, Preference, Resource, Selector
 from tests.looking import Discoverer

@@ -203,8 +203,8 @@ def _make_reloader(
 
 def _put_in_force(supervisor: Supervisor, node_name: str, loaded: Loaded) -> None:
     # The model is imported by now: not before the child that loads the config has started.
+    from genericdp.devices.changes import plan, without_policy
     from genericdp.devices.matching import why_none
-    from genericdp.devices.planning import plan, without_policy
 
     running, is_first = supervisor.wanted, supervisor.resources.value is None
     supervisor.resources.value = loaded.resources

@@ -19,6 +19,11 @@ def is_shortage(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _SHORTAGES
 
 
+def reason_of(error: Exception) -> str:
+    """Return what is wrong in the system's words, without Python's around them."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Problem:
     """One mistake in a config: lines and columns count from 1, columns in characters."""

@@ -6,18 +6,21 @@ import asyncio
 import logging
 import time
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from genericdp.devices.changes import log_changes, log_failures, warn_of_shared_ids
+from genericdp.devices.changes import (
+    Plan,
+    log_changes,
+    log_failures,
+    log_shared_ids,
+    plan,
+)
 from genericdp.devices.decide import decide
 from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import reads_properties
-from genericdp.devices.planning import Plan, plan
-from genericdp.health.hooks import HookRunner
 from genericdp.kubelet.lifecycle import Plugin
-from genericdp.kubelet.messages import EncodedList, encode_list
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.sockets import SocketNames
 from genericdp.kubelet.timing import PluginTiming
@@ -25,14 +28,15 @@ from genericdp.observed import Observed, until
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from genericdp.devices.decide import Decision, DeviceLists, Reports
-    from genericdp.devices.devicelist import AllocatedDevices
+    from genericdp.devices.device import Device, HookName
+    from genericdp.devices.devicelist import AllocatedDevices, DeviceList
     from genericdp.health.health import Health
+    from genericdp.health.hooks import HookRunner
     from genericdp.health.prober import ProbeRun
-    from genericdp.host.cache import HostCache
-    from genericdp.host.reader import HostReader
+    from genericdp.host.cache import HostCache, HostReader
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.model import Resource
@@ -43,8 +47,10 @@ log = logging.getLogger(__name__)
 
 FIRST_RESULTS_SECONDS = 5.0
 """How long a resource waits for the first results of its probes before it registers."""
-_FAREWELL_SECONDS = 1.0
+_LAST_LIST_SECONDS = 1.0
 """How long the kubelet has to take the empty list of a removed resource in."""
+_LAST_ANSWER_SECONDS = 0.05
+"""How long gRPC has to send the last answer."""
 
 
 @dataclass(slots=True)
@@ -111,7 +117,6 @@ class Reconciler:
         """Whether what health tells of has just been asked for."""
         self._tally = tally or Tally()
         self._run_command = commands.run
-        self._hooks = HookRunner(self._run_command, told=self._count_hook)
 
     @property
     def running(self) -> dict[str, Plugin]:
@@ -135,58 +140,43 @@ class Reconciler:
 
         Return the decision, and whether the kubelet gets any list that is another one.
         """
-        decision, lists = await self._decided(wanted, full=full)
+        decision = await self._decided(wanted, full=full)
         if self._watch_health(wanted, decision.lists):
             # Nothing was known of the health of new devices; of some something is at once.
-            decision, lists = await self._decided(wanted, full=False)
-        sent = await self._apply(tasks, wanted, lists)
+            decision = await self._decided(wanted, full=False)
+        sent = self._apply(tasks, wanted, decision.lists)
         before, self.lists.value = self.lists.value, decision.lists
         log_changes(before, decision.lists)
-        self._shared_ids = warn_of_shared_ids(decision.lists, self._shared_ids)
+        self._shared_ids = log_shared_ids(decision.lists, self._shared_ids)
         self._undecided = log_failures(decision, self._undecided)
         return decision, sent
 
-    async def _decided(
-        self, wanted: Mapping[str, Resource], *, full: bool
-    ) -> tuple[Decision, dict[str, EncodedList]]:
+    async def _decided(self, wanted: Mapping[str, Resource], *, full: bool) -> Decision:
+        previous, allocated = self.lists.value, self._allocated()
         health: Reports = {} if self._health.value is None else self._health.value.reports()
-        work = partial(
-            self._decide, tuple(wanted.values()), self.lists.value, health, self._allocated()
-        )
+
+        def work(host: HostCache) -> Decision:
+            return decide(
+                tuple(wanted.values()),
+                host,
+                node_name=self._node_name,
+                previous=previous,
+                now=self._now(),
+                health=health,
+                allocated=allocated,
+            )
+
         wants_records = any(map(reads_properties, wanted.values()))
         return await self._reader.ask(work, full=full, wants_records=wants_records)
 
-    def _decide(
-        self,
-        resources: tuple[Resource, ...],
-        previous: DeviceLists,
-        health: Reports,
-        allocated: AllocatedDevices | None,
-        host: HostCache,
-    ) -> tuple[Decision, dict[str, EncodedList]]:
-        """Decide and serialize: in a thread, because ten thousand devices take their time."""
-        decision = decide(
-            resources,
-            host,
-            node_name=self._node_name,
-            previous=previous,
-            now=self._now(),
-            health=health,
-            allocated=allocated,
-        )
-        return decision, {name: encode_list(one) for name, one in decision.lists.items()}
-
-    async def _apply(
-        self,
-        tasks: asyncio.TaskGroup,
-        wanted: Mapping[str, Resource],
-        lists: Mapping[str, EncodedList],
+    def _apply(
+        self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], lists: DeviceLists
     ) -> bool:
         """Stop, update and start plugins, in this order; return whether any list has changed."""
         # What lives counts, not what was asked for last: a task that died is started again.
         self._running = {n: one for n, one in self._running.items() if not one.task.done()}
         todo = plan(wanted, {name: one.resource for name, one in self._running.items()})
-        await self._stop(todo, tasks)
+        self._stop(todo, tasks)
         for name in todo.update:
             self._running[name].update(wanted[name])
         if todo != Plan():
@@ -224,12 +214,12 @@ class Reconciler:
     def _new_health(self) -> Health:
         # Costs 15 ms and 1.4 MB, which most nodes never need.
         from genericdp.health.health import Health
-        from genericdp.health.kinds import run_probes
+        from genericdp.health.probes import Probes
 
         make = self._make_health or Health
         return make(
             self._root,
-            run_probes=partial(run_probes, run=self._run_command),
+            run_probe=Probes(self._run_command).run,
             changed=self._take_health,
             told=self._count_probe,
             now=self._now,
@@ -247,14 +237,24 @@ class Reconciler:
     def _count_hook(self, resource: str, hook: str, outcome: Outcome) -> None:
         self._tally.of(resource).hooked(hook, ok=outcome.ok)
 
-    def _start(
-        self, resource: Resource, devices: EncodedList, tasks: asyncio.TaskGroup
-    ) -> _Running:
+    async def _run_hooks(
+        self, name: HookName, resource: str, devices: Sequence[Device], unfinished: dict[str, str]
+    ) -> None:
+        await self._hooks.run(name, resource, devices, unfinished)
+
+    @cached_property
+    def _hooks(self) -> HookRunner:
+        # Most nodes never need it.
+        from genericdp.health.hooks import HookRunner
+
+        return HookRunner(self._run_command, told=self._count_hook)
+
+    def _start(self, resource: Resource, devices: DeviceList, tasks: asyncio.TaskGroup) -> _Running:
         servicer = Servicer(
             resource.name,
             root=self._root,
             look_again=self._look_again,
-            hooks=self._hooks,
+            run_hooks=self._run_hooks,
             pre_start=resource.hooks.pre_start is not None,
             prefer=resource.prefer,
             replicas=resource.replicas,
@@ -280,7 +280,7 @@ class Reconciler:
         """
         name, state = plugin.resource, plugin.registration
         if leaving := self._leaving.get(name):
-            state.not_registered("it was removed a moment ago, and its farewell is not over")
+            state.not_registered("its last server has not ended yet")
             await asyncio.wait([leaving])  # never two servers of one resource
 
         def has_results() -> bool:
@@ -295,35 +295,35 @@ class Reconciler:
         async with self._kubelet.places.place(name):
             await plugin.run()
 
-    async def _stop(self, todo: Plan, tasks: asyncio.TaskGroup) -> None:
-        """End plugins. What is gone for good says farewell, which holds up nothing else."""
+    def _stop(self, todo: Plan, tasks: asyncio.TaskGroup) -> None:
+        """Have plugins end, which holds up nothing else."""
         for name in todo.stop:
-            leaving = self._running.pop(name)
-            if name in todo.anew:  # its devices stay, so the node need not show 0 meanwhile
-                await _end(leaving.task)
-                continue
-            leaving.servicer.set_devices(encode_list(NOTHING))
-            farewell = self._say_farewell(leaving, self._leaving.get(name))
-            self._leaving[name] = tasks.create_task(farewell, name=f"end {name}")
+            leaving, is_removed = self._running.pop(name), name not in todo.anew
+            if is_removed:  # else its devices stay, so the node need not show 0 meanwhile
+                leaving.servicer.set_devices(NOTHING)
+            end = self._end(leaving, self._leaving.get(name), is_removed=is_removed)
+            self._leaving[name] = tasks.create_task(end, name=f"end {name}")
 
-    async def _say_farewell(self, leaving: _Running, earlier: asyncio.Task[None] | None) -> None:
-        """Let the empty list arrive, so that the node shows 0 at once (KST-11), then end.
+    async def _end(
+        self, leaving: _Running, earlier: asyncio.Task[None] | None, *, is_removed: bool
+    ) -> None:
+        """Let an empty list arrive, so that the node shows 0 at once (KST-11), drain, and end.
 
-        The resource may have returned and be gone again within that second: ``earlier`` is still
-        at it then.
+        An Allocate that was cut off would reject its pod for good. The resource may have returned
+        and be gone again meanwhile: ``earlier`` is still at it then.
         """
-        name = leaving.plugin.resource
-        if leaving.plugin.registration.active.value:
-            await asyncio.sleep(_FAREWELL_SECONDS)
-        await _end(leaving.task)
+        name, in_progress = leaving.plugin.resource, leaving.servicer.in_progress
+        if is_removed and leaving.plugin.registration.active.value:
+            await asyncio.sleep(_LAST_LIST_SECONDS)
+        if in_progress.value:
+            limit = self._timing.allocate
+            await until(lambda: not in_progress.value, in_progress, timeout_seconds=limit)
+            await asyncio.sleep(_LAST_ANSWER_SECONDS)
+        leaving.task.cancel()
+        await asyncio.wait([leaving.task])
         if earlier is not None:
             await asyncio.wait([earlier])
         if self._leaving[name] is asyncio.current_task():
             del self._leaving[name]
-        log.info("stopped", extra={"resource": name})
-
-
-async def _end(life: asyncio.Task[None]) -> None:
-    """End the task that a plugin runs in."""
-    life.cancel()
-    await asyncio.wait([life])
+        if is_removed:
+            log.info("stopped", extra={"resource": name})

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.matching import for_node
 from genericdp.host import udevdb
+from genericdp.host.cache import HostReader
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch, Shortage
-from genericdp.host.reader import HostReader
 from genericdp.host.uevents import Uevents
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.peers import PeerWatch
@@ -128,7 +128,7 @@ class Supervisor:
             node_name=node_name,
             kubelet=kubelet,
             reader=self._reader,
-            look_again=self.look_again_at_files,
+            look_again=partial(self._reader.mark_file, None),
             health_changed=self._note_health,
             commands=commands,
             allocated=lambda: self._pod_resources.allocated if self._pod_resources else None,
@@ -149,11 +149,6 @@ class Supervisor:
     def _note_health(self) -> None:
         self._health_news.value += 1
 
-    def look_again_at_files(self) -> None:
-        """Ask for a reconcile that believes nothing of what is known of device files."""
-        self._reader.mark_file(None)
-        self.look_again()
-
     def _mark_event(self, event: Uevent | None) -> None:
         self._tally.happened("resync" if event is None else event.action)
         self._reader.mark_event(event)
@@ -163,7 +158,6 @@ class Supervisor:
             self._tally.happened("resync" if name is None else "file")
             path = f"{folder.removeprefix(self._root.real('')).rstrip('/')}/{name}"
             self._reader.mark_file(None if name is None else path)
-            self.look_again()
         elif name is None or not name.startswith("."):  # udev writes a hidden file first
             self._tally.happened("resync" if name is None else "record")
             self._reader.mark_record(name)
@@ -180,7 +174,7 @@ class Supervisor:
         if self._records in fresh:
             self._reader.mark_record(None)
         if fresh - {self._records}:
-            self.look_again_at_files()
+            self._reader.mark_file(None)
 
     @property
     def _events_tell(self) -> bool:
@@ -232,8 +226,6 @@ class Supervisor:
                 asked, resources = self._host_news.value, self.resources.value
                 probed = self._health_news.value
                 begun = self._now()
-                if not self._watch.complete:
-                    self._reader.mark_file(None)
                 decision = await self._reconcile(tasks, full=full)
                 self._set_watch()
                 pause = self._pace.pause(self._now() - begun, lists_changed=self._lists_changed)

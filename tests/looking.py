@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.devices.decide import decide
 from genericdp.devices.matching import reads_properties
-from genericdp.host.cache import HostCache
-from genericdp.host.reader import HostReader
+from genericdp.host.cache import HostCache, HostReader
 from tests.devices.making import resource
 
 if TYPE_CHECKING:

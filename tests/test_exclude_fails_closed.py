@@ -215,6 +215,40 @@ def test_a_record_of_udev_that_leads_to_itself_may_exclude(
     assert "/run/udev/data/b8:0 cannot be read: " in found.refused["/dev/sda"]
 
 
+def test_records_of_udev_whose_folder_leads_to_itself_may_exclude(
+    machine: Machine, capsys: Capture
+) -> None:
+    machine.link("run/udev/data", "data")
+    keys = "    exclude: [{udev: {subsystem: block, properties: {ID_FS_TYPE: LVM2*}}}]\n"
+    (found,) = discovered(machine, capsys, keys)
+    assert found.paths == []
+    assert "/run/udev/data cannot be read: " in found.refused["/dev/sda"]
+
+
+@pytest.mark.parametrize("pattern", ["/dev/mine/*", "/dev/mine/sda"])
+def test_a_folder_of_its_glob_that_leads_to_itself_may_hold_anything(
+    machine: Machine, capsys: Capture, pattern: str
+) -> None:
+    machine.link("dev/mine", "mine")
+    (found,) = discovered(machine, capsys, f"    exclude: [{{path: {pattern}}}]\n")
+    assert found.paths == []
+    assert "may be excluded, but /dev/mine" in found.refused["/dev/sda"]
+
+
+def test_a_file_that_is_a_link_to_nothing_may_exclude(machine: Machine, capsys: Capture) -> None:
+    """As a value that is a link to nothing does; a file that is not there is an answer."""
+    machine.link("run/claims/sda", "/nowhere")
+    keys = (
+        '    values: {claim: {file: "/run/claims/$(device.name)"}}\n'
+        '    exclude: [{path: /dev/sd*, values: {claim: "*"}}]\n'
+    )
+    (found,) = discovered(machine, capsys, keys)
+    assert found.paths == ["sdb"]
+    assert found.refused["/dev/sda"] == (
+        "may be excluded, but the value 'claim': /run/claims/sda is a link that leads nowhere"
+    )
+
+
 def test_a_condition_that_surely_fails_outweighs_what_is_not_known(
     machine: Machine, capsys: Capture
 ) -> None:

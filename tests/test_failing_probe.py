@@ -9,10 +9,10 @@ from genericdp.simulator.kubelet import Kubelet
 from tests.world import World, serial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from genericdp.health.kinds import Run, RunProbes
+    from genericdp.devices.device import BoundProbe, Device
+    from genericdp.health.probes import RunProbe
     from genericdp.host.root import Root
     from genericdp.process.outcome import Outcome
 
@@ -27,13 +27,13 @@ async def test_an_exception_in_one_probe_ends_no_other_one(short_folder: Path) -
     """K6: one resource's trouble ends those of all others."""
     broken = {"ttyUSB0"}
 
-    def health(root: Root, *, run_probes: RunProbes, **settings: Any) -> Health:
-        async def run(runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
-            if broken & {device.id for _, device in runs}:
+    def health(root: Root, *, run_probe: RunProbe, **settings: Any) -> Health:
+        async def run(bound: BoundProbe, device: Device, **keys: Any) -> Outcome:
+            if device.id in broken:
                 raise BrokenError("no code expects this")
-            return await run_probes(runs, resource, root)
+            return await run_probe(bound, device, **keys)
 
-        return Health(root, run_probes=run, **settings)
+        return Health(root, run_probe=run, **settings)
 
     true = {"exec": {"command": ["/bin/true"]}, "periodSeconds": 1, "failureThreshold": 1}
     async with Kubelet(short_folder / "kubelet") as kubelet:

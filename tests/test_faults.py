@@ -61,7 +61,7 @@ async def test_without_inotify_everything_is_polled_and_that_is_said_once(
         raised = f"echo 128 > /proc/sys/user/max_inotify_{what}"
         done = await asyncio.create_subprocess_exec(*inside, "sh", "-c", raised)
         assert await done.wait() == 0
-        await daemon.says("inotify can be used again: nothing is polled any longer")
+        await daemon.says("folders can be watched again: nothing is polled any longer")
         place.host.plug("ttyUSB2")
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/other") == 3, 20)
         daemon.process.terminate()

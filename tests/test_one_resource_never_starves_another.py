@@ -7,7 +7,6 @@ import json
 import os
 import threading
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 import grpc
@@ -17,10 +16,9 @@ from genericdp.config.load import load
 from genericdp.daemon import Settings, serve
 from genericdp.devices.decide import decide
 from genericdp.health.hooks import HookRunner
-from genericdp.health.kinds import run_probes
+from genericdp.health.probes import Probes
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
-from genericdp.kubelet.messages import encode_list
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.timing import PluginTiming
@@ -226,9 +224,9 @@ async def calling(
     root = Root(host.folder)
     found = decide(config.resources, HostCache(root), node_name="n", previous={}, now=0.0)
     service = Servicer(
-        R, root=root, look_again=look_again, hooks=HookRunner(run=commands), timing=timing
+        R, root=root, look_again=look_again, run_hooks=HookRunner(run=commands).run, timing=timing
     )
-    service.set_devices(encode_list(found.lists[R]))
+    service.set_devices(found.lists[R])
     socket = folder / "own.sock"
     async with listening(socket, service), grpc.aio.insecure_channel(f"unix:{socket}") as channel:
         yield service, rpc.DevicePluginStub(channel)
@@ -322,9 +320,9 @@ async def test_threads_that_hang_in_reads_of_one_resource_have_a_limit(tmp_path:
     (tmp_path / "well").mkdir()
     (tmp_path / "well" / "0").write_text("1")
     quick = probe(period_seconds=60, timeout_seconds=0.02)
-    probes = partial(run_probes, run=Hanging())
+    probes = Probes(Hanging())
     before = threading.active_count()
-    async with watching(root, run_probes=probes) as health:
+    async with watching(root, run_probe=probes.run) as health:
         try:
             hanging = [device(one, quick, file=True) for one in names]
             health.watch(*hanging, resource="example.com/hangs")

@@ -1,4 +1,4 @@
-"""genericdp.devices.planning: what has to be done about which resource."""
+"""genericdp.devices.changes: what has to be done about which resource."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.planning import Plan, plan, without_policy
+from genericdp.devices.changes import Plan, plan, without_policy
 from genericdp.model import Command, Hook, Hooks, Preference
 from genericdp.template import parse
 from tests.config.bounded import policy_of

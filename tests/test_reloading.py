@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import os
 import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.host.workers import in_worker
 from genericdp.simulator.kubelet import Kubelet
 from tests.polling import poll_until
 from tests.reloading.configs import BAD, HEAD, ConfigMap, config
@@ -201,3 +204,25 @@ async def test_other_options_are_registered_anew_without_an_empty_list(world: Wo
             if one.resource == "example.com/serial"
         ]
         assert sizes == [1, 1]
+
+
+async def test_an_allocate_in_progress_is_answered_before_a_resource_registers_anew(
+    world: World,
+) -> None:
+    """It failed with "Cancelling all calls", and its pod was rejected for good."""
+    name, fifo = "example.com/serial", world.folder / "fifo"
+    os.mkfifo(fifo)
+    hooks = {"allocate": {"exec": {"command": ["/bin/cat", str(fifo)]}, "timeoutSeconds": 6}}
+    world.host.plug("ttyUSB0")
+    async with world.serving(serial(hooks=hooks)) as daemon, asyncio.TaskGroup() as tasks:
+        await daemon.registered(name)
+        await world.listed(name, "ttyUSB0")
+        asked = tasks.create_task(world.allocated(name, ["ttyUSB0"]))
+        hook = await in_worker(lambda: fifo.open("wb"))  # once the hook reads from it
+        await daemon.takes(serial(hooks=hooks, prefer="none"))
+        await daemon.shows(name, lambda found: not found["registered"])
+        hook.close()
+        (given,) = (await asked).container_responses
+        assert [one.host_path for one in given.devices] == ["/dev/ttyUSB0"]
+        await daemon.registered(name)
+        assert world.kubelet.observed.registrations[name] == 2

@@ -118,7 +118,7 @@ async def test_two_resources_with_one_id_are_warned_of(world: World) -> None:
     """LAW-4: kubelets up to 1.36 tell devices apart by their id alone."""
 
     def folders(name: str) -> dict[str, object]:
-        (world.host.folder / name / "same").mkdir(parents=True)
+        (world.host.folder / name / "same").mkdir(parents=True, exist_ok=True)
         return resource(
             f"example.com/{name}",
             match=[{"path": f"/{name}/*", "type": "directory"}],
@@ -129,7 +129,9 @@ async def test_two_resources_with_one_id_are_warned_of(world: World) -> None:
     async with world.serving(folders("one"), folders("two")) as daemon:
         await world.listed("example.com/one", "same")
         await world.listed("example.com/two", "same")
-        await daemon.log.says("ids used by several resources, which kubelets mix up: ['same']")
+        await daemon.log.says("warning ids used by several resources, which kubelets mix up: same")
+        await daemon.takes(folders("one"))
+        await daemon.log.says("info ids no longer used by several resources: same")
 
 
 async def test_sockets_of_crashed_runs_are_removed_at_the_start(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from genericdp.devices.changes import plan
 from genericdp.devices.decide import decide
 from genericdp.devices.matching import for_node
-from genericdp.devices.planning import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

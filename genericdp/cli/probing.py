@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.logprobes import LogProbes
 from genericdp.devices.device import FileRead, LogWatch
-from genericdp.health.kinds import run_probes
+from genericdp.health.probes import Probes
 from genericdp.health.state import join_reasons
 from genericdp.host.kmsg import open_log
 from genericdp.printing import print_lines, printable
@@ -156,6 +156,7 @@ class _Round:
         self._told = told
         self._open_log = open_log
         self._commands = Commands()
+        self._probes = Probes(self._commands.run)
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
         self._probed: dict[int, Probed] = {}
         self._running: dict[int, BoundProbe] = {}
@@ -202,9 +203,9 @@ class _Round:
         if isinstance(bound.check, LogWatch):
             outcome = await log.outcome(subject.resource, number, device)
         else:
-            runs = [(bound, device)]
-            run = self._commands.run
-            outcome = (await run_probes(runs, subject.resource, self._root, run=run))[0]
+            outcome = await self._probes.run(
+                bound, device, resource=subject.resource, root=self._root
+            )
         ending = Ending.PASSED if outcome.ok else Ending.FAILED
         return Result(check=bound.check, ending=ending, outcome=outcome)
 

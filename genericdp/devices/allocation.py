@@ -1,4 +1,4 @@
-"""Allocation: devices in, container edits out."""
+"""Allocation: what of devices may be handed out, and the container edits for them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import posixpath
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from genericdp import policy as policies
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.devices.natural import natural_key
+from genericdp.model import FileType
 from genericdp.template import Template, UnusableValueError, expand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from genericdp.devices.device import Device, MountPoint, Node, Variable
+    from genericdp.devices.inventory import FoundFile
+    from genericdp.devices.sysdevice import PathTarget
+    from genericdp.policy import Policy
     from genericdp.template import Lookup
+
+    Find = Callable[[str], FoundFile | None]
 
 
 class AllocationConflictError(Exception):
@@ -128,3 +135,43 @@ def _append_once(values: list[str], value: str) -> None:
 
 def _united(one: str, other: str) -> str:
     return "".join(letter for letter in "rwm" if letter in one + other)
+
+
+def why_refused(device: Device, find: Find, mount_target: Callable[[str], PathTarget]) -> str:
+    """Return what of a device must not be handed out; empty: nothing.
+
+    ``find`` gives what there is at a path of the host, or None; ``mount_target`` where a path
+    leads, also where there is nothing. Without a policy, only links are judged.
+    """
+    policy = device.policy
+    refusals = [_mount_refusal(policy, mount, mount_target) for mount in device.mounts]
+    if policy is not None:
+        refusals += _refused_by(policy, device, find)
+    return next(filter(None, refusals), "")
+
+
+def _refused_by(policy: Policy, device: Device, find: Find) -> Iterator[str]:
+    for path in (node.host_path for node in device.nodes):
+        if (file := find(path)) is None:
+            yield f"{path} does not exist"
+        else:
+            is_block = file.type is FileType.BLOCK
+            yield policies.node_refusal(policy, path, file.target, block=is_block)
+    for name in device.cdi:
+        yield policies.name_refusal(policy.cdi, policies.cdi_kind(name))
+    for key, templates in device.annotations.items():
+        for template in templates if policies.asks_for_cdi(key) else ():
+            if not policies.allows_cdi(policy, template):
+                yield f"{key}: {str(template)!r} is not allowed ({policy.cdi.says})"
+
+
+def _mount_refusal(
+    policy: Policy | None, mount: MountPoint, mount_target: Callable[[str], PathTarget]
+) -> str:
+    path = mount.host_path
+    found = mount_target(path.rstrip("/") or "/")  # of a folder with or without a slash at its end
+    if policy is not None and (
+        refusal := policies.mount_refusal(policy, path, found.target, read_only=mount.read_only)
+    ):
+        return refusal
+    return f"{path} must not be mounted: {found.trouble}" if found.trouble else ""

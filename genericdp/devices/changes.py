@@ -1,27 +1,77 @@
-"""Logs what a decision has changed."""
+"""Changes: what plugins have to do for another config, and the log of what a decision changed."""
 
 from __future__ import annotations
 
 import logging
 import re
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from genericdp.devices.decide import shared_ids
 from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.devicelist import NOTHING, DeviceList
+from genericdp.devices.natural import natural_key
+from genericdp.model import Preference
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from genericdp.devices.decide import Decision, DeviceLists
+    from genericdp.model import Resource
 
 log = logging.getLogger(__name__)
 
 MOST_LINES = 100
 """Of one kind, for one resource: ten thousand devices that vanish at once need not all be named."""
 _DIGITS = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What has to be done, by resource name; what is in both is begun anew."""
+
+    stop: frozenset[str] = frozenset()
+    update: frozenset[str] = frozenset()
+    start: frozenset[str] = frozenset()
+
+    @property
+    def anew(self) -> frozenset[str]:
+        """Those that stay and have to register again."""
+        return self.stop & self.start
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """Those that stay, and differ."""
+        return self.update | self.anew
+
+    def __str__(self) -> str:
+        if self == Plan():
+            return "nothing to change"
+        added, removed = self.start - self.anew, self.stop - self.anew
+        return f"{len(added)} added, {len(removed)} removed, {len(self.changed)} changed"
+
+
+def plan(wanted: Mapping[str, Resource], running: Mapping[str, Resource]) -> Plan:
+    """Compare what should be with what is."""
+    both = wanted.keys() & running.keys()
+    changed = {name for name in both if wanted[name] != running[name]}
+    # A kubelet asks for the options once for each registration (REG-7).
+    anew = {name for name in changed if _options(wanted[name]) != _options(running[name])}
+    return Plan(
+        stop=frozenset(running.keys() - wanted.keys() | anew),
+        update=frozenset(changed - anew),
+        start=frozenset(wanted.keys() - running.keys() | anew),
+    )
+
+
+def without_policy(resources: Mapping[str, Resource]) -> dict[str, Resource]:
+    """Return what the config alone says."""
+    return {name: replace(one, policy=None) for name, one in resources.items()}
+
+
+def _options(resource: Resource) -> tuple[bool, bool]:
+    return resource.hooks.pre_start is not None, resource.prefer is not Preference.NONE
 
 
 class _Change(Enum):
@@ -43,11 +93,13 @@ def log_changes(before: DeviceLists, lists: DeviceLists) -> None:
         _log_refusals(name, was, now)
 
 
-def warn_of_shared_ids(lists: DeviceLists, warned: frozenset[str]) -> frozenset[str]:
-    """Warn of IDs that several resources use; return them, so that it is done once."""
+def log_shared_ids(lists: DeviceLists, logged: frozenset[str]) -> frozenset[str]:
+    """Log IDs that several resources have come to use, or no longer use; return all of them."""
     shared = shared_ids(lists)
-    if fresh := shared - warned:
-        log.warning("ids used by several resources, which kubelets mix up: %s", sorted(fresh))
+    if fresh := shared - logged:
+        log.warning("ids used by several resources, which kubelets mix up: %s", _few(fresh))
+    if former := logged - shared:
+        log.info("ids no longer used by several resources: %s", _few(former))
     return shared
 
 
@@ -164,5 +216,20 @@ def _gist(reason: str) -> str:
     return _DIGITS.sub("0", reason)
 
 
+def _few(ids: Collection[str]) -> str:
+    more = f" and {len(ids) - MOST_LINES} more" if len(ids) > MOST_LINES else ""
+    return f"{', '.join(sorted(ids, key=natural_key)[:MOST_LINES])}{more}"
+
+
 def _left_out(devices: DeviceList) -> int:
     return sum(one.reason.startswith("list full: ") for one in devices.not_offered)
+
+
+def shared_ids(lists: Mapping[str, DeviceList]) -> frozenset[str]:
+    """Return the IDs that several resources use: kubelets up to 1.36 mix them up (LAW-4)."""
+    seen: set[str] = set()
+    repeated: set[str] = set()
+    for one in lists.values():
+        repeated |= seen & one.devices.keys()
+        seen |= one.devices.keys()
+    return frozenset(repeated)

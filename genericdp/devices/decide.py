@@ -8,18 +8,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.conflicts import resolve_conflicts
 from genericdp.devices.device import MOST_REASON, Device, Member, NotOffered, Report
 from genericdp.devices.devicelist import (
     NOTHING,
     DeviceList,
     advance,
     next_change,
+    ranked,
+    resolve_conflicts,
+    settled,
     with_health,
     within_limit,
 )
-from genericdp.devices.groups import group, settled
-from genericdp.devices.injection import make
+from genericdp.devices.injection import group, make
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import Owners, match, of_file, path_globs
 from genericdp.printing import shortened
@@ -27,8 +28,7 @@ from genericdp.printing import shortened
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from genericdp.devices.devicelist import AllocatedDevices
-    from genericdp.devices.groups import Arriving
+    from genericdp.devices.devicelist import AllocatedDevices, Arriving, Ranked
     from genericdp.devices.matching import Match
     from genericdp.devices.sysdevice import Host
     from genericdp.model import Resource
@@ -94,8 +94,10 @@ def decide(
     if _gives_up_devices(previous, lists):
         dues.append(now)  # somebody may get what they had
     for name, one in lists.items():
+        before = previous.get(name, NOTHING)
         reports = None if health is None else health.get(name, {})
-        lists[name] = with_health(one, previous.get(name, NOTHING), reports, now=now)
+        known = inventory.attempt(name, partial(with_health, one, before, reports, now=now))
+        lists[name] = known or _as_it_was(name, before, inventory.failures[name])
     due = min((moment for moment in dues if moment is not None), default=None)
     return Decision(lists=lists, due=due, failures=inventory.failures)
 
@@ -170,7 +172,8 @@ def _assemble(
     allocated: AllocatedDevices | None,
 ) -> DeviceLists:
     """Resolve conflicts, and return the lists that follow those of before."""
-    absent: dict[str, tuple[Device, ...]] = {}
+    absent: dict[str, Sequence[Device]] = {}
+    wanting: dict[str, Sequence[Ranked]] = {}
     for resource in resources:
         name, before = resource.name, previous.get(resource.name)
         one = made[name]
@@ -180,8 +183,9 @@ def _assemble(
         inventory.attempt(name, partial(_let_arrive, resource, one, before, now=now))
         held = partial(_absent, resource, one, inventory, before or NOTHING)
         absent[name] = inventory.attempt(name, held) or ()
-    devices = {name: () if one is None else one.devices for name, one in made.items()}
-    winners, losers = resolve_conflicts(devices, absent, previous)
+        by_right = partial(ranked, one.devices, before or NOTHING)
+        wanting[name] = inventory.attempt(name, by_right) or ()
+    winners, losers = resolve_conflicts(wanting, absent)
     for refusal in losers:
         if (one := made[refusal.resource]) is not None:
             one.refused.append(refusal)
@@ -320,10 +324,15 @@ class _Reasons:
         if found is None:
             now = f"; it is {new_id} now" if new_id else ""
             return f"{self._not_existing(device)}{now}"
+        if found.key != device.keys[0]:
+            now = f"; its device is {new_id} now" if new_id else ""
+            reason = self._refused.get(found.key, "")
+            why = f"; that is not offered: {reason}" if reason else ""
+            return f"{device.path} is something else now{now}{why}"
         if new_id:
             return f"{device.path} is now {new_id}"
-        if found.key != device.keys[0]:
-            return f"{device.path} is something else now"
+        if self._inventory.host.awaited(found.identity.syspath or ""):
+            return f"{device.path} is back, but udev has not recorded it yet"
         return f"{device.path} is no longer matched"
 
     def _lost_members(self, device: Device) -> str:
@@ -338,13 +347,3 @@ class _Reasons:
         if len(paths) < 2:
             return f"{device.path} does not exist"
         return f"{', '.join(paths[:-1])} and {paths[-1]} do not exist"
-
-
-def shared_ids(lists: Mapping[str, DeviceList]) -> frozenset[str]:
-    """Return the IDs that several resources use: kubelets up to 1.36 mix them up (LAW-4)."""
-    seen: set[str] = set()
-    repeated: set[str] = set()
-    for one in lists.values():
-        repeated |= seen & one.devices.keys()
-        seen |= one.devices.keys()
-    return frozenset(repeated)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from genericdp.devices.topology import NOWHERE, Spot
 
@@ -115,6 +115,9 @@ class BoundProbe:
 
     probe: Probe
     check: Check
+
+
+HookName = Literal["allocate", "preStart"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

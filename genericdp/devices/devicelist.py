@@ -1,17 +1,17 @@
-"""The device list of a resource, from one reconcile to the next."""
+"""Device lists from one reconcile to the next: conflicts, vanished devices, health, size."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import NOT_PROBED, Device, Member, NotOffered, device_id_of
-from genericdp.devices.groups import Arriving, Lost, missing
+from genericdp.devices.device import NOT_PROBED, Device, Member, NotOffered
 from genericdp.devices.natural import natural_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from genericdp.devices.device import Report
 
@@ -23,6 +23,38 @@ _NODE_BYTES = 5
 """Of each NUMA node."""
 _MOST_SHORT = 8
 """With more nodes, the lengths of the entry and of its nodes may take two bytes each."""
+
+
+GROUP_SECONDS = 0.3
+"""How long the members of a new group have to stay the same before it is offered."""
+
+Ranked = tuple[tuple[int, tuple[tuple[str | int, ...], str]], Device]
+"""A device after what orders it among all that want something."""
+_NEWCOMER = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lost:
+    """A member that a listed device had and lacks."""
+
+    member: Member
+    since: float
+    """On the monotonic clock, in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arriving:
+    """A group that is not listed, whose members have to stay the same for a while."""
+
+    members: tuple[str, ...]
+    """Their keys."""
+    since: float
+    """Since when they are these, on the monotonic clock, in seconds."""
+
+    @property
+    def due(self) -> float:
+        """When it will be listed if no other member comes."""
+        return self.since + GROUP_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,6 +247,144 @@ def within_limit(
     return kept, tuple(device.refused(resource, reason) for device in left_out)
 
 
+def missing(before: Sequence[Member], members: Sequence[Member]) -> tuple[Member, ...]:
+    """Return those that were there before and are not any more.
+
+    What the kernel has made anew under another number is there again if it sits where the old one
+    did. What is still the very same comes first: its neighbours' going may move its rank.
+    """
+    here, there = {one.identity for one in members}, {one.identity for one in before}
+    new_places = Counter(one.place for one in members if one.identity not in there)
+    gone = []
+    for one in before:
+        if one.identity in here:
+            continue
+        if new_places[one.place]:
+            new_places[one.place] -= 1
+        else:
+            gone.append(one)
+    return tuple(gone)
+
+
+def settled(
+    resource: str,
+    devices: Iterable[Device],
+    listed: frozenset[str],
+    before: Mapping[str, Arriving],
+    *,
+    now: float,
+) -> tuple[list[Device], list[NotOffered], dict[str, Arriving]]:
+    """Return the devices that can be listed, those that must wait, and since when all are so.
+
+    The kernel tells of the members of a group one after the other: a container that asks in
+    between must not be given half of it. ``listed`` are the keys of what is complete already.
+    What can be listed and then loses to another device need not wait once more.
+    """
+    ready: list[Device] = []
+    waiting: list[NotOffered] = []
+    arriving: dict[str, Arriving] = {}
+    for device in devices:
+        known = before.get(device.key)
+        if device.key in listed:
+            known = Arriving(members=device.keys, since=now - 2 * GROUP_SECONDS)
+        elif known is None or known.members != device.keys:
+            known = Arriving(members=device.keys, since=now)
+        arriving[device.key] = known
+        if known.due <= now:
+            ready.append(device)
+        else:
+            waiting.append(
+                device.refused(
+                    resource,
+                    "its group has just changed: other members may come within"
+                    f" {GROUP_SECONDS:g} s",
+                )
+            )
+    return ready, waiting, arriving
+
+
+@dataclass(slots=True)
+class _Claims:
+    """Who has which ID of a resource, and which node of the host."""
+
+    ids: dict[tuple[str, str], Device] = field(default_factory=dict)
+    nodes: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def refusal(self, resource: str, device: Device) -> str:
+        if (other := self.ids.get((resource, device.id))) is not None:
+            return (
+                f"its id {device.id!r} is that of {other.path}"
+                " (add something to id that tells them apart)"
+            )
+        for node in device.nodes:
+            if node.exclusive and (owner := self.nodes.get(node.key)) is not None:
+                return (
+                    f"its node {node.host_path} belongs to device {owner[1]} of {owner[0]}"
+                    " (say shared: true if several devices may have it)"
+                )
+        return ""
+
+    def enter(self, resource: str, device: Device) -> None:
+        self.ids[resource, device.id] = device
+        for node in device.nodes:
+            if node.exclusive:
+                self.nodes[node.key] = (resource, device.id)
+
+
+def resolve_conflicts(
+    wanting: Mapping[str, Iterable[Ranked]], absent: Mapping[str, Iterable[Device]]
+) -> tuple[dict[str, list[Device]], list[NotOffered]]:
+    """Return what each resource wins, and who loses against whom, by resource.
+
+    ``absent`` are listed devices that cannot be had just now: nobody gets what is theirs.
+    """
+    claims = _Claims()
+    for resource, held in absent.items():
+        for device in held:
+            claims.enter(resource, device)
+    winners: dict[str, list[Device]] = {resource: [] for resource in wanting}
+    losers: list[NotOffered] = []
+    all_wanting = ((rank, name, one) for name, several in wanting.items() for rank, one in several)
+    for _, resource, device in sorted(all_wanting, key=lambda it: it[0]):
+        if reason := claims.refusal(resource, device):
+            losers.append(device.refused(resource, reason))
+        else:
+            claims.enter(resource, device)
+            winners[resource].append(device)
+    return winners, losers
+
+
+def ranked(devices: Iterable[Device], before: DeviceList) -> list[Ranked]:
+    """Return devices of a resource, each with its right to what it wants; the lowest comes first.
+
+    What is listed and takes nothing more than it had, what comes back as it was, what takes
+    another node, what is under another ID, newcomers by syspath: a container may have what is
+    listed, so no node of it goes to another device that comes to want it.
+    """
+    # A device may be listed twice: as what it is, and as Unhealthy under an ID that it had.
+    listed: dict[str, list[ListedDevice]] = {}
+    for one in before.devices.values():
+        listed.setdefault(one.device.key, []).append(one)
+    found = []
+    for device in devices:
+        rank = min((_rank(device, one) for one in listed.get(device.key, ())), default=_NEWCOMER)
+        syspath = device.identity.syspath or device.path
+        place = natural_key(syspath) if rank == _NEWCOMER else ((), "")
+        found.append(((rank, place), device))
+    return found
+
+
+def _rank(device: Device, before: ListedDevice) -> int:
+    """Return which comes first; ``before``: as what it is in the list."""
+    had = {node.key for node in before.device.nodes} | {lost.member.key for lost in before.lost}
+    more = any(node.exclusive and node.key not in had for node in device.nodes)
+    if before.gone_since is not None:
+        return _NEWCOMER if more or before.device.id != device.id else 1
+    if before.device.id != device.id:
+        return 3
+    return 2 if more else 0
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AllocatedDevices:
     """The kubelet's last answer; before the first one, any device may be held."""
@@ -230,46 +400,3 @@ class AllocatedDevices:
         It has been Unhealthy since before that, so nobody can have got it after the answer.
         """
         return self.asked_at >= due and device_id not in self.devices.get(resource, ())
-
-
-def allocated_devices(shares: Mapping[str, Iterable[str]], *, asked_at: float) -> AllocatedDevices:
-    """Return what is held, from the shares that all containers have of each resource."""
-    devices = {name: frozenset(map(device_id_of, held)) for name, held in shares.items()}
-    return AllocatedDevices(asked_at=asked_at, devices=devices)
-
-
-def next_question(
-    lists: Mapping[str, DeviceList],
-    forget_after_seconds: Mapping[str, float],
-    last_asked: float,
-    *,
-    pace_seconds: float,
-) -> float | None:
-    """Return when to ask who holds what: once a device is to be forgotten, then at that pace.
-
-    None as long as none has vanished.
-    """
-    dues = (due for _, _, due in _vanished(lists, forget_after_seconds))
-    first = min(dues, default=None)
-    return None if first is None else max(first, last_asked + pace_seconds)
-
-
-def are_news(
-    allocated: AllocatedDevices,
-    lists: Mapping[str, DeviceList],
-    forget_after_seconds: Mapping[str, float],
-) -> bool:
-    """Return whether a device can be forgotten now that is still listed."""
-    return any(allocated.have_let_go(*one) for one in _vanished(lists, forget_after_seconds))
-
-
-def _vanished(
-    lists: Mapping[str, DeviceList], forget_after_seconds: Mapping[str, float]
-) -> Iterator[tuple[str, str, float]]:
-    """Return resource and id of each vanished device, and when it is to be forgotten."""
-    for name, devices in lists.items():
-        if name not in forget_after_seconds:
-            continue  # it is leaving, with all its devices
-        for device_id, one in devices.devices.items():
-            if one.gone_since is not None:
-                yield name, device_id, one.gone_since + forget_after_seconds[name]

@@ -1,4 +1,4 @@
-"""From a candidate or group to a device: its ID and everything that a container gets for it."""
+"""From candidates to devices: groups, IDs, and everything that a container gets for each."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.allocation import AllocationConflictError, edits
-from genericdp.devices.bounding import why_refused
+from genericdp.devices.allocation import AllocationConflictError, edits, why_refused
 from genericdp.devices.device import (
     BoundHook,
     BoundHooks,
@@ -25,11 +24,10 @@ from genericdp.devices.device import (
     Variable,
     as_id,
 )
-from genericdp.devices.groups import refusal
 from genericdp.devices.hardware import carrier_of, function_of, place_name
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
-from genericdp.devices.matching import templates_of
+from genericdp.devices.matching import not_offered, templates_of
 from genericdp.devices.natural import natural_key
 from genericdp.devices.topology import closeness, spot_of, why_not_bound
 from genericdp.model import Command, FileCheck, KernelLogCheck, OpenCheck, TopologyMode
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from genericdp.devices.device import Check
-    from genericdp.devices.groups import Group
     from genericdp.devices.inventory import FoundFile, Inventory
     from genericdp.devices.matching import Candidate, Excluded
     from genericdp.devices.sysdevice import Host
@@ -54,6 +51,88 @@ _CDI_NAME = re.compile(
     r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
     r"=[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?"
 )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """What is to be one device."""
+
+    members: tuple[Candidate, ...]
+    """At least one, in natural order of their paths."""
+    text: str | None = None
+    """What they have in common; None: the resource groups nothing."""
+
+    @property
+    def key(self) -> str:
+        """What the device is on the host."""
+        return self.members[0].key if self.text is None else f"group {self.text}"
+
+
+def group(
+    resource: Resource, candidates: Iterable[Candidate], inventory: Inventory
+) -> tuple[list[Group], list[NotOffered]]:
+    """Return the groups in the order of their first members, and what is in none or incomplete.
+
+    Index and order of discovery play no part (D2): only the text counts.
+    """
+    if resource.group_by is None:
+        return [Group(members=(one,)) for one in candidates], []
+    members: dict[str, list[Candidate]] = {}
+    refused = []
+    for one in candidates:
+        try:
+            text = _text(resource, resource.group_by, one, inventory)
+        except UnusableValueError as error:
+            refused.append(not_offered(resource, one, str(error)))
+        else:
+            members.setdefault(text, []).append(one)
+    groups = []
+    for text, several in members.items():
+        made = Group(members=tuple(several), text=text)
+        if lacking := _lacking(resource, several):
+            reason = f"its group '{printable(text)}' has {lacking}"
+            refused.append(refusal(resource, made, reason))
+        else:
+            groups.append(made)
+    return groups, refused
+
+
+def refusal(resource: Resource, group: Group, reason: str) -> NotOffered:
+    """Return why a group is not offered: one line, and every member knows of it."""
+    keys = () if group.text is None else tuple(one.key for one in group.members)
+    return not_offered(resource, group.members[0], reason, key=group.key, members=keys)
+
+
+def _text(
+    resource: Resource, template: Template, candidate: Candidate, inventory: Inventory
+) -> str:
+    """Return what ``groupBy`` gives for one candidate; raises UnusableValueError."""
+    names = Names(candidate, resource=resource, inventory=inventory)
+    try:
+        text = expand(template, names.get_text)
+    except UnusableValueError as error:
+        raise UnusableValueError(f"groupBy: {error}") from error
+    if not text:
+        raise UnusableValueError(f"groupBy '{template}' gives an empty text")
+    return text
+
+
+def _lacking(resource: Resource, members: Sequence[Candidate]) -> str:
+    """Return which of the members that ``groupNeeds`` asks for a group lacks; empty if none."""
+    needs, here, entries = resource.group_needs, len(members), len(resource.match)
+    if needs is None:
+        return ""
+    if isinstance(needs, int):
+        missing = needs - here
+        return f"{here} of {needs} members: {missing} missing (groupNeeds)" if missing > 0 else ""
+    present = {i for member in members for i in member.entries}
+    absent = [f"match[{i}]" for i in range(entries) if i not in present]
+    if not absent:
+        return ""
+    return (
+        f"members of {entries - len(absent)} of {entries} entries:"
+        f" {len(absent)} missing, {' and '.join(absent)} (groupNeeds: each)"
+    )
 
 
 @dataclass(slots=True)
@@ -224,7 +303,7 @@ def _check(device: Device, first: Candidate, inventory: Inventory) -> None:
     given = (device.nodes, device.mounts, device.env, device.annotations, device.cdi)
     if not device.missing and not any(given):
         raise UnusableValueError(_nothing_to_give(first, inventory.host))
-    if reason := why_refused(device, inventory.file, inventory.target_of):
+    if reason := why_refused(device, inventory.file, inventory.host.mount_target):
         raise UnusableValueError(reason)
 
 

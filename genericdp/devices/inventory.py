@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from genericdp.devices.sysdevice import PathTarget
 from genericdp.errors import HostError
 from genericdp.glob import escape
 from genericdp.model import FileType
@@ -61,11 +60,6 @@ class FoundFile:
         return f"{self.type}:{major}:{minor}"
 
     @property
-    def path_target(self) -> PathTarget:
-        """Where the path leads, as a mount."""
-        return PathTarget(target=self.target, trouble=self.mount_trouble)
-
-    @property
     def shown(self) -> str:
         """The path for people: what cannot be printed is escaped."""
         return printable(self.path)
@@ -89,8 +83,6 @@ class Look:
     folders: frozenset[str] = frozenset()
     trouble: str = ""
     """What could not be read, so that there may be other files; empty if nothing."""
-    lost: PathTarget | None = None
-    """Of one path whose links lead to nothing: where they would lead."""
     dangling: tuple[str, ...] = ()
     """Links that the glob finds and that lead to nothing."""
 
@@ -126,13 +118,6 @@ class Inventory:
     def file(self, path: str) -> FoundFile | None:
         """Return what one path leads to, or None if there is nothing."""
         return next(iter(self.found(escape(path))), None)
-
-    def target_of(self, path: str) -> PathTarget:
-        """Return where one path leads; to itself where nothing can be seen."""
-        look = self._looked(escape(path))
-        if look is not None and look.files:
-            return look.files[0].path_target
-        return (look and look.lost) or PathTarget(target=path)
 
     def attempt(self, resource: str, decide: Callable[[], T]) -> T | None:
         """Decide something about a resource; None where that fails, which concerns it alone.

@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.bounding import readable_way
 from genericdp.devices.conditions import unread
 from genericdp.devices.hardware import BUSES, asked_part, bus_text, driver_of, nearest
+from genericdp.devices.sysdevice import readable_target
 from genericdp.devices.topology import spot_of
 from genericdp.model import ValueKind
 from genericdp.printing import shortened
@@ -50,7 +50,9 @@ class Names:
         self._candidate = candidate
         self._resource = resource
         self._host = inventory.host
-        self._lead = partial(readable_way, resource.policy, lead=inventory.host.target_of)
+        self._target_of = partial(
+            readable_target, resource.policy, target_of=inventory.host.target_of
+        )
         self._node_name = inventory.node_name
         self._wary = wary
         """Whether what nobody can know is an error, also where a default would take its place."""
@@ -154,7 +156,7 @@ class Names:
         # The config has been checked: no value needs itself, nor too many others.
         try:
             source = self._resource.values[name]
-            return value_of(name, source, self.get_text, self._host, lead=self._lead)
+            return value_of(name, source, self.get_text, self._host, target_of=self._target_of)
         except AmbiguousValueError as error:
             return UnusableValueError(str(error)) if self._wary else error
         except UnusableValueError as error:
@@ -167,29 +169,33 @@ def value_of(
     lookup: Lookup,
     host: Host,
     *,
-    lead: Callable[[str], PathTarget],
+    target_of: Callable[[str], PathTarget],
 ) -> str | None:
     """Return a declared value for one candidate, or None if it has none.
 
-    ``lead`` says where a path leads, and why it must not be read. Raises LackingValueError with
-    the reason where there is more to say than that, and UnusableValueError where it cannot be
+    ``target_of`` says where a path leads, and why it must not be read. Raises LackingValueError
+    with the reason where there is more to say than that, and UnusableValueError where it cannot be
     known whether it has one.
     """
-    text = _source_text(name, source, lookup, host, lead)
+    text = _source_text(name, source, lookup, host, target_of)
     if text is not None and byte_length(text) > MOST_TEXT:
         raise UnusableValueError(f"the value {name!r} gives {TOO_LONG}")
     return text
 
 
 def _source_text(
-    name: str, source: ValueSource, lookup: Lookup, host: Host, lead: Callable[[str], PathTarget]
+    name: str,
+    source: ValueSource,
+    lookup: Lookup,
+    host: Host,
+    target_of: Callable[[str], PathTarget],
 ) -> str | None:
     match source.kind:
         case ValueKind.TEXT:
             return _extracted(name, source.regex, expand(source.source, lookup))
         case ValueKind.FILE:
             path = expand(source.source, lookup, path=True)
-            target = _allowed(name, lead(path))
+            target = _allowed(name, target_of(path))
             return _of_file(name, source.regex, path, target, host)
         case ValueKind.LINK:
             pattern = expand(source.source, lookup, path=True, quote=glob.escape)
@@ -204,10 +210,8 @@ def _source_text(
                     f"the value {name!r}: {glob.unescape(pattern)} finds {found}, wanted one"
                 )
             if dangling:
-                raise AmbiguousValueError(
-                    f"the value {name!r}: {dangling[0]} is a link that leads nowhere"
-                )
-            target = _allowed(name, lead(paths[0]))
+                raise _dangling(name, dangling[0])
+            target = _allowed(name, target_of(paths[0]))
             text = host.link(target)
             if text is None and (why := host.trouble(target)):
                 raise UnusableValueError(f"the value {name!r}: {paths[0]}: {why}")
@@ -227,7 +231,13 @@ def _of_file(name: str, regex: str | None, path: str, target: str, host: Host) -
         return text
     if why := host.trouble(target):
         raise UnusableValueError(f"the value {name!r}: {path}: {why}")
+    if host.dangling(glob.escape(path)):
+        raise _dangling(name, path)
     raise LackingValueError(f"the value {name!r}: {path}: it does not exist")
+
+
+def _dangling(name: str, path: str) -> AmbiguousValueError:
+    return AmbiguousValueError(f"the value {name!r}: {path} is a link that leads nowhere")
 
 
 def _extracted(name: str, regex: str | None, text: str | None) -> str | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from genericdp.model import FileType
+from genericdp.policy import file_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from genericdp.devices.inventory import Look
+    from genericdp.policy import Policy
 
 
 def decimal(text: str, *, most_digits: int = 19) -> int | None:
@@ -93,6 +95,34 @@ class PathTarget:
     """Why it must not be handed out; empty if nothing is wrong."""
 
 
+_OF_OTHERS = ("/sys/fs/", "/sys/kernel/")
+"""Where other filesystems are mounted: in one for BPF, users may make links."""
+
+
+def is_kernels_own(path: str) -> bool:
+    """Return whether only the kernel makes links on the way to a path, none of which leads out."""
+    return path.startswith("/sys/") and not path.startswith(_OF_OTHERS)
+
+
+def readable_target(
+    policy: Policy | None, path: str, target_of: Callable[[str], PathTarget]
+) -> PathTarget:
+    """Return where a file to be read lies; its trouble says why it must not be read.
+
+    What is read must be at the target itself, since a link may be redirected meanwhile.
+    """
+    if is_kernels_own(path):
+        found = PathTarget(target=path)
+    else:
+        found = target_of(path)
+        if found.trouble:
+            found = replace(found, trouble=f"{path} must not be read: {found.trouble}")
+    if policy is None:
+        return found
+    refusal = file_refusal(policy, path, found.target)
+    return replace(found, trouble=refusal or found.trouble)
+
+
 class Host(Protocol):
     """What can be asked about the host in one reconcile; answers stay the same within it.
 
@@ -128,6 +158,9 @@ class Host(Protocol):
 
     def target_of(self, path: str) -> PathTarget:
         """Return where a path leads, also where there is nothing."""
+
+    def mount_target(self, path: str) -> PathTarget:
+        """Return the same of a path to be mounted, whose links are watched for changes."""
 
     def text(self, path: str) -> str | None:
         """Return a file's content, stripped; at most 64 KiB.

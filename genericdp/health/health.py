@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from genericdp.devices.device import Device, Report
-    from genericdp.health.kinds import RunProbes
     from genericdp.health.prober import ProbeRun
+    from genericdp.health.probes import RunProbe
     from genericdp.host.kmsg import Log
     from genericdp.host.root import Root
     from genericdp.process.outcome import Outcome
@@ -33,7 +33,7 @@ class Health:
         self,
         root: Root,
         *,
-        run_probes: RunProbes,
+        run_probe: RunProbe,
         changed: Callable[[], None],
         told: Callable[[ProbeRun], None] = lambda _: None,
         now: Callable[[], float] = time.monotonic,
@@ -44,7 +44,7 @@ class Health:
         self._devices: dict[str, dict[str, DeviceHealth]] = {}
         """By resource and ID."""
         self._prober = Prober(
-            root, self._devices, run_probes=run_probes, changed=self._update, told=told, now=now
+            root, self._devices, run_probe=run_probe, changed=self._update, told=told, now=now
         )
         self._log = KernelLog(self._update, open_log=open_log, now=now)
 

@@ -12,12 +12,9 @@ from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Literal, TypeAlias
 
-    from genericdp.devices.device import BoundHook, Device
+    from genericdp.devices.device import BoundHook, Device, HookName
     from genericdp.health.commands import RunCommand
-
-    HookName: TypeAlias = Literal["allocate", "preStart"]
 
 
 class HookRunner:

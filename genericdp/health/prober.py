@@ -11,27 +11,21 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import FileRead
 from genericdp.health.slots import Slots
 from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from genericdp.health.kinds import RunProbes
+    from genericdp.health.probes import RunProbe
     from genericdp.health.state import DeviceHealth, ProbeState
     from genericdp.host.root import Root
 
-    Job = tuple[DeviceHealth, ProbeState]
 
 log = logging.getLogger(__name__)
 
-_MOST_OF_RESOURCE = 4
-"""Limit on the commands and ``open`` probes of one resource that run at once."""
-_RESULTS_AT_ONCE = 500
-"""Limit on the results of a batch that are taken before other tasks get their turn (3 ms)."""
-_PAUSE = 0.005
-"""Seconds for other tasks, above all for what the first results of a batch have changed."""
+MOST_OF_RESOURCE = 4
+"""Limit on the probes of one resource that run at once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,14 +47,14 @@ class Prober:
         root: Root,
         devices: Mapping[str, Mapping[str, DeviceHealth]],
         *,
-        run_probes: RunProbes,
+        run_probe: RunProbe,
         changed: Callable[[DeviceHealth], None],
         told: Callable[[ProbeRun], None],
         now: Callable[[], float],
     ) -> None:
         self._root = root
         self._devices = devices
-        self._run_probes = run_probes
+        self._run_probe = run_probe
         self._changed = changed
         """Called with a device whose state may differ."""
         self._told = told
@@ -70,7 +64,7 @@ class Prober:
         self._numbers = count()
         self._earlier = asyncio.Event()
         """Set when something is due before all that was queued."""
-        self._slots = Slots(most_of_owner=_MOST_OF_RESOURCE)
+        self._slots = Slots(most_of_owner=MOST_OF_RESOURCE)
         self._busy: set[tuple[str, str]] = set()
         """Resource and ID of devices with a probe that runs or waits for a slot, so that those of
         one device never overlap, not even if it is replaced meanwhile."""
@@ -89,24 +83,17 @@ class Prober:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 self._earlier.clear()
-                batches, jobs = self._take_due()
-                for batch in batches:
-                    tasks.create_task(self._probe_files(batch), name="probes of files")
-                for device, state in jobs:
+                for device, state in self._take_due():
                     tasks.create_task(self._probe(device, state), name=f"probe {device.device.id}")
                 rest = self._queue[0][0] - self._now() if self._queue else None
                 with suppress(TimeoutError):
                     async with asyncio.timeout(rest):
                         await self._earlier.wait()
 
-    def _take_due(self) -> tuple[list[list[Job]], list[Job]]:
-        """Return what is due: batches of ``file`` probes, and probes that need a slot each.
-
-        Reading a file costs less than a slot.
-        """
+    def _take_due(self) -> list[tuple[DeviceHealth, ProbeState]]:
+        """Return the probes that are due."""
         now = self._now()
-        batches: dict[tuple[str, int], list[Job]] = {}
-        jobs: list[Job] = []
+        due_probes = []
         while self._queue and self._queue[0][0] <= now:
             due, _, device = heapq.heappop(self._queue)
             if due != device.queued:
@@ -118,47 +105,32 @@ class Prober:
             state = None if _name(device) in self._busy else device.due_probe(now)
             if state is not None:
                 self._busy.add(_name(device))
-                if isinstance(state.bound.check, FileRead):
-                    alike = (device.resource, state.bound.probe.timeout_seconds)
-                    batches.setdefault(alike, []).append((device, state))
-                else:
-                    jobs.append((device, state))
+                due_probes.append((device, state))
             self.plan(device)
             if expired:
                 self._changed(device)
-        return list(batches.values()), jobs
+        return due_probes
 
     async def _probe(self, device: DeviceHealth, state: ProbeState) -> None:
         try:
             async with self._slots.slot(device.resource):
                 if state in device.states:
-                    [outcome] = await self._outcomes([(device, state)])
-                    self._add(device, state, outcome)
+                    self._add(device, state, await self._outcome(device, state))
         finally:
             self._end(device)
 
-    async def _probe_files(self, jobs: list[Job]) -> None:
-        results = list(zip(jobs, await self._outcomes(jobs), strict=True))
-        # First what may change a device list, then the many that stay healthy.
-        results.sort(key=lambda one: one[1].ok and one[0][1].healthy is True)
-        for begin in range(0, len(results), _RESULTS_AT_ONCE):
-            for (device, state), outcome in results[begin : begin + _RESULTS_AT_ONCE]:
-                self._add(device, state, outcome)
-                self._end(device)
-            await asyncio.sleep(_PAUSE)
-
-    async def _outcomes(self, jobs: Sequence[Job]) -> Sequence[Outcome]:
-        begun = self._now()
-        resource = jobs[0][0].resource
-        runs = [(state.bound, device.device) for device, state in jobs]
+    async def _outcome(self, device: DeviceHealth, state: ProbeState) -> Outcome:
+        begun, resource = self._now(), device.resource
         try:
-            return await self._run_probes(runs, resource, self._root)
+            return await self._run_probe(
+                state.bound, device.device, resource=resource, root=self._root
+            )
         except Exception as error:
             # A mistake of ours in one probe must not end those of all other devices (K6).
-            only = jobs[0][0].device.id if len(jobs) == 1 else ""
-            log.exception("unexpected failure", extra={"resource": resource, "device": only})
+            about = {"resource": resource, "device": device.device.id}
+            log.exception("unexpected failure", extra=about)
             reason = f"unexpected failure: {error}"
-            return [Outcome(reason=reason, seconds=self._now() - begun)] * len(jobs)
+            return Outcome(reason=reason, seconds=self._now() - begun)
 
     def _add(self, device: DeviceHealth, state: ProbeState, outcome: Outcome) -> None:
         """Take a result, unless the device or its probes are others by now."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import NOT_PROBED, FileRead, LogWatch, Report
+from genericdp.devices.device import NOT_PROBED, LogWatch, Report
 from genericdp.health.logmatch import names_of, rule_of
 
 if TYPE_CHECKING:
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from genericdp.devices.device import BoundProbe, Device
     from genericdp.health.logmatch import Names, Rule
     from genericdp.process.outcome import Outcome
-
-_STEPS_IN_PERIOD = 40
-"""Times in a period at which `file` probes run: many devices share one batch, which is cheaper."""
 
 
 @dataclass(slots=True, eq=False)
@@ -194,9 +191,6 @@ class DeviceHealth:
             due = now + period * (0.5 + share_of_period(*names))
         else:
             due = max(state.due + period, now)
-        if isinstance(state.bound.check, FileRead):
-            step = period / _STEPS_IN_PERIOD
-            due = math.ceil(due / step) * step
         state.due = due
         state.add(outcome)
 

@@ -1,16 +1,24 @@
-"""Cache of what was read of the host, by path, until an event makes it stale."""
+"""What the host has said: asked off the loop, remembered by path until an event makes it stale.
+
+What hangs concerns what lies in it, nothing else.
+"""
 
 from __future__ import annotations
 
-import errno
+import asyncio
+import logging
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from genericdp.devices.sysdevice import START, Extract, PathTarget
+from genericdp.glob import escape
 from genericdp.host.devicefiles import DeviceFiles
+from genericdp.host.root import ABSENT, BlindError
 from genericdp.host.sysfs import SysDevices
+from genericdp.host.udevdb import udevd_runs
+from genericdp.host.workers import start
 from genericdp.regex import TextTooLongError, extract
 from genericdp.template import MOST_TEXT
 
@@ -19,8 +27,24 @@ if TYPE_CHECKING:
 
     from genericdp.devices.inventory import Look
     from genericdp.host.root import Root
+    from genericdp.host.uevents import Uevent
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+RECORD_SECONDS = 2.0
+"""How long a new device waits for udev to record its properties."""
+
+LOOK_SECONDS = 5.0
+"""How long a look at one glob may take before the others go on without it."""
+NEXT_LOOK_SECONDS = 1.0
+"""How long at most once something else hangs in the same reconcile: all of a server may be gone."""
+
+AGAIN_SECONDS = 2.0
+"""After this time what could not be read is looked at again,"""
+LONGEST_AGAIN_SECONDS = 30.0
+"""and after twice the time whenever that was in vain, but for no longer than this."""
 
 CHANGED_FILES = "changed device files"
 """What is said to hang when a look at one of them does."""
@@ -32,11 +56,6 @@ _MOST_KEPT = 1024
 
 _LINKED = "attributes behind links"
 """Any device's event is taken for one of them, as ``device/vendor`` is another device's."""
-
-_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV})
-"""Errors that say that there is no such file, or no longer. Fewer than of paths: what leads in a
-circle or has too long a name could be anything, and a value may decide what is excluded."""
-
 _HINTS = {MOST_TEXT: " (a value with file and regex can take a part of it)"}
 
 
@@ -84,6 +103,7 @@ class HostCache:
         """What is known of the paths of files."""
         self._looks: dict[str, Look] = {}
         """What globs have found in this reconcile."""
+        self._mount_targets: dict[str, PathTarget] = {}
         self._devices = devices = SysDevices(root, guard=self.guarded)
         # The questions of ``Host`` that SysDevices answers as they are.
         self.device, self.ancestors = devices.get, devices.ancestors
@@ -103,6 +123,7 @@ class HostCache:
     def forget(self, stale: Stale) -> None:
         """Begin a reconcile: ask again what events have told of, and what nothing tells of."""
         self._looks.clear()
+        self._mount_targets.clear()
         self.folders = set()
         if stale.all_files:
             self.files.forget_all()
@@ -197,6 +218,16 @@ class HostCache:
         except TimeoutError:
             return PathTarget(target=path)
 
+    def mount_target(self, path: str) -> PathTarget:
+        """Return the same of a path to be mounted, whose links are watched for changes."""
+        pattern = escape(path)
+        if self.look(pattern) is None:
+            return PathTarget(target=path)
+        if path not in self._mount_targets:
+            find = partial(self.files.mount_target, path)
+            self._mount_targets[path] = self.guarded(pattern, find)
+        return self._mount_targets[path]
+
     def text(self, path: str) -> str | None:
         """Return a file's content, stripped; None if it cannot be read or has more than 64 KiB.
 
@@ -236,7 +267,7 @@ class HostCache:
         try:
             text = self.guarded(path, read)
         except OSError as error:
-            if error.errno not in _ABSENT:
+            if error.errno not in ABSENT:
                 self._troubles[path] = error.strerror or str(error)
             return None
         if len(text) > most:
@@ -255,7 +286,7 @@ class HostCache:
         try:
             return self.guarded(path, lambda: self._root.resolve(path).at)
         except OSError as error:
-            if error.errno not in _ABSENT:
+            if error.errno not in ABSENT:
                 self._troubles[path] = error.strerror or str(error)
             return None
 
@@ -279,3 +310,172 @@ class HostCache:
         look = self._looks.get(path)
         trouble = "" if look is None else look.trouble
         return trouble or self._troubles.get(path, "") or self._devices.trouble(path)
+
+
+class HostReader:
+    """Owns the cache of what the host has said, and has events make it stale."""
+
+    def __init__(
+        self,
+        root: Root,
+        *,
+        look_again: Callable[[], None],
+        look_seconds: float = LOOK_SECONDS,
+        now: Callable[[], float] = time.monotonic,
+        cache: Callable[..., HostCache] = HostCache,
+    ) -> None:
+        self.folders: frozenset[str] = frozenset()
+        """Where a change calls for another reconcile; paths of the host."""
+        self.due: float | None = None
+        """When to ask again without an event, on the monotonic clock, in seconds."""
+        self._root = root.wary()
+        self._look_again = look_again
+        self._look_seconds = look_seconds
+        self._now = now
+        self._cache = cache
+        self._hanging: set[str] = set()
+        self._host = self._anew()
+        self._stale = Stale()
+        self._blind = False
+        """Whether nothing can be concluded from the host just now."""
+        self._troubles: set[str] = set()
+        """What could not be read in the last reconcile, and why."""
+        self._pause = AGAIN_SECONDS
+        self._again = 0.0
+        """When to read again what could not be read."""
+        self._arrived: dict[str, float] = {}
+
+    def _anew(self, before: HostCache | None = None) -> HostCache:
+        """Return a cache that has to ask the host everything."""
+        return self._cache(self._root, before, hanging=self._hanging, now=self._now)
+
+    def mark_event(self, event: Uevent | None) -> None:
+        """Have what the kernel told of read again. None: everything is."""
+        if event is None:
+            self._host = self._anew(self._host)
+        else:
+            self._stale.syspaths |= {event.syspath, event.former_syspath} - {""}
+            if event.action == "add":
+                self._arrived[event.syspath] = self._now()
+        self._look_again()
+
+    def mark_record(self, name: str | None) -> None:
+        """Have what udev has written read again. None: everything is."""
+        if name is None:
+            self._host = self._anew(self._host)
+        else:
+            self._stale.records.add(name)
+        self._look_again()
+
+    def mark_file(self, path: str | None) -> None:
+        """Have a path of the host looked at again that may lead to something else. None: any."""
+        if path is None:
+            self._stale.all_files = True
+        else:
+            self._stale.paths.add(path)
+        self._look_again()
+
+    async def ask(
+        self, work: Callable[[HostCache], T], *, full: bool = True, wants_records: bool = False
+    ) -> T:
+        """Run ``work`` in a daemon thread, anew where something hangs, and return its result.
+
+        ``full``: everything is read again, else what is stale. ``wants_records``: whether ``work``
+        asks for what udev records. Raises what ``work`` raises; waits while nothing can be read.
+        """
+        stale, self._stale = self._stale, Stale()
+        waiting = self._waiting(stale)
+        if full or CHANGED_FILES in self._hanging:
+            self._host, stale = self._anew(self._host), Stale()
+        if not wants_records:
+            waiting = {}
+        patience = self._look_seconds
+        while True:
+            host = self._host
+            host.awaiting = frozenset(waiting)
+            result = start(partial(self._run, work, host, stale))
+            stuck = ""
+            while not result.done() and not (stuck := host.stuck(patience)):
+                await asyncio.wait([result], timeout=patience / 4)
+            if result.done() and (blind := result.exception()) is not None:
+                self._host, stale = self._anew(self._host), Stale()
+                await self._wait_blind(blind)
+                continue
+            if result.done():
+                host.settle()
+                self._log_unreadable(host.unreadable)
+                due = [*waiting.values(), *([self._again] if self._troubles else [])]
+                self.folders, self.due = frozenset(host.folders), min(due, default=None)
+                return result.result()
+            # The thread may still write into what it holds.
+            self._give_up(stuck, result)
+            patience = min(self._look_seconds, NEXT_LOOK_SECONDS)
+            self._host, stale = self._anew(self._host), Stale()
+
+    @staticmethod
+    def _run(work: Callable[[HostCache], T], host: HostCache, stale: Stale) -> T:
+        host.forget(stale)
+        return work(host)
+
+    def _waiting(self, stale: Stale) -> dict[str, float]:
+        """Return the devices that have just appeared, and until when udev may take to record them.
+
+        Only where udev runs. Once that time is over, a device is ``stale``: what is known of it is
+        what was read before udev had its chance.
+        """
+        now = self._now()
+        late = {one for one, since in self._arrived.items() if now - since >= RECORD_SECONDS}
+        stale.syspaths |= late
+        for syspath in late:
+            del self._arrived[syspath]
+        if not self._arrived or not udevd_runs(self._root):
+            return {}
+        return {syspath: since + RECORD_SECONDS for syspath, since in self._arrived.items()}
+
+    async def _wait_blind(self, error: BaseException) -> None:
+        """Wait a moment where nothing can be concluded; raises any other error."""
+        if not isinstance(error, BlindError):
+            raise error
+        if not self._blind:
+            log.warning("the host cannot be looked at (%s): what is known of it stays", error)
+        self._blind = True
+        await asyncio.sleep(AGAIN_SECONDS)
+
+    def _log_unreadable(self, troubles: set[str]) -> None:
+        """Log what cannot be read since this reconcile, or can be again; plan when to try."""
+        if self._blind:
+            self._blind = False
+            log.info("the host can be looked at again")
+        troubles = {one for one in troubles if not _is_below(one, troubles)}
+        for trouble in sorted(troubles - self._troubles):
+            log.warning("%s: what is known of it stays", trouble)
+        for trouble in sorted(self._troubles - troubles):
+            log.info("%s can be read again", trouble.partition(" cannot be read")[0])
+        now = self._now()
+        if troubles - self._troubles:
+            self._pause, self._again = AGAIN_SECONDS, now + AGAIN_SECONDS
+        elif now >= self._again:
+            self._pause = min(2 * self._pause, LONGEST_AGAIN_SECONDS)
+            self._again = now + self._pause
+        self._troubles = troubles
+
+    def _give_up(self, pattern: str, result: asyncio.Future[Any]) -> None:
+        """Leave the thread alone until its look ends, if ever; then look again."""
+        log.warning("looking at %s does not end: going on without it", pattern)
+        self._hanging.add(pattern)
+
+        def ended(result: asyncio.Future[Any]) -> None:
+            if not result.cancelled():
+                result.exception()  # taken note of: what it found is out of date anyway
+            log.info("looking at %s has ended", pattern)
+            self._hanging.discard(pattern)
+            self._host = self._anew(self._host)  # this has been told that it hangs
+            self._look_again()
+
+        result.add_done_callback(ended)
+
+
+def _is_below(trouble: str, others: Collection[str]) -> bool:
+    """Return whether the folder of a path that cannot be read is another such path."""
+    folder = trouble.partition(" cannot be read")[0].rpartition("/")[0]
+    return any(one.startswith(f"{folder} cannot be read") for one in others)

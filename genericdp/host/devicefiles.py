@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -13,14 +14,14 @@ from typing import TYPE_CHECKING
 from genericdp import glob as globs
 from genericdp.devices.inventory import FoundFile, Identity, Look
 from genericdp.devices.natural import natural_key
+from genericdp.devices.sysdevice import PathTarget
 from genericdp.host.root import ABSENT, upwards
-from genericdp.host.sysfs import plugged_of, syspath_of
+from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from genericdp.devices.sysdevice import PathTarget
     from genericdp.host.pathwalk import Walk
     from genericdp.host.root import Root
     from genericdp.host.sysfs import Guard
@@ -36,7 +37,6 @@ class _Expansion:
 
     paths: list[str] = field(default_factory=list)
     folders: set[str] = field(default_factory=set)
-    has_links: bool = False
     trouble: str = ""
     """What could not be read."""
 
@@ -142,12 +142,10 @@ class DeviceFiles:
             if file is None or file.is_link:
                 # Its links may be turned elsewhere, and what they lead to may come and go.
                 self._note_folders(path, found)
-        lost = found.has_links and not (files or globs.has_wildcard(pattern))
         return Look(
             files=tuple(files),
             folders=frozenset(found.folders),
             trouble=found.trouble,
-            lost=self._root.target_of(globs.unescape(pattern)) if lost else None,
             dangling=tuple(dangling),
         )
 
@@ -157,16 +155,18 @@ class DeviceFiles:
             try:
                 self._files[path] = self._examine(path)
             except OSError as error:
-                if not self._note_trouble(path, error):
+                # A link that leads in a circle leads nowhere; behind such a folder may be anything.
+                leads_nowhere = error.errno == errno.ELOOP and self._is_link(path)
+                if leads_nowhere or not self._note_trouble(path, error):
                     self._files[path] = None
             self._examined.add(path)
         return self._files.get(path)
 
-    def target_of(self, path: str) -> PathTarget:
-        """Return where a path leads, or would if all that is missing were there."""
+    def mount_target(self, path: str) -> PathTarget:
+        """Return where a path to be mounted leads, or would if all that is missing were there."""
         if (found := self.examine(path)) is None:
             return self._root.target_of(path)
-        return found.path_target
+        return PathTarget(target=found.target, trouble=found.mount_trouble)
 
     def trouble(self, path: str) -> str:
         """Return why a path that was examined cannot be read; empty if it was, or is not there."""
@@ -282,7 +282,6 @@ class DeviceFiles:
         """
         walk = self._walk(path)
         found.folders |= {self._deepest_folder(walk.at), *map(_parent, walk.links)}
-        found.has_links = found.has_links or bool(walk.links)
 
     def _deepest_folder(self, path: str) -> str:
         while path != "/":
@@ -304,8 +303,6 @@ class DeviceFiles:
         if not self._root.is_machine and target.startswith("/dev/"):
             # Not a cached_property: those share one lock, and a look that hangs would hold it.
             if self._nodes_of_copy is None:
-                from genericdp.host.copies import device_names
-
                 self._nodes_of_copy = device_names(self._root)
             return self._nodes_of_copy.get(target.removeprefix("/dev/"), (FileType.FILE, None))
         return FileType.FILE, None

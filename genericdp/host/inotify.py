@@ -31,7 +31,7 @@ _READ_BYTES = 65_536
 
 
 class Shortage:
-    """Logs once that inotify cannot be used, for all watches, and once that it can be again."""
+    """Logs once that folders cannot be watched, and once that all of them can be again."""
 
     def __init__(self) -> None:
         self._errors: dict[str, int | None] = {}
@@ -46,7 +46,7 @@ class Shortage:
         is_limit = error.errno in {errno.EMFILE, errno.ENOSPC}
         log.log(
             logging.DEBUG if is_told else logging.WARNING,
-            "%s: inotify cannot be used (%s): polling instead%s",
+            "%s cannot be watched (%s): polled instead%s",
             what,
             error.strerror,
             "; raise fs.inotify.max_user_instances and max_user_watches" if is_limit else "",
@@ -55,7 +55,7 @@ class Shortage:
     def ends(self, what: str) -> None:
         """Log that nothing is polled any longer, if this was the last that was."""
         if self._errors.pop(what, None) is not None and not self._errors:
-            log.info("inotify can be used again: nothing is polled any longer")
+            log.info("folders can be watched again: nothing is polled any longer")
 
 
 class FolderWatch:

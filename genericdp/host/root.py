@@ -7,8 +7,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from genericdp.devices.bounding import is_kernels_own
-from genericdp.devices.sysdevice import PathTarget
+from genericdp.devices.sysdevice import PathTarget, is_kernels_own
 from genericdp.errors import HostError, is_shortage
 from genericdp.host import pathwalk
 
@@ -19,10 +18,9 @@ if TYPE_CHECKING:
 
     from genericdp.host.pathwalk import Walk
 
-ABSENT = frozenset(
-    {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ELOOP, errno.ENAMETOOLONG}
-)
-"""Errors that say that there is nothing. After any other one nobody knows what there is."""
+ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV})
+"""Errors that say that there is nothing. After any other one nobody knows what there is: what leads
+in a circle or has too long a name could be anything, and may decide what is excluded."""
 
 
 class BlindError(HostError):

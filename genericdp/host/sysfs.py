@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _DEVICES = "/sys/devices/"
 _MOST_BYTES = 65_536
 _PARTS = ("uevent", "subsystem", "driver")
-_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ELOOP}
-"""Errors that say that there is no device, or none any longer."""
 
 Guard = Callable[[str, Callable[[], str]], str]
 """Runs a read of a path and returns its text; raises OSError, TimeoutError if it hangs."""
@@ -139,7 +137,7 @@ class SysDevices:
             return _led_to(folder, self._root.read_link(f"{folder}/{entry}"))
         except OSError as error:
             # No link: an attribute file of the class itself.
-            if error.errno not in {errno.EINVAL, *_GONE}:
+            if error.errno not in {errno.EINVAL, *ABSENT}:
                 self._troubles[folder] = error.strerror or str(error)
             return None
 
@@ -153,7 +151,7 @@ class SysDevices:
         try:
             text = self._text(f"{syspath}/uevent")
         except OSError as error:
-            if error.errno in _GONE:
+            if error.errno in ABSENT:
                 return None
             text = ""  # a few are write-only: the device is there all the same
             self._troubles[f"{syspath}/uevent"] = error.strerror or str(error)
@@ -195,7 +193,7 @@ class SysDevices:
         try:
             return udevdb.parse(self._text(f"{udevdb.FOLDER}/{name}"))
         except OSError as error:
-            if error.errno not in _GONE or error.errno == errno.ELOOP:  # it is there, as a link
+            if error.errno not in ABSENT:
                 why = error.strerror or str(error)
                 self._troubles[syspath] = f"{udevdb.FOLDER}/{name} cannot be read: {why}"
             return None
@@ -215,7 +213,7 @@ class SysDevices:
         try:
             return self._root.read_link(link).rstrip("/").rpartition("/")[2]
         except OSError as error:
-            if error.errno not in _GONE:
+            if error.errno not in ABSENT:
                 self._troubles[link] = error.strerror or str(error)
             return ""
 
@@ -285,3 +283,28 @@ def read_attribute(read: Callable[[str], str], syspath: str, name: str) -> str:
         return read(f"{syspath}/{name}").strip()
     except OSError:
         return ""
+
+
+def device_names(root: Root) -> dict[str, tuple[FileType, tuple[int, int]]]:
+    """Return type and number of each device file that sysfs names, by its path below /dev.
+
+    In a copied tree a plain file stands for a device node if it is named here.
+    """
+    names: dict[str, tuple[FileType, tuple[int, int]]] = {}
+    for file_type in (FileType.CHAR, FileType.BLOCK):
+        try:
+            entries = root.entries(f"/sys/dev/{file_type}")
+        except OSError:
+            continue
+        for entry in entries:
+            major, _, minor = entry.partition(":")
+            if not (major.isdecimal() and minor.isdecimal()):
+                continue
+            number = (int(major), int(minor))
+            for line in read_attribute(
+                root.read_text, f"/sys/dev/{file_type}/{entry}", "uevent"
+            ).splitlines():
+                key, _, value = line.partition("=")
+                if key == "DEVNAME" and value:
+                    names[value.removeprefix("/dev/")] = (file_type, number)
+    return names

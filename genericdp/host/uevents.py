@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp.errors import reason_of
 from genericdp.host.workers import in_worker
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class Uevents:
             except (OSError, ImportError) as error:
                 if not self._is_polling:
                     self._is_polling = True
-                    log.warning("kernel events are unavailable (%s): polling instead", error)
+                    log.warning(
+                        "kernel events are unavailable (%s): polling instead", reason_of(error)
+                    )
                     self._changed(None)
                 await asyncio.sleep(self._again_seconds)
             else:

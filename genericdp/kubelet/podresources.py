@@ -12,24 +12,21 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from genericdp.devices.devicelist import (
-    AllocatedDevices,
-    allocated_devices,
-    are_news,
-    next_question,
-)
+from genericdp.devices.device import device_id_of
+from genericdp.devices.devicelist import AllocatedDevices
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
-from genericdp.kubelet.channels import channel
+from genericdp.kubelet.registration import channel
 from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1 import podresources_pb2 as api
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.kubelet.folder import KubeletFolder
 
 log = logging.getLogger(__name__)
@@ -172,3 +169,46 @@ def held_shares(answer: bytes) -> dict[str, set[str]]:
             for devices in container.devices:
                 held.setdefault(devices.resource_name, set()).update(devices.device_ids)
     return held
+
+
+def allocated_devices(shares: Mapping[str, Iterable[str]], *, asked_at: float) -> AllocatedDevices:
+    """Return what is held, from the shares that all containers have of each resource."""
+    devices = {name: frozenset(map(device_id_of, held)) for name, held in shares.items()}
+    return AllocatedDevices(asked_at=asked_at, devices=devices)
+
+
+def next_question(
+    lists: Mapping[str, DeviceList],
+    forget_after_seconds: Mapping[str, float],
+    last_asked: float,
+    *,
+    pace_seconds: float,
+) -> float | None:
+    """Return when to ask who holds what: once a device is to be forgotten, then at that pace.
+
+    None as long as none has vanished.
+    """
+    dues = (due for _, _, due in _vanished(lists, forget_after_seconds))
+    first = min(dues, default=None)
+    return None if first is None else max(first, last_asked + pace_seconds)
+
+
+def are_news(
+    allocated: AllocatedDevices,
+    lists: Mapping[str, DeviceList],
+    forget_after_seconds: Mapping[str, float],
+) -> bool:
+    """Return whether a device can be forgotten now that is still listed."""
+    return any(allocated.have_let_go(*one) for one in _vanished(lists, forget_after_seconds))
+
+
+def _vanished(
+    lists: Mapping[str, DeviceList], forget_after_seconds: Mapping[str, float]
+) -> Iterator[tuple[str, str, float]]:
+    """Return resource and id of each vanished device, and when it is to be forgotten."""
+    for name, devices in lists.items():
+        if name not in forget_after_seconds:
+            continue  # it is leaving, with all its devices
+        for device_id, one in devices.devices.items():
+            if one.gone_since is not None:
+                yield name, device_id, one.gone_since + forget_after_seconds[name]

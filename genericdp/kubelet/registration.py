@@ -1,23 +1,34 @@
-"""Registration of a socket with the kubelet."""
+"""Calls over gRPC: the registration of a socket with the kubelet, and the check before it."""
 
 from __future__ import annotations
 
 import re
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import grpc
 
 from genericdp.errors import KubeletError
 from genericdp.host.descriptors import count
-from genericdp.kubelet.channels import channel
-from genericdp.kubelet.messages import VERSION
-from genericdp.kubelet.server import SERVICE
+from genericdp.kubelet.server import SERVICE, VERSION
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 KUBELET_SOCKET = "kubelet.sock"
+
+GRPC_VERSION: str = grpc.__version__
+
+_CHANNEL_OPTIONS = (
+    # By default gRPC sends the escaped path, which strict servers refuse (TRN-1).
+    ("grpc.default_authority", "localhost"),
+    ("grpc.enable_http_proxy", 0),
+    # Channels to one address share a connection otherwise: each attempt needs its own (REG-3).
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
 
 _PERMANENT = re.compile(r"not supported by kubelet|the ResourceName .* is invalid", re.DOTALL)
 
@@ -26,6 +37,18 @@ _NO_SERVER = re.compile(r"connect failed: .*(Connection refused|No such file or 
 
 _END_OF_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
 """gRPC's text about a failed system call is followed by bytes of its own record."""
+
+
+@asynccontextmanager
+async def channel(socket: Path, **options: int) -> AsyncIterator[grpc.aio.Channel]:
+    """Yield a channel to a unix socket with a connection of its own, closed on exit.
+
+    ``options``: more of them, as gRPC names them after ``grpc.``.
+    """
+    more = ((f"grpc.{name}", value) for name, value in options.items())
+    options_of_all = (*_CHANNEL_OPTIONS, *more)
+    async with grpc.aio.insecure_channel(f"unix:{socket}", options=options_of_all) as opened:
+        yield opened
 
 
 class RegistrationError(KubeletError):

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SERVICE = "v1beta1.DevicePlugin"
+VERSION = "v1beta1"
+SERVICE = f"{VERSION}.DevicePlugin"
 
 _MOST_BYTES = 4 * 1024 * 1024
 """Of a request: it names at most the devices of a full list (LAW-6)."""

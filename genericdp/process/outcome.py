@@ -52,7 +52,7 @@ def how_it_failed(code: int | None, timeout_seconds: float) -> str:
 def why_not_started(error: OSError | ValueError, program: str) -> str:
     """Return why a program could not be started."""
     if not isinstance(error, OSError):
-        return str(error)  # a NUL in an argument
+        return "an argument or a variable of its environment holds a NUL"
     why = error.strerror or str(error)
     match error.errno:
         case errno.ENOENT:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING
 
+from genericdp.errors import reason_of
 from genericdp.observed import Observed, until
 from genericdp.process.orphans import CHILD_SUBREAPER, NO_NEW_PRIVS, Process, children, prctl, reap
 from genericdp.process.outcome import Outcome, how_it_failed, why_not_started
@@ -64,7 +65,9 @@ class Commands:
             try:
                 prctl(option, 1)
             except OSError as error:
-                log.warning("commands are contained less well: prctl %d: %s", option, error)
+                log.warning(
+                    "commands are contained less well: prctl %d: %s", option, reason_of(error)
+                )
         loop = asyncio.get_running_loop()
         # Not loop.add_signal_handler: removing that restores SIG_DFL, not the handler that was
         # there before.
@@ -257,7 +260,7 @@ async def _wait_until_gone(sweep: Callable[[], Collection[Process]], name: str) 
                 return True
             why = f"{len(left)} processes of {name} are still there {_PATIENCE:g} s after SIGKILL"
         except OSError as error:  # no descriptor is left to look with
-            why = f"what {name} left cannot be looked for: {error}"
+            why = f"what {name} left cannot be looked for: {reason_of(error)}"
         if loop.time() > deadline:
             log.warning("%s", why)
             return False

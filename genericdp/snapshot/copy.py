@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp.host import udevdb
-from genericdp.host.copies import device_names
+from genericdp.host.sysfs import device_names
 from genericdp.model import FileType
 from genericdp.snapshot.archive import MOST_FILE_BYTES, Entry, Kind, led_to
 from genericdp.snapshot.attributes import MOST_BYTES, why_no_file, why_no_folder

@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.registry import Collector
 
 from genericdp import __version__
-from genericdp.kubelet.channels import GRPC_VERSION
+from genericdp.kubelet.registration import GRPC_VERSION
 from genericdp.tally import BOUNDS, Durations
 
 if TYPE_CHECKING:

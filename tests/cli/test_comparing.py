@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.cli.comparing import Changed, KeyChange, compare
-from genericdp.devices.planning import plan
+from genericdp.devices.changes import plan
 from genericdp.model import (
     Command,
     EnvVar,

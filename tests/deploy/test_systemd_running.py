@@ -85,7 +85,7 @@ async def test_it_serves_and_sees_what_is_plugged_in(machine: Machine, short_fol
         machine.run("rm", "/dev/ttyUSB1")
         await kubelet.wait_for(lambda: kubelet.allocatable(NAME) == 1, PATIENCE)
     told = machine.journal()
-    for trouble in ("kernel events", "inotify cannot be used", "cannot be kept"):
+    for trouble in ("kernel events", "cannot be watched", "cannot be kept"):
         assert trouble not in told
 
 

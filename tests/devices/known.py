@@ -103,6 +103,12 @@ class Known:
     def target_of(self, path: str) -> PathTarget:
         return PathTarget(target=path)
 
+    def mount_target(self, path: str) -> PathTarget:
+        look = self.look(glob.escape(path))
+        for found in () if look is None else look.files:
+            return PathTarget(target=found.target, trouble=found.mount_trouble)
+        return PathTarget(target=path)
+
     def text(self, path: str) -> str | None:
         self.asked.append(path)
         return self.texts.get(path)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.bounding import readable_way
-from genericdp.devices.sysdevice import PathTarget
+from genericdp.devices.sysdevice import PathTarget, readable_target
 from tests.config.bounded import policy_of
 from tests.devices.making import decide, inject, node, nodes, plain, resource, selector
 
@@ -135,10 +134,10 @@ def test_an_annotation_that_runtimes_take_for_cdi_names_is_held_against_cdi(
 
 def test_a_file_is_read_only_where_reading_is_allowed_and_leads_there(tmp_path: Path) -> None:
     bounds = policy_of(tmp_path, "files: [/run]\n")
-    assert readable_way(bounds, "/run/x", lambda path: PathTarget(target=path)).trouble == ""
-    assert readable_way(None, "/etc/shadow", lambda path: PathTarget(target=path)).trouble == ""
+    assert readable_target(bounds, "/run/x", lambda path: PathTarget(target=path)).trouble == ""
+    assert readable_target(None, "/etc/shadow", lambda path: PathTarget(target=path)).trouble == ""
     for path, target in (("/run/x", "/etc/shadow"), ("/etc/shadow", "/etc/shadow")):
-        said = readable_way(bounds, path, lambda _, at=target: PathTarget(target=at)).trouble  # type: ignore[misc]
+        said = readable_target(bounds, path, lambda _, at=target: PathTarget(target=at)).trouble  # type: ignore[misc]
         assert said.startswith("/etc/shadow is not among the files that are allowed (policy ")
 
 

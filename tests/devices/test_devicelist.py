@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.decide import shared_ids
+from genericdp.devices.changes import shared_ids
 from genericdp.devices.device import Device
 from genericdp.devices.devicelist import (
     LIST_LIMIT_BYTES,
@@ -100,6 +100,19 @@ def test_another_device_at_its_place_takes_its_id_at_once() -> None:
         (SERIAL, [node("/dev/ttyUSB5", (188, 0), inode=7)], [], "/dev/ttyUSB0 does not exist"),
         (resource("x", "/dev/other*"), [TTY0], [], "/dev/ttyUSB0 is no longer matched"),
         (SERIAL, [plain("/dev/ttyUSB0")], [], "/dev/ttyUSB0 is something else now"),
+        # Its name is another one's now, and so it has another.
+        (
+            resource("x", "/dev/ttyUSB5"),
+            [node("/dev/ttyUSB0", (188, 1), inode=2), LINK],
+            [],
+            "/dev/ttyUSB0 is something else now; its device is ttyUSB5 now",
+        ),
+        (
+            SERIAL,
+            [node("/dev/ttyUSB0", (188, 1), inode=2, trouble="not to be trusted")],
+            [],
+            "/dev/ttyUSB0 is something else now; that is not offered: not to be trusted",
+        ),
         (
             SERIAL,
             [node("/dev/ttyUSB0", (188, 0), trouble="not to be trusted")],

@@ -6,14 +6,8 @@ from math import inf
 
 import pytest
 
-from genericdp.devices.devicelist import (
-    NOTHING,
-    AllocatedDevices,
-    DeviceList,
-    allocated_devices,
-    are_news,
-    next_question,
-)
+from genericdp.devices.devicelist import NOTHING, AllocatedDevices, DeviceList
+from genericdp.kubelet.podresources import allocated_devices, are_news, next_question
 from tests.devices.making import decide, node, resource, unhealthy
 
 TTY = node("/dev/ttyUSB0", (188, 0))

@@ -6,8 +6,7 @@ import pytest
 
 from genericdp.devices.allocation import edits
 from genericdp.devices.device import Member
-from genericdp.devices.devicelist import next_change
-from genericdp.devices.groups import missing
+from genericdp.devices.devicelist import missing, next_change
 from genericdp.devices.inventory import Identity
 from genericdp.template import parse
 from tests.devices.making import decide, healthy, node, refusals, resource, unhealthy

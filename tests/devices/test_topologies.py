@@ -10,7 +10,7 @@ from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.devices.topology import Distance, distance
 from genericdp.host.cache import HostCache
-from genericdp.kubelet.messages import encode_list
+from genericdp.kubelet.servicer import encode_list
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from tests.fixtures.topologies import TOPOLOGIES
 
@@ -52,7 +52,7 @@ def offer_of(
 
 def told(offer: DeviceList) -> list[list[int]]:
     """The NUMA nodes of each device that the kubelet is told."""
-    devices = api.ListAndWatchResponse.FromString(encode_list(offer).response).devices
+    devices = api.ListAndWatchResponse.FromString(encode_list(offer)).devices
     return [[node.ID for node in one.topology.nodes] for one in devices]
 
 

@@ -39,7 +39,7 @@ def look_up(scope: str, name: str) -> str | None:
 
 def computed(known: Known, kind: str, source: str, regex: str | None = None) -> str | None:
     wanted = ValueSource(kind=ValueKind(kind), source=parse(source), regex=regex)
-    return value_of("mine", wanted, look_up, known, lead=known.target_of)
+    return value_of("mine", wanted, look_up, known, target_of=known.target_of)
 
 
 @pytest.mark.parametrize(

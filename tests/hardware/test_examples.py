@@ -14,7 +14,7 @@ from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.devices.device import CommandRun, FileRead, LogWatch
 from genericdp.devices.preferred import preferred_ids
-from genericdp.health.fileprobe import look
+from genericdp.health.probes import read_file as look
 from genericdp.host.cache import HostCache
 from genericdp.host.kmsg import parse
 from genericdp.host.root import Root

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.errors import UnusableDeviceError
-from genericdp.kubelet.messages import encode_list
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from tests.devices.making import healthy, resource, unhealthy
@@ -25,9 +24,9 @@ async def test_another_stick_on_the_same_node_is_another_device(tmp_path: Path) 
     machine = Machine("serial-adapters", tmp_path)
     before = machine.offers(SERIAL)
     service = Servicer(
-        "example.com/serial", root=machine.root, look_again=lambda: None, hooks=no_hooks()
+        "example.com/serial", root=machine.root, look_again=lambda: None, run_hooks=no_hooks()
     )
-    service.set_devices(encode_list(before["example.com/serial"]))
+    service.set_devices(before["example.com/serial"])
     request = pb.AllocateRequest(
         container_requests=[pb.ContainerAllocateRequest(devices_ids=[IDS[0]])]
     ).SerializeToString()
@@ -84,9 +83,9 @@ async def test_numa_nodes_are_sent_of_all_devices_or_of_none(
         (machine.folder / f"sys{port}/numa_node").write_text(f"{node}\n")
     two = resource("serial", PORT, exclude=["/dev/ttyUSB[23]"])
     service = Servicer(
-        "example.com/serial", root=machine.root, look_again=lambda: None, hooks=no_hooks()
+        "example.com/serial", root=machine.root, look_again=lambda: None, run_hooks=no_hooks()
     )
-    service.set_devices(encode_list(machine.offers(two)["example.com/serial"]))
+    service.set_devices(machine.offers(two)["example.com/serial"])
     listed = pb.ListAndWatchResponse.FromString(await anext(service.device_lists()))
     assert [one.ID for one in listed.devices] == IDS[:2]
     assert [node.ID for one in listed.devices for node in one.topology.nodes] == sent

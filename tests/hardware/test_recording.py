@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.reader import RECORD_SECONDS
-from tests.devices.making import healthy, resource
+from genericdp.host.cache import RECORD_SECONDS
+from tests.devices.making import healthy, resource, unhealthy
 from tests.hardware.adapters import IDS, PORTS, RECORDED, SERIAL
 from tests.hardware.machine import Machine
 from tests.looking import Discoverer
@@ -49,6 +49,24 @@ async def test_where_udev_runs_a_new_device_waits_for_its_record(tmp_path: Path,
         expected = "unknown"
     found = await discoverer.discover([given], found.lists, full=False)
     assert expected in healthy(found.lists, "serial")
+
+
+async def test_a_device_that_is_back_is_said_to_wait_for_its_record(tmp_path: Path) -> None:
+    """It was said to be no longer matched."""
+    machine = Machine("serial-adapters", tmp_path)
+    (machine.folder / "run/udev/control").touch()
+    discoverer = Discoverer(machine.root)
+    given = resource("serial", "/dev/ttyUSB*", id="$(property.ID_PATH:-unknown)")
+    lists = (await discoverer.discover([given], {})).lists
+    for event in machine.unplug(PORTS[0]):
+        discoverer.mark_event(event)
+    lists = (await discoverer.discover([given], lists, full=False)).lists
+    assert [one.endswith("does not exist") for one in unhealthy(lists, "serial").values()] == [True]
+    for event in machine.plug(PORTS[0], recorded=False):
+        discoverer.mark_event(event)
+    lists = (await discoverer.discover([given], lists, full=False)).lists
+    (reason,) = unhealthy(lists, "serial").values()
+    assert reason.endswith("is back, but udev has not recorded it yet")
 
 
 async def test_who_asks_for_no_properties_does_not_wait_nor_does_anybody_without_udev(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import LogWatch
     from genericdp.host.root import Root
+    from genericdp.kubelet.servicer import RunHooks
 
 R = "example.com/r"
 PATIENCE_SECONDS = 60.0
@@ -83,9 +84,9 @@ def probe(**settings: object) -> Probe:
     return Probe(check=FileCheck(path=parse("/x"), equals=parse("1")), **settings)  # type: ignore[arg-type]
 
 
-def no_hooks() -> HookRunner:
+def no_hooks() -> RunHooks:
     """Give what runs hooks, for devices that have none."""
-    return HookRunner(Commands().run)
+    return HookRunner(Commands().run).run
 
 
 def struck(watch: LogWatch, line: str) -> bool:

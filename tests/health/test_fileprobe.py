@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.device import FileRead
-from genericdp.health.fileprobe import judged, number, probe_many, shown
+from genericdp.devices.device import BoundProbe, FileRead
+from genericdp.health.probes import Probes, judged, number, shown
 from genericdp.host.root import Root
+from genericdp.model import OpenCheck, Probe
+from genericdp.process.run import Commands
+from tests.health.made import device
 
 if TYPE_CHECKING:
     from genericdp.process.outcome import Outcome
@@ -79,10 +82,15 @@ def test_a_number_of_a_million_digits_is_no_trouble() -> None:
     assert judged(FileRead(path="/x", max=1.0), f"0x{'f' * 1_000_000}").endswith("more than 1")
 
 
+async def run(check: FileRead, root: Root, *, seconds: float) -> Outcome:
+    probe = Probe(check=OpenCheck(), timeout_seconds=seconds)  # type: ignore[arg-type]
+    bound = BoundProbe(probe=probe, check=check)
+    return await Probes(Commands().run).run(bound, device("a"), resource="r", root=root)
+
+
 async def outcome(path: Path | str, root: Root = MACHINE, **expected: object) -> Outcome:
     check = FileRead(path=str(path), **(expected or {"equals": "1"}))  # type: ignore[arg-type]
-    [done] = await probe_many([check], resource="r", root=root, timeout_seconds=5)
-    return done
+    return await run(check, root, seconds=5)
 
 
 async def test_a_file_is_read(tmp_path: Path) -> None:
@@ -113,7 +121,7 @@ async def test_files_that_are_odd_have_a_reason(tmp_path: Path) -> None:
         (tmp_path, "cannot be read: it is a folder, not a file"),
         (loop, "must not be read: its links lead in a circle"),
         ("/dev/zero", "cannot be read: it is a character device, not a file"),
-        ("/a\0b", "cannot be read: embedded null byte"),
+        ("/a\0b", "cannot be read: a path holds no NUL"),
     ):
         assert (await outcome(path)).reason == f"{path} {reason}".replace("\0", r"\x00")
 
@@ -160,11 +168,10 @@ async def test_a_read_that_hangs_ends_at_its_timeout(tmp_path: Path) -> None:
             return super().read_bytes(path, limit=limit, follow=follow)
 
     (tmp_path / "well").write_text("1")
-    checks = [FileRead(path=path, equals="1") for path in ("/hangs", "/well")]
+    root = Hanging(tmp_path)
     try:
-        found = await probe_many(
-            checks, resource="example.com/r", root=Hanging(tmp_path), timeout_seconds=0.2
-        )
+        hangs = await run(FileRead(path="/hangs", equals="1"), root, seconds=0.2)
+        well = await run(FileRead(path="/well", equals="1"), root, seconds=5)
     finally:
         go.set()
-    assert [one.reason for one in found] == ["reading /hangs does not end", ""]
+    assert (hangs.reason, well.reason) == ("reading /hangs does not end", "")

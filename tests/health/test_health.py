@@ -14,12 +14,10 @@ from tests.health.made import R, device, probe, watching
 from tests.host.kernel_log import Script, record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from genericdp.devices.device import Device
-    from genericdp.health.kinds import Run
     from tests.health.made import Watched
 
 DISK = r"I/O error, dev (?P<name>\w+),"
@@ -51,12 +49,12 @@ class World:
         self.log = Script()
         self.bad: set[str] = set()
 
-    async def run(self, runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
+    async def run(self, bound: BoundProbe, one: Device, *, resource: str, root: Root) -> Outcome:
         ok, broken = Outcome(), Outcome(reason="broken")
-        return [broken if one.id in self.bad else ok for _, one in runs]
+        return broken if one.id in self.bad else ok
 
     def health(self, root: Path) -> AbstractAsyncContextManager[Watched]:
-        return watching(Root(root), run_probes=self.run, open_log=self.log.open)
+        return watching(Root(root), run_probe=self.run, open_log=self.log.open)
 
 
 async def test_all_checks_must_pass_and_the_reasons_stand_side_by_side(tmp_path: Path) -> None:
@@ -99,13 +97,13 @@ async def test_a_device_is_well_again_when_the_line_is_long_enough_ago(tmp_path:
 async def test_a_device_is_well_again_while_another_probe_of_it_hangs(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
-    async def hang(*_: object) -> Sequence[Outcome]:
+    async def hang(*_: object, **__: object) -> Outcome:
         begun.set()
         await asyncio.Event().wait()
         raise NotImplementedError
 
     log = Script([error("a")])
-    async with watching(Root(tmp_path), run_probes=hang, open_log=log.open) as one:
+    async with watching(Root(tmp_path), run_probe=hang, open_log=log.open) as one:
         one.watch(by_log(device("a", probe()), recover=0.2))
         await begun.wait()
         log.add(error("a", 2))

@@ -20,7 +20,7 @@ from tests.health.made import R, Watched
 from tests.host.kernel_log import Script, record, recorded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from genericdp.host.kmsg import Log
     from genericdp.process.outcome import Outcome
@@ -63,7 +63,7 @@ class Following(Watched):
 
     def __init__(self, opens: Callable[[], Log], now: float = NOW) -> None:
         self.now = now
-        super().__init__(Root(Path("/")), run_probes=nothing, open_log=opens, now=lambda: self.now)
+        super().__init__(Root(Path("/")), run_probe=nothing, open_log=opens, now=lambda: self.now)
 
     async def look(self, *devices: Device, resource: str = R) -> None:
         """Watch exactly these devices, and wait until the log has been read."""
@@ -75,7 +75,7 @@ class Following(Watched):
         return sorted(self.reasons)
 
 
-async def nothing(*_: object) -> Sequence[Outcome]:
+async def nothing(*_: object, **__: object) -> Outcome:
     """Stand for probes of which none is to be run."""
     raise NotImplementedError
 

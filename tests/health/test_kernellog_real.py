@@ -115,7 +115,7 @@ class Follower(Watched):
     """A daemon's view of the loop devices of one test, which were there all its time."""
 
     def __init__(self, loops: Loops, recover_after_seconds: int | None, ahead: float) -> None:
-        super().__init__(Root(Path("/")), run_probes=nothing, now=lambda: time.monotonic() + ahead)
+        super().__init__(Root(Path("/")), run_probe=nothing, now=lambda: time.monotonic() + ahead)
         # Lines of former runs of this test are still in the log.
         self.watch(
             *(

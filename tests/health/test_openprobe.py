@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.device import Node, NodeOpening
-from genericdp.health.openprobe import probe
+from genericdp.devices.device import BoundProbe, Node, NodeOpening
+from genericdp.health.probes import Probes
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.root import Root
+from genericdp.process.run import Commands
 from genericdp.template import parse
-from tests.health.made import device
+from tests.health.made import device, probe
 
 if TYPE_CHECKING:
     from genericdp.devices.device import Device
@@ -41,7 +42,8 @@ def with_nodes(*nodes: Node) -> Device:
 
 
 async def reason(device: Device, mode: str = "rw", root: Root = MACHINE) -> str:
-    found = await probe(NodeOpening(mode=mode), device, resource="r", root=root, timeout_seconds=5)
+    bound = BoundProbe(probe=probe(), check=NodeOpening(mode=mode))
+    found = await Probes(Commands().run).run(bound, device, resource="r", root=root)
     assert found.ok is not bool(found.reason)
     return found.reason
 

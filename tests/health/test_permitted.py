@@ -11,9 +11,9 @@ import pytest
 
 from genericdp.devices.device import CommandRun, FileRead
 from genericdp.errors import UnusableDeviceError
-from genericdp.health import fileprobe
 from genericdp.health.commands import run_for, why_not_permitted
 from genericdp.health.hooks import HookRunner
+from genericdp.health.probes import read_file
 from genericdp.host.root import Root
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
@@ -101,9 +101,9 @@ async def test_a_file_that_leads_elsewhere_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "etc/shadow").write_text("secret")
     (tmp_path / "run/state").write_text("up")
     check = FileRead(path="/run/state", equals="up", policy=policy_of(tmp_path, "files: [/run]\n"))
-    assert fileprobe.look(check, Root(tmp_path)) == ""
+    assert read_file(check, Root(tmp_path)) == ""
     (tmp_path / "run/state").unlink()
     (tmp_path / "run/state").symlink_to("../etc/shadow")
-    said = fileprobe.look(check, Root(tmp_path))
+    said = read_file(check, Root(tmp_path))
     assert "/etc/shadow is not among the files that are allowed (policy" in said
     assert "secret" not in said

@@ -13,14 +13,12 @@ from genericdp.process.outcome import Outcome
 from tests.health.made import R, device, probe, watching
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     import pytest
 
     from genericdp.devices.device import BoundProbe, Device
-    from genericdp.health.kinds import Run
     from genericdp.health.prober import ProbeRun
     from tests.health.made import Watched
 
@@ -35,13 +33,9 @@ class Probes:
         self.runs: Observed[tuple[str, ...]] = Observed(())
         self.running: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
-        self.batches: list[int] = []
 
-    async def run(self, runs: Sequence[Run], resource: str, root: Root) -> Sequence[Outcome]:
-        self.batches.append(len(runs))
-        return await asyncio.gather(*(self.run_one(*one, resource) for one in runs))
+    async def run(self, bound: BoundProbe, one: Device, *, resource: str, root: Root) -> Outcome:
 
-    async def run_one(self, bound: BoundProbe, one: Device, resource: str) -> Outcome:
         check = bound.check
         assert isinstance(check, CommandRun | FileRead)
         path = check.argv[0] if isinstance(check, CommandRun) else check.path
@@ -66,7 +60,7 @@ class Probes:
 
 
 def probing(probes: Probes, root: Path, **settings: object) -> AbstractAsyncContextManager[Watched]:
-    return watching(Root(root), run_probes=probes.run, **settings)
+    return watching(Root(root), run_probe=probes.run, **settings)
 
 
 async def test_a_device_is_unhealthy_until_its_first_result(tmp_path: Path) -> None:
@@ -131,16 +125,16 @@ async def test_a_device_that_is_replaced_is_probed_after_the_probe_of_the_former
     running, most = 0, 0
     begun, go = asyncio.Event(), asyncio.Event()
 
-    async def run(*_: object) -> Sequence[Outcome]:
+    async def run(*_: object, **__: object) -> Outcome:
         nonlocal running, most
         running += 1
         most = max(most, running)
         begun.set()
         await go.wait()
         running -= 1
-        return [Outcome(reason=f"broken: {most}")]
+        return Outcome(reason=f"broken: {most}")
 
-    async with watching(Root(tmp_path), run_probes=run) as prober:
+    async with watching(Root(tmp_path), run_probe=run) as prober:
         prober.watch(device("a", probe()), device("b", probe()))
         await begun.wait()
         prober.watch(device("a", probe(), inode=2))
@@ -232,7 +226,7 @@ async def test_the_same_devices_again_change_nothing(tmp_path: Path) -> None:
 async def test_a_mistake_of_ours_in_one_probe_ends_no_other_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """K6: (change: ``_outcomes`` does not catch)."""
+    """K6:."""
     probes = Probes()
     probes.outcomes["/a/0"] = ValueError("oops")
     async with probing(probes, tmp_path) as prober:
@@ -249,16 +243,3 @@ async def test_resources_without_probes_cost_nothing(tmp_path: Path) -> None:
         assert not prober.wakes
         assert prober.reasons == {}
         assert prober.health.results(R) == {"a": ()}
-
-
-async def test_files_are_looked_at_together_and_wait_for_no_turn(tmp_path: Path) -> None:
-    probes = Probes()
-    probes.outcomes |= {f"/h{i}/0": None for i in range(40)}
-    async with probing(probes, tmp_path) as prober:
-        hanging = [device(f"h{i}", probe()) for i in range(40)]
-        files = [device(f"f{i}", probe(period_seconds=0.2), file=True) for i in range(200)]
-        prober.watch(*hanging, *files)
-        await probes.after(4 + 3 * 200)
-    # At once, then in 40 steps of each period.
-    assert max(probes.batches) == 200
-    assert sum(one > 1 for one in probes.batches) < 3 * 42

@@ -350,9 +350,9 @@ async def test_what_cannot_be_watched_is_polled_and_said_once_for_all(
         assert one.watch.complete is True
         one.watch.close()
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
-        (logging.WARNING, "test 0: inotify cannot be used (Too many levels of symbolic links):"
-         " polling instead"),
-        (logging.INFO, "inotify can be used again: nothing is polled any longer"),
+        (logging.WARNING, "test 0 cannot be watched (Too many levels of symbolic links):"
+         " polled instead"),
+        (logging.INFO, "folders can be watched again: nothing is polled any longer"),
     ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.device import FileRead
-from genericdp.health.fileprobe import look
+from genericdp.health.probes import read_file as look
 from genericdp.host.cache import HostCache
 from genericdp.host.pathwalk import NotAFileError, opened, read
 from genericdp.host.root import Root

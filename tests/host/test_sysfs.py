@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from genericdp.host.copies import device_names
 from genericdp.host.root import Root
-from genericdp.host.sysfs import plugged_of, syspath_of
+from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType
 from tests.fixtures.make_tree import Tree, laptop, serial_node
 

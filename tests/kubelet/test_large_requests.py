@@ -27,7 +27,7 @@ MIB = 1024 * 1024
 async def calling(folder: Path) -> AsyncIterator[rpc.DevicePluginAsyncStub]:
     """A client of the socket of a resource without devices."""
     service = Servicer(
-        "example.com/none", root=Root(folder), look_again=lambda: None, hooks=no_hooks()
+        "example.com/none", root=Root(folder), look_again=lambda: None, run_hooks=no_hooks()
     )
     socket, anything = folder / "own.sock", [("grpc.max_send_message_length", -1)]
     async with (

@@ -30,7 +30,7 @@ MALFORMED = {
 async def calling(folder: Path) -> AsyncIterator[grpc.aio.Channel]:
     """Connect to the socket of a resource without devices."""
     service = Servicer(
-        "example.com/none", root=Root(folder), look_again=lambda: None, hooks=no_hooks()
+        "example.com/none", root=Root(folder), look_again=lambda: None, run_hooks=no_hooks()
     )
     socket = folder / "own.sock"
     async with (

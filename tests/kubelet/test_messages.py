@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
-from genericdp.kubelet import messages
+from genericdp.kubelet import servicer as messages
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
 

@@ -14,7 +14,6 @@ from genericdp.devices.devicelist import NOTHING, DeviceList, ListedDevice
 from genericdp.devices.inventory import Identity
 from genericdp.devices.topology import NOWHERE, distance
 from genericdp.host.root import Root
-from genericdp.kubelet.messages import encode_list
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
@@ -54,12 +53,12 @@ def serving(
         "x",
         root=Root(Path("/")),
         look_again=lambda: None,
-        hooks=no_hooks(),
+        run_hooks=no_hooks(),
         prefer=prefer,
         replicas=replicas,
         timing=timing,
     )
-    servicer.set_devices(encode_list(offer))
+    servicer.set_devices(offer)
     return servicer
 
 
@@ -134,9 +133,9 @@ async def test_the_latest_list_and_config_count() -> None:
     one = serving(offer, Preference.PACKED, replicas=2)
     shares = asking(["a", "a::1", "b", "b::1"], 2)
     assert ids_in(await one.preferred_allocation(shares)) == ["a", "a::1"]
-    one.set_devices(encode_list(NOTHING))
+    one.set_devices(NOTHING)
     assert ids_in(await one.preferred_allocation(shares)) == ["a", "a::1"], "no longer on offer"
-    one.set_devices(encode_list(offer))
+    one.set_devices(offer)
     one.prefer = Preference.AUTO
     assert ids_in(await one.preferred_allocation(shares)) == ["a", "b"]
 

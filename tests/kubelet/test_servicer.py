@@ -13,7 +13,6 @@ import pytest
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
-from genericdp.kubelet.messages import encode_list
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.timing import PluginTiming
@@ -44,8 +43,10 @@ async def served(
     file.write_text(config(serial()))
     root = HangingRoot(host.folder)
     found = decide(load([file]).resources, HostCache(root), node_name="n", previous={}, now=0.0)
-    servicer = Servicer(NAME, root=root, look_again=lambda: None, hooks=no_hooks(), timing=timing)
-    servicer.set_devices(encode_list(found.lists[NAME]))
+    servicer = Servicer(
+        NAME, root=root, look_again=lambda: None, run_hooks=no_hooks(), timing=timing
+    )
+    servicer.set_devices(found.lists[NAME])
     async with (
         listening(socket, servicer),
         grpc.aio.insecure_channel(f"unix:{socket}") as channel,

@@ -95,7 +95,7 @@ async def test_a_command_that_cannot_be_started_is_told_why(
             "Exec format error (a script needs a first line with #!)",
         ),
         (["/bin/true", "x" * 3_000_000], "Argument list too long"),
-        (nul, "embedded null byte"),
+        (nul, "an argument or a variable of its environment holds a NUL"),
     ]:
         outcome = await commands.run(argv, ENV, timeout_seconds=5)
         assert (outcome.ok, outcome.reason) == (False, f"cannot be started: {reason}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.copies import device_names
+from genericdp.host.sysfs import device_names
 from genericdp.host.root import Root
 from genericdp.snapshot.archive import Kind
 from genericdp.snapshot.copy import copied

@@ -12,7 +12,6 @@ import grpc
 
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
-from genericdp.kubelet.messages import encode_list
 from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
@@ -90,12 +89,12 @@ async def calling() -> AsyncIterator[tuple[Path, grpc.aio.Channel]]:
             NAME,
             root=host.root,
             look_again=lambda: None,
-            hooks=no_hooks(),
+            run_hooks=no_hooks(),
             prefer=Preference.CLOSEST,
             replicas=2,
             pre_start=True,
         )
-        service.set_devices(encode_list(offer))
+        service.set_devices(offer)
         socket = Path(folder) / "s"
         async with (
             listening(socket, service),

@@ -16,7 +16,7 @@ from genericdp.config.loaded import Loaded
 from genericdp.config.read import read
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
-from genericdp.kubelet.messages import encode_list
+from genericdp.kubelet.servicer import encode_list
 from tests.testbeds import loading
 
 if TYPE_CHECKING:

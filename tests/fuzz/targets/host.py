@@ -16,11 +16,9 @@ from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.changes import log_changes
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
-from genericdp.host.copies import device_names
-from genericdp.host.sysfs import plugged_of
-from genericdp.kubelet import messages
-from genericdp.kubelet.messages import encode_list
-from genericdp.kubelet.servicer import why_unusable
+from genericdp.host.sysfs import device_names, plugged_of
+from genericdp.kubelet import servicer as messages
+from genericdp.kubelet.servicer import encode_list, why_unusable
 from genericdp.model import FileType
 from genericdp.template import UnusableValueError
 from tests.testbeds import loading
