@@ -131,7 +131,7 @@ def _make_all(
         owners.enter(name, (key for device in before.kept for key in device.keys))
         owners.enter(name, before.owned or ())
         if before.owned is None:
-            owners.reserve(resource, inventory)
+            owners.reserve(resource)
     return made
 
 
@@ -153,7 +153,7 @@ def _make(resource: Resource, owners: Owners, inventory: Inventory) -> _Made:
 
 def _why_reserved(device: Device, owners: Owners, inventory: Inventory) -> str:
     """Return which node of a device an undecided resource might take; empty: none."""
-    if not (owners.reserved or owners.unseen):
+    if not owners.undecided:
         return ""
     for node in device.nodes:
         file = inventory.file(node.host_path) if node.exclusive else None

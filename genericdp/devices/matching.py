@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -107,25 +106,17 @@ class Owners:
     """Which of the earlier resources of a config has a candidate, by its key."""
 
     names: dict[str, str] = field(default_factory=dict)
-    reserved: dict[str, str] = field(default_factory=dict)
-    """What a resource might take that could not be decided yet."""
-    unseen: list[tuple[str, Selector]] = field(default_factory=list)
-    """Selectors of such resources of which it is not even known what they look at."""
+    undecided: list[tuple[str, Selector]] = field(default_factory=list)
+    """Selectors of resources that could not be decided yet: nobody knows what they take."""
 
     def enter(self, resource: str, keys: Iterable[str]) -> None:
         """Let a resource have what none before it has."""
         for key in keys:
             self.names.setdefault(key, resource)
 
-    def reserve(self, resource: Resource, inventory: Inventory) -> None:
-        """Let nobody have what a resource might take; nothing of it may be known."""
-        for selector in resource.match:
-            ask = partial(_might_take, selector, resource, inventory)
-            keys = inventory.attempt(resource.name, ask)
-            if keys is None:
-                self.unseen.append((resource.name, selector))
-            for key in keys or ():
-                self.reserved.setdefault(key, resource.name)
+    def reserve(self, resource: Resource) -> None:
+        """Let nobody have what a resource might take."""
+        self.undecided += ((resource.name, selector) for selector in resource.match)
 
     def why_not(self, candidate: Candidate) -> str:
         """Return why a candidate is not free; empty: it is."""
@@ -135,9 +126,8 @@ class Owners:
 
     def why_reserved(self, candidate: Candidate) -> str:
         """Return which undecided resource might take it, in words; empty: none."""
-        owner = self.reserved.get(candidate.key) or next(
-            (name for name, selector in self.unseen if _could_look_at(selector, candidate)), ""
-        )
+        might = (name for name, one in self.undecided if _could_look_at(one, candidate))
+        owner = next(might, "")
         if not owner:
             return ""
         return (
@@ -338,20 +328,6 @@ def _under_one_name(found: Sequence[tuple[int, Candidate]]) -> Candidate:
 
     best = min((one for _, one in found), key=rank) if len(found) > 1 else found[0][1]
     return replace(best, entries=frozenset(i for i, _ in found))
-
-
-def _might_take(selector: Selector, resource: Resource, inventory: Inventory) -> set[str]:
-    """Return the keys of what a selector takes, and of what it cannot be asked about."""
-    keys = set()
-    for thing in list(_things(selector, inventory)):
-
-        def ask(thing: FoundFile | SysDevice = thing) -> set[str]:
-            one = _fit(selector, thing, resource, inventory, wary=True)
-            return set() if one is None else {one.key}
-
-        its = inventory.attempt(resource.name, ask)
-        keys |= {thing.key, _syspath(thing) or thing.key} if its is None else its
-    return keys
 
 
 def _could_look_at(selector: Selector, candidate: Candidate) -> bool:
