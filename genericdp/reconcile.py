@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from genericdp.devices.decide import Decision, DeviceLists, Reports
     from genericdp.devices.device import Device, HookName
     from genericdp.devices.devicelist import AllocatedDevices, DeviceList
-    from genericdp.health.health import Health
+    from genericdp.health.health import Health, ProbeRun
     from genericdp.health.hooks import HookRunner
-    from genericdp.health.prober import ProbeRun
     from genericdp.host.cache import HostCache, HostReader
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder

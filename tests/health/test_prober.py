@@ -1,4 +1,4 @@
-"""genericdp.health.prober: which probe runs when, and what comes of it."""
+"""Which probe runs when, and what comes of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pytest
 
     from genericdp.devices.device import BoundProbe, Device
-    from genericdp.health.prober import ProbeRun
+    from genericdp.health.health import ProbeRun
     from tests.health.made import Watched
 
 OK = Outcome()
