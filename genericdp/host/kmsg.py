@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import os
 import re
 import time
@@ -133,7 +134,12 @@ class KernelRecords:
         self._again_after_seconds = again_after_seconds
         self._log: Log | None = None
         self._retry: asyncio.TimerHandle | None = None
-        self._losses = _Losses()
+        self._failures = 0
+        """Reads in a row of what was overwritten before it was read, or is too long."""
+        self._last: int | None = None
+        """The sequence number of the last record."""
+        self._lost = 0
+        self._told_losses_at = -math.inf
 
     def start(self) -> None:
         """Begin at the start of the log, once more if it has been read already."""
@@ -145,7 +151,7 @@ class KernelRecords:
         except OSError as error:
             self._give_up(error)
             return
-        self._losses = _Losses()
+        self._failures, self._last = 0, None
 
     def stop(self) -> None:
         """Stop reading the log."""
@@ -179,7 +185,10 @@ class KernelRecords:
                 self._reached_the_end()
                 break
             except OSError as error:
-                if not self._losses.survives(error):
+                self._failures += 1
+                # The kernel has gone on to the next record.
+                is_loss = error.errno in {errno.EPIPE, errno.EINVAL}
+                if not is_loss or self._failures >= AT_ONCE:
                     self._give_up(error)
                     return
                 continue
@@ -188,9 +197,20 @@ class KernelRecords:
 
     def _take(self, record: LogRecord | None) -> None:
         if record is not None:
-            self._losses.saw(record.sequence)
+            self._note_losses(record.sequence)
             if record.by_kernel:
                 self._told(record)
+
+    def _note_losses(self, sequence: int) -> None:
+        """Tell of the records that were lost before one that could be read."""
+        if self._failures and self._last is not None:
+            self._lost += max(sequence - self._last - 1, 0)
+        self._failures, self._last = 0, sequence
+        now = time.monotonic()
+        # Whoever floods the kernel's log must not flood ours.
+        if self._lost and now - self._told_losses_at >= LOSSES_TOLD_EACH_SECONDS:
+            log.warning("%d records of the kernel's log were lost: it is overrun", self._lost)
+            self._lost, self._told_losses_at = 0, now
 
     def _reached_the_end(self) -> None:
         self.caught_up = True
@@ -213,30 +233,3 @@ def _trouble_of(error: OSError) -> str:
     elif error.errno == errno.ENOENT:
         hint = f" ({error.filename})"
     return f"the kernel's log cannot be read: {error.strerror or error}{hint}"
-
-
-class _Losses:
-    """Counts the records that were overwritten before they were read, or were too long."""
-
-    def __init__(self) -> None:
-        self._last: int | None = None
-        self._failures = 0
-        self._lost = 0
-        self._told_at = float("-inf")
-
-    def survives(self, error: OSError) -> bool:
-        """Return whether the next read may go well; the kernel has gone on to the next record."""
-        self._failures += 1
-        return error.errno in {errno.EPIPE, errno.EINVAL} and self._failures < AT_ONCE
-
-    def saw(self, sequence: int) -> None:
-        """Note a record that could be read, and tell of those lost before it."""
-        if self._failures:
-            self._failures = 0
-            self._lost += 1 if self._last is None else max(sequence - self._last - 1, 0)
-            now = time.monotonic()
-            # Whoever floods the kernel's log must not flood ours.
-            if self._lost and now - self._told_at >= LOSSES_TOLD_EACH_SECONDS:
-                log.warning("%d records of the kernel's log were lost: it is overrun", self._lost)
-                self._lost, self._told_at = 0, now
-        self._last = sequence
