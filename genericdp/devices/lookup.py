@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from genericdp.model import Resource, ValueSource
     from genericdp.template import Lookup
 
+MOST_SEARCHED = 1024 * 1024
+"""Of a file that an expression searches, in bytes."""
+
 
 class Names:
     """Answers for one candidate; each text is found out when it is first asked for."""
@@ -218,17 +221,10 @@ def _source_text(
             return _extracted(name, source.regex, text)
 
 
-def _of_file(name: str, regex: str | None, path: str, target: str, host: Host) -> str:
-    if regex is None:
-        text = host.text(target)
-    elif (hit := host.extract(target, regex)) is not None:
-        if not hit.found:
-            raise _without_hit(name, regex, hit.text)
-        text = hit.text
-    else:
-        text = None
+def _of_file(name: str, regex: str | None, path: str, target: str, host: Host) -> str | None:
+    text = host.text(target, most=MOST_TEXT if regex is None else MOST_SEARCHED)
     if text is not None:
-        return text
+        return _extracted(name, regex, text)
     if why := host.trouble(target):
         raise UnusableValueError(f"the value {name!r}: {path}: {why}")
     if host.dangling(glob.escape(path)):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from genericdp.model import FileType
 from genericdp.policy import file_refusal
+from genericdp.template import MOST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -72,18 +73,6 @@ class SysDevice:
         if self.number is None:
             return self.syspath
         return f"{self.file_type}:{self.number[0]}:{self.number[1]}"
-
-
-START = 80
-"""So much is kept of a text in which an expression found nothing, to be shown."""
-
-
-class Extract(NamedTuple):
-    """What a regular expression makes of a file."""
-
-    text: str
-    """What it found; where it found nothing, the start of the file."""
-    found: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,16 +151,10 @@ class Host(Protocol):
     def mount_target(self, path: str) -> PathTarget:
         """Return the same of a path to be mounted, whose links are watched for changes."""
 
-    def text(self, path: str) -> str | None:
-        """Return a file's content, stripped; at most 64 KiB.
+    def text(self, path: str, *, most: int = MOST_TEXT) -> str | None:
+        """Return a file's content, stripped; None if it has more bytes than that.
 
-        Links are not followed but for the kernel's own: ``way`` tells where they lead.
-        """
-
-    def extract(self, path: str, regex: str) -> Extract | None:
-        """Return what an expression finds in a file; None if the file is lacking.
-
-        As with ``text``, links are not followed.
+        Links are not followed but for the kernel's own: ``target_of`` tells where they lead.
         """
 
     def paths(self, pattern: str) -> tuple[str, ...]:

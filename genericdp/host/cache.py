@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genericdp.devices.sysdevice import START, Extract, PathTarget
+from genericdp.devices.sysdevice import PathTarget
 from genericdp.glob import escape
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.root import ABSENT, BlindError
 from genericdp.host.sysfs import SysDevices
 from genericdp.host.udevdb import udevd_runs
 from genericdp.host.workers import start
-from genericdp.regex import TextTooLongError, extract
 from genericdp.template import MOST_TEXT
 
 if TYPE_CHECKING:
@@ -49,8 +48,6 @@ LONGEST_AGAIN_SECONDS = 30.0
 CHANGED_FILES = "changed device files"
 """What is said to hang when a look at one of them does."""
 
-MOST_BYTES = 1024 * 1024
-"""Of a file that an expression searches; only what it finds is kept."""
 _MOST_KEPT = 1024
 """Longer texts are read again whenever they are asked for: any number may be asked for."""
 
@@ -109,10 +106,8 @@ class HostCache:
         self.device, self.ancestors = devices.get, devices.ancestors
         self.members, self.below = devices.members, devices.below
         self.subsystems = devices.subsystems
-        self._texts: dict[str, dict[str, str | None]] = {}
+        self._texts: dict[str, dict[tuple[str, int], str | None]] = {}
         """By the device whose attribute it is; ``_LINKED``; empty: of no device."""
-        self._extracts: dict[tuple[str, str], Extract | None] = {}
-        """By a file and an expression that searched it."""
         self._troubles: dict[str, str] = {}
 
     def stuck(self, seconds: float) -> str:
@@ -142,9 +137,6 @@ class HostCache:
         if paths or stale.all_files:
             # Of files outside sysfs nothing tells: any event is taken for one of them.
             self._forget_texts("")
-            for path, _ in self._extracts:
-                self._troubles.pop(path, None)
-            self._extracts.clear()
 
     def settle(self) -> None:
         """End a reconcile: what it has not asked for is not kept for what cannot be read."""
@@ -171,7 +163,7 @@ class HostCache:
         }
 
     def _forget_texts(self, owner: str) -> None:
-        for path in self._texts.pop(owner, {}):
+        for path, _ in self._texts.pop(owner, {}):
             self._troubles.pop(path, None)
 
     def guarded(self, what: str, read: Callable[[], T]) -> T:
@@ -228,34 +220,21 @@ class HostCache:
             self._mount_targets[path] = self.guarded(pattern, find)
         return self._mount_targets[path]
 
-    def text(self, path: str) -> str | None:
-        """Return a file's content, stripped; None if it cannot be read or has more than 64 KiB.
+    def text(self, path: str, *, most: int = MOST_TEXT) -> str | None:
+        """Return a file's content, stripped; None if it cannot be read or has more bytes than that.
 
-        Links are not followed but for the kernel's own: ``way`` tells where they lead.
+        Links are not followed but for the kernel's own: ``target_of`` tells where they lead.
         """
-        return self._remembered("", path)
+        return self._remembered("", path, most)
 
-    def extract(self, path: str, regex: str) -> Extract | None:
-        """Return what an expression finds in a file; None if the file cannot be read."""
-        if (path, regex) not in self._extracts:
-            text, hit = self._read(path, MOST_BYTES), None
-            if text is not None:
-                try:
-                    found = extract(regex, text)
-                    hit = Extract(found or text[:START], found is not None)
-                except TextTooLongError as error:
-                    self._troubles[path] = str(error)
-            self._extracts[path, regex] = hit
-        return self._extracts[path, regex]
-
-    def _remembered(self, owner: str, path: str) -> str | None:
+    def _remembered(self, owner: str, path: str, most: int = MOST_TEXT) -> str | None:
         texts = self._texts.setdefault(owner, {})
-        if path in texts:
-            return texts[path]
+        if (path, most) in texts:
+            return texts[path, most]
         # An attribute may lie behind any link of sysfs; what else is read, at the path itself.
-        text = self._read(path, MOST_TEXT, follow=bool(owner))
+        text = self._read(path, most, follow=bool(owner))
         if text is None or len(text) <= _MOST_KEPT:
-            texts[path] = text
+            texts[path, most] = text
         return text
 
     def _read(self, path: str, most: int, *, follow: bool = False) -> str | None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.inventory import Look
 from genericdp.devices.natural import natural_key
-from genericdp.devices.sysdevice import START, Extract, PathTarget, SysDevice
-from genericdp.regex import extract
+from genericdp.devices.sysdevice import PathTarget, SysDevice
+from genericdp.template import MOST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -109,16 +109,9 @@ class Known:
             return PathTarget(target=found.target, trouble=found.mount_trouble)
         return PathTarget(target=path)
 
-    def text(self, path: str) -> str | None:
+    def text(self, path: str, *, most: int = MOST_TEXT) -> str | None:
         self.asked.append(path)
         return self.texts.get(path)
-
-    def extract(self, path: str, regex: str) -> Extract | None:
-        text = self.text(path)
-        if text is None:
-            return None
-        found = extract(regex, text)
-        return Extract(found or text[:START], found is not None)
 
     def paths(self, pattern: str) -> tuple[str, ...]:
         return tuple(

@@ -139,13 +139,9 @@ def test_an_attribute_of_what_sits_on_a_device_is_read_again_when_that_comes(tre
 def test_a_file_outside_sysfs_is_read_again_after_any_event(tree: Tree) -> None:
     facts = HostCache(tree.root)
     assert facts.text("/proc/driver/information") == "Minor: 3"
-    assert facts.extract("/proc/driver/information", "[0-9]") is not None
     tree.write("proc/driver/information", "Minor: 4\n")
     facts.forget(Stale(paths={"/dev/other"}))
     assert facts.text("/proc/driver/information") == "Minor: 4"
-    found = facts.extract("/proc/driver/information", "[0-9]")
-    assert found is not None
-    assert found.text == "4"
 
 
 def test_links_and_globs(tree: Tree) -> None:
