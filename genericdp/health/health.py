@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
+from genericdp.devices.device import FileRead
 from genericdp.health.kernellog import KernelLog
 from genericdp.health.slots import Slots
 from genericdp.health.state import DeviceHealth, ProbeState
@@ -74,6 +75,8 @@ class Health:
         self._earlier = asyncio.Event()
         """Set when something is due before all that was queued."""
         self._slots = Slots(most_of_owner=MOST_OF_RESOURCE)
+        self._file_slots = Slots(most_of_owner=MOST_OF_RESOURCE)
+        """For probes of files, which wait for no command that hangs."""
         self._busy: set[tuple[str, str]] = set()
         """Resource and ID of devices with a probe that runs or waits for a slot, so that those of
         one device never overlap, not even if it is replaced meanwhile."""
@@ -191,7 +194,8 @@ class Health:
 
     async def _probe(self, device: DeviceHealth, state: ProbeState) -> None:
         try:
-            async with self._slots.slot(device.resource):
+            slots = self._file_slots if isinstance(state.bound.check, FileRead) else self._slots
+            async with slots.slot(device.resource):
                 if state in device.states:
                     self._add(device, state, await self._outcome(device, state))
         finally:

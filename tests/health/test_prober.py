@@ -243,3 +243,13 @@ async def test_resources_without_probes_cost_nothing(tmp_path: Path) -> None:
         assert not prober.wakes
         assert prober.reasons == {}
         assert prober.health.results(R) == {"a": ()}
+
+
+async def test_files_do_not_wait_for_hanging_commands_of_their_resource(tmp_path: Path) -> None:
+    probes = Probes()
+    probes.outcomes |= {f"/h{i}/0": None for i in range(40)}
+    async with probing(probes, tmp_path) as prober:
+        hanging = [device(f"h{i}", probe()) for i in range(40)]
+        files = [device(f"f{i}", probe(period_seconds=0.2), file=True) for i in range(20)]
+        prober.watch(*hanging, *files)
+        await probes.after(4 + 3 * 20)
