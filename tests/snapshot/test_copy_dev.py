@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.sysfs import device_names
 from genericdp.host.root import Root
+from genericdp.host.sysfs import device_names
 from genericdp.snapshot.archive import Kind
 from genericdp.snapshot.copy import copied
 from tests.fixtures.make_tree import Tree
