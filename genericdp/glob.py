@@ -50,17 +50,18 @@ def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:  # noqa: FBT0
     return re.compile(fnmatch.translate(pattern), re.IGNORECASE if ignore_case else 0)
 
 
-def pattern_problem(pattern: str) -> str | None:
-    """Return what is wrong with a pattern, if anything."""
+def pattern_problem(pattern: str, written: str = "") -> str | None:
+    """Return what is wrong with a pattern that was written so, if anything."""
+    written = written or pattern
     at = 0
     while (at := pattern.find("[", at)) != -1:
         # A `]` right after the bracket (or after its `!`) stands for itself.
         first = at + 2 if pattern[at + 1 : at + 2] == "!" else at + 1
         end = pattern.find("]", first + 1)
         if end == -1:
-            return f"the bracket at character {at + 1} of {pattern!r} is not closed"
+            return f"the bracket at character {at + 1} of {written!r} is not closed"
         if (reversed_range := _reversed_range(pattern[first:end])) is not None:
-            return f"the range {reversed_range!r} in {pattern!r} runs backwards and matches nothing"
+            return f"the range {reversed_range!r} in {written!r} runs backwards and matches nothing"
         at = end + 1
     return None
 
@@ -72,20 +73,21 @@ def _reversed_range(members: str) -> str | None:
     return None
 
 
-def path_problem(pattern: str) -> str | None:
-    """Return what is wrong with a pattern for absolute paths, if anything."""
+def path_problem(pattern: str, written: str = "") -> str | None:
+    """Return what is wrong with a pattern for absolute paths that was written so, if anything."""
+    written = written or pattern
     if not pattern.startswith("/"):
-        return f"{pattern!r} is not an absolute path"
+        return f"{written!r} is not an absolute path"
     if "\0" in pattern or "\n" in pattern:
         return "a path cannot hold a NUL or a newline"
     segments = pattern.split("/")
     if ".." in segments:
-        return f"{pattern!r} holds '..'"
+        return f"{written!r} holds '..'"
     if pattern != "/" and not {"", "."}.isdisjoint(segments[1:]):
-        return f"{pattern!r} holds '//' or '/./' or ends in '/'"
+        return f"{written!r} holds '//' or '/./' or ends in '/'"
     if any("**" in segment for segment in segments):
-        return f"{pattern!r} holds '**': a glob matches within one folder"
-    return pattern_problem(pattern)
+        return f"{written!r} holds '**': a glob matches within one folder"
+    return pattern_problem(pattern, written)
 
 
 Segments = tuple[str, ...]

@@ -1,104 +1,125 @@
-"""Rules across the resources of all files of a config."""
+"""Rules across the resources of all files of a config, and limits on how much it asks for."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
-from genericdp.config.finding import Finding, shown
-from genericdp.config.limits import config_limit_findings
+from genericdp.config.finding import shown
 from genericdp.config.tree import shown_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from genericdp.config.tree import Document, Path
+    from genericdp.config.finding import Field
 
-    Placed = tuple[Document, Path, dict[str, Any]]
+MOST_OF_RESOURCE = 256
+"""Selectors of a resource, and globs; the schema has the same limit for each list."""
+MOST_OF_CONFIG = 4096
+"""Selectors of a config, and globs."""
 
-
-def across(documents: Sequence[Document]) -> Iterator[tuple[Document, Finding]]:
-    """Yield equal names, limits passed, and what one container cannot get of two resources."""
-    placed: list[Placed] = []
-    for document in documents:
-        listed = document.data.get("resources") if isinstance(document.data, dict) else None
-        placed += [
-            (document, ("resources", i), resource)
-            for i, resource in enumerate(listed or ())
-            if isinstance(resource, dict)
-        ]
-    yield from _equal_names(placed)
-    yield from config_limit_findings(placed)
-    yield from _lost_in_one_container(placed)
+_HINTS = {
+    "selectors": "one selector takes a list of globs, as path: [/dev/ttyUSB*, /dev/ttyACM*]",
+    "globs": "one glob covers many paths, as /dev/ttyUSB*",
+}
 
 
-def _equal_names(placed: Sequence[Placed]) -> Iterator[tuple[Document, Finding]]:
-    first: dict[str, Placed] = {}
-    first_everywhere: dict[str, Placed] = {}
-    for placed_here in placed:
-        document, path, resource = placed_here
-        if not isinstance(name := resource.get("name"), str):
+def check_counts(resource: Field) -> None:
+    """Find how far a resource goes beyond its limits; the key that does is at fault."""
+    for kind, by_key in _counts(resource).items():
+        totals = zip(by_key, accumulate(by_key.values()), strict=True)
+        beyond = [key for key, total in totals if total > MOST_OF_RESOURCE]
+        if beyond:
+            message = f"the resource has {sum(by_key.values())} {kind}"
+            resource[beyond[0]].refuse(
+                f"{message}: at most {MOST_OF_RESOURCE} are allowed", _HINTS[kind], of_key=True
+            )
+
+
+def check_across(resources: Sequence[Field]) -> None:
+    """Find equal names, limits passed, and what one container cannot get of two resources."""
+    _check_names(resources)
+    _check_totals(resources)
+    _check_losses(resources)
+
+
+def _check_names(resources: Sequence[Field]) -> None:
+    first: dict[str, Field] = {}
+    first_everywhere: dict[str, Field] = {}
+    for resource in resources:
+        name = resource["name"].text
+        if name is None:
             continue
-        everywhere = "nodeNames" not in document.keys(path)
+        everywhere = "nodeNames" not in resource.written()
         other = (first if everywhere else first_everywhere).get(name)
         if other is not None:
-            yield document, _equal_name(name, path, other)
-        first.setdefault(name, placed_here)
-        if everywhere:
-            first_everywhere.setdefault(name, placed_here)
-
-
-def _equal_name(name: str, path: Path, other: Placed) -> Finding:
-    document, other_path, _ = other
-    mark = document.mark((*other_path, "name"))
-    return Finding(
-        path=(*path, "name"),
-        message=f"{shown(name)} is already the name of {shown_path(other_path)}"
-        f" at {document.file}:{mark.line}:{mark.column}",
-        hint="names may be equal only where both resources have nodeNames",
-    )
-
-
-def _lost_in_one_container(placed: Sequence[Placed]) -> Iterator[tuple[Document, Finding]]:
-    """Warn of equal keys with different values: the kubelet keeps either one (ALL-6)."""
-    first: dict[tuple[str, str], tuple[str, Any, str]] = {}
-    for document, path, resource in placed:
-        inject = resource.get("inject")
-        for kind, key, value, where in _given(inject if isinstance(inject, dict) else {}):
-            name = str(resource.get("name"))
-            other, other_value, place = first.setdefault(
-                (kind, key), (name, value, _place(document, (*path, *where)))
+            resource["name"].refuse(
+                f"{shown(name)} is already the name of {shown_path(other.path)}"
+                f" at {_place(other['name'])}",
+                "names may be equal only where both resources have nodeNames",
             )
-            if other != name and (other_value != value or "$(" in str(value)):
-                message = (
-                    f"a container with this and {shown(other)} gets only one {kind} {shown(key)}"
+        first.setdefault(name, resource)
+        if everywhere:
+            first_everywhere.setdefault(name, resource)
+
+
+def _check_totals(resources: Sequence[Field]) -> None:
+    totals = dict.fromkeys(_HINTS, 0)
+    for resource in resources:
+        for kind, by_key in _counts(resource).items():
+            before = totals[kind]
+            totals[kind] += sum(by_key.values())
+            if before <= MOST_OF_CONFIG < totals[kind]:
+                message = f"with this resource the config has {totals[kind]} {kind}"
+                resource.refuse(f"{message}: at most {MOST_OF_CONFIG} are allowed", _HINTS[kind])
+
+
+def _counts(resource: Field) -> dict[str, dict[str, int]]:
+    """Return how many selectors and globs a resource has, by the key that they are below."""
+    globs = {
+        key: sum(_texts(part) for one in resource[key] for part in one if part.key != "type")
+        for key in ("match", "exclude")
+    }
+    globs["values"] = sum(_texts(value["link"]) for value in resource["values"])
+    devices = resource["inject"]["devices"]
+    globs["inject"] = sum(_texts(one[key]) for one in devices for key in ("path", "name"))
+    globs["health"] = sum(_texts(probe["file"]["path"]) for probe in resource["health"])
+    selectors = {key: len(resource[key].value or ()) for key in ("match", "exclude")}
+    return {"selectors": selectors, "globs": globs}
+
+
+def _texts(field: Field) -> int:
+    return 1 if field.text is not None else sum(map(_texts, field))
+
+
+def _check_losses(resources: Iterable[Field]) -> None:
+    """Warn of equal keys with different values: the kubelet keeps either one (ALL-6)."""
+    first: dict[tuple[str, str], tuple[str, object, Field]] = {}
+    for resource in resources:
+        name = str(resource["name"].value)
+        for kind, key, value, field in _given(resource["inject"]):
+            other, of_other, there = first.setdefault((kind, key), (name, value, field))
+            if other != name and (of_other != value or "$(" in str(value)):
+                field.warn(
+                    f"a container with this and {shown(other)} gets only one {kind} {shown(key)}",
+                    f"the other one: {_place(there)}",
+                    of_key=kind != "containerPath",
                 )
-                yield (
-                    document,
-                    Finding(
-                        path=(*path, *where),
-                        message=message,
-                        hint=f"the other one: {place}",
-                        of_key=kind != "containerPath",
-                        warning=True,
-                    ),
-                )
 
 
-def _given(inject: dict[str, Any]) -> Iterator[tuple[str, str, Any, Path]]:
-    for key, value in (inject.get("env") or {}).items():
-        yield "variable", key, value, ("inject", "env", key)
-    for key, value in (inject.get("annotations") or {}).items():
-        yield "annotation", key, value, ("inject", "annotations", key)
-    for key in ("devices", "mounts"):
-        for i, entry in enumerate(inject.get(key) or ()):
-            if not isinstance(entry, dict):
-                continue
-            inside = entry.get("containerPath")
-            if isinstance(inside, str) and "$(" not in inside and not inside.endswith("/"):
-                host = entry.get("path") or entry.get("hostPath") or entry.get("subsystem")
-                yield "containerPath", inside, host, ("inject", key, i, "containerPath")
+def _given(inject: Field) -> Iterator[tuple[str, str, object, Field]]:
+    for kind, part in (("variable", "env"), ("annotation", "annotations")):
+        for field in inject[part]:
+            yield kind, field.key, field.value, field
+    for part in ("devices", "mounts"):
+        for entry in inject[part]:
+            path = entry["containerPath"]
+            if path.text is not None and "$(" not in path.text and not path.text.endswith("/"):
+                hosts = (entry[key].value for key in ("path", "hostPath", "subsystem"))
+                host = next((one for one in hosts if one), None)
+                yield "containerPath", path.text, host, path
 
 
-def _place(document: Document, path: Path) -> str:
-    mark = document.mark(path)
-    return f"{document.file}:{mark.line}:{mark.column}"
+def _place(field: Field) -> str:
+    mark = field.document.mark(field.path)
+    return f"{field.document.file}:{mark.line}:{mark.column}"

@@ -8,7 +8,6 @@ from genericdp import glob, policy
 from genericdp.config.containment import lies_within
 from genericdp.config.finding import Finding, shown
 from genericdp.config.reach import reach
-from genericdp.config.texts import each_text
 from genericdp.glob import segments_of
 from genericdp.model import FileType, PathSelector
 from genericdp.template import Template, TemplateSyntaxError, parse
@@ -227,3 +226,11 @@ def _variable_finding(at: Path, variable: str, bound: Bound) -> Finding:
         hint=f"policy {bound.place} says {said} for this command",
         of_key=True,
     )
+
+
+def each_text(path: Path, texts: object) -> Iterator[tuple[Path, str]]:
+    """Yield each text of a text or a list of texts, with its path."""
+    if isinstance(texts, str):
+        yield path, texts
+    elif isinstance(texts, list):
+        yield from (((*path, i), text) for i, text in enumerate(texts) if isinstance(text, str))

@@ -1,20 +1,21 @@
-"""What a rule has to say about a place of a document."""
+"""What is wrong with a value of a document, and the value with its place that rules look at."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genericdp.config.tree import shown_path
 from genericdp.errors import Problem
+from genericdp.printing import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from genericdp.config.tree import Document, Path
 
-_MAX_SHOWN = 80
+MAX_SHOWN = 80
 _MAX_GUESSED = 40
 _MAX_LISTED = 20
 
@@ -31,7 +32,7 @@ class Finding:
 
 
 def problem_of(finding: Finding, document: Document) -> Problem:
-    """Give the problem with its place in the file."""
+    """Return the problem with its place in the file."""
     mark = document.mark(finding.path, of_key=finding.of_key)
     return Problem(
         file=document.file,
@@ -43,33 +44,81 @@ def problem_of(finding: Finding, document: Document) -> Problem:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value of a document and the way to it; what rules find there is collected."""
+
+    document: Document
+    path: Path
+    value: Any
+    """None where nothing is written, or something that the schema does not allow."""
+    findings: list[Finding]
+
+    def __getitem__(self, key: str | int) -> Field:
+        found = None
+        if isinstance(self.value, dict):
+            found = self.value.get(key)
+        elif isinstance(self.value, list) and isinstance(key, int):
+            found = self.value[key]
+        return Field(self.document, (*self.path, key), found, self.findings)
+
+    def __iter__(self) -> Iterator[Field]:
+        """Yield the values of a mapping or a list that are not None."""
+        keys: Iterable[str | int] = ()
+        if isinstance(self.value, dict):
+            keys = self.value
+        elif isinstance(self.value, list):
+            keys = range(len(self.value))
+        for key in keys:
+            if (field := self[key]).value is not None:
+                yield field
+
+    @property
+    def key(self) -> str:
+        """The key of the mapping that it stands at."""
+        return str(self.path[-1])
+
+    @property
+    def text(self) -> str | None:
+        """The value if it is a text."""
+        return self.value if isinstance(self.value, str) else None
+
+    def texts(self) -> list[tuple[Field, str]]:
+        """Return a text, or each of a list of texts."""
+        fields = self if isinstance(self.value, list) else [self]
+        return [(field, field.value) for field in fields if isinstance(field.value, str)]
+
+    def written(self) -> frozenset[str]:
+        """Return the keys of a mapping as it is written, also where their values are wrong."""
+        return self.document.keys(self.path)
+
+    def refuse(self, message: str, hint: str = "", *, of_key: bool = False) -> None:
+        """Collect a mistake."""
+        self.findings.append(Finding(path=self.path, message=message, hint=hint, of_key=of_key))
+
+    def warn(self, message: str, hint: str = "", *, of_key: bool = False) -> None:
+        """Collect a warning."""
+        self.findings.append(
+            Finding(path=self.path, message=message, hint=hint, of_key=of_key, warning=True)
+        )
+
+
 def shown(text: str) -> str:
-    """Give a text in quotes, cut where it is long."""
-    return repr(text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…")
+    """Return a text in quotes, cut where it is long."""
+    return repr(shortened(text, MAX_SHOWN))
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that was probably meant, if one is close."""
+    # Comparing is quadratic in the length: nobody mistypes by more than this.
+    close = get_close_matches(word, sorted(known), n=1) if len(word) <= _MAX_GUESSED else []
+    return close[0] if close else None
 
 
 def guess(word: str, known: Iterable[str]) -> str:
-    """Give a hint for a word that is not among the known ones."""
+    """Return a hint for a word that is not among the known ones."""
     ordered = sorted(known)
-    # Comparing is quadratic in the length: nobody mistypes by more than this.
-    close = get_close_matches(word, ordered, n=1) if len(word) <= _MAX_GUESSED else []
-    if close:
-        return f"did you mean {close[0]!r}?"
+    if (meant := closest(word, ordered)) is not None:
+        return f"did you mean {meant!r}?"
     more = ", …" if len(ordered) > _MAX_LISTED else ""
     return f"known: {', '.join(ordered[:_MAX_LISTED])}{more}"
-
-
-def exactly_one(
-    path: Path, keys: frozenset[str], choices: tuple[str, ...], known: Iterable[str]
-) -> Iterator[Finding]:
-    """Say what is wrong unless a mapping has exactly one of the choices.
-
-    An unknown key may be a misspelt choice: it is a problem already, so nothing counts as missing.
-    """
-    listed = ", ".join(choices)
-    present = [choice for choice in choices if choice in keys]
-    for extra in present[1:]:
-        message = f"{extra!r} cannot stand beside {present[0]!r}"
-        yield Finding(path=(*path, extra), message=message, hint=f"one of {listed}", of_key=True)
-    if not present and keys <= set(known):
-        yield Finding(path=path, message=f"exactly one of {listed} is required")

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.config.build import build
-from genericdp.config.check import check, resources_of
 from genericdp.config.files import Content, content, sources, unquoted
 from genericdp.config.loaded import Loaded
 from genericdp.config.policyfile import LoadedPolicy, load_policy
-from genericdp.config.read import read
+from genericdp.config.read import read_config
+from genericdp.config.rules import check, resources_of
 from genericdp.model import Place
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def read_all(
             contents[source.name] = given
         # Not its folder: nodes that keep the same config elsewhere have the same one.
         digested += (f"{Path(source.name).name}\0{len(given.text)}\0".encode(), given.text)
-        found, wrong = read(source.name, given.text)
+        found, wrong = read_config(source.name, given.text)
         documents += found
         problems += wrong
     wrong, warnings = check(documents, bounds.policy)

@@ -7,13 +7,13 @@ import stat
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from genericdp.config.check import by_schema
 from genericdp.config.files import Content, Source, content, unquoted
 from genericdp.config.finding import Finding, problem_of
 from genericdp.config.finding import shown as quoted
 from genericdp.config.loaded import shown, unusable
-from genericdp.config.read import read
+from genericdp.config.read import read_config
 from genericdp.config.schema import POLICY, schema
+from genericdp.config.validation import validate
 from genericdp.glob import is_glob, path_problem, pattern_problem
 from genericdp.policy import SECTIONS, Bound, Policy, Section
 
@@ -50,12 +50,12 @@ def load_policy(path: pathlib.Path) -> LoadedPolicy:
     if not isinstance(given, Content):
         return LoadedPolicy(problems=(replace(given, hint=_WHAT_IT_IS),))
     text = given.text
-    documents, problems = read(name, text, if_empty=_IF_EMPTY)
+    documents, problems = read_config(name, text, if_empty=_IF_EMPTY)
     for extra in documents[1:]:
         message = "a policy is one document, and this is another one"
         problems.append(problem_of(Finding(path=(), message=message), extra))
     for document in documents[:1]:
-        found, rest = by_schema(document, POLICY)
+        found, rest = validate(document, POLICY)
         findings = [*found, *_by_rules(rest)]
         problems += (problem_of(finding, document) for finding in findings)
     if problems:

@@ -1,42 +1,60 @@
-"""YAML text into documents that know the place of everything in them.
-
-The events of the parser are used directly: PyYAML's own composer crashes on deep nesting and
-follows cycles, and its constructor stops at the first scalar it does not like.
-"""
+"""YAML text into documents: PyYAML composes what does not nest too deep or repeat too much."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from genericdp.config.compose import Composer, StoppedError
-from genericdp.config.tree import Document, plain_data
+from genericdp.config.loaded import SUFFIXES
+from genericdp.config.scalars import plain, quoted, reading
+from genericdp.config.tree import FAULTY, Document, Mark, YamlNode, shown_path
 from genericdp.errors import Problem
 
 if TYPE_CHECKING:
-    from genericdp.config.tree import YamlNode
+    from collections.abc import Iterable
 
-Loader = Any  # a class of PyYAML; the C one has no types
-LOADER: Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    from genericdp.config.tree import Path, Plain
+
+MAX_DEPTH = 32
+MAX_REPEATED = 10_000
+
 _IF_EMPTY = "see 'genericdp schema'"
+_UNQUOTED = "unquoted scalar"
+"""The tag of a scalar whose meaning is not decided yet; no file can have it, for the space."""
+_TAGS = {
+    yaml.ScalarNode: {_UNQUOTED, "tag:yaml.org,2002:str"},
+    yaml.SequenceNode: {"tag:yaml.org,2002:seq"},
+    yaml.MappingNode: {"tag:yaml.org,2002:map"},
+}
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_NO_SPACE = re.compile(r"\s*(?:- +)*[A-Za-z]+:(?!//)\S")
+_SEPARATORS = ("---", "...", "%")
 
-# What YAML calls printable, less U+FEFF, which stands only at the start of a file.
-_SINGLE = "\t\n\r\x85"
-_RANGES = (
-    (" ", "~"),
-    ("\xa0", "\ud7ff"),
-    ("\ue000", "\ufefe"),
-    ("\uff00", "\ufffd"),
-    ("\U00010000", "\U0010ffff"),
-)
-"""No regular expression: to compile that takes longer than to parse most configs."""
+
+def read_config(
+    file: str, content: bytes, *, if_empty: str = _IF_EMPTY
+) -> tuple[list[Document], list[Problem]]:
+    """Return the documents of a file and its problems; of a ConfigMap, those of the files in it."""
+    documents: list[Document] = []
+    found, problems = read(file, content, if_empty=if_empty)
+    for document in found:
+        if _is_config_map(document.data):
+            inner, wrong = _unwrap(document, content.decode("utf-8-sig"))
+            documents += inner
+            problems += wrong
+        else:
+            documents.append(document)
+    return documents, problems
 
 
 def read(
-    file: str, content: bytes, *, loader: Loader = LOADER, if_empty: str = _IF_EMPTY
+    file: str, content: bytes, *, if_empty: str = _IF_EMPTY
 ) -> tuple[list[Document], list[Problem]]:
-    """Take a file's bytes apart into its documents, with every problem on the way.
+    """Return the documents of a file, up to the first that is not YAML, and its problems.
 
     ``if_empty`` is the hint for a file that holds none.
     """
@@ -44,38 +62,241 @@ def read(
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return [], [_not_utf8(file, content, error)]
-    if unprintable := {one for one in set(text) if not _is_printable(one)}:
-        at = min(map(text.index, unprintable))
-        message = f"the character U+{ord(text[at]):04X} cannot stand in YAML: is this a text file?"
-        return [], [_problem_at(file, text, at, message)]
-    composer = Composer(file, text)
-    roots: list[YamlNode] = []
-    try:
-        for root in composer.documents(yaml.parse(text, Loader=loader)):
-            roots.append(root)  # noqa: PERF402  what came before an error is kept
-    except StoppedError:
-        pass
-    except yaml.YAMLError as error:
-        composer.problems.append(_syntax_problem(file, text, error))
-    except (ValueError, OverflowError) as error:
-        # The pure loader lets these through for escapes such as "\UFFFFFFFF".
-        composer.problems.append(_problem_at(file, text, 0, f"not YAML: {error}"))
+    problems: list[Problem] = []
+    composed = islice(yaml.compose_all(text, Loader=_Loader), _checked(file, text, problems))
+    roots = [_Builder(file, text, problems).node(one, ()) for one in composed]
     written = [root for root in roots if root.source != ""]
-    if not written and not composer.problems:
-        what = "it is empty" if not text.strip() else "it holds no document"
-        composer.problems.append(_problem_at(file, text, 0, what, if_empty))
-    return [_document(file, root) for root in written], composer.problems
+    if not written and not problems:
+        message = "it holds no document" if text.strip() else "it is empty"
+        problems.append(_problem(file, Mark(1, 1), message, if_empty))
+    return [Document(file=file, root=root, data=_plain_data(root)) for root in written], problems
 
 
-def _is_printable(character: str) -> bool:
-    return character in _SINGLE or any(first <= character <= last for first, last in _RANGES)
+def _is_config_map(data: Plain) -> bool:
+    return isinstance(data, dict) and (data.get("apiVersion"), data.get("kind")) == (
+        "v1",
+        "ConfigMap",
+    )
 
 
-def _document(file: str, root: YamlNode) -> Document:
-    data = plain_data(root)
-    if isinstance(data, dict):
-        data = {key: value for key, value in data.items() if not key.startswith("x-")}
-    return Document(file=file, root=root, data=data)
+def _unwrap(config_map: Document, text: str) -> tuple[list[Document], list[Problem]]:
+    """Return the documents in the data of a ConfigMap: those of each file of a mount of it."""
+    documents: list[Document] = []
+    problems: list[Problem] = []
+    data = config_map.node(("data",))
+    files = {
+        key: value
+        for key, (_, value) in ((data and data.items) or {}).items()
+        if key.endswith(SUFFIXES) and not key.startswith(".") and isinstance(value.scalar, str)
+    }
+    if not files:
+        message = "the ConfigMap holds no config: no key of its data ends in .yaml or .yml"
+        problems.append(_problem(config_map.file, config_map.mark(("data",)), message))
+    lines = text.splitlines()
+    for value in files.values():
+        inner = str(value.scalar)
+        if lines[value.mark.line - 1][value.mark.column - 1 :].startswith("|"):
+            found, wrong = read(config_map.file, _in_place(inner, value.mark, lines).encode())
+        else:
+            found, wrong = read(config_map.file, inner.encode())
+            found = [replace(one, place=value.mark) for one in found]
+            wrong = [replace(one, line=value.mark.line, column=value.mark.column) for one in wrong]
+        documents += found
+        problems += wrong
+    return documents, problems
+
+
+def _in_place(inner: str, mark: Mark, lines: list[str]) -> str:
+    """Return the text of a block scalar so that all in it has the place that it has in the file."""
+    rows = inner.split("\n")
+    first = next((i for i, row in enumerate(rows) if row.strip()), 0)
+    outer = lines[mark.line + first] if mark.line + first < len(lines) else ""
+    indent = " " * (_indentation(outer) - _indentation(rows[first]))
+    moved = (row if row.startswith(_SEPARATORS) else f"{indent}{row}" for row in rows)
+    return "\n" * mark.line + "\n".join(moved)
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+class _Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]
+    """Leaves open what an unquoted scalar means."""
+
+
+_Loader.add_implicit_resolver(_UNQUOTED, re.compile(""), None)
+
+
+def _checked(file: str, text: str, problems: list[Problem]) -> int:
+    """Return how many documents can be composed; why not the next one is a problem.
+
+    PyYAML's composer crashes on deep nesting and follows cycles.
+    """
+    checked = 0
+    extent = _Extent()
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            if isinstance(event, yaml.DocumentEndEvent):
+                checked += 1
+                extent = _Extent()
+            elif isinstance(event, _IN_DOCUMENT) and (message := extent.add(event)):
+                problems.append(_problem(file, _mark(event.start_mark), message))
+                break
+    except yaml.reader.ReaderError as error:
+        # Wherever it was found, the first of its kind is one.
+        character = chr(error.character)
+        message = f"the character U+{ord(character):04X} cannot stand in YAML: is this a text file?"
+        problems.append(_problem(file, _mark_in(text, text.find(character)), message))
+    except yaml.MarkedYAMLError as error:
+        problems.append(_syntax_problem(file, text, error))
+    except (ValueError, OverflowError) as error:
+        # The loader in Python lets these through for escapes such as "\UFFFFFFFF".
+        problems.append(_problem(file, Mark(1, 1), f"not YAML: {error}"))
+    return checked
+
+
+_IN_DOCUMENT = (yaml.NodeEvent, yaml.CollectionEndEvent)
+
+
+class _Extent:
+    """How deep a document nests, and how much its aliases repeat."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[str | None, int]] = []
+        """Of each collection that is open, its anchor and the size of all before it."""
+        self._sizes: dict[str | None, int | None] = {}
+        """Of what has an anchor; None: it has not ended yet."""
+        self._size = self._repeated = 0
+        """In values; each 100 characters of a text count as one more."""
+
+    def add(self, event: Any) -> str:  # noqa: ANN401  # the types of PyYAML lack most attributes
+        """Count an event of the parser; return why the document is refused, if it is."""
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = self._open.pop()
+            if anchor is not None:
+                self._sizes[anchor] = self._size - before
+            return ""
+        if len(self._open) >= MAX_DEPTH:
+            return f"nested deeper than {MAX_DEPTH} levels"
+        if isinstance(event, yaml.AliasEvent):
+            return self._repeat(event.anchor)
+        if event.anchor in self._sizes:
+            return f"the anchor '&{event.anchor}' is given twice"
+        is_scalar = isinstance(event, yaml.ScalarEvent)
+        size = 1 + len(event.value) // 100 if is_scalar else 1
+        if event.anchor is not None:
+            self._sizes[event.anchor] = size if is_scalar else None
+        if not is_scalar:
+            self._open.append((event.anchor, self._size))
+        self._size += size
+        return ""
+
+    def _repeat(self, anchor: str | None) -> str:
+        if anchor not in self._sizes:
+            return f"the alias '*{anchor}' has no anchor '&{anchor}' before it"
+        size = self._sizes[anchor]
+        if size is None:
+            return f"the alias '*{anchor}' stands inside of its own anchor"
+        self._size += size
+        self._repeated += size
+        if self._repeated > MAX_REPEATED:
+            return f"aliases repeat more than {MAX_REPEATED} values, or long texts"
+        return ""
+
+
+class _Builder:
+    """Makes nodes of what PyYAML has composed, and collects what is wrong with them."""
+
+    def __init__(self, file: str, text: str, problems: list[Problem]) -> None:
+        self._file = file
+        self._text = text
+        self._problems = problems
+        self._built: dict[yaml.Node, YamlNode] = {}
+
+    def node(self, composed: yaml.Node, path: Path) -> YamlNode:
+        """Return the node; what is aliased is the same one each time."""
+        if composed not in self._built:
+            mark = _mark(composed.start_mark)
+            faulty = composed.tag not in _TAGS[type(composed)]
+            if faulty:
+                message = f"the tag {composed.tag!r} is not taken"
+                self._report(mark, path, message, "write a plain value")
+            self._built[composed] = self._build(composed, mark, path, faulty=faulty)
+        return self._built[composed]
+
+    def _build(self, composed: yaml.Node, mark: Mark, path: Path, *, faulty: bool) -> YamlNode:
+        if isinstance(composed, yaml.ScalarNode):
+            return self._scalar(composed, mark, path, faulty=faulty)
+        if isinstance(composed, yaml.MappingNode):
+            return YamlNode(mark=mark, items=self._items(composed, path), faulty=faulty)
+        entries = (self.node(one, (*path, i)) for i, one in enumerate(composed.value))
+        return YamlNode(mark=mark, entries=tuple(entries), faulty=faulty)
+
+    def _scalar(
+        self, composed: yaml.ScalarNode, mark: Mark, path: Path, *, faulty: bool
+    ) -> YamlNode:
+        text: str = composed.value
+        if _NO_TEXT.search(text):
+            self._report(mark, path, "a text cannot hold a NUL or half of a surrogate pair")
+            faulty = True
+        if composed.tag != _UNQUOTED:
+            return YamlNode(mark=mark, scalar=text, faulty=faulty)
+        before = composed.start_mark.index - 1
+        if not text and self._text[before : before + 1] == "-":
+            mark = Mark(mark.line, mark.column - 1)
+        return YamlNode(mark=mark, scalar=plain(text), source=text, faulty=faulty)
+
+    def _items(self, composed: yaml.MappingNode, path: Path) -> dict[str, tuple[Mark, YamlNode]]:
+        items: dict[str, tuple[Mark, YamlNode]] = {}
+        for key_node, value_node in composed.value:
+            key = self.node(key_node, (*path, "?"))
+            name = self._key(key, path)
+            value = self.node(value_node, (*path, "?" if name is None else name))
+            if name is None:
+                continue
+            if name in items:
+                message = f"the key {name!r} is given twice, first in line {items[name][0].line}"
+                self._report(key.mark, (*path, name), message)
+                continue
+            if value.source == "":
+                # Nothing is written there that a message could point to.
+                value = replace(value, mark=key.mark)
+            items[name] = (key.mark, value if key.scalar == name else replace(value, faulty=True))
+        return items
+
+    def _key(self, key: YamlNode, path: Path) -> str | None:
+        """Return the text of a key, also of one that is to be quoted, or None."""
+        if isinstance(key.scalar, str) or key.faulty:
+            return key.scalar if isinstance(key.scalar, str) and not key.faulty else None
+        if key.items is not None or key.entries is not None:
+            message = "a key must be a text, not a list or a mapping"
+            nested = self._text.splitlines()[key.mark.line - 1][: key.mark.column].endswith("{{")
+            hint = "a template is $(device.path), in quotes where it begins with '{'"
+            self._report(key.mark, path, message, hint if nested else "")
+            return None
+        if key.source == "<<":
+            message = "merge keys ('<<') are not part of the language"
+            hint = "alias whole values, as in 'key: *name', or write the keys out"
+        elif not key.source:
+            message, hint = "a key is missing before ':'", ""
+        else:
+            message = f"the key {key.source} is read as {reading(key.source)} by some YAML"
+            hint = f"write {quoted(key.source)}"
+        self._report(key.mark, path, message, hint)
+        return key.source if key.source not in {None, "", "<<"} else None
+
+    def _report(self, mark: Mark, path: Path, message: str, hint: str = "") -> None:
+        self._problems.append(_problem(self._file, mark, message, hint, path=path))
+
+
+def _plain_data(node: YamlNode) -> Plain:
+    if node.faulty:
+        return FAULTY
+    if node.items is not None:
+        return {key: _plain_data(value) for key, (_, value) in node.items.items()}
+    if node.entries is not None:
+        return [_plain_data(entry) for entry in node.entries]
+    return node.scalar
 
 
 def _not_utf8(file: str, content: bytes, error: UnicodeDecodeError) -> Problem:
@@ -84,42 +305,66 @@ def _not_utf8(file: str, content: bytes, error: UnicodeDecodeError) -> Problem:
         message = "it is UTF-16 text, not UTF-8"
     else:
         message = f"it is not UTF-8 text: byte 0x{content[error.start]:02x}"
-    return _problem_at(file, before, len(before), message, "a config is saved as UTF-8")
+    mark = _mark_in(before, len(before))
+    return _problem(file, mark, message, "a config is saved as UTF-8")
 
 
-def _problem_at(file: str, text: str, at: int, message: str, hint: str = "") -> Problem:
-    before = text[:at].replace("\r\n", "\n").replace("\r", "\n")
-    line, column = before.count("\n") + 1, at - (text[:at].rfind("\n") + 1) + 1
-    return Problem(file=file, line=line, column=column, path="", message=message, hint=hint)
-
-
-def _syntax_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
-    mark = getattr(error, "problem_mark", None)
-    context_mark = getattr(error, "context_mark", None)
-    problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
-    context = getattr(error, "context", None)
-    lines = text.splitlines()
-    hint = ""
-    if mark is not None and mark.line < len(lines) and _tab_indents(lines[mark.line], mark.column):
-        problem, context = "a tab cannot indent", None
-        hint = "use spaces"
-    where = f" {context}" if context else ""
-    if context and context_mark is not None and context_mark.line != getattr(mark, "line", None):
-        where += f" that begins at line {context_mark.line + 1}"
+def _syntax_problem(file: str, text: str, error: yaml.MarkedYAMLError) -> Problem:
+    lines = text.splitlines() or [""]
+    mark, begin = error.problem_mark, error.context_mark
+    message = f"not YAML: {error.problem or error}"
+    if error.context:
+        message += f" {error.context}"
+        if begin is not None and (mark is None or begin.line != mark.line):
+            message += f" that begins at line {begin.line + 1}"
     # At the end of the file there is nothing to point to; where it began there is.
-    if mark is not None and mark.line >= len(lines) and context_mark is not None:
-        mark = context_mark
-    if mark is not None and mark.line >= len(lines):
-        mark = None
-    place = (mark.line + 1, mark.column + 1) if mark is not None else _last_character(text)
-    message = f"not YAML: {problem}{where}"
-    return Problem(file=file, line=place[0], column=place[1], path="", message=message, hint=hint)
+    known = [one for one in (mark, begin) if one is not None and one.line < len(lines)]
+    if known:
+        place = _mark(known[0])
+    else:
+        last = len(text.rstrip().splitlines() or [""])
+        place = Mark(last, max(1, len(lines[last - 1].rstrip())))
+    line, column = lines[place.line - 1], place.column - 1
+    if line[column : column + 1] == "\t" and not line[:column].strip(" \t-"):
+        return _problem(file, place, "not YAML: a tab cannot indent", "use spaces")
+    return _problem(file, place, message, _syntax_hint(lines, place, known[1:]))
 
 
-def _last_character(text: str) -> tuple[int, int]:
-    lines = text.rstrip().splitlines() or [""]
-    return len(lines), max(1, len(lines[-1]))
+def _syntax_hint(lines: list[str], place: Mark, begun: list[yaml.Mark]) -> str:
+    """Return what may have been meant, by what is written at the place and where it began."""
+    line, column = lines[place.line - 1], place.column - 1
+    for begin in begun:
+        first = lines[begin.line][begin.column : begin.column + 1]
+        if first and first in "*&!%@`":
+            return f"quote a text that begins with {first!r}"
+        if line[:column].strip(" -") == "" and begin.line < place.line - 1:
+            return f"what belongs together begins in one column, here {begin.column + 1}"
+    if begun or line[column : column + 1] != ":":
+        return ""
+    if any(map(_NO_SPACE.match, lines[max(0, place.line - 2) : place.line])):
+        return "write a space after the ':' of a key"
+    if ": " in line[:column]:
+        return "quote a text that holds ': '"
+    return "begin the key in the same column as the one above"
 
 
-def _tab_indents(line: str, column: int) -> bool:
-    return line[column : column + 1] == "\t" and not line[:column].strip(" \t-")
+def _mark(mark: Any) -> Mark:  # noqa: ANN401  # each loader of PyYAML has marks of its own
+    return Mark(mark.line + 1, mark.column + 1)
+
+
+def _mark_in(text: str, at: int) -> Mark:
+    before = text[:at].replace("\r\n", "\n").replace("\r", "\n")
+    return Mark(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+
+
+def _problem(
+    file: str, mark: Mark, message: str, hint: str = "", *, path: Iterable[str | int] = ()
+) -> Problem:
+    return Problem(
+        file=file,
+        line=mark.line,
+        column=mark.column,
+        path=shown_path(tuple(path)),
+        message=message,
+        hint=hint,
+    )

@@ -1,28 +1,26 @@
-"""Rules within one resource that a schema cannot say."""
+"""What a schema cannot say of one resource, and the check of a whole config."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from genericdp.config.finding import Finding, exactly_one, guess, shown
-from genericdp.config.injecting import inject_findings
-from genericdp.config.limits import resource_limit_findings
-from genericdp.config.names import name_problem, value_name_problem
-from genericdp.config.probes import health_findings, hook_findings
-from genericdp.config.schema import schema
-from genericdp.config.selectors import (
-    may_find_several,
-    selector_findings,
-    selectors_findings,
-    undeclared,
-)
+from genericdp.config.across import check_across, check_counts
+from genericdp.config.bounds import bounds_findings
+from genericdp.config.finding import Field, Finding, guess, problem_of, shown
+from genericdp.config.names import is_cdi_name, name_hint, name_problem
+from genericdp.config.schema import CONFIG, schema
+from genericdp.config.selectors import check_selectors, may_find_several, undeclared
 from genericdp.config.texts import (
     Context,
-    glob_findings,
-    path_findings,
-    regex_findings,
-    template_findings,
+    check_globs,
+    check_path,
+    check_regex,
+    check_template,
 )
+from genericdp.config.tree import shown_path
+from genericdp.config.validation import validate
+from genericdp.glob import is_glob
 from genericdp.model import Preference
 from genericdp.template import (
     MOST_TEXT,
@@ -34,172 +32,140 @@ from genericdp.template import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from genericdp.config.tree import Document, Path, Plain
+    from genericdp.config.tree import Document, Plain
+    from genericdp.errors import Problem
+    from genericdp.policy import Policy
 
 _SOURCES = ("text", "file", "link")
+_GIVEN = {"GENERICDP_RESOURCE", "GENERICDP_DEVICE_ID", "GENERICDP_DEVICE_PATHS"}
+_WHEN_RUN = (
+    *("periodSeconds", "timeoutSeconds", "initialDelaySeconds"),
+    *("failureThreshold", "successThreshold"),
+)
 
 
-def resource_findings(at: Path, resource: dict[str, Any], document: Document) -> Iterator[Finding]:
-    """Give what the rules say of one resource whose values have the right types."""
-    if (name := resource.get("name")) is not None and (problem := name_problem(name)) is not None:
-        yield Finding(path=(*at, "name"), message=f"{shown(name)}: {problem}")
-    yield from glob_findings((*at, "nodeNames"), resource.get("nodeNames"))
-    yield from _size_findings(at, resource)
-    yield from resource_limit_findings(at, resource)
+def check(
+    documents: Sequence[Document], policy: Policy | None = None
+) -> tuple[list[Problem], list[Problem]]:
+    """Return the problems and the warnings of all documents of a config together.
+
+    What a policy does not allow is a problem.
+    """
+    checked: list[tuple[Document, list[Finding]]] = []
+    resources: list[Field] = []
+    for document in documents:
+        findings, sound = validate(document, CONFIG)
+        checked.append((document, findings))
+        for resource in Field(sound, (), sound.data, findings)["resources"]:
+            resources.append(resource)
+            _check_resource(resource)
+            if policy is not None:
+                findings += bounds_findings(resource.path, resource.value, policy, document.keys)
+    check_across(resources)
+    found = [(document, finding) for document, findings in checked for finding in findings]
+    warnings = {problem_of(one, document) for document, one in found if one.warning}
+    problems = {problem_of(one, document) for document, one in found if not one.warning}
+    return sorted(problems), sorted(warnings)
+
+
+def resources_of(document: Document) -> list[Plain]:
+    """Return the resources of a document."""
+    listed = document.data.get("resources") if isinstance(document.data, dict) else None
+    return listed if isinstance(listed, list) else []
+
+
+def _check_resource(resource: Field) -> None:
+    name = resource["name"]
+    if name.text is not None and (problem := name_problem(name.text)) is not None:
+        name.refuse(f"{shown(name.text)}: {problem}", name_hint(name.text))
+    check_globs(resource["nodeNames"])
+    _check_sizes(resource)
+    check_counts(resource)
     # What is declared wrongly is declared: its use is no second mistake.
-    values = document.keys((*at, "values"))
-    for key in ("match", "exclude"):
-        for i, selector in enumerate(resource.get(key) or ()):
-            if isinstance(selector, dict):
-                yield from selector_findings((*at, key, i), selector, document, values)
-    yield from selectors_findings(at, resource)
-    yield from _values_findings((*at, "values"), resource.get("values") or {}, document, values)
-    yield from _group_findings(at, resource, document)
-    yield from _closeness_findings((*at, "closeness"), resource, values)
-    for key in ("id", "groupBy"):
-        if isinstance(text := resource.get(key), str):
-            yield from template_findings((*at, key), text, Context(values=values))
-    inside = Context(device_id=True, values=values)
-    yield from inject_findings((*at, "inject"), resource.get("inject"), document, inside)
-    several = may_find_several(resource.get("match"))
-    health = resource.get("health")
-    yield from health_findings((*at, "health"), health, document, inside, several=several)
-    yield from hook_findings((*at, "hooks"), resource.get("hooks"), inside)
-    if resource.get("hooks") and resource.get("replicas", 1) > 1:
-        yield Finding(
-            path=(*at, "hooks"),
-            message="hooks run while other containers may be using the same device",
-            hint="replicas is more than 1",
-            of_key=True,
-            warning=True,
-        )
+    values = resource["values"]
+    is_wrong = "values" in resource.written() and not isinstance(values.value, dict)
+    declared = None if is_wrong else values.written()
+    context = Context(values=declared)
+    check_selectors(resource, declared)
+    _check_values(values, context)
+    _check_closeness(resource, declared)
+    check_template(resource["id"], context)
+    check_template(resource["groupBy"], context)
+    inside = Context(device_id=True, values=declared)
+    _check_inject(resource["inject"], inside)
+    several = may_find_several(resource["match"])
+    for probe in resource["health"]:
+        _check_probe(probe, inside, several=several)
+    for hook in resource["hooks"]:
+        _check_exec(hook["exec"], inside)
+    if resource["hooks"].value and (resource["replicas"].value or 1) > 1:
+        message = "hooks run while other containers may be using the same device"
+        resource["hooks"].warn(message, "replicas is more than 1", of_key=True)
 
 
-def _group_findings(at: Path, resource: dict[str, Any], document: Document) -> Iterator[Finding]:
-    needs = resource.get("groupNeeds")
-    if needs is None:
+def _check_sizes(resource: Field) -> None:
+    """Find texts that are too long, alone or together."""
+    for field, text in _texts(resource):
+        if (size := byte_length(text)) > MOST_TEXT:
+            field.refuse(
+                f"the text has {size:,} bytes, at most {MOST_TEXT:,} are possible",
+                "give long texts to containers as files (see inject.mounts)",
+            )
+    parts = (resource[key] for key in ("inject", "health", "hooks"))
+    size = sum(byte_length(text) for part in parts for _, text in _texts(part))
+    if size > MOST_TEXTS:
+        message = f"the texts of a device have {size:,} bytes, at most {MOST_TEXTS:,} are possible"
+        resource.refuse(message, "inject, health and hooks count together")
+
+
+def _texts(field: Field) -> Iterator[tuple[Field, str]]:
+    if field.text is not None:
+        yield field, field.text
+    for inner in field:
+        yield from _texts(inner)
+
+
+def _check_closeness(resource: Field, values: frozenset[str] | None) -> None:
+    closeness = resource["closeness"]
+    if closeness.value is None:
         return
-    if isinstance(needs, str) and needs != "each":
-        message = f"{shown(needs)} is neither a whole number nor 'each'"
-        yield Finding(path=(*at, "groupNeeds"), message=message, hint=_each_hint(needs))
-    if "groupBy" not in document.keys(at):
-        message = "'groupNeeds' says nothing without 'groupBy'"
-        yield Finding(path=(*at, "groupNeeds"), message=message, of_key=True)
-
-
-def _closeness_findings(
-    at: Path, resource: dict[str, Any], values: frozenset[str]
-) -> Iterator[Finding]:
-    closeness = resource.get("closeness")
-    if not isinstance(closeness, dict):
-        return
-    if isinstance(name := closeness.get("value"), str) and name not in values:
-        yield undeclared((*at, "value"), name, values)
-    prefer = resource.get("prefer", Preference.AUTO)
-    spread = prefer == Preference.AUTO and (resource.get("replicas") or 1) > 1
+    name = closeness["value"]
+    if name.text is not None and values is not None and name.text not in values:
+        undeclared(name, name.text, values)
+    prefer = resource["prefer"].value or Preference.AUTO
+    spread = prefer == Preference.AUTO and (resource["replicas"].value or 1) > 1
     if spread or prefer in {Preference.NONE, Preference.SPREAD, Preference.PACKED}:
         why = "auto and replicas more than 1, so shares are spread" if spread else prefer
-        yield Finding(
-            path=at,
-            message=f"'closeness' has no effect: prefer is {why}",
-            hint="only closest looks at it",
-            of_key=True,
-            warning=True,
-        )
+        message = f"'closeness' has no effect: prefer is {why}"
+        closeness.warn(message, "only closest looks at it", of_key=True)
 
 
-def _each_hint(text: str) -> str:
-    if text.isdecimal():
-        return f"write {text} without quotes"
-    hint = guess(text, ["each"])
-    return hint if hint.startswith("did") else ""
-
-
-def _values_findings(
-    at: Path, values: Mapping[str, Any], document: Document, declared: frozenset[str]
-) -> Iterator[Finding]:
-    known = schema()["$defs"]["value"]["properties"]
-    for name, value in values.items():
-        here = (*at, name)
-        if problem := value_name_problem(name):
-            yield Finding(path=here, message=problem, of_key=True)
-        if not isinstance(value, dict):
-            continue
-        yield from exactly_one(here, document.keys(here), _SOURCES, known)
-        context = Context(values=declared)
-        for key in _SOURCES:
-            if not isinstance(text := value.get(key), str):
-                continue
-            if key == "text":
-                yield from template_findings((*here, key), text, context)
-            else:
-                yield from path_findings((*here, key), text, context, glob=key == "link")
-        if isinstance(regex := value.get("regex"), str):
-            yield from regex_findings((*here, "regex"), regex)
-    yield from _nesting_findings(at, values)
-
-
-def _nesting_findings(at: Path, values: Mapping[str, Any]) -> Iterator[Finding]:
-    uses = {name: _used(value) & values.keys() for name, value in values.items()}
+def _check_values(values: Field, context: Context) -> None:
+    for value in values:
+        check_template(value["text"], context)
+        check_path(value["file"], context)
+        check_path(value["link"], context, glob=True)
+        check_regex(value["regex"])
+    uses = {value.key: _used(value) & {*values.value} for value in values}
     circles = list(_circles_of(uses))
     for circle in circles:
         message = f"the value {circle[0]!r} needs itself: {' -> '.join((*circle, circle[0]))}"
-        yield Finding(path=(*at, circle[0]), message=message, of_key=True)
-    if not circles:
-        yield from _too_deep(at, uses)
+        values[circle[0]].refuse(message, of_key=True)
+    for name in _too_deep(uses) if not circles else ():
+        values[name].refuse(
+            f"the value {name!r} lies more than {MOST_VALUES} values deep",
+            "write the texts that it is made of into fewer values",
+            of_key=True,
+        )
 
 
-def _too_deep(at: Path, uses: Mapping[str, set[str]]) -> Iterator[Finding]:
-    """Find the values that lie one deeper than is possible: what needs those is no other mistake.
-
-    ``uses`` has no circles.
-    """
-    known: set[str] = set()
-    for _ in range(MOST_VALUES):
-        known |= {name for name, used in uses.items() if used <= known}
-    for name, used in uses.items():
-        if name not in known and used <= known:
-            yield Finding(
-                path=(*at, name),
-                message=f"the value {name!r} lies more than {MOST_VALUES} values deep",
-                hint="write the texts that it is made of into fewer values",
-                of_key=True,
-            )
-
-
-def _size_findings(at: Path, resource: dict[str, Any]) -> Iterator[Finding]:
-    """Say which texts are too long, alone or together."""
-    for path, text in _texts(at, resource):
-        if (size := byte_length(text)) > MOST_TEXT:
-            yield Finding(
-                path=path,
-                message=f"the text has {size:,} bytes, at most {MOST_TEXT:,} are possible",
-                hint="give long texts to containers as files (see inject.mounts)",
-            )
-    given = {key: resource.get(key) for key in ("inject", "health", "hooks")}
-    size = sum(byte_length(text) for _, text in _texts(at, given))
-    if size > MOST_TEXTS:
-        message = f"the texts of a device have {size:,} bytes, at most {MOST_TEXTS:,} are possible"
-        yield Finding(path=at, message=message, hint="inject, health and hooks count together")
-
-
-def _texts(at: Path, data: Plain) -> Iterator[tuple[Path, str]]:
-    if isinstance(data, str):
-        yield at, data
-    elif isinstance(data, (dict, list)):
-        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _texts((*at, key), value)
-
-
-def _used(value: object) -> set[str]:
-    if not isinstance(value, dict):
-        return set()
-    used = set()
+def _used(value: Field) -> set[str]:
+    used: set[str] = set()
     for key in _SOURCES:
         try:
-            references = parse(value.get(key) or "").references
+            references = parse(value[key].text or "").references
         except TemplateSyntaxError:
             continue
         used |= {reference.name for reference in references if reference.scope == "value"}
@@ -207,7 +173,7 @@ def _used(value: object) -> set[str]:
 
 
 def _circles_of(uses: Mapping[str, set[str]]) -> Iterator[list[str]]:
-    """Walk depth first and give each way that comes back to where it was; no recursion."""
+    """Walk depth first and yield each way that comes back to where it was; no recursion."""
     done: set[str] = set()
     for start in uses:
         way, open_ends = [start], [sorted(uses[start])]
@@ -222,3 +188,146 @@ def _circles_of(uses: Mapping[str, set[str]]) -> Iterator[list[str]]:
             elif following not in done:
                 way.append(following)
                 open_ends.append(sorted(uses[following]))
+
+
+def _too_deep(uses: Mapping[str, set[str]]) -> list[str]:
+    """Return the values that lie one deeper than is possible: what needs those is no other mistake.
+
+    ``uses`` has no circles.
+    """
+    known: set[str] = set()
+    for _ in range(MOST_VALUES):
+        known |= {name for name, used in uses.items() if used <= known}
+    return [name for name, used in uses.items() if name not in known and used <= known]
+
+
+def _check_inject(inject: Field, context: Context) -> None:
+    of_container = replace(context, allocation=True)
+    for entry in inject["devices"]:
+        check_path(entry["path"], context, glob=True)
+        check_globs(entry["name"])
+        _check_container_path(entry["containerPath"], of_container)
+    for mount in inject["mounts"]:
+        if mount["hostPath"].value == "/":
+            mount["hostPath"].warn("this is every file of the host", "mount only what is needed")
+        else:
+            check_path(mount["hostPath"], context, folder=True)
+        _check_container_path(mount["containerPath"], of_container)
+    for variable in inject["env"]:
+        check_template(variable["value"] if variable.text is None else variable, of_container)
+    for annotation in inject["annotations"]:
+        check_template(annotation, of_container)
+    for name in inject["cdi"]:
+        _check_cdi(name, context)
+    _check_collisions(inject)
+
+
+def _check_container_path(path: Field, context: Context) -> None:
+    if path.value == "/":
+        path.refuse("the root of the container cannot be replaced")
+    else:
+        check_path(path, context, folder=True)
+
+
+def _check_cdi(name: Field, context: Context) -> None:
+    parsed = check_template(name, context)
+    if parsed is None:
+        return
+    shape = "".join(part if isinstance(part, str) else "x" for part in parsed.parts)
+    literal = "".join(part for part in parsed.parts if isinstance(part, str))
+    # A reference may bring the vendor or the class with it.
+    is_whole = not parsed.references or ("/" in literal and "=" in literal)
+    if is_whole and not is_cdi_name(shape):
+        name.refuse(f"{shown(str(name.text))} is no CDI name, which is vendor/class=name")
+
+
+def _check_collisions(inject: Field) -> None:
+    """Find entries that would put different things at one path of the container."""
+    taken: dict[str, tuple[Field, object, bool]] = {}
+    for key, host in (("devices", "path"), ("mounts", "hostPath")):
+        for entry in inject[key]:
+            inside = _fixed_path(entry["containerPath"].text, entry[host].text)
+            if inside is None:
+                continue
+            source, is_optional = (key, entry[host].value), entry["optional"].value is True
+            first, of_first, may_lack = taken.setdefault(inside, (entry, source, is_optional))
+            if of_first != source and not is_optional and not may_lack:
+                at = shown_path(first.path)
+                entry.refuse(f"{shown(inside)} in the container is already that of {at}")
+
+
+def _fixed_path(inside: str | None, host: str | None) -> str | None:
+    text = host if inside is None and host is not None and not is_glob(host) else inside
+    if text is None or text.endswith("/"):
+        return None
+    try:
+        return None if parse(text).references else text
+    except TemplateSyntaxError:
+        return None
+
+
+def _check_probe(probe: Field, context: Context, *, several: bool) -> None:
+    _check_exec(probe["exec"], context)
+    _check_file(probe["file"], context)
+    _check_log(probe["kernelLog"], context, several=several)
+    written = probe.written()
+    if "kernelLog" in written:
+        for key in _WHEN_RUN:
+            if key in written:
+                message = f"{key!r} does nothing beside 'kernelLog', whose lines count as they come"
+                probe[key].warn(message, of_key=True)
+        return
+    timeout, period = probe["timeoutSeconds"], probe["periodSeconds"].value
+    by_default = "periodSeconds" not in written
+    if by_default:
+        period = schema()["$defs"]["probe"]["properties"]["periodSeconds"]["default"]
+    if timeout.value is not None and period is not None and timeout.value > period:
+        message = f"while it hangs it is done only every {timeout.value} s"
+        timeout.warn(message, f"periodSeconds is {period}{' by default' if by_default else ''}")
+
+
+def _check_exec(program: Field, context: Context) -> None:
+    for argument in program["command"]:
+        text = str(argument.text)
+        if argument.path[-1] != 0:
+            check_template(argument, context)
+        elif "$(" in text:
+            argument.refuse(f"the program is not chosen by a template: {shown(text)}")
+        else:
+            check_path(argument, Context())
+    for variable in program["env"]:
+        if variable.key in _GIVEN:
+            message = f"every command is given {shown(variable.key)} by the daemon"
+            variable.refuse(message, "omit it", of_key=True)
+        check_template(variable, context)
+
+
+def _check_file(check: Field, context: Context) -> None:
+    path = check["path"]
+    check_path(path, context)
+    if any(one in (path.text or "") for one in "*?["):
+        path.warn("one file is read: a wildcard stands for itself here")
+    check_regex(check["regex"])
+    check_template(check["equals"], context)
+    low, high = check["min"].value, check["max"].value
+    if low is not None and high is not None and low > high:
+        check["min"].refuse(f"no number is at least {low} and at most {high}")
+
+
+def _check_log(check: Field, context: Context, *, several: bool) -> None:
+    groups = check_regex(check["regex"])
+    for key in ("where", "ignore"):
+        for text in check[key]:
+            if groups is not None and text.key not in groups:
+                hint = guess(text.key, groups) if groups else "name it: (?P<name>...)"
+                text.refuse(f"the regex has no group {shown(text.key)}", hint, of_key=True)
+            if key == "where":
+                check_template(text, context)
+    # What is written in a wrong way is a problem already, and no lack.
+    node = check["where"].document.node(check["where"].path)
+    if several and check.value is not None and (node is None or node.items == {}):
+        check.warn(
+            "without 'where' every line makes all devices of the resource Unhealthy",
+            "write where: {name: $(device.name)}, and (?P<name>...) into the regex",
+            of_key=True,
+        )

@@ -40,7 +40,7 @@ Scalar = str | int | float | bool | Unclear | None
 
 
 def plain(source: str) -> Scalar:
-    """Give the value of an unquoted scalar."""
+    """Return the value of an unquoted scalar."""
     if source in _NOTHING:
         return None
     if source in {"true", "false"}:
@@ -53,7 +53,7 @@ def plain(source: str) -> Scalar:
 
 
 def reading(source: str) -> str | None:
-    """Say what some version of YAML reads an unquoted scalar as, unless all read a text."""
+    """Return what some version of YAML reads an unquoted scalar as; None if all read a text."""
     if source in _NOTHING:
         return "nothing"
     if source in _TRUE | _FALSE:
@@ -66,10 +66,10 @@ def reading(source: str) -> str | None:
 
 
 def quoted(source: str) -> str:
-    """Give the YAML of a text in single quotes."""
+    """Return the YAML of a text in single quotes."""
     return "'" + source.replace("'", "''") + "'"
 
 
 def meant_boolean(source: str) -> bool | None:
-    """Say which of true and false a word of YAML 1.1 stands for, if one."""
+    """Return which of true and false a word of YAML 1.1 stands for, or None."""
     return True if source in _TRUE else False if source in _FALSE else None

@@ -17,7 +17,7 @@ KINDS = {CONFIG: "genericdp.v1alpha1.json", POLICY: "genericdp-policy.v1alpha1.j
 
 
 def schema_text(kind: str = CONFIG) -> str:
-    """Give the schema as it is shipped."""
+    """Return the schema as it is shipped; raise GenericdpError if it is missing."""
     package = Path(genericdp.__file__).parent
     name = KINDS[kind]
     # In a wheel it lies inside of the package, in a checkout beside it.
@@ -30,6 +30,6 @@ def schema_text(kind: str = CONFIG) -> str:
 
 @cache
 def schema(kind: str = CONFIG) -> dict[str, Any]:
-    """Give the schema."""
+    """Return the schema."""
     parsed: dict[str, Any] = json.loads(schema_text(kind))
     return parsed

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp import template
-from genericdp.config.finding import Finding, shown
-from genericdp.config.limits import level_findings
-from genericdp.glob import path_problem, pattern_problem
+from genericdp.config.finding import MAX_SHOWN, guess, shown
+from genericdp.glob import has_wildcard, path_problem, pattern_problem
+from genericdp.printing import shortened
 from genericdp.regex import PatternError, compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
-    from genericdp.config.tree import Path
-    from genericdp.regex import Pattern
+    from genericdp.config.finding import Field
     from genericdp.template import Reference, Template
+
+MOST_LEVELS = 16
+"""Levels of a path with wildcards: each may stand for a whole folder of folders."""
 
 _USB = "vendor product serial port class interface bus number"
 _PCI = "address vendor device subsystemVendor subsystemDevice class driver function iommuGroup"
@@ -35,9 +38,13 @@ SCOPES: dict[str, frozenset[str] | None] = {
 }
 """The names of each scope; None where the hardware or the config decides which exist."""
 
-_MAX_LISTED = 20
 _ABSOLUTE = {("device", "path"), ("device", "syspath")}
 _MAYBE_ABSOLUTE = {"property", "attribute"}
+_FOREIGN = re.compile(rf"\$\{{(?:{'|'.join(SCOPES)})\.[^}}]*\}}|\{{\{{.*?\}}\}}")
+_BRACES = re.compile(r"\{[^{}]*,[^{}]*\}")
+_OF_PERL = re.compile(r"\(\?<?[=!]|\\[1-9]")
+_COUNT = re.compile(r"\{[0-9]")
+_SYNTAX = "templates are written $(device.path)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +53,8 @@ class Context:
 
     device_id: bool = False
     allocation: bool = False
-    values: frozenset[str] = frozenset()
+    values: frozenset[str] | None = frozenset()
+    """None where that is not known, because they are written in a wrong way."""
 
 
 def complaints(template: Template, context: Context) -> Iterator[tuple[Reference, str, str]]:
@@ -59,12 +67,10 @@ def complaints(template: Template, context: Context) -> Iterator[tuple[Reference
 def _complaint(reference: Reference, context: Context) -> tuple[str, str] | None:
     scope, name = reference.scope, reference.name
     if scope not in SCOPES:
-        return f"unknown scope {scope!r} in '{reference}'", _did_you_mean(scope, SCOPES)
+        return f"unknown scope {scope!r} in '{reference}'", guess(scope, SCOPES)
     known = context.values if scope == "value" else SCOPES[scope]
     if known is not None and name not in known:
-        hint = _did_you_mean(name, known)
-        if scope == "value" and not known:
-            hint = "declare it under values"
+        hint = guess(name, known) if known else "declare it under values"
         return f"unknown name {name!r} in '{reference}'", hint
     if scope == "attribute" and (name.startswith("/") or ".." in name.split("/")):
         return f"'{reference}' does not lie below the device", "name a file below its sysfs folder"
@@ -76,57 +82,46 @@ def _complaint(reference: Reference, context: Context) -> tuple[str, str] | None
     return None
 
 
-def _did_you_mean(word: str, known: Collection[str]) -> str:
-    from difflib import get_close_matches  # most configs are right
-
-    if close := get_close_matches(word, sorted(known), n=1):
-        return f"did you mean {close[0]!r}?"
-    more = ", …" if len(known) > _MAX_LISTED else ""
-    return f"known: {', '.join(sorted(known)[:_MAX_LISTED])}{more}"
-
-
-def template_findings(path: Path, text: str, context: Context) -> Iterator[Finding]:
-    """Say what is wrong with a template at its place."""
+def check_template(field: Field, context: Context) -> Template | None:
+    """Find what is wrong with a template; return it if nothing is."""
+    if field.text is None:
+        return None
     try:
-        parsed = template.parse(text)
+        parsed = template.parse(field.text)
     except template.TemplateSyntaxError as error:
-        yield Finding(path=path, message=str(error))
-        return
-    for _, message, hint in complaints(parsed, context):
-        yield Finding(path=path, message=message, hint=hint)
+        field.refuse(str(error))
+        return None
+    found = list(complaints(parsed, context))
+    for _, message, hint in found:
+        field.refuse(message, hint)
+    if foreign := _FOREIGN.search(field.text):
+        field.warn(f"{shown(foreign[0])} is no template and stays as it is", _SYNTAX)
+    return None if found else parsed
 
 
-def path_findings(
-    path: Path, text: str, context: Context, *, glob: bool = False, folder: bool = False
-) -> Iterator[Finding]:
-    """Say what is wrong with a template that gives an absolute path.
+def check_path(field: Field, context: Context, *, glob: bool = False, folder: bool = False) -> None:
+    """Find what is wrong with a template that gives an absolute path.
 
     With ``glob`` the text outside of references is a pattern; a ``folder`` may end in ``/``.
     """
-    found = list(template_findings(path, text, context))
-    yield from found
-    if found:
+    parsed = check_template(field, context)
+    if parsed is None:
         return
-    parsed = template.parse(text)
-    if (message := _leading_problem(parsed)) is not None:
-        yield Finding(path=path, message=message, hint="begin with '/' or $(device.path)")
+    first = parsed.parts[0] if parsed.parts else ""
+    if not isinstance(first, str) and not _may_be_absolute(first):
+        message = f"'{first}' cannot give an absolute path"
+        field.refuse(message, "begin with '/' or $(device.path)")
         return
-    shape = _shape(parsed)
+    text, shape = str(field.text), _shape(parsed)
     if folder and shape != "/":
         shape = shape.removesuffix("/")
     if not glob:
         shape = shape.translate({ord(character): "x" for character in "*?[]"})
-    if (problem := path_problem(shape)) is not None:
-        yield Finding(path=path, message=problem.replace(repr(shape), shown(text)))
+    if (problem := path_problem(shape, shortened(text, MAX_SHOWN))) is not None:
+        hint = _SYNTAX if _FOREIGN.match(text) else ""
+        field.refuse(problem, hint)
     elif glob:
-        yield from level_findings(path, shape, text)
-
-
-def _leading_problem(parsed: Template) -> str | None:
-    first = parsed.parts[0] if parsed.parts else ""
-    if isinstance(first, str) or _may_be_absolute(first):
-        return None
-    return f"'{first}' cannot give an absolute path"
+        _check_wildcards(field, shape, text)
 
 
 def _may_be_absolute(reference: Reference) -> bool:
@@ -134,61 +129,50 @@ def _may_be_absolute(reference: Reference) -> bool:
 
 
 def _shape(parsed: Template) -> str:
-    """Give the path as it could become: references stand for a name or a whole path."""
+    """Return the path as it could become: references stand for a name or a whole path."""
     return "".join(
         part if isinstance(part, str) else "/x" if i == 0 and _may_be_absolute(part) else "x"
         for i, part in enumerate(parsed.parts)
     )
 
 
-def glob_findings(path: Path, globs: object, *, paths: bool = False) -> Iterator[Finding]:
-    """Say what is wrong with a glob or a list of globs; ``paths`` are absolute ones."""
-    for at, text in each_text(path, globs):
+def _check_wildcards(field: Field, pattern: str, text: str) -> None:
+    levels = pattern.strip("/").count("/") + 1
+    if levels > MOST_LEVELS and has_wildcard(pattern):
+        message = f"{shown(text)} has {levels} levels: at most {MOST_LEVELS} are allowed in a glob"
+        field.refuse(message, "write a path without wildcards, or select by udev, usb or pci")
+    if found := _BRACES.search(text):
+        field.warn(f"{shown(found[0])} stands for itself in a glob", "write a list of globs")
+
+
+def check_globs(field: Field, *, paths: bool = False) -> None:
+    """Find what is wrong with a glob or a list of globs; ``paths`` are absolute ones."""
+    problem_of = path_problem if paths else pattern_problem
+    for one, text in field.texts():
         if "$(" in text:
-            yield Finding(
-                path=at,
-                message=f"templates are not taken here: {shown(text)}",
-                hint="only in values, groupBy, id, inject, health and hooks",
-            )
-            continue
-        problem = path_problem(text) if paths else pattern_problem(text)
-        if problem is not None:
-            yield Finding(path=at, message=problem)
+            message = f"templates are not taken here: {shown(text)}"
+            one.refuse(message, "only in values, groupBy, id, inject, health and hooks")
+        elif problem := problem_of(text, shortened(text, MAX_SHOWN)):
+            one.refuse(problem, "templates are not taken here" if _FOREIGN.search(text) else "")
         elif paths:
-            yield from level_findings(at, text, text)
+            _check_wildcards(one, text, text)
 
 
-def each_text(path: Path, texts: object) -> Iterator[tuple[Path, str]]:
-    """Give each text of a text or a list of texts, with its path."""
-    if isinstance(texts, str):
-        yield path, texts
-    elif isinstance(texts, list):
-        yield from (((*path, i), text) for i, text in enumerate(texts) if isinstance(text, str))
-
-
-def regex_findings(path: Path, pattern: str) -> Iterator[Finding]:
-    """Say what is wrong with a regular expression."""
-    if isinstance(problem := _compiled(pattern), str):
-        hint = "RE2 has neither look-around nor back-references" if _is_perl(problem) else ""
-        if problem.startswith("it takes more than"):
-            hint = "use smaller counts in {…}, and narrower classes than \\pL and ."
-        message = f"{shown(pattern)} is no regular expression: {problem}"
-        yield Finding(path=path, message=message, hint=hint)
-
-
-def _is_perl(problem: str) -> bool:
-    return "perl operator" in problem or "escape sequence" in problem
-
-
-def named_groups(pattern: str) -> frozenset[str] | None:
-    """Give the named groups of a regular expression, or None if it is none."""
-    regex = _compiled(pattern)
-    return None if isinstance(regex, str) else frozenset(regex.groupindex)
-
-
-def _compiled(pattern: str) -> Pattern | str:
-    """Give the compiled pattern, or what is wrong with it."""
+def check_regex(field: Field) -> frozenset[str] | None:
+    """Find what is wrong with a regular expression; return its named groups if nothing is."""
+    if field.text is None:
+        return None
     try:
-        return compiled(pattern)
+        return frozenset(compiled(field.text).groupindex)
     except PatternError as error:
-        return str(error)
+        message = f"{shown(field.text)} is no regular expression: {error}"
+        field.refuse(message, _regex_hint(field.text))
+        return None
+
+
+def _regex_hint(pattern: str) -> str:
+    if _OF_PERL.search(pattern):
+        return "RE2 has neither look-around nor back-references"
+    if _COUNT.search(pattern):
+        return "use smaller counts in {…}, and narrower classes than \\pL and ."
+    return ""

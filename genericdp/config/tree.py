@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from genericdp.config.scalars import Scalar
 
 Plain = Any
-"""A value as Python has it: a dict, a list, a scalar, or None where a wrong one was left out."""
+"""A value as Python has it: a dict, a list, a scalar, or FAULTY."""
 
 Path = tuple[str | int, ...]
 """The way to a value: keys of mappings and indices of lists."""
@@ -21,12 +21,18 @@ Path = tuple[str | int, ...]
 _SIMPLE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A place in a file, counted from 1, columns in characters."""
 
     line: int
     column: int
+
+
+class Faulty:
+    """Stands for a value that a problem was reported for: what it holds says nothing."""
+
+
+FAULTY = Faulty()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,11 +45,8 @@ class YamlNode:
     """How an unquoted scalar is written."""
     entries: tuple[YamlNode, ...] | None = None
     items: dict[str, tuple[Mark, YamlNode]] | None = None
+    """By key, the place of the key and the value."""
     faulty: bool = False
-    """A problem was already reported here: what it holds says nothing."""
-    size: int = 1
-    """How many nodes it consists of, and how many characters: what an alias to it costs."""
-    characters: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,17 +56,21 @@ class Document:
     file: str
     root: YamlNode
     data: Plain = field(compare=False)
-    """The plain values, without what is ignored or faulty."""
+    """The plain values, FAULTY where a problem was reported."""
+    place: Mark | None = None
+    """Where all of it stands, if it is a quoted text within a document."""
 
     def node(self, path: Path) -> YamlNode | None:
-        """Give the node at a path, if there is one."""
+        """Return the node at a path, or None."""
         node: YamlNode | None = self.root
         for step in path:
             node = _child(node, step) if node is not None else None
         return node
 
     def mark(self, path: Path, *, of_key: bool = False) -> Mark:
-        """Give the place of a value or of its key; where there is none, of what it belongs to."""
+        """Return the place of a value or of its key; where there is none, of what it belongs to."""
+        if self.place is not None:
+            return self.place
         if of_key and path:
             parent = self.node(path[:-1])
             if parent is not None and parent.items and path[-1] in parent.items:
@@ -74,7 +81,7 @@ class Document:
         return node.mark if node is not None else self.root.mark
 
     def keys(self, path: Path) -> frozenset[str]:
-        """Give the keys that a mapping has as it is written, the wrong ones too."""
+        """Return the keys that a mapping has as it is written, the wrong ones too."""
         node = self.node(path)
         return frozenset(node.items or ()) if node is not None else frozenset()
 
@@ -88,7 +95,7 @@ def _child(node: YamlNode, step: str | int) -> YamlNode | None:
 
 
 def shown_path(path: Sequence[str | int]) -> str:
-    """Write a path as ``.resources[1].env["a b"]``."""
+    """Return a path as ``.resources[1].env["a b"]``."""
     return "".join(
         f"[{step}]"
         if isinstance(step, int)
@@ -97,12 +104,3 @@ def shown_path(path: Sequence[str | int]) -> str:
         else f"[{json.dumps(step, ensure_ascii=False)}]"
         for step in path
     )
-
-
-def plain_data(node: YamlNode) -> Plain:
-    """Give the values of a node as Python has them; aliased parts are shared."""
-    if node.items is not None:
-        return {key: plain_data(value) for key, (_, value) in node.items.items()}
-    if node.entries is not None:
-        return [plain_data(entry) for entry in node.entries]
-    return node.scalar

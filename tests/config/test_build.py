@@ -3,19 +3,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from genericdp import model
-from genericdp.config.build import build
 from genericdp.config.load import load
 from genericdp.model import Place
 from genericdp.template import parse
+from tests.config.loading import HEAD, loaded
 
 VALID = Path(__file__).parent.parent / "configs/valid"
-PLACE = Place(file="f", line=1, column=1)
 
 
 def test_what_is_not_written_has_the_models_defaults() -> None:
-    (resource,) = build([{"name": "a/b", "match": [{"path": "/dev/a"}]}], [PLACE])
+    (resource,) = loaded(f"{HEAD}  - {{name: a/b, match: [{{path: /dev/a}}]}}").resources
     selector = model.Selector(candidates=model.PathSelector(globs=("/dev/a",)))
-    assert resource == model.Resource(name="a/b", place=PLACE, match=(selector,))
+    place = Place(file="<stdin>", line=4, column=5)
+    assert resource == model.Resource(name="a/b", place=place, match=(selector,))
 
 
 def test_the_whole_language_becomes_the_model() -> None:
@@ -96,16 +96,9 @@ def test_probes_and_hooks_become_the_model() -> None:
 
 
 def test_one_type_and_one_empty_list_of_devices_are_kept_as_written() -> None:
-    (resource,) = build(
-        [
-            {
-                "name": "a/b",
-                "match": [{"path": ["/a", "/b"], "type": "file"}],
-                "inject": {"devices": []},
-            }
-        ],
-        [PLACE],
-    )
+    match = "[{path: [/a, /b], type: file}]"
+    body = f"  - {{name: a/b, match: {match}, inject: {{devices: [], env: {{A: b}}}}}}"
+    (resource,) = loaded(HEAD + body).resources
     assert resource.match[0].candidates == model.PathSelector(
         globs=("/a", "/b"), types=(model.FileType.FILE,)
     )

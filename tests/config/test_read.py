@@ -1,100 +1,41 @@
+"""Any bytes as a config: values, or problems with their places."""
+
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genericdp.config.check import check
-from genericdp.config.compose import MAX_ALIASED_NODES, MAX_DEPTH
-from genericdp.config.read import read
-from genericdp.config.tree import Path as TreePath
-from genericdp.config.tree import shown_path
 from tests.budget import examples
+from tests.config.loading import FUSE, HEAD, loaded, places, said
 
-CONFIGS = Path(__file__).parent.parent / "configs"
+ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / "tests/configs"
 ALL_OF_IT = (CONFIGS / "valid/all-of-it.yaml").read_text()
-
-
-def _data(text: str) -> Any:
-    (document,), problems = read("f", text.encode())
-    assert problems == []
-    return document.data
-
-
-def _messages(text: str | bytes) -> list[str]:
-    _, problems = read("f", text if isinstance(text, bytes) else text.encode())
-    return [f"{problem.line}:{problem.column} {problem.message}" for problem in problems]
+MAX_DEPTH = 32
 
 
 @pytest.mark.parametrize(
-    ("text", "data"),
+    ("env", "values"),
     [
-        ("a: {b: [c, 1, true, null]}", {"a": {"b": ["c", 1, True, None]}}),
-        ("a: '1'\nb: \"x\\ty\"\nc: |\n  z\n", {"a": "1", "b": "x\ty", "c": "z\n"}),
-        ("a: !!str 0403\nb: ! 1", {"a": "0403", "b": "1"}),
-        ("a: &x [1]\nb: *x", {"a": [1], "b": [1]}),
-        ("x-a: &x {b: c}\nd: *x", {"d": {"b": "c"}}),
-        ("{a: , b: }", {"a": None, "b": None}),
-        ("a:\n- b\n-\n", {"a": ["b", None]}),
-        ("\ufeffa: b", {"a": "b"}),
-        ("a: b\r\nc: d\r\n", {"a": "b", "c": "d"}),
-        ("# c\n---\n---\na: b\n...\n---\n", {"a": "b"}),
+        ("{A: '1', B: \"x\\ty\", C: v1}", {"A": "1", "B": "x\ty", "C": "v1"}),
+        ("{A: !!str 0403, B: !!str y}", {"A": "0403", "B": "y"}),
+        ("{A: &x b, B: *x}", {"A": "b", "B": "b"}),
+        ("\r\n        A: b\r\n", {"A": "b"}),
+        ("\n        A: |\n          z\n", {"A": "z\n"}),
     ],
 )
-def test_a_document_gives_its_values(text: str, data: Any) -> None:
-    assert _data(text) == data
-
-
-TEXT = """\
-a:
-  - b: 'ä€😀'   # a comment
-    c: [x, {d: 1}]
-"e f": &anchor
-  g: h
-i: *anchor
-j:
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "of_key", "place"),
-    [
-        ((), False, (1, 1)),
-        (("a",), True, (1, 1)),
-        (("a",), False, (2, 3)),
-        (("a", 0), False, (2, 5)),
-        (("a", 0, "b"), False, (2, 8)),
-        (("a", 0, "c", 0), False, (3, 9)),
-        (("a", 0, "c", 1, "d"), True, (3, 13)),
-        (("e f",), False, (4, 8)),
-        (("i", "g"), False, (5, 6)),
-        (("j",), False, (7, 1)),
-        (("a", 0, "missing"), False, (2, 5)),
-        (("a", 7, "missing"), False, (2, 3)),
-    ],
-)
-def test_every_value_and_key_has_its_place(
-    path: TreePath, of_key: bool, place: tuple[int, int]
-) -> None:
-    (document,), _ = read("f", TEXT.encode())
-    mark = document.mark(path, of_key=of_key)
-    assert (mark.line, mark.column) == place
-
-
-def test_columns_count_characters_not_bytes() -> None:
-    (document,), _ = read("f", "{'ä€😀': x, b: y}".encode())
-    assert document.mark(("b",)).column == 15
-
-
-@pytest.mark.parametrize("name", sorted(path.name for path in (CONFIGS / "valid").glob("*.yaml")))
-def test_the_parser_in_python_gives_the_same_as_the_one_in_c(name: str) -> None:
-    text = (CONFIGS / "valid" / name).read_bytes()
-    assert read("f", text, loader=yaml.SafeLoader) == read("f", text, loader=yaml.CSafeLoader)
+def test_a_text_is_what_every_yaml_reads(env: str, values: dict[str, str]) -> None:
+    (resource,) = loaded(
+        f"\ufeff# c\n---\n---\n{HEAD}{FUSE}    inject:\n      env: {env}"
+    ).resources
+    assert {key: str(one.value) for key, one in resource.inject.env.items()} == values
 
 
 @pytest.mark.parametrize(
@@ -107,53 +48,95 @@ def test_the_parser_in_python_gives_the_same_as_the_one_in_c(name: str) -> None:
         ("a: b\n\x1b", ["2:1 the character U+001B cannot stand in YAML: is this a text file?"]),
         (b"a: \xff", ["1:4 it is not UTF-8 text: byte 0xff"]),
         ("a: b".encode("utf-16"), ["1:1 it is UTF-16 text, not UTF-8"]),
-        ("a: 1\na: 2", ["2:1 the key 'a' is given twice, first in line 1"]),
-        ("a: *x\nb: *y", [
-            "1:4 the alias '*x' has no anchor '&x' before it",
-            "2:4 the alias '*y' has no anchor '&y' before it",
-        ]),
+        ("a: *x\nb: *y", ["1:4 the alias '*x' has no anchor '&x' before it"]),
+        ("a: &x b\nc: &x d", ["2:4 the anchor '&x' is given twice"]),
         ("a: &x {b: *x}", ["1:11 the alias '*x' stands inside of its own anchor"]),
-        ("a: !!binary eA==", ["1:4 the tag 'tag:yaml.org,2002:binary' is not taken"]),
+        ("{'ä€😀': [, b: y}", ["1:10 not YAML: did not find expected node content while parsing a"
+                              " flow node"]),
+        ("[" * 500_000, [f"1:{MAX_DEPTH + 1} nested deeper than 32 levels"]),
         ("!x {a: b}", ["1:1 the tag '!x' is not taken"]),
-        ('a: "\\0"', ["1:4 a text cannot hold a NUL or half of a surrogate pair"]),
-        ("{? : a}", ["1:4 a key is missing before ':'"]),
-        ("on: a", ["1:1 the key on is read as true or false by some YAML"]),
-        ("a: b\n---\nc: [\n", [
-            "3:4 not YAML: did not find expected node content while parsing a flow node",
-        ]),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_told_with_its_place(text: str | bytes, messages: list[str]) -> None:
-    assert _messages(text) == messages
+    assert places(text) == messages
 
 
-def test_documents_before_a_broken_one_are_kept() -> None:
-    documents, problems = read("f", b"a: b\n---\nc: d\n---\n}")
-    assert [document.data for document in documents] == [{"a": "b"}, {"c": "d"}]
-    assert len(problems) == 1
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("x-a: 1\nx-a: 2", "5:1 the key 'x-a' is given twice, first in line 4"),
+        ("x-a: !!binary eA==", "4:6 the tag 'tag:yaml.org,2002:binary' is not taken"),
+        ('x-a: "\\0"', "4:6 a text cannot hold a NUL or half of a surrogate pair"),
+        ("x-a: {? : a}", "4:9 a key is missing before ':'"),
+        ("x-a: {on: a}", "4:7 the key on is read as true or false by some YAML"),
+        ("x-a: {[b]: a}", "4:7 a key must be a text, not a list or a mapping"),
+    ],
+)
+def test_what_stands_where_nothing_is_looked_at_is_yaml_too(lines: str, message: str) -> None:
+    text = f"{HEAD.partition('resources')[0]}resources: [{{name: a/b, match: [{{path: /x}}]}}]\n"
+    assert places(text + lines) == [message]
 
 
-def test_the_depth_is_limited_also_where_it_would_crash_a_parser() -> None:
-    assert _messages("[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1)) == []
-    (message,) = _messages("[" * 500_000)
-    assert message == f"1:{MAX_DEPTH + 1} nested deeper than 32 levels"
-    (message,) = _messages("a:\n" + "".join(" " * i + "- \n" for i in range(1, 100)))
-    assert "nested deeper" in message
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [
+        ("  - name: a/b\n\tmatch: x\n", "use spaces"),
+        ("  - name: a/b\n     match: []\n", "begin the key in the same column as the one above"),
+        ("  - name: a/b\n   match: []\n", "what belongs together begins in one column, here 3"),
+        ("  - name:a/b\n    match: []\n", "write a space after the ':' of a key"),
+        ("  - name: a/b: c\n", "quote a text that holds ': '"),
+        ("  - {name: a/b, match: [{path: *}]}\n", "quote a text that begins with '*'"),
+        ("  - {name: a/b, match: [{path: @x}]}\n", "quote a text that begins with '@'"),
+    ],
+)
+def test_a_mistake_in_yaml_has_the_right_form_as_a_hint(body: str, hint: str) -> None:
+    (problem,) = loaded(HEAD + body).problems
+    assert problem.hint == hint
+
+
+def test_documents_before_a_broken_one_are_checked() -> None:
+    found = loaded(f"{HEAD}{FUSE.replace('name', 'nam')}---\nc: d\n---\n}}")
+    assert [problem.line for problem in found.problems] == [4, 7, 7, 7, 7, 9]
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH - 1, MAX_DEPTH])
+def test_the_depth_is_limited(depth: int) -> None:
+    text = f"x-a: {'[' * depth}{']' * depth}\n{HEAD}{FUSE}"
+    assert [one.message for one in loaded(text).problems] == (
+        [] if depth < MAX_DEPTH else ["nested deeper than 32 levels"]
+    )
+    assert "nested deeper" in places("a:\n" + "".join(" " * i + "- \n" for i in range(1, 100)))[0]
 
 
 def test_what_aliases_repeat_is_limited() -> None:
-    rows = ["a: &a [x]"] + [f"{b}: &{b} [{','.join(['*' + a] * 9)}]" for a, b in _pairs()]
-    (message,) = _messages("\n".join(rows))
-    assert "aliases repeat more than 10000 values" in message
-    many = "a: &a x\nb: [" + ", ".join(["*a"] * MAX_ALIASED_NODES)
-    assert _messages(many + "]") == []
-    assert "aliases repeat more" in _messages(many + ", *a]")[0]
-    (message,) = _messages(f"a: &a {'x' * 1000}\nb: [{', '.join(['*a'] * 2000)}]")
-    assert "more than 1 MiB of text" in message
+    pairs = zip("abcdefgh", "bcdefghi", strict=True)
+    rows = ["a: &a [x]"] + [f"{b}: &{b} [{','.join(['*' + a] * 9)}]" for a, b in pairs]
+    refused = "aliases repeat more than 10000 values, or long texts"
+    assert refused in places("\n".join(rows))[0]
+    assert refused in places(f"a: &a {'x' * 1000}\nb: [{', '.join(['*a'] * 2000)}]")[0]
+    some = f"x-a: &a x\nx-b: [{', '.join(['*a'] * 10_000)}"
+    assert loaded(f"{some}]\n{HEAD}{FUSE}").problems == ()
+    assert refused in places(f"{some}, *a]\n{HEAD}{FUSE}")[0]
 
 
-def _pairs() -> list[tuple[str, str]]:
-    return list(zip("abcdefgh", "bcdefghi", strict=True))
+def test_pyyaml_in_python_reads_the_same_as_its_c_library() -> None:
+    """Where PyYAML was built without libyaml."""
+    code = (
+        "import sys; sys.modules['yaml._yaml'] = None; from pathlib import Path;"
+        "from genericdp.config.load import load;"
+        "print([load([Path(p)]).resources for p in sys.argv[1:]])"
+    )
+    paths = sorted((CONFIGS / "valid").glob("*.yaml"))
+    done = subprocess.run(
+        [sys.executable, "-c", code, *paths],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    from genericdp.config.load import load
+
+    assert done.stdout.strip() == str([load([path]).resources for path in paths])
 
 
 @pytest.mark.parametrize(
@@ -168,32 +151,29 @@ def _pairs() -> list[tuple[str, str]]:
         "resources:\n" + "- {}\n" * 5_000,
         "k: v\n" * 20_000,
         "\n".join(f"key{i}: v" for i in range(20_000)),
+        f"{HEAD}  - name: a/b\n    match:\n      - path: x\n        type: [1, "
+        + ", ".join(f"t{i}" for i in range(20_000)),
+        HEAD + "".join(f"  - {{name: a/b{i}, match: [{{path: x}}]}}\n" for i in range(2_000)),
     ],
     ids=lambda text: text[:8],
 )
 def test_hostile_text_of_any_shape_is_answered_soon(text: str) -> None:
     """The bound is far above what it takes: it tells linear from quadratic."""
     begin = time.thread_time()
-    documents, problems = read("f", text.encode())
-    found, _ = check(documents)
-    assert problems or found
+    assert loaded(text).problems
     assert time.thread_time() - begin < 10
 
 
 @given(st.text(max_size=200) | st.text(alphabet="ab:-[]{}&*!|>'\"%#,? \n\t0", max_size=60))
 @settings(max_examples=examples(60))
-def test_any_text_gives_documents_or_problems(text: str) -> None:
-    documents, problems = read("f", text.encode("utf-8", "surrogatepass"))
-    assert documents or problems
-    found, _ = check(documents)
-    assert found or problems
+def test_any_text_has_problems(text: str) -> None:
+    assert loaded(text.encode("utf-8", "surrogatepass")).problems
 
 
 @given(st.binary(max_size=100))
 @settings(max_examples=examples(30))
-def test_any_bytes_give_documents_or_problems(content: bytes) -> None:
-    documents, problems = read("f", content)
-    assert documents or problems
+def test_any_bytes_have_problems(content: bytes) -> None:
+    assert loaded(content).problems
 
 
 SCRAPS = st.sampled_from(
@@ -208,17 +188,50 @@ def test_a_good_config_with_a_scrap_in_it_never_breaks_the_check(
     at: int, length: int, scrap: str
 ) -> None:
     text = ALL_OF_IT[:at] + scrap + ALL_OF_IT[at + length :]
-    documents, problems = read("f", text.encode())
-    found, warnings = check(documents)
+    found = loaded(text)
     lines = text.splitlines() or [""]
-    for problem in problems + found + warnings:
+    for problem in found.problems + found.warnings:
         assert 1 <= problem.line <= len(lines)
         assert 1 <= problem.column <= len(lines[problem.line - 1]) + 1
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [((), ""), (("a", 1, "b-c"), ".a[1].b-c"), (("a b", 'c"'), '["a b"]["c\\""]')],
-)
-def test_a_path_is_written_as_it_would_be_in_code(path: TreePath, text: str) -> None:
-    assert shown_path(path) == text
+INDENTED = "".join(f"    {line}\n" for line in (HEAD + FUSE).splitlines())
+CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n"
+
+
+def test_a_config_map_is_the_files_in_it() -> None:
+    other = INDENTED.replace("fuse", "kvm")
+    text = f"{CONFIG_MAP}  a.yaml: |\n{INDENTED}  README: x\n  b.yml: |-\n{other}---\n{HEAD}"
+    found = loaded(text + FUSE.replace("fuse", "tun"))
+    assert found.problems == ()
+    assert [(one.name, one.place.line) for one in found.resources] == [
+        ("a/fuse", 9),
+        ("a/kvm", 16),
+        ("a/tun", 22),
+    ]
+
+
+def test_a_mistake_in_a_config_map_has_its_place_in_the_file() -> None:
+    wrong = INDENTED.replace("name", "nam")
+    assert places(f"{CONFIG_MAP}  a.yaml: |\n{wrong}") == ["9:9 unknown key 'nam'"]
+    second = "".join(f"    {line}\n" for line in f"---\n{HEAD}".splitlines())
+    text = f"{CONFIG_MAP}  a.yaml: |\n    # a comment\n{INDENTED}{second}      - nam: a/b\n"
+    assert places(text) == ["16:9 the key 'match' is required", "16:9 unknown key 'nam'"]
+    assert places(f"{CONFIG_MAP}  a.yaml: |\n    a: [\n") == [
+        "6:8 not YAML: did not find expected node content while parsing a flow node"
+    ]
+
+
+def test_a_mistake_in_a_quoted_file_of_a_config_map_has_the_place_of_that_text() -> None:
+    text = CONFIG_MAP + '  a.yaml: "a: 1\\nb: 2"\n'
+    assert {place.split(" ")[0] for place in places(text)} == {"5:11"}
+    assert said(loaded(CONFIG_MAP + '  a.yaml: "["').problems) == [
+        "not YAML: did not find expected node content while parsing a flow node"
+    ]
+
+
+@pytest.mark.parametrize("data", ["a: x", "README.md: x", ".a.yaml: x", "a.yaml: [x]", "{}", "3"])
+def test_a_config_map_without_a_config_says_so(data: str) -> None:
+    assert loaded(f"{CONFIG_MAP[:-1]}\n  {data}\n").problems[-1].message == (
+        "the ConfigMap holds no config: no key of its data ends in .yaml or .yml"
+    )

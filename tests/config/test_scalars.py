@@ -7,11 +7,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.config.scalars import Unclear, meant_boolean, plain, quoted, reading
+from genericdp import model
+from genericdp.config.scalars import quoted
+from tests.config.loading import FUSE, HEAD, loaded
 
 TEXTS = [
     "ttyUSB*", "10c4", "0bda", "1-1.4", "0000:3b:00.0", "a", "ff", "/dev/fuse", "v1", "1.2.3",
-    "e10", "truely", "none", "Nein", "o", "rw", "-", "x1", "1-2-3", "edge-*", "...", "é",
+    "e10", "truely", "none", "Nein", "o", "rw", "x1", "1-2-3", "edge-*", "...", "é",
 ]  # fmt: skip
 UNCLEAR = [
     "0403", "00", "+1", "-0", "1_000", "0x10", "0b1", "0o17", "1e10", "1E-3", "1.", ".5", "+1.5",
@@ -21,45 +23,62 @@ UNCLEAR = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("source", TEXTS)
-def test_what_every_yaml_reads_as_a_text_is_one(source: str) -> None:
-    assert plain(source) == source
+def messages(source: str) -> list[str]:
+    """Return what is wrong with it as the value of a variable."""
+    return [
+        one.message for one in loaded(f"{HEAD}{FUSE}    inject: {{env: {{A: {source} }}}}").problems
+    ]
+
+
+def test_what_every_yaml_reads_as_a_text_is_one() -> None:
+    env = "\n".join(f"        A{i}: {source}" for i, source in enumerate(TEXTS))
+    (resource,) = loaded(f"{HEAD}{FUSE}    inject:\n      env:\n{env}").resources
+    assert [str(one.value) for one in resource.inject.env.values()] == TEXTS
 
 
 @pytest.mark.parametrize("source", UNCLEAR)
-def test_what_some_yaml_reads_otherwise_is_unclear(source: str) -> None:
+def test_what_some_yaml_reads_otherwise_is_refused(source: str) -> None:
     """C2: ``0403`` would become 259 or 403; letting ``plain`` give ``source`` brings it back."""
-    assert plain(source) == Unclear(source)
-    assert reading(source) is not None
+    (message,) = messages(source)
+    assert message.startswith(f"{source} is read as ")
+
+
+@pytest.mark.parametrize("source", ["null", "~", "", "Null"])
+def test_nothing_is_no_text(source: str) -> None:
+    (message,) = messages(source)
+    assert message.endswith("and a text or a mapping is wanted")
 
 
 @pytest.mark.parametrize(
-    ("source", "value"),
-    [
-        ("0", 0), ("7", 7), ("-12", -12), ("1.5", 1.5), ("-0.25", -0.25), ("true", True),
-        ("false", False), ("null", None), ("~", None), ("", None), ("Null", None),
-    ],
-)  # fmt: skip
-def test_what_is_the_same_in_every_yaml_has_its_value(source: str, value: object) -> None:
-    assert plain(source) == value
-    assert type(plain(source)) is type(value)
+    ("source", "good"),
+    [("7", True), ("010", False), ("7.0", False), ("0x7", False), ("1_0", False)],
+)
+def test_a_whole_number_has_decimal_digits(source: str, good: bool) -> None:
+    found = loaded(f"{HEAD}{FUSE}    replicas: {source}")
+    assert [one.replicas for one in found.resources] == ([7] if good else [])
 
 
-@given(st.text(alphabet="0123456789abefnoxyTZ:._+-<=~ ", max_size=12))
+@pytest.mark.parametrize(
+    ("source", "value"), [("1.5", 1.5), ("-0.25", -0.25), ("-12", -12), ("0", 0)]
+)
+def test_a_number_is_what_every_yaml_reads(source: str, value: float) -> None:
+    (resource,) = loaded(
+        f"{HEAD}{FUSE}    health: [{{file: {{path: /x, min: {source}}}}}]"
+    ).resources
+    check = resource.health[0].check
+    assert isinstance(check, model.FileCheck)
+    assert check.min == value
+    assert type(check.min) is type(value)
+
+
+@given(st.text(alphabet="0123456789abefnoxyTZ:._+-<=~", max_size=12))
 def test_a_text_is_one_to_pyyaml_too(source: str) -> None:
-    if isinstance(plain(source), str):
+    if source and not messages(source):
         loader: Any = yaml.SafeLoader("")
         tag = loader.resolve(yaml.ScalarNode, source, (True, False))
         assert tag == "tag:yaml.org,2002:str"
 
 
-@given(st.text(alphabet="a'\" #:-", max_size=12))
-def test_a_quoted_text_is_read_as_it_was(source: str) -> None:
+@given(st.text(alphabet="a1'\"#:-", min_size=1, max_size=12))
+def test_what_is_suggested_is_the_text_in_quotes(source: str) -> None:
     assert yaml.safe_load(quoted(source)) == source
-
-
-@pytest.mark.parametrize(
-    ("source", "meant"), [("yes", True), ("Off", False), ("TRUE", True), ("x", None)]
-)
-def test_words_for_true_and_false_are_known(source: str, meant: bool | None) -> None:
-    assert meant_boolean(source) is meant

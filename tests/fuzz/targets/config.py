@@ -7,13 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-import yaml
-
 from genericdp.config.build import build, decode
-from genericdp.config.check import check, resources_of
 from genericdp.config.load import encode, places_of
 from genericdp.config.loaded import Loaded
-from genericdp.config.read import read
+from genericdp.config.read import read_config
+from genericdp.config.rules import check, resources_of
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.servicer import encode_list
@@ -57,9 +55,7 @@ def opened() -> Iterator[Callable[[bytes], None]]:
 
 
 def _run(content: bytes, root: Root) -> None:
-    documents, problems = read("f", content)
-    if len(content) < 500:
-        read("f", content, loader=yaml.SafeLoader)  # where PyYAML was built without libyaml
+    documents, problems = read_config("f", content)
     found, warnings = check(documents)
     assert documents or problems, "neither a document nor a problem"
     lines = content.count(b"\n") + content.count(b"\r") + content.count(b"\xc2\x85") + 3

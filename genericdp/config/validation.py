@@ -1,0 +1,387 @@
+"""A document against its JSON Schema: each mistake in words that say what to do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+
+from genericdp.config.finding import Field, Finding, closest, guess, shown
+from genericdp.config.scalars import Unclear, meant_boolean, quoted, reading
+from genericdp.config.schema import KINDS, schema
+from genericdp.config.tree import FAULTY
+from genericdp.regex import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from jsonschema.protocols import Validator
+
+    from genericdp.config.tree import Document, Path, Plain
+
+    Schema = Mapping[str, Any]
+
+MAX_ERRORS = 10_000
+_MAX_GUESSES = 50
+"""Guessing takes long: a mapping with more unknown keys is something else."""
+_DROPPED = {
+    *("type", "enum", "const", "pattern", "minimum", "maximum", "minLength", "minItems"),
+    *("maxItems", "additionalProperties"),
+}
+"""What these find wrong is not looked at any further."""
+_WORDS = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+}
+_TOO_LITTLE = {
+    "minLength": "it is empty, and a text is wanted",
+    "minItems": "the list is empty: at least one entry is required",
+    "minProperties": "it says nothing: at least one key is required",
+}
+_OTHER_WORDS = {
+    "count": "replicas",
+    "interval": "periodSeconds",
+    "intervalSeconds": "periodSeconds",
+    "mountPath": "containerPath",
+    "nodes": "devices",
+    "paths": "path",
+}
+"""What other plugins and Kubernetes call a key."""
+_WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Violation:
+    """One error of jsonschema, with types."""
+
+    keyword: str
+    value: Any
+    limit: Any
+    """What the keyword says."""
+    part: Schema
+    """The part of the schema that the keyword stands in."""
+    text: str
+
+
+def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
+    """Return what the schema of a kind finds, and the document with None where that is wrong."""
+    errors = list(islice(_validator(kind).iter_errors(document.data), MAX_ERRORS + 1))
+    if not errors:
+        return [], document
+    if len(errors) > MAX_ERRORS:
+        # What is wrong is not known in full, so no rule can look at the rest.
+        message = f"the document has more than {MAX_ERRORS} problems"
+        return [Finding(path=(), message=message)], replace(document, data=None)
+    if of_another_kind := _is_of_another_kind(document.data, kind):
+        errors = [error for error in errors if error.validator == "const"]
+    wrong_type = {(*error.absolute_path,) for error in errors if error.validator == "type"}
+    findings: list[Finding] = []
+    wrong: set[Path] = set()
+    for error in errors:
+        field = Field(document, (*error.absolute_path,), error.instance, [])
+        if _is_known(error, field) or (error.validator != "type" and field.path in wrong_type):
+            continue
+        if of_key := "propertyNames" in error.absolute_schema_path:
+            field = Field(document, (*field.path, str(error.instance)), error.instance, [])
+        violation = Violation(
+            keyword=str(error.validator),
+            value=error.instance,
+            limit=error.validator_value,
+            part=error.schema if isinstance(error.schema, dict) else {},
+            text=error.message,
+        )
+        _BY_KEYWORD.get(violation.keyword, _otherwise)(field, violation)
+        findings += (replace(one, of_key=True) if of_key else one for one in field.findings)
+        if error.validator in _DROPPED and not of_key:
+            wrong |= {one.path for one in field.findings}
+    data = None if of_another_kind else _without(document.data, wrong, ())
+    return list(dict.fromkeys(findings)), replace(document, data=data)
+
+
+@cache
+def _validator(kind: str) -> Validator:
+    types = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
+    strict = extend(Draft202012Validator, {"pattern": _has_pattern}, type_checker=types)  # type: ignore[no-untyped-call]
+    validator: Validator = strict(schema(kind))
+    return validator
+
+
+def _is_integer(_: object, value: object) -> bool:
+    """Return whether it is written as one: 1.0 is not."""
+    return type(value) is int
+
+
+def _has_pattern(
+    _: Validator, pattern: str, value: object, __: object
+) -> Iterator[ValidationError]:
+    """Search as JavaScript does, where ``$`` is the end of the text and not of its last line."""
+    if isinstance(value, str) and compiled(pattern).search(value) is None:
+        yield ValidationError(pattern)
+
+
+def _is_of_another_kind(data: Plain, kind: str) -> bool:
+    """Return whether this is some other Kubernetes document: its keys are not worth a word."""
+    if not isinstance(data, dict):
+        return False
+    if isinstance(named := data.get("kind"), str) and named in KINDS.keys() - {kind}:
+        return True
+    names = {key: schema(kind)["properties"][key]["const"] for key in ("apiVersion", "kind")}
+    return all(isinstance(data.get(key), str) and data[key] != name for key, name in names.items())
+
+
+def _is_known(error: ValidationError, field: Field) -> bool:
+    """Return whether it is about a value, or a key, that a problem was reported for."""
+    node = None
+    if "propertyNames" in error.absolute_schema_path:
+        node = field.document.node((*field.path, str(error.instance)))
+    return error.instance is FAULTY or (node is not None and node.faulty)
+
+
+def _without(data: Plain, wrong: set[Path], path: Path) -> Plain:
+    if path in wrong or data is FAULTY:
+        return None
+    if isinstance(data, dict):
+        return {key: _without(value, wrong, (*path, key)) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_without(value, wrong, (*path, i)) for i, value in enumerate(data)]
+    return data
+
+
+def _wrong_type(field: Field, error: Violation) -> None:
+    wanted = [error.limit] if isinstance(error.limit, str) else error.limit
+    listed = " or ".join(_WORDS[name] for name in wanted)
+    node = field.document.node(field.path)
+    source = node.source if node is not None else None
+    value = field.value
+    if value is None:
+        hint = "write '' for the empty text" if "string" in wanted else _sample(error.part)
+        field.refuse(f"it is {'null' if source else 'empty'}, and {listed} is wanted", hint)
+    elif isinstance(value, str):
+        hint = _meant_by_text(value, wanted, error.part)
+        field.refuse(f"{listed} is wanted, not the text {shown(value)}", hint)
+    elif isinstance(value, (dict, list)):
+        hint = _sample(error.part)
+        if wanted == ["array"]:
+            hint = "begin each entry with '- '"
+        what = "a list" if isinstance(value, list) else "a mapping"
+        field.refuse(f"{listed} is wanted, not {what}", hint)
+    else:
+        _wrong_scalar(field, source or str(value), wanted, listed, error.part)
+
+
+def _wrong_scalar(field: Field, source: str, wanted: list[str], listed: str, part: Schema) -> None:
+    read_as = reading(source) or "a number"
+    meant = meant_boolean(source)
+    if "boolean" in wanted and meant is not None and isinstance(field.value, Unclear):
+        message = f"{source} is true or false only to some YAML"
+        field.refuse(message, f"write {str(meant).lower()}")
+    elif "string" in wanted and "integer" not in wanted:
+        fixed = _fixed(source, part["pattern"]) if "pattern" in part else source
+        hint = f"write {quoted(fixed)}" if fixed else f"write {part['title']}, in quotes"
+        field.refuse(f"{source} is read as {read_as} by some YAML, and {listed} is wanted", hint)
+    else:
+        is_number = read_as == "a number" and {"integer", "number"} & {*wanted}
+        hint = "write it in decimal digits" if is_number else _sample(part)
+        field.refuse(f"{listed} is wanted, not {source}", hint)
+
+
+def _meant_by_text(text: str, wanted: list[str], part: Schema) -> str:
+    if "boolean" in wanted and (meant := meant_boolean(text)) is not None:
+        return f"write {str(meant).lower()} without quotes"
+    if "integer" in wanted and _WHOLE.fullmatch(text):
+        return f"write {text} without quotes"
+    key, colon, _ = text.partition(":")
+    if colon and key.lstrip("- ") in part.get("properties", ()):
+        return "write a space after the ':' of a key"
+    if wanted == ["array"] and part["items"].get("type") == "string":
+        return f"write {_flow([text])}"
+    if wanted == ["array"]:
+        return "begin each entry with '- '"
+    return _sample(part)
+
+
+def _sample(part: Schema) -> str:
+    return f"as in {_flow(part['examples'][0])}" if "examples" in part else ""
+
+
+def _flow(value: list[str] | dict[str, Any]) -> str:
+    return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1000).strip()
+
+
+def _fixed(text: str, pattern: str) -> str | None:
+    """Return the text as the pattern has it, if that is plain to see."""
+    wanted = compiled(pattern)
+    bare = text[2:] if text[:2] in {"0x", "0X"} else ""
+    choices = (text, f"0000:{text}", *(bare.zfill(digits) for digits in (2, 4, 6) if bare))
+    return next((one for one in choices if wanted.search(one)), None)
+
+
+def _unexpected(field: Field, error: Violation) -> None:
+    """Say what is wanted by the title of the schema: for patterns, and words that are listed."""
+    text = error.value
+    if error.keyword == "not" and error.limit == {}:
+        hint = error.part["description"]
+        field.refuse(f"{field.key!r} is {error.part['title']}", hint, of_key=True)
+        return
+    hint = "templates are not taken here" if "$(" in text else ""
+    if error.keyword == "pattern" and (fixed := _fixed(text, error.limit)):
+        hint = f"write {quoted(fixed)}"
+    field.refuse(f"{shown(text)} is not {error.part['title']}", hint)
+
+
+def _not_listed(field: Field, error: Violation) -> None:
+    known = [str(value) for value in error.limit]
+    wanted = error.part.get("title") or f"one of {', '.join(known)}"
+    if isinstance(text := error.value, str):
+        meant = closest(text, known)
+        field.refuse(f"{shown(text)} is not {wanted}", f"did you mean {meant!r}?" if meant else "")
+
+
+def _not_the_one(field: Field, error: Violation) -> None:
+    node = field.document.node(field.path)
+    source = node.source if node is not None else None
+    text = shown(field.value) if isinstance(field.value, str) else source or "it"
+    field.refuse(f"{text} is not {error.limit!r}")
+
+
+def _out_of_range(field: Field, error: Violation) -> None:
+    less = "less" if error.keyword == "minimum" else "more"
+    limit = error.limit
+    field.refuse(f"{field.value} is {less} than the {error.keyword} of {limit}")
+
+
+def _too_many(field: Field, error: Violation) -> None:
+    what = "characters" if error.keyword == "maxLength" else "entries"
+    message = f"{len(error.value)} {what}: at most {error.limit} are allowed"
+    is_of_globs = what == "entries" and field.key not in {"devices", "health", "type"}
+    hint = "one selector takes a list of globs, and one glob covers many paths, as /dev/ttyUSB*"
+    subject = "it" if what == "characters" else "the list"
+    field.refuse(f"{subject} has {message}", hint if is_of_globs else "")
+
+
+def _unknown(field: Field, error: Violation) -> None:
+    known = error.part["properties"]
+    for i, key in enumerate(_unknown_keys(error)):
+        hint = _hint_for_key(field, key, known) if i < _MAX_GUESSES else ""
+        field[key].refuse(f"unknown key {shown(key)}", hint, of_key=True)
+
+
+def _unknown_keys(error: Violation) -> list[str]:
+    patterns = error.part.get("patternProperties", ())
+    return sorted(
+        key
+        for key in error.value
+        if key not in error.part["properties"]
+        and not any(re.search(pattern, key) for pattern in patterns)
+    )
+
+
+def _meant(key: str, known: Mapping[str, Schema]) -> str | None:
+    word = _OTHER_WORDS.get(key)
+    return word if word in known else closest(key, known)
+
+
+def _hint_for_key(field: Field, key: str, known: Mapping[str, Schema]) -> str:
+    if place := _right_place(field, key):
+        return f"it belongs {place}: check the indentation"
+    if (meant := _meant(key, known)) is not None:
+        return f"did you mean {meant!r}?"
+    return guess(key, known)
+
+
+def _right_place(field: Field, key: str) -> str:
+    """Return where the schema has a key that is unknown here: above, or one level below."""
+    above: list[tuple[Path, str]] = []
+    keys = _keys_of(schema())
+    for i, step in enumerate(field.path):
+        if isinstance(step, int):
+            continue
+        at = field.path[:i]
+        if key in keys and key not in field.document.keys(at):
+            above.append((at, step))
+        keys = _keys_of(keys.get(step, {}))
+    if above:
+        return f"beside {above[-1][1]!r}"
+    below = [repr(name) for name, part in keys.items() if key in _keys_of(part)]
+    return f"below {' or '.join(below)}" if below else ""
+
+
+def _keys_of(part: Schema) -> Mapping[str, Schema]:
+    """Return the keys of a mapping, or of those that a list consists of, with their schemas."""
+    if "$ref" in part:
+        return _keys_of(schema()["$defs"][part["$ref"].rpartition("/")[2]])
+    keys: Mapping[str, Schema] = part.get("properties") or {}
+    return keys if keys or "items" not in part else _keys_of(part["items"])
+
+
+def _missing(field: Field, error: Violation) -> None:
+    known = error.part["properties"]
+    meant = {_meant(key, known) for key in _unknown_keys(error)[:_MAX_GUESSES]}
+    for key in error.limit:
+        if key not in error.value and key not in meant:
+            field.refuse(f"the key {key!r} is required")
+
+
+def _alternatives(field: Field, error: Violation) -> None:
+    choices = [one["required"][0] for one in error.limit]
+    listed = ", ".join(choices)
+    present = [choice for choice in choices if choice in error.value]
+    for extra in present[1:]:
+        message = f"{extra!r} cannot stand beside {present[0]!r}"
+        field[extra].refuse(message, f"one of {listed}", of_key=True)
+    # An unknown key may be a misspelt choice: it is a problem already.
+    if not present and not _unknown_keys(error):
+        how = "exactly" if error.keyword == "oneOf" else "at least"
+        field.refuse(f"{how} one of {listed} is required")
+
+
+def _dependent(field: Field, error: Violation) -> None:
+    for key, others in error.limit.items():
+        lacking = [other for other in others if other not in error.value]
+        if key in error.value and lacking:
+            field[key].refuse(f"{key!r} is only taken beside {lacking[0]!r}", of_key=True)
+
+
+def _too_little(field: Field, error: Violation) -> None:
+    field.refuse(_TOO_LITTLE[str(error.keyword)])
+
+
+def _repeated(field: Field, _: Violation) -> None:
+    field.refuse("an entry of the list is repeated")
+
+
+def _otherwise(field: Field, error: Violation) -> None:
+    field.refuse(error.text)
+
+
+_BY_KEYWORD: dict[str, Callable[[Field, Violation], None]] = {
+    "type": _wrong_type,
+    "additionalProperties": _unknown,
+    "required": _missing,
+    "oneOf": _alternatives,
+    "anyOf": _alternatives,
+    "dependentRequired": _dependent,
+    "enum": _not_listed,
+    "const": _not_the_one,
+    "pattern": _unexpected,
+    "not": _unexpected,
+    "minimum": _out_of_range,
+    "maximum": _out_of_range,
+    "minLength": _too_little,
+    "minItems": _too_little,
+    "minProperties": _too_little,
+    "maxItems": _too_many,
+    "maxLength": _too_many,
+    "uniqueItems": _repeated,
+}
