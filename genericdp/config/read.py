@@ -338,13 +338,21 @@ def _syntax_hint(lines: list[str], place: Mark, begun: list[yaml.Mark]) -> str:
         if first and first in "*&!%@`":
             return f"quote a text that begins with {first!r}"
         if line[:column].strip(" -") == "" and begin.line < place.line - 1:
+            if ":" not in lines[begin.line]:
+                return f"line {begin.line + 1} lacks a ': '"
             return f"what belongs together begins in one column, here {begin.column + 1}"
-    if begun or line[column : column + 1] != ":":
-        return ""
+    return "" if begun or line[column : column + 1] != ":" else _colon_hint(lines, place)
+
+
+def _colon_hint(lines: list[str], place: Mark) -> str:
+    line = lines[place.line - 1]
     if any(map(_NO_SPACE.match, lines[max(0, place.line - 2) : place.line])):
         return "write a space after the ':' of a key"
-    if ": " in line[:column]:
+    if ": " in line[: place.column - 1]:
         return "quote a text that holds ': '"
+    above = next((one for one in reversed(lines[: place.line - 1]) if one.strip()), "")
+    if _indentation(above) == _indentation(line):
+        return f"line {place.line - 1} lacks a ': '"
     return "begin the key in the same column as the one above"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from genericdp.config.across import check_across, check_counts
@@ -32,7 +33,7 @@ from genericdp.template import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from genericdp.config.tree import Document, Plain
     from genericdp.errors import Problem
@@ -149,16 +150,34 @@ def _check_values(values: Field, context: Context) -> None:
         check_path(value["link"], context, glob=True)
         check_regex(value["regex"])
     uses = {value.key: _used(value) & {*values.value} for value in values}
-    circles = list(_circles_of(uses))
-    for circle in circles:
-        message = f"the value {circle[0]!r} needs itself: {' -> '.join((*circle, circle[0]))}"
-        values[circle[0]].refuse(message, of_key=True)
-    for name in _too_deep(uses) if not circles else ():
-        values[name].refuse(
-            f"the value {name!r} lies more than {MOST_VALUES} values deep",
-            "write the texts that it is made of into fewer values",
-            of_key=True,
-        )
+    depths: dict[str, int] = {}
+    for name in _in_order(values, uses):
+        depths[name] = 1 + max((depths[used] for used in uses[name]), default=0)
+        # What needs that one is no other mistake.
+        if depths[name] == MOST_VALUES + 1:
+            values[name].refuse(
+                f"the value {name!r} lies more than {MOST_VALUES} values deep",
+                "write the texts that it is made of into fewer values",
+                of_key=True,
+            )
+
+
+def _in_order(values: Field, uses: dict[str, set[str]]) -> list[str]:
+    """Return the values so that each comes after those that it uses; refuse what needs itself."""
+    while True:
+        try:
+            return list(TopologicalSorter(uses).static_order())
+        except CycleError as error:
+            circle = error.args[1][:0:-1]
+            first = min(map([*uses].index, circle))
+            at = circle.index([*uses][first])
+            way = [*circle[at:], *circle[: at + 1]]
+            message = f"the value {way[0]!r} needs itself: {' -> '.join(way)}"
+            values[way[0]].refuse(message, of_key=True)
+            for used in uses.values():
+                used.difference_update(circle)
+            for name in circle:
+                del uses[name]
 
 
 def _used(value: Field) -> set[str]:
@@ -170,35 +189,6 @@ def _used(value: Field) -> set[str]:
             continue
         used |= {reference.name for reference in references if reference.scope == "value"}
     return used
-
-
-def _circles_of(uses: Mapping[str, set[str]]) -> Iterator[list[str]]:
-    """Walk depth first and yield each way that comes back to where it was; no recursion."""
-    done: set[str] = set()
-    for start in uses:
-        way, open_ends = [start], [sorted(uses[start])]
-        while way:
-            if way[-1] in done or not open_ends[-1]:
-                done.add(way.pop())
-                open_ends.pop()
-                continue
-            following = open_ends[-1].pop(0)
-            if following in way:
-                yield way[way.index(following) :]
-            elif following not in done:
-                way.append(following)
-                open_ends.append(sorted(uses[following]))
-
-
-def _too_deep(uses: Mapping[str, set[str]]) -> list[str]:
-    """Return the values that lie one deeper than is possible: what needs those is no other mistake.
-
-    ``uses`` has no circles.
-    """
-    known: set[str] = set()
-    for _ in range(MOST_VALUES):
-        known |= {name for name, used in uses.items() if used <= known}
-    return [name for name, used in uses.items() if name not in known and used <= known]
 
 
 def _check_inject(inject: Field, context: Context) -> None:

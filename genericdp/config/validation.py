@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from genericdp.config.tree import Document, Path, Plain
 
     Schema = Mapping[str, Any]
+    Violation = Any  # a ValidationError, whose every attribute may lack to mypy
 
 MAX_ERRORS = 10_000
 _MAX_GUESSES = 50
@@ -44,10 +45,11 @@ _WORDS = {
     "array": "a list",
     "object": "a mapping",
 }
-_TOO_LITTLE = {
+_MESSAGES = {
     "minLength": "it is empty, and a text is wanted",
     "minItems": "the list is empty: at least one entry is required",
     "minProperties": "it says nothing: at least one key is required",
+    "uniqueItems": "an entry of the list is repeated",
 }
 _OTHER_WORDS = {
     "count": "replicas",
@@ -59,19 +61,6 @@ _OTHER_WORDS = {
 }
 """What other plugins and Kubernetes call a key."""
 _WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Violation:
-    """One error of jsonschema, with types."""
-
-    keyword: str
-    value: Any
-    limit: Any
-    """What the keyword says."""
-    part: Schema
-    """The part of the schema that the keyword stands in."""
-    text: str
 
 
 def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
@@ -94,14 +83,7 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
             continue
         if of_key := "propertyNames" in error.absolute_schema_path:
             field = Field(document, (*field.path, str(error.instance)), error.instance, [])
-        violation = Violation(
-            keyword=str(error.validator),
-            value=error.instance,
-            limit=error.validator_value,
-            part=error.schema if isinstance(error.schema, dict) else {},
-            text=error.message,
-        )
-        _BY_KEYWORD.get(violation.keyword, _otherwise)(field, violation)
+        _BY_KEYWORD.get(str(error.validator), _otherwise)(field, error)
         findings += (replace(one, of_key=True) if of_key else one for one in field.findings)
         if error.validator in _DROPPED and not of_key:
             wrong |= {one.path for one in field.findings}
@@ -159,25 +141,27 @@ def _without(data: Plain, wrong: set[Path], path: Path) -> Plain:
 
 
 def _wrong_type(field: Field, error: Violation) -> None:
-    wanted = [error.limit] if isinstance(error.limit, str) else error.limit
+    wanted = (
+        [error.validator_value] if isinstance(error.validator_value, str) else error.validator_value
+    )
     listed = " or ".join(_WORDS[name] for name in wanted)
     node = field.document.node(field.path)
     source = node.source if node is not None else None
     value = field.value
     if value is None:
-        hint = "write '' for the empty text" if "string" in wanted else _sample(error.part)
+        hint = "write '' for the empty text" if "string" in wanted else _sample(error.schema)
         field.refuse(f"it is {'null' if source else 'empty'}, and {listed} is wanted", hint)
     elif isinstance(value, str):
-        hint = _meant_by_text(value, wanted, error.part)
+        hint = _meant_by_text(value, wanted, error.schema)
         field.refuse(f"{listed} is wanted, not the text {shown(value)}", hint)
     elif isinstance(value, (dict, list)):
-        hint = _sample(error.part)
+        hint = _sample(error.schema)
         if wanted == ["array"]:
             hint = "begin each entry with '- '"
         what = "a list" if isinstance(value, list) else "a mapping"
         field.refuse(f"{listed} is wanted, not {what}", hint)
     else:
-        _wrong_scalar(field, source or str(value), wanted, listed, error.part)
+        _wrong_scalar(field, source or str(value), wanted, listed, error.schema)
 
 
 def _wrong_scalar(field: Field, source: str, wanted: list[str], listed: str, part: Schema) -> None:
@@ -229,21 +213,21 @@ def _fixed(text: str, pattern: str) -> str | None:
 
 def _unexpected(field: Field, error: Violation) -> None:
     """Say what is wanted by the title of the schema: for patterns, and words that are listed."""
-    text = error.value
-    if error.keyword == "not" and error.limit == {}:
-        hint = error.part["description"]
-        field.refuse(f"{field.key!r} is {error.part['title']}", hint, of_key=True)
+    text = error.instance
+    if error.validator == "not" and error.validator_value == {}:
+        hint = error.schema["description"]
+        field.refuse(f"{field.key!r} is {error.schema['title']}", hint, of_key=True)
         return
     hint = "templates are not taken here" if "$(" in text else ""
-    if error.keyword == "pattern" and (fixed := _fixed(text, error.limit)):
+    if error.validator == "pattern" and (fixed := _fixed(text, error.validator_value)):
         hint = f"write {quoted(fixed)}"
-    field.refuse(f"{shown(text)} is not {error.part['title']}", hint)
+    field.refuse(f"{shown(text)} is not {error.schema['title']}", hint)
 
 
 def _not_listed(field: Field, error: Violation) -> None:
-    known = [str(value) for value in error.limit]
-    wanted = error.part.get("title") or f"one of {', '.join(known)}"
-    if isinstance(text := error.value, str):
+    known = [str(value) for value in error.validator_value]
+    wanted = error.schema.get("title") or f"one of {', '.join(known)}"
+    if isinstance(text := error.instance, str):
         meant = closest(text, known)
         field.refuse(f"{shown(text)} is not {wanted}", f"did you mean {meant!r}?" if meant else "")
 
@@ -252,18 +236,18 @@ def _not_the_one(field: Field, error: Violation) -> None:
     node = field.document.node(field.path)
     source = node.source if node is not None else None
     text = shown(field.value) if isinstance(field.value, str) else source or "it"
-    field.refuse(f"{text} is not {error.limit!r}")
+    field.refuse(f"{text} is not {error.validator_value!r}")
 
 
 def _out_of_range(field: Field, error: Violation) -> None:
-    less = "less" if error.keyword == "minimum" else "more"
-    limit = error.limit
-    field.refuse(f"{field.value} is {less} than the {error.keyword} of {limit}")
+    less = "less" if error.validator == "minimum" else "more"
+    limit = error.validator_value
+    field.refuse(f"{field.value} is {less} than the {error.validator} of {limit}")
 
 
 def _too_many(field: Field, error: Violation) -> None:
-    what = "characters" if error.keyword == "maxLength" else "entries"
-    message = f"{len(error.value)} {what}: at most {error.limit} are allowed"
+    what = "characters" if error.validator == "maxLength" else "entries"
+    message = f"{len(error.instance)} {what}: at most {error.validator_value} are allowed"
     is_of_globs = what == "entries" and field.key not in {"devices", "health", "type"}
     hint = "one selector takes a list of globs, and one glob covers many paths, as /dev/ttyUSB*"
     subject = "it" if what == "characters" else "the list"
@@ -271,18 +255,18 @@ def _too_many(field: Field, error: Violation) -> None:
 
 
 def _unknown(field: Field, error: Violation) -> None:
-    known = error.part["properties"]
+    known = error.schema["properties"]
     for i, key in enumerate(_unknown_keys(error)):
         hint = _hint_for_key(field, key, known) if i < _MAX_GUESSES else ""
         field[key].refuse(f"unknown key {shown(key)}", hint, of_key=True)
 
 
 def _unknown_keys(error: Violation) -> list[str]:
-    patterns = error.part.get("patternProperties", ())
+    patterns = error.schema.get("patternProperties", ())
     return sorted(
         key
-        for key in error.value
-        if key not in error.part["properties"]
+        for key in error.instance
+        if key not in error.schema["properties"]
         and not any(re.search(pattern, key) for pattern in patterns)
     )
 
@@ -326,43 +310,35 @@ def _keys_of(part: Schema) -> Mapping[str, Schema]:
 
 
 def _missing(field: Field, error: Violation) -> None:
-    known = error.part["properties"]
+    known = error.schema["properties"]
     meant = {_meant(key, known) for key in _unknown_keys(error)[:_MAX_GUESSES]}
-    for key in error.limit:
-        if key not in error.value and key not in meant:
+    for key in error.validator_value:
+        if key not in error.instance and key not in meant:
             field.refuse(f"the key {key!r} is required")
 
 
 def _alternatives(field: Field, error: Violation) -> None:
-    choices = [one["required"][0] for one in error.limit]
+    choices = [one["required"][0] for one in error.validator_value]
     listed = ", ".join(choices)
-    present = [choice for choice in choices if choice in error.value]
+    present = [choice for choice in choices if choice in error.instance]
     for extra in present[1:]:
         message = f"{extra!r} cannot stand beside {present[0]!r}"
         field[extra].refuse(message, f"one of {listed}", of_key=True)
     # An unknown key may be a misspelt choice: it is a problem already.
     if not present and not _unknown_keys(error):
-        how = "exactly" if error.keyword == "oneOf" else "at least"
+        how = "exactly" if error.validator == "oneOf" else "at least"
         field.refuse(f"{how} one of {listed} is required")
 
 
 def _dependent(field: Field, error: Violation) -> None:
-    for key, others in error.limit.items():
-        lacking = [other for other in others if other not in error.value]
-        if key in error.value and lacking:
+    for key, others in error.validator_value.items():
+        lacking = [other for other in others if other not in error.instance]
+        if key in error.instance and lacking:
             field[key].refuse(f"{key!r} is only taken beside {lacking[0]!r}", of_key=True)
 
 
-def _too_little(field: Field, error: Violation) -> None:
-    field.refuse(_TOO_LITTLE[str(error.keyword)])
-
-
-def _repeated(field: Field, _: Violation) -> None:
-    field.refuse("an entry of the list is repeated")
-
-
 def _otherwise(field: Field, error: Violation) -> None:
-    field.refuse(error.text)
+    field.refuse(_MESSAGES.get(error.validator, error.message))
 
 
 _BY_KEYWORD: dict[str, Callable[[Field, Violation], None]] = {
@@ -378,10 +354,6 @@ _BY_KEYWORD: dict[str, Callable[[Field, Violation], None]] = {
     "not": _unexpected,
     "minimum": _out_of_range,
     "maximum": _out_of_range,
-    "minLength": _too_little,
-    "minItems": _too_little,
-    "minProperties": _too_little,
     "maxItems": _too_many,
     "maxLength": _too_many,
-    "uniqueItems": _repeated,
 }

@@ -20,6 +20,7 @@ kind: DevicePluginConfig
 resources:
   - name: example.com/disk
     match: [{path: "/dev/nvme*"}]
+    exclude: [{path: "/dev/nvme0n1p*"}]
 """
 ALIGNED = "Resources cannot be allocated with Topology locality"
 

@@ -29,14 +29,7 @@ def _target(name: str) -> str:
 def test_a_bad_config_gives_exactly_this_output(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """C1 to C5, each as files.
-
-    C1 (unknown-key-*): ``"additionalProperties": true`` in the schema brings it back.
-    C2 (unquoted-*): ``plain`` returning ``source`` for what is unclear brings it back.
-    C3 (bad-permissions): ``_are_permissions`` returning True brings it back.
-    C4 (equal-names*): not calling ``_equal_names`` brings it back.
-    C5 (broken-glob*): ``pattern_problem`` returning None brings it back.
-    """
+    """C1: unknown-key-*; C2: unquoted-*; C3: bad-permissions; C4: equal-names*; C5: broken-*."""
     monkeypatch.chdir(INVALID)
     assert main(["validate", _target(name)]) == 2
     assert capsys.readouterr().out == (INVALID / f"{name}.expected").read_text()

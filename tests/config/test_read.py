@@ -82,6 +82,8 @@ def test_what_stands_where_nothing_is_looked_at_is_yaml_too(lines: str, message:
     [
         ("  - name: a/b\n\tmatch: x\n", "use spaces"),
         ("  - name: a/b\n     match: []\n", "begin the key in the same column as the one above"),
+        ("  - name: a/b\n    match\n    id: x\n", "line 5 lacks a ': '"),
+        ("  - name: a/b\n    match []\n    id: x\n", "line 5 lacks a ': '"),
         ("  - name: a/b\n   match: []\n", "what belongs together begins in one column, here 3"),
         ("  - name:a/b\n    match: []\n", "write a space after the ':' of a key"),
         ("  - name: a/b: c\n", "quote a text that holds ': '"),
