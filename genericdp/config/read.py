@@ -333,6 +333,8 @@ def _syntax_problem(file: str, text: str, error: yaml.MarkedYAMLError) -> Proble
 def _syntax_hint(lines: list[str], place: Mark, begun: list[yaml.Mark]) -> str:
     """Return what may have been meant, by what is written at the place and where it began."""
     line, column = lines[place.line - 1], place.column - 1
+    if "${" in line or "{{" in line:
+        return "templates are written $(device.path)"
     for begin in begun:
         first = lines[begin.line][begin.column : begin.column + 1]
         if first and first in "*&!%@`":

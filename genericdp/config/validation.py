@@ -13,9 +13,9 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
-from genericdp.config.finding import Field, Finding, closest, guess, shown
+from genericdp.config.finding import MAX_SHOWN, Field, Finding, closest, guess, shown
 from genericdp.config.scalars import Unclear, meant_boolean, quoted, reading
-from genericdp.config.schema import KINDS, schema
+from genericdp.config.schema import CONFIG, KINDS, schema
 from genericdp.config.tree import FAULTY
 from genericdp.regex import compiled
 
@@ -57,7 +57,10 @@ _OTHER_WORDS = {
     "intervalSeconds": "periodSeconds",
     "mountPath": "containerPath",
     "nodes": "devices",
+    "path": "hostPath",
     "paths": "path",
+    "source": "hostPath",
+    "target": "containerPath",
 }
 """What other plugins and Kubernetes call a key."""
 _WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
@@ -149,13 +152,13 @@ def _wrong_type(field: Field, error: Violation) -> None:
     source = node.source if node is not None else None
     value = field.value
     if value is None:
-        hint = "write '' for the empty text" if "string" in wanted else _sample(error.schema)
+        hint = "write '' for the empty text" if "string" in wanted else _sample(field, error.schema)
         field.refuse(f"it is {'null' if source else 'empty'}, and {listed} is wanted", hint)
     elif isinstance(value, str):
-        hint = _meant_by_text(value, wanted, error.schema)
+        hint = _meant_by_text(field, value, wanted, error.schema)
         field.refuse(f"{listed} is wanted, not the text {shown(value)}", hint)
     elif isinstance(value, (dict, list)):
-        hint = _sample(error.schema)
+        hint = _sample(field, error.schema)
         if wanted == ["array"]:
             hint = "begin each entry with '- '"
         what = "a list" if isinstance(value, list) else "a mapping"
@@ -176,11 +179,11 @@ def _wrong_scalar(field: Field, source: str, wanted: list[str], listed: str, par
         field.refuse(f"{source} is read as {read_as} by some YAML, and {listed} is wanted", hint)
     else:
         is_number = read_as == "a number" and {"integer", "number"} & {*wanted}
-        hint = "write it in decimal digits" if is_number else _sample(part)
+        hint = "write it in decimal digits" if is_number else _sample(field, part)
         field.refuse(f"{listed} is wanted, not {source}", hint)
 
 
-def _meant_by_text(text: str, wanted: list[str], part: Schema) -> str:
+def _meant_by_text(field: Field, text: str, wanted: list[str], part: Schema) -> str:
     if "boolean" in wanted and (meant := meant_boolean(text)) is not None:
         return f"write {str(meant).lower()} without quotes"
     if "integer" in wanted and _WHOLE.fullmatch(text):
@@ -188,18 +191,32 @@ def _meant_by_text(text: str, wanted: list[str], part: Schema) -> str:
     key, colon, _ = text.partition(":")
     if colon and key.lstrip("- ") in part.get("properties", ()):
         return "write a space after the ':' of a key"
-    if wanted == ["array"] and part["items"].get("type") == "string":
+    if wanted == ["array"] and part["items"].get("type") == "string" and len(text) <= MAX_SHOWN:
         return f"write {_flow([text])}"
-    if wanted == ["array"]:
-        return "begin each entry with '- '"
-    return _sample(part)
+    return _sample(field, part)
 
 
-def _sample(part: Schema) -> str:
-    return f"as in {_flow(part['examples'][0])}" if "examples" in part else ""
+def _sample(field: Field, part: Schema) -> str:
+    found = _resolved(field, part)
+    if "items" in found:
+        found = {
+            "examples": [[one] for one in _resolved(field, found["items"]).get("examples", ())]
+        }
+    return f"as in {_flow(found['examples'][0])}" if found.get("examples") else ""
 
 
-def _flow(value: list[str] | dict[str, Any]) -> str:
+def _resolved(field: Field, part: Schema) -> Schema:
+    """Return the definition that a part of the schema refers to, or the part itself."""
+    definitions: Mapping[str, Schema] = _schema_of(field.document)["$defs"]
+    return definitions.get(part.get("$ref", "").rpartition("/")[2], part)
+
+
+def _schema_of(document: Document) -> Schema:
+    kind = document.data.get("kind") if isinstance(document.data, dict) else None
+    return schema(kind if isinstance(kind, str) and kind in KINDS else CONFIG)
+
+
+def _flow(value: list[Any] | dict[str, Any]) -> str:
     return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1000).strip()
 
 
@@ -286,27 +303,24 @@ def _hint_for_key(field: Field, key: str, known: Mapping[str, Schema]) -> str:
 
 def _right_place(field: Field, key: str) -> str:
     """Return where the schema has a key that is unknown here: above, or one level below."""
-    above: list[tuple[Path, str]] = []
-    keys = _keys_of(schema())
+    above: list[str] = []
+    keys = _keys_of(field, _schema_of(field.document))
     for i, step in enumerate(field.path):
         if isinstance(step, int):
             continue
-        at = field.path[:i]
-        if key in keys and key not in field.document.keys(at):
-            above.append((at, step))
-        keys = _keys_of(keys.get(step, {}))
+        if key in keys and key not in field.document.keys(field.path[:i]):
+            above.append(step)
+        keys = _keys_of(field, keys.get(step, {}))
     if above:
-        return f"beside {above[-1][1]!r}"
-    below = [repr(name) for name, part in keys.items() if key in _keys_of(part)]
+        return f"beside {above[-1]!r}"
+    below = [repr(name) for name, part in keys.items() if key in _keys_of(field, part)]
     return f"below {' or '.join(below)}" if below else ""
 
 
-def _keys_of(part: Schema) -> Mapping[str, Schema]:
+def _keys_of(field: Field, part: Schema) -> Mapping[str, Schema]:
     """Return the keys of a mapping, or of those that a list consists of, with their schemas."""
-    if "$ref" in part:
-        return _keys_of(schema()["$defs"][part["$ref"].rpartition("/")[2]])
-    keys: Mapping[str, Schema] = part.get("properties") or {}
-    return keys if keys or "items" not in part else _keys_of(part["items"])
+    part = _resolved(field, part)
+    return _keys_of(field, part["items"]) if "items" in part else part.get("properties", {})
 
 
 def _missing(field: Field, error: Violation) -> None:
