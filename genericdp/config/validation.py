@@ -97,9 +97,31 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
 @cache
 def _validator(kind: str) -> Validator:
     types = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
-    strict = extend(Draft202012Validator, {"pattern": _has_pattern}, type_checker=types)  # type: ignore[no-untyped-call]
-    validator: Validator = strict(schema(kind))
+    keywords = {"pattern": _has_pattern, "items": _has_items}
+    strict = extend(Draft202012Validator, keywords, type_checker=types)  # type: ignore[no-untyped-call]
+    validator: Validator = strict(_whole_schema(kind))
     return validator
+
+
+@cache
+def _whole_schema(kind: str) -> Schema:
+    """Return a schema without references, which take half of the time to look up anew each time."""
+    definitions = schema(kind)["$defs"]
+
+    def whole(part: Any) -> Any:  # noqa: ANN401  # any part of a schema
+        if isinstance(part, list):
+            return list(map(whole, part))
+        if not isinstance(part, dict):
+            return part
+        own = {key: whole(one) for key, one in part.items() if key not in {"$ref", "$defs"}}
+        named = whole(definitions[part["$ref"].rpartition("/")[2]]) if "$ref" in part else {}
+        both = {
+            key: {**named[key], **own[key]} for key in {"properties"} & named.keys() & own.keys()
+        }
+        return {**named, **own, **both}
+
+    found: Schema = whole(schema(kind))
+    return found
 
 
 def _is_integer(_: object, value: object) -> bool:
@@ -113,6 +135,14 @@ def _has_pattern(
     """Search as JavaScript does, where ``$`` is the end of the text and not of its last line."""
     if isinstance(value, str) and compiled(pattern).search(value) is None:
         yield ValidationError(pattern)
+
+
+def _has_items(
+    validator: Validator, part: Schema, value: object, around: Schema
+) -> Iterator[ValidationError]:
+    """Check the entries of a list, unless it is too long: that is one mistake."""
+    if isinstance(value, list) and len(value) <= around.get("maxItems", len(value)):
+        yield from Draft202012Validator.VALIDATORS["items"](validator, part, value, around)
 
 
 def _is_of_another_kind(data: Plain, kind: str) -> bool:
@@ -152,13 +182,13 @@ def _wrong_type(field: Field, error: Violation) -> None:
     source = node.source if node is not None else None
     value = field.value
     if value is None:
-        hint = "write '' for the empty text" if "string" in wanted else _sample(field, error.schema)
+        hint = "write '' for the empty text" if "string" in wanted else _sample(error.schema)
         field.refuse(f"it is {'null' if source else 'empty'}, and {listed} is wanted", hint)
     elif isinstance(value, str):
-        hint = _meant_by_text(field, value, wanted, error.schema)
+        hint = _meant_by_text(value, wanted, error.schema)
         field.refuse(f"{listed} is wanted, not the text {shown(value)}", hint)
     elif isinstance(value, (dict, list)):
-        hint = _sample(field, error.schema)
+        hint = _sample(error.schema)
         if wanted == ["array"]:
             hint = "begin each entry with '- '"
         what = "a list" if isinstance(value, list) else "a mapping"
@@ -179,11 +209,11 @@ def _wrong_scalar(field: Field, source: str, wanted: list[str], listed: str, par
         field.refuse(f"{source} is read as {read_as} by some YAML, and {listed} is wanted", hint)
     else:
         is_number = read_as == "a number" and {"integer", "number"} & {*wanted}
-        hint = "write it in decimal digits" if is_number else _sample(field, part)
+        hint = "write it in decimal digits" if is_number else _sample(part)
         field.refuse(f"{listed} is wanted, not {source}", hint)
 
 
-def _meant_by_text(field: Field, text: str, wanted: list[str], part: Schema) -> str:
+def _meant_by_text(text: str, wanted: list[str], part: Schema) -> str:
     if "boolean" in wanted and (meant := meant_boolean(text)) is not None:
         return f"write {str(meant).lower()} without quotes"
     if "integer" in wanted and _WHOLE.fullmatch(text):
@@ -193,27 +223,12 @@ def _meant_by_text(field: Field, text: str, wanted: list[str], part: Schema) -> 
         return "write a space after the ':' of a key"
     if wanted == ["array"] and part["items"].get("type") == "string" and len(text) <= MAX_SHOWN:
         return f"write {_flow([text])}"
-    return _sample(field, part)
+    return _sample(part)
 
 
-def _sample(field: Field, part: Schema) -> str:
-    found = _resolved(field, part)
-    if "items" in found:
-        found = {
-            "examples": [[one] for one in _resolved(field, found["items"]).get("examples", ())]
-        }
-    return f"as in {_flow(found['examples'][0])}" if found.get("examples") else ""
-
-
-def _resolved(field: Field, part: Schema) -> Schema:
-    """Return the definition that a part of the schema refers to, or the part itself."""
-    definitions: Mapping[str, Schema] = _schema_of(field.document)["$defs"]
-    return definitions.get(part.get("$ref", "").rpartition("/")[2], part)
-
-
-def _schema_of(document: Document) -> Schema:
-    kind = document.data.get("kind") if isinstance(document.data, dict) else None
-    return schema(kind if isinstance(kind, str) and kind in KINDS else CONFIG)
+def _sample(part: Schema) -> str:
+    examples = part.get("examples") or [[one] for one in part.get("items", {}).get("examples", ())]
+    return f"as in {_flow(examples[0])}" if examples else ""
 
 
 def _flow(value: list[Any] | dict[str, Any]) -> str:
@@ -304,23 +319,24 @@ def _hint_for_key(field: Field, key: str, known: Mapping[str, Schema]) -> str:
 def _right_place(field: Field, key: str) -> str:
     """Return where the schema has a key that is unknown here: above, or one level below."""
     above: list[str] = []
-    keys = _keys_of(field, _schema_of(field.document))
+    kind = field.document.data.get("kind")
+    keys = _keys_of(_whole_schema(kind if kind in [*KINDS] else CONFIG))
     for i, step in enumerate(field.path):
         if isinstance(step, int):
             continue
         if key in keys and key not in field.document.keys(field.path[:i]):
             above.append(step)
-        keys = _keys_of(field, keys.get(step, {}))
+        keys = _keys_of(keys.get(step, {}))
     if above:
         return f"beside {above[-1]!r}"
-    below = [repr(name) for name, part in keys.items() if key in _keys_of(field, part)]
+    below = [repr(name) for name, part in keys.items() if key in _keys_of(part)]
     return f"below {' or '.join(below)}" if below else ""
 
 
-def _keys_of(field: Field, part: Schema) -> Mapping[str, Schema]:
+def _keys_of(part: Schema) -> Mapping[str, Schema]:
     """Return the keys of a mapping, or of those that a list consists of, with their schemas."""
-    part = _resolved(field, part)
-    return _keys_of(field, part["items"]) if "items" in part else part.get("properties", {})
+    keys: Mapping[str, Schema] = part.get("items", part).get("properties", {})
+    return keys
 
 
 def _missing(field: Field, error: Violation) -> None:
