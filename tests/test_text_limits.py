@@ -80,7 +80,7 @@ def test_values_that_are_deeper_are_a_problem_at_the_first_of_them(
 ) -> None:
     config = config_of(tmp_path, chain(150), env={"X": "$(value.v150)"})
     said = problems(capsys, config)
-    assert ".resources[0].values.v33: the value 'v33' lies more than 32 values deep (" in said
+    assert ".resources[0].values.v33: the value 'v33' is nested more than 32 values deep (" in said
     assert said.endswith("1 problem in 1 file\n")
 
 
@@ -182,4 +182,6 @@ def test_an_expression_that_takes_too_much_memory_is_a_problem(
     values: dict[str, object] = {"v": {"file": "/x", "regex": r"(\pL{1,300}){1,3}"}}
     said = problems(capsys, config_of(tmp_path, values))
     assert ".resources[0].values.v.regex: " in said
-    assert "is no regular expression: it takes more than 1 MiB of memory (use smaller" in said
+    assert (
+        "is not a valid regular expression: it takes more than 1 MiB of memory (use smaller" in said
+    )

@@ -67,7 +67,7 @@ def read(
     roots = [_Builder(file, text, problems).node(one, ()) for one in composed]
     written = [root for root in roots if root.source != ""]
     if not written and not problems:
-        message = "it holds no document" if text.strip() else "it is empty"
+        message = "it contains no document" if text.strip() else "it is empty"
         problems.append(_problem(file, Mark(1, 1), message, if_empty))
     return [Document(file=file, root=root, data=_plain_data(root)) for root in written], problems
 
@@ -145,7 +145,9 @@ def _checked(file: str, text: str, problems: list[Problem]) -> int:
     except yaml.reader.ReaderError as error:
         # Wherever it was found, the first of its kind is one.
         character = chr(error.character)
-        message = f"the character U+{ord(character):04X} cannot stand in YAML: is this a text file?"
+        message = (
+            f"the character U+{ord(character):04X} is not allowed in YAML: is this a text file?"
+        )
         problems.append(_problem(file, _mark_in(text, text.find(character)), message))
     except yaml.MarkedYAMLError as error:
         problems.append(_syntax_problem(file, text, error))
@@ -181,7 +183,7 @@ class _Extent:
         if isinstance(event, yaml.AliasEvent):
             return self._repeat(event.anchor)
         if event.anchor in self._sizes:
-            return f"the anchor '&{event.anchor}' is given twice"
+            return f"duplicate anchor '&{event.anchor}'"
         is_scalar = isinstance(event, yaml.ScalarEvent)
         size = 1 + len(event.value) // 100 if is_scalar else 1
         if event.anchor is not None:
@@ -196,7 +198,7 @@ class _Extent:
             return f"the alias '*{anchor}' has no anchor '&{anchor}' before it"
         size = self._sizes[anchor]
         if size is None:
-            return f"the alias '*{anchor}' stands inside of its own anchor"
+            return f"the alias '*{anchor}' is inside its own anchor"
         self._size += size
         self._repeated += size
         if self._repeated > MAX_REPEATED:
@@ -219,7 +221,7 @@ class _Builder:
             mark = _mark(composed.start_mark)
             faulty = composed.tag not in _TAGS[type(composed)]
             if faulty:
-                message = f"the tag {composed.tag!r} is not taken"
+                message = f"the tag {composed.tag!r} is not allowed"
                 self._report(mark, path, message, "write a plain value")
             self._built[composed] = self._build(composed, mark, path, faulty=faulty)
         return self._built[composed]
@@ -237,7 +239,7 @@ class _Builder:
     ) -> YamlNode:
         text: str = composed.value
         if _NO_TEXT.search(text):
-            self._report(mark, path, "a text cannot hold a NUL or half of a surrogate pair")
+            self._report(mark, path, "a string cannot contain NUL or half of a surrogate pair")
             faulty = True
         if composed.tag != _UNQUOTED:
             return YamlNode(mark=mark, scalar=text, faulty=faulty)
@@ -255,7 +257,7 @@ class _Builder:
             if name is None:
                 continue
             if name in items:
-                message = f"the key {name!r} is given twice, first in line {items[name][0].line}"
+                message = f"duplicate key {name!r}, first on line {items[name][0].line}"
                 self._report(key.mark, (*path, name), message)
                 continue
             if value.source == "":
@@ -269,18 +271,18 @@ class _Builder:
         if isinstance(key.scalar, str) or key.faulty:
             return key.scalar if isinstance(key.scalar, str) and not key.faulty else None
         if key.items is not None or key.entries is not None:
-            message = "a key must be a text, not a list or a mapping"
+            message = "a key must be a string, not a list or a mapping"
             nested = self._text.splitlines()[key.mark.line - 1][: key.mark.column].endswith("{{")
             hint = "a template is $(device.path), in quotes where it begins with '{'"
             self._report(key.mark, path, message, hint if nested else "")
             return None
         if key.source == "<<":
-            message = "merge keys ('<<') are not part of the language"
+            message = "merge keys ('<<') are not supported"
             hint = "alias whole values, as in 'key: *name', or write the keys out"
         elif not key.source:
             message, hint = "a key is missing before ':'", ""
         else:
-            message = f"the key {key.source} is read as {reading(key.source)} by some YAML"
+            message = f"the key {key.source} is read as {reading(key.source)} by some YAML parsers"
             hint = f"write {quoted(key.source)}"
         self._report(key.mark, path, message, hint)
         return key.source if key.source not in {None, "", "<<"} else None
@@ -306,7 +308,7 @@ def _not_utf8(file: str, content: bytes, error: UnicodeDecodeError) -> Problem:
     else:
         message = f"it is not UTF-8 text: byte 0x{content[error.start]:02x}"
     mark = _mark_in(before, len(before))
-    return _problem(file, mark, message, "a config is saved as UTF-8")
+    return _problem(file, mark, message, "save the file as UTF-8")
 
 
 def _syntax_problem(file: str, text: str, error: yaml.MarkedYAMLError) -> Problem:
@@ -316,7 +318,7 @@ def _syntax_problem(file: str, text: str, error: yaml.MarkedYAMLError) -> Proble
     if error.context:
         message += f" {error.context}"
         if begin is not None and (mark is None or begin.line != mark.line):
-            message += f" that begins at line {begin.line + 1}"
+            message += f" that begins on line {begin.line + 1}"
     # At the end of the file there is nothing to point to; where it began there is.
     known = [one for one in (mark, begin) if one is not None and one.line < len(lines)]
     if known:

@@ -156,7 +156,7 @@ def _check_values(values: Field, context: Context) -> None:
         # What needs that one is no other mistake.
         if depths[name] == MOST_VALUES + 1:
             values[name].refuse(
-                f"the value {name!r} lies more than {MOST_VALUES} values deep",
+                f"the value {name!r} is nested more than {MOST_VALUES} values deep",
                 "write the texts that it is made of into fewer values",
                 of_key=True,
             )
@@ -172,7 +172,7 @@ def _in_order(values: Field, uses: dict[str, set[str]]) -> list[str]:
             first = min(map([*uses].index, circle))
             at = circle.index([*uses][first])
             way = [*circle[at:], *circle[: at + 1]]
-            message = f"the value {way[0]!r} needs itself: {' -> '.join(way)}"
+            message = f"the value {way[0]!r} refers to itself: {' -> '.join(way)}"
             values[way[0]].refuse(message, of_key=True)
             for used in uses.values():
                 used.difference_update(circle)
@@ -228,7 +228,7 @@ def _check_cdi(name: Field, context: Context) -> None:
     # A reference may bring the vendor or the class with it.
     is_whole = not parsed.references or ("/" in literal and "=" in literal)
     if is_whole and not is_cdi_name(shape):
-        name.refuse(f"{shown(str(name.text))} is no CDI name, which is vendor/class=name")
+        name.refuse(f"{shown(str(name.text))} is not a CDI device name, vendor/class=name")
 
 
 def _check_collisions(inject: Field) -> None:
@@ -282,7 +282,7 @@ def _check_exec(program: Field, context: Context) -> None:
         if argument.path[-1] != 0:
             check_template(argument, context)
         elif "$(" in text:
-            argument.refuse(f"the program is not chosen by a template: {shown(text)}")
+            argument.refuse(f"the program cannot be a template: {shown(text)}")
         else:
             check_path(argument, Context())
     for variable in program["env"]:
@@ -296,7 +296,7 @@ def _check_file(check: Field, context: Context) -> None:
     path = check["path"]
     check_path(path, context)
     if any(one in (path.text or "") for one in "*?["):
-        path.warn("one file is read: a wildcard stands for itself here")
+        path.warn("wildcards are literal here: one file is read")
     check_regex(check["regex"])
     check_template(check["equals"], context)
     low, high = check["min"].value, check["max"].value

@@ -56,9 +56,9 @@ def _is_whole(value: object) -> bool:
 
 
 def _refuse_repeated(selector: Field, first: Field) -> None:
-    message = f"it is the same selector as {shown_path(first.path)}"
+    message = f"duplicate of the selector {shown_path(first.path)}"
     if selector.path[-2] != first.path[-2]:
-        message += ": nothing of that is ever offered"
+        message += ", so nothing that it matches is ever offered"
     selector.refuse(message)
 
 
@@ -83,7 +83,7 @@ def _check_bus(bus: Field) -> None:
 def undeclared(field: Field, name: str, values: frozenset[str], *, of_key: bool = False) -> None:
     """Refuse the name of a value that the resource does not declare."""
     hint = guess(name, values) if values else "declare it under values"
-    field.refuse(f"there is no value {shown(name)}", hint, of_key=of_key)
+    field.refuse(f"undeclared value {shown(name)}", hint, of_key=of_key)
 
 
 def _warn_of_risks(selector: Field, *, has_exclude: bool) -> None:

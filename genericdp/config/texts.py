@@ -95,7 +95,7 @@ def check_template(field: Field, context: Context) -> Template | None:
     for _, message, hint in found:
         field.refuse(message, hint)
     if foreign := _FOREIGN.search(field.text):
-        field.warn(f"{shown(foreign[0])} is no template and stays as it is", _SYNTAX)
+        field.warn(f"{shown(foreign[0])} is not a template and is used literally", _SYNTAX)
     return None if found else parsed
 
 
@@ -142,7 +142,7 @@ def _check_wildcards(field: Field, pattern: str, text: str) -> None:
         message = f"{shown(text)} has {levels} levels: at most {MOST_LEVELS} are allowed in a glob"
         field.refuse(message, "write a path without wildcards, or select by udev, usb or pci")
     if found := _BRACES.search(text):
-        field.warn(f"{shown(found[0])} stands for itself in a glob", "write a list of globs")
+        field.warn(f"{shown(found[0])} is literal in a glob", "write a list of globs")
 
 
 def check_globs(field: Field, *, paths: bool = False) -> None:
@@ -150,10 +150,10 @@ def check_globs(field: Field, *, paths: bool = False) -> None:
     problem_of = path_problem if paths else pattern_problem
     for one, text in field.texts():
         if "$(" in text:
-            message = f"templates are not taken here: {shown(text)}"
+            message = f"templates are not allowed here: {shown(text)}"
             one.refuse(message, "only in values, groupBy, id, inject, health and hooks")
         elif problem := problem_of(text, shortened(text, MAX_SHOWN)):
-            one.refuse(problem, "templates are not taken here" if _FOREIGN.search(text) else "")
+            one.refuse(problem, "templates are not allowed here" if _FOREIGN.search(text) else "")
         elif paths:
             _check_wildcards(one, text, text)
 
@@ -165,7 +165,7 @@ def check_regex(field: Field) -> frozenset[str] | None:
     try:
         return frozenset(compiled(field.text).groupindex)
     except PatternError as error:
-        message = f"{shown(field.text)} is no regular expression: {error}"
+        message = f"{shown(field.text)} is not a valid regular expression: {error}"
         field.refuse(message, _regex_hint(field.text))
         return None
 

@@ -38,7 +38,7 @@ _DROPPED = {
 }
 """What these find wrong is not looked at any further."""
 _WORDS = {
-    "string": "a text",
+    "string": "a string",
     "integer": "a whole number",
     "number": "a number",
     "boolean": "true or false",
@@ -46,10 +46,10 @@ _WORDS = {
     "object": "a mapping",
 }
 _MESSAGES = {
-    "minLength": "it is empty, and a text is wanted",
-    "minItems": "the list is empty: at least one entry is required",
-    "minProperties": "it says nothing: at least one key is required",
-    "uniqueItems": "an entry of the list is repeated",
+    "minLength": "expected a string, but it is empty",
+    "minItems": "the list is empty; at least one entry is required",
+    "minProperties": "the mapping is empty; at least one key is required",
+    "uniqueItems": "the list has duplicate entries",
 }
 _OTHER_WORDS = {
     "count": "replicas",
@@ -182,17 +182,17 @@ def _wrong_type(field: Field, error: Violation) -> None:
     source = node.source if node is not None else None
     value = field.value
     if value is None:
-        hint = "write '' for the empty text" if "string" in wanted else _sample(error.schema)
-        field.refuse(f"it is {'null' if source else 'empty'}, and {listed} is wanted", hint)
+        hint = "write '' for the empty string" if "string" in wanted else _sample(error.schema)
+        field.refuse(f"expected {listed}, but it is {'null' if source else 'empty'}", hint)
     elif isinstance(value, str):
         hint = _meant_by_text(value, wanted, error.schema)
-        field.refuse(f"{listed} is wanted, not the text {shown(value)}", hint)
+        field.refuse(f"expected {listed}, not the string {shown(value)}", hint)
     elif isinstance(value, (dict, list)):
         hint = _sample(error.schema)
         if wanted == ["array"]:
             hint = "begin each entry with '- '"
         what = "a list" if isinstance(value, list) else "a mapping"
-        field.refuse(f"{listed} is wanted, not {what}", hint)
+        field.refuse(f"expected {listed}, not {what}", hint)
     else:
         _wrong_scalar(field, source or str(value), wanted, listed, error.schema)
 
@@ -201,16 +201,16 @@ def _wrong_scalar(field: Field, source: str, wanted: list[str], listed: str, par
     read_as = reading(source) or "a number"
     meant = meant_boolean(source)
     if "boolean" in wanted and meant is not None and isinstance(field.value, Unclear):
-        message = f"{source} is true or false only to some YAML"
+        message = f"{source} is true or false only to some YAML parsers"
         field.refuse(message, f"write {str(meant).lower()}")
     elif "string" in wanted and "integer" not in wanted:
         fixed = _fixed(source, part["pattern"]) if "pattern" in part else source
         hint = f"write {quoted(fixed)}" if fixed else f"write {part['title']}, in quotes"
-        field.refuse(f"{source} is read as {read_as} by some YAML, and {listed} is wanted", hint)
+        field.refuse(f"{source} is read as {read_as} by some YAML parsers; expected {listed}", hint)
     else:
         is_number = read_as == "a number" and {"integer", "number"} & {*wanted}
         hint = "write it in decimal digits" if is_number else _sample(part)
-        field.refuse(f"{listed} is wanted, not {source}", hint)
+        field.refuse(f"expected {listed}, not {source}", hint)
 
 
 def _meant_by_text(text: str, wanted: list[str], part: Schema) -> str:
@@ -250,7 +250,7 @@ def _unexpected(field: Field, error: Violation) -> None:
         hint = error.schema["description"]
         field.refuse(f"{field.key!r} is {error.schema['title']}", hint, of_key=True)
         return
-    hint = "templates are not taken here" if "$(" in text else ""
+    hint = "templates are not allowed here" if "$(" in text else ""
     if error.validator == "pattern" and (fixed := _fixed(text, error.validator_value)):
         hint = f"write {quoted(fixed)}"
     field.refuse(f"{shown(text)} is not {error.schema['title']}", hint)
@@ -352,7 +352,7 @@ def _alternatives(field: Field, error: Violation) -> None:
     listed = ", ".join(choices)
     present = [choice for choice in choices if choice in error.instance]
     for extra in present[1:]:
-        message = f"{extra!r} cannot stand beside {present[0]!r}"
+        message = f"{extra!r} cannot be combined with {present[0]!r}"
         field[extra].refuse(message, f"one of {listed}", of_key=True)
     # An unknown key may be a misspelt choice: it is a problem already.
     if not present and not _unknown_keys(error):
@@ -364,7 +364,7 @@ def _dependent(field: Field, error: Violation) -> None:
     for key, others in error.validator_value.items():
         lacking = [other for other in others if other not in error.instance]
         if key in error.instance and lacking:
-            field[key].refuse(f"{key!r} is only taken beside {lacking[0]!r}", of_key=True)
+            field[key].refuse(f"{key!r} is only allowed with {lacking[0]!r}", of_key=True)
 
 
 def _otherwise(field: Field, error: Violation) -> None:

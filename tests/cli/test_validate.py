@@ -75,7 +75,7 @@ def test_json_says_the_same(capsys: Output) -> None:
             "line": 8,
             "column": 5,
             "path": ".resources[0].replicas",
-            "message": "the key 'replicas' is given twice, first in line 7",
+            "message": "duplicate key 'replicas', first on line 7",
             "hint": "",
         }
     ]
@@ -108,7 +108,7 @@ def test_any_file_name_and_any_terminal_will_do(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr == ""
     assert "\\xff\\n\\xe4.yaml:1:1" in done.stdout
-    assert "not the text '\\xe4\\u20ac'" in done.stdout
+    assert "not the string '\\xe4\\u20ac'" in done.stdout
 
 
 def test_only_variables_with_the_prefix_change_anything() -> None:
@@ -130,7 +130,7 @@ def test_a_config_can_come_on_stdin(name: str) -> None:
     text = (INVALID / "duplicate-key.yaml").read_text()
     done = _run("validate", name, stdin=text)
     assert done.returncode == 2
-    assert done.stdout.splitlines()[0].startswith("<stdin>:8:5: .resources[0].replicas: the key")
+    assert done.stdout.splitlines()[0].startswith("<stdin>:8:5: .resources[0].replicas: duplicate key")
     done = _run("validate", name, stdin=Path(SHORTEST).read_text())
     assert (done.returncode, done.stdout) == (0, "1 file, 1 resource: valid\n")
 

@@ -21,7 +21,7 @@ def hints(body: str) -> list[str]:
         ("'0x403'", "write '0403'"),
         ("403", "write four hexadecimal digits or a glob, in quotes"),
         ("1e10", "write '1e10'"),
-        ("$(usb.vendor)", "templates are not taken here"),
+        ("$(usb.vendor)", "templates are not allowed here"),
     ],
 )
 def test_what_is_suggested_for_an_id_is_accepted(vendor: str, hint: str) -> None:
@@ -97,9 +97,9 @@ def test_a_name_that_the_kubelet_refuses_has_one_that_it_takes_as_a_hint(
     ("body", "message"),
     [
         ("    inject: {env: {A: '${device.path}'}}",
-         "'${device.path}' is no template and stays as it is"),
+         "'${device.path}' is not a template and is used literally"),
         ("    inject: {env: {A: '{{ .Path }}'}}",
-         "'{{ .Path }}' is no template and stays as it is"),
+         "'{{ .Path }}' is not a template and is used literally"),
         ("    inject: {env: {A: '${HOME}'}}", None),
         ("    inject: {mounts: [{hostPath: /, containerPath: /host}]}",
          "this is every file of the host"),
@@ -120,7 +120,7 @@ def test_what_is_hardly_meant_is_warned_of(body: str, message: str | None) -> No
         ("{path: /dev/sd*}", "the disk that the system is on may be among them"),
         ("{path: /dev/sd*}]\n    exclude: [{path: /dev/sda*}", None),
         ("{path: '/dev/sd[b-z]'}", None),
-        ("{path: '/dev/{kvm,fuse}'}", "'{kvm,fuse}' stands for itself in a glob"),
+        ("{path: '/dev/{kvm,fuse}'}", "'{kvm,fuse}' is literal in a glob"),
         ("{path: /dev/tty*}", None),
     ],
 )

@@ -29,7 +29,7 @@ CLOSE = FUSE + "    values: {hive: {text: x}}\n    closeness: {value: hive}\n"
 
 def test_closeness_names_a_value_that_is_declared() -> None:
     assert problems(CLOSE.replace("value: hive", "value: hvie")) == [
-        ".resources[0].closeness.value: there is no value 'hvie' (did you mean 'hive'?)"
+        ".resources[0].closeness.value: undeclared value 'hvie' (did you mean 'hive'?)"
     ]
     assert problems(FUSE + "    closeness: {}\n") == [
         ".resources[0].closeness: the key 'value' is required"
@@ -55,11 +55,11 @@ def test_closeness_without_effect_is_a_warning(keys: str, why: str | None) -> No
     [
         ("  - {name: a/b, mtach: [{path: /dev/a}]}\n", "unknown key 'mtach'"),
         ("  - {name: a/b, match: [{pth: /dev/a}]}\n", "unknown key 'pth'"),
-        ("  - !x {name: 5}\n", "the tag '!x' is not taken"),
+        ("  - !x {name: 5}\n", "the tag '!x' is not allowed"),
         ("  - {name: a/b, match: [{path: /dev/a}], values: {on: {text: a}}, id: $(value.on)}\n",
-         "the key on is read as true or false by some YAML"),
+         "the key on is read as true or false by some YAML parsers"),
         ("  - {name: a/b, match: [{path: /dev/a}], values: [a], id: $(value.a)$(value.b)}\n",
-         "a mapping is wanted, not a list"),
+         "expected a mapping, not a list"),
         ("  - {name: a/b, match: [{path: /dev/a}], values: {a: {txt: x}}, id: $(value.a)}\n",
          "unknown key 'txt'"),
     ],
@@ -306,7 +306,7 @@ def test_a_broken_regular_expression_is_told_in_one_place_only(
     pattern: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (found,) = problems(f"{FUSE}    values: {{a: {{text: x, regex: '{pattern}'}}}}\n")
-    assert "is no regular expression" in found
+    assert "is not a valid regular expression" in found
     assert capfd.readouterr() == ("", "")
 
 
@@ -402,7 +402,7 @@ def test_a_period_that_is_wrong_is_not_compared_with() -> None:
 
 
 def test_a_wildcard_in_the_path_of_a_file_is_warned_of() -> None:
-    message = ".file.path: one file is read: a wildcard stands for itself here"
+    message = ".file.path: wildcards are literal here: one file is read"
     assert probe_warnings("file: {path: /sys/*/x, equals: '1'}") == [message]
     assert probe_warnings("file: {path: /sys/x, equals: '1'}") == []
 

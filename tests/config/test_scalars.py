@@ -46,7 +46,7 @@ def test_what_some_yaml_reads_otherwise_is_refused(source: str) -> None:
 @pytest.mark.parametrize("source", ["null", "~", "", "Null"])
 def test_nothing_is_no_text(source: str) -> None:
     (message,) = messages(source)
-    assert message.endswith("and a text or a mapping is wanted")
+    assert message.startswith("expected a string or a mapping, but it is ")
 
 
 @pytest.mark.parametrize(
