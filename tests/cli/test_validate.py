@@ -130,7 +130,7 @@ def test_a_config_can_come_on_stdin(name: str) -> None:
     text = (INVALID / "duplicate-key.yaml").read_text()
     done = _run("validate", name, stdin=text)
     assert done.returncode == 2
-    assert done.stdout.splitlines()[0].startswith("<stdin>:8:5: .resources[0].replicas: duplicate key")
+    assert done.stdout.splitlines()[0].startswith("<stdin>:8:5: .resources[0].replicas: ")
     done = _run("validate", name, stdin=Path(SHORTEST).read_text())
     assert (done.returncode, done.stdout) == (0, "1 file, 1 resource: valid\n")
 
