@@ -23,12 +23,7 @@ _NAMES_ONE = {
     "pci": ("address",),
 }
 """What there is only one of on a machine."""
-_RISKS = {
-    "/dev/mem": "who has /dev/mem has all of the machine's memory",
-    "/dev/sda": "the disk that the system is on may be among them",
-    "/dev/nvme0n1": "the disk that the system is on may be among them",
-    "/dev/vda": "the disk that the system is on may be among them",
-}
+_SYSTEM_DISKS = ("/dev/sda", "/dev/nvme0n1", "/dev/vda", "/dev/mmcblk0")
 
 
 def check_selectors(resource: Field, values: frozenset[str] | None) -> None:
@@ -91,12 +86,12 @@ def _warn_of_risks(selector: Field, *, has_exclude: bool) -> None:
     for field, text in selector["path"].texts():
         if text == "/dev/*":
             field.warn("this is every device of the machine", "name those that pods may have")
+        elif matches(text, "/dev/mem"):
+            field.warn("/dev/mem gives access to all of the machine's memory")
+        elif has_exclude or types == ["char"] or not has_wildcard(text):
             continue
-        for path, risk in _RISKS.items():
-            is_disk = path != "/dev/mem"
-            if matches(text, path) and not (is_disk and (has_exclude or types == ["char"])):
-                field.warn(risk, "exclude it" if is_disk else "")
-                break
+        elif any(matches(text, disk) for disk in _SYSTEM_DISKS):
+            field.warn("the system's disk may be among these", "exclude it")
 
 
 def _check_injected(resource: Field) -> None:
