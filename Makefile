@@ -1,6 +1,4 @@
-# make run    the daemon on this machine's real devices, against the built-in stand-in for the kubelet
-# make test   every test that needs neither root nor Go;  make e2e: the ones with real kubelets
-# The other targets are for development: see docs/development.md.
+# The first two are for everybody, the others for development: see docs/development.md.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,11 +7,11 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: run test lint e2e e2e-all cluster-e2e deploy-test kubelets soak bench bench-crowd bench-growth fuzz wheel compare lock generate docs image clean
+.PHONY: help run test lint e2e cluster-e2e deploy-test soak bench generate lock image docs clean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n 's/^# //p' Makefile
+	@sed -n 's/^\([a-z0-9-]*\):.*## /make \1 /p' Makefile | while read -r make name text; do printf '%s %-12s %s\n' "$$make" "$$name" "$$text"; done
 
 # The locks carry hashes, so what is installed is what was tested.
 $(VENV)/runtime.stamp: requirements/runtime.txt requirements/build.txt pyproject.toml
@@ -37,77 +35,46 @@ $(VENV)/development.stamp: requirements/development.txt $(VENV)/runtime.stamp
 	@$(BIN)/python -c 'import pytest, hypothesis, mypy, xdist' || { echo "installing the development tools failed: see the messages above" >&2; exit 1; }
 	@touch $@
 
-run: $(VENV)/runtime.stamp
+run: $(VENV)/runtime.stamp ## the daemon on this machine's devices, beside a stand-in for the kubelet; CONFIG=FILE
 	@$(BIN)/genericdp simulate --config $(CONFIG)
 
 # In four processes, also on two cores: half of its time a test waits. WORKERS=0: in one.
-test: $(VENV)/development.stamp
+test: $(VENV)/development.stamp ## lint, and every test that needs neither root nor Go
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m pytest -m 'not e2e and not cluster and not deploy' -n $(or $(WORKERS),4) --dist loadfile
 
-lint: $(VENV)/development.stamp
+lint: $(VENV)/development.stamp ## ruff, import-linter, mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
 	@$(BIN)/mypy
 
-# With the newest and the oldest kubelet, or those in KUBELETS ("1.36.3 1.34.4").
-e2e: $(VENV)/development.stamp
+e2e: $(VENV)/development.stamp ## real kubelets: the newest and the oldest, or KUBELETS=all, KUBELETS="1.36.3 1.34.4"
 	@KUBELETS="$(KUBELETS)" tests/e2e/run $(BIN)
 
-e2e-all: $(VENV)/development.stamp
-	@KUBELETS=all tests/e2e/run $(BIN)
-
-# A whole cluster, with the image and the manifests that are shipped.
-cluster-e2e: $(VENV)/development.stamp image
+cluster-e2e: $(VENV)/development.stamp image ## a whole cluster, with the image and the manifests that are shipped
 	@tests/e2e/run $(BIN) --cluster
 
-# What the image, the manifests and the alerts promise, by helm, kubectl, promtool and podman.
-deploy-test: $(VENV)/development.stamp $(DOCS_VENV)/stamp image
+deploy-test: $(VENV)/development.stamp $(DOCS_VENV)/stamp image ## image, manifests, chart and alerts, by the tools that read them
 	@tests/e2e/run $(BIN) --deploy
 
-kubelets: $(VENV)/development.stamp
-	@tests/e2e/run $(BIN) --build
-
-# Ten minutes unless told; the same SEED is the same steps. KUBELETS: all, simulated or real.
-soak: $(VENV)/development.stamp
+soak: $(VENV)/development.stamp ## ten minutes of faults, or SECONDS=120; SEED=42: the same steps; KUBELETS=simulated, real
 	@$(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(KUBELETS),--kubelets $(KUBELETS))
 
-# In ten minutes at most. SAVE: a file for the figures as JSON, for python -m bench.compare.
-bench: $(VENV)/development.stamp
-	@$(BIN)/python -m bench $(if $(SAVE),--save $(SAVE))
+bench: $(VENV)/development.stamp ## figures beside a bare plugin, in ten minutes; ARGS=--quick, ARGS=--help
+	@$(BIN)/python -m bench $(ARGS)
 
-# How each cost grows with resources, devices and sysfs: tables, and the plots of docs/growth.md.
-bench-growth: $(VENV)/development.stamp
-	@mkdir -p build
-	@$(BIN)/python -m bench.scaling --svg docs/growth --save build/growth.json
-
-# 100,000 devices in one process; as root below /dev.
-bench-crowd: $(VENV)/development.stamp
-	@$(BIN)/python -m bench.crowd
-
-# With atheris in the environment it is guided by coverage; what it found lies in tests/fuzz/corpus.
-fuzz: $(VENV)/development.stamp
-	@$(BIN)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(TARGETS)
-
-# For machines that are not to build it: dist/*.whl, beside requirements/runtime.txt.
-wheel: $(VENV)/runtime.stamp
-	@$(PIP) wheel -q --no-deps --no-build-isolation -w dist .
-	@ls dist/*.whl
-
-# With another commit: BASE=REF; ARGS: of tools/compare, as ARGS="--only hosts".
-compare: $(VENV)/development.stamp
-	@$(BIN)/python -m tools.compare $(if $(BASE),--base $(BASE)) $(ARGS)
-
-lock: $(VENV)/development.stamp
-	@tools/lock $(BIN)
-
-generate: $(VENV)/development.stamp
+generate: $(VENV)/development.stamp ## what is made of the schemas, the protocols and the alerts
 	@tools/generate_protobuf $(BIN)
 	@$(BIN)/python tools/generate_reference
-	@$(BIN)/python tools/generate_hardware
 	@$(BIN)/python tools/generate_monitoring
 	@$(BIN)/python tools/generate_chart
+
+lock: $(VENV)/development.stamp ## requirements/*.txt, with the newest versions
+	@tools/lock $(BIN)
+
+image: $(VENV)/runtime.stamp ## the container image; ARCH=arm64, BUILD_BASE=, RUN_BASE=: on other bases
+	@deploy/image/build-image $(BIN)/python $(ARCH)
 
 # What makes the site has an environment of its own: the daemon's needs none of it.
 $(DOCS_VENV)/stamp: requirements/docs.txt
@@ -117,12 +84,8 @@ $(DOCS_VENV)/stamp: requirements/docs.txt
 	@$(DOCS_VENV)/bin/python -m pip --disable-pip-version-check --no-input install -q --require-hashes -r requirements/docs.txt
 	@touch $@
 
-docs: $(DOCS_VENV)/stamp
+docs: $(DOCS_VENV)/stamp ## the site, in build/docs/site
 	@$(DOCS_VENV)/bin/python tools/build_site $(DOCS_VENV)/bin/zensical
 
-# ARCH=arm64 for the other; BUILD_BASE and RUN_BASE for other bases than those made here.
-image: $(VENV)/runtime.stamp
-	@deploy/image/build-image $(BIN)/python $(ARCH)
-
-clean:
+clean: ## everything that make has made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

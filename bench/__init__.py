@@ -1,3 +1,3 @@
 """Measures the daemon beside a bare plugin on the same libraries: ``python -m bench``."""
 
-import genericdp  # noqa: F401  # before grpc is imported anywhere: it keeps its log lines away
+import genericdp  # noqa: F401  # before grpc is imported anywhere: it sets gRPC's environment

@@ -1,134 +1,87 @@
-"""``python -m bench``: measure everything and print a table, in ten minutes at most."""
+"""``python -m bench``: measure and print a table, in about ten minutes."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import json
+import signal
 import sys
-import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import (
-    allocate,
-    disturbed,
-    events,
-    growth,
-    health,
-    idle,
-    manyevents,
-    memory,
-    passes,
-    preferring,
-    probes,
-    recoveries,
-    reloads,
-    restarts,
-    start,
-    surges,
-)
-from bench.flags import between, end_as_by_hand, writable_file
-from bench.lines import table
+from bench import allocate, events, idle, memory, reloads, restarts, sizes, start
 from bench.processes import machine
-from bench.sides import Bench, Progress, scratch_folder
+from bench.results import table
+from bench.runner import Bench, scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-    from bench.lines import Line
+    from bench.results import Result
 
-GROUPS = {
+MEASUREMENTS = {
     "start": start,
     "memory": memory,
     "allocate": allocate,
-    "disturbed": disturbed,
-    "probes": probes,
     "events": events,
-    "manyevents": manyevents,
     "restarts": restarts,
     "reloads": reloads,
+    "sizes": sizes,
     "idle": idle,
-    "growth": growth,
 }
-ON_REQUEST = {
-    "preferring": preferring,
-    "passes": passes,
-    "health": health,
-    "surges": surges,
-    "recoveries": recoveries,
-}
-"""Those that only ``--only`` names: all together may take ten minutes."""
-ALL = {**GROUPS, **ON_REQUEST}
 
 
 def main() -> int:
-    """Measure what the command line asks for."""
-    given = _arguments()
-    bench = partial(Bench, quick=given.quick, idle_seconds=given.idle_seconds)
-    end_as_by_hand()
+    """Measure what the command line asks for; returns 1 if a measurement came to no end."""
+    options = _arguments()
+    # Ctrl-C and SIGTERM both have processes and nodes removed, also where a shell that started us
+    # with an ampersand has us ignore the former.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        lines, failed = asyncio.run(_measure(list(dict.fromkeys(given.only or GROUPS)), bench))
+        results, failed = asyncio.run(
+            _measure(options.only or list(MEASUREMENTS), quick=options.quick)
+        )
     except KeyboardInterrupt:
-        print("interrupted: what was made is removed", file=sys.stderr)
+        print("interrupted", file=sys.stderr)
         return 130
-    kept = json.dumps({"machine": machine(), "lines": [line.as_json() for line in lines]})
-    if given.save is not None:
-        given.save.write_text(kept + "\n", encoding="utf-8")
-    if given.output == "json":
-        print(kept)
+    if options.output == "json":
+        print(json.dumps({"machine": machine(), "lines": [one.as_json() for one in results]}))
     else:
         print(", ".join(f"{key} {text}" for key, text in machine().items()))
-        print(table(lines))
-    return 1 if failed else 0
+        print(table(results))
+    return int(failed)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds: about five minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds: two to three minutes")
     parser.add_argument(
         "--only",
-        metavar="GROUP",
         action="append",
-        choices=tuple(ALL),
-        help=f"{', '.join(GROUPS)}; on request alone: {', '.join(ON_REQUEST)}",
-    )
-    parser.add_argument(
-        "--idle-seconds",
-        type=between(60, 86_400),
-        default=120.0,
-        help="how long to look at idle processes: 60 or more",
+        choices=tuple(MEASUREMENTS),
+        help="this measurement; may be repeated (default: all)",
     )
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
-    parser.add_argument(
-        "--save",
-        metavar="FILE",
-        type=writable_file,
-        help="write JSON there, for python -m bench.compare",
-    )
     return parser.parse_args()
 
 
-async def _measure(
-    groups: list[str], bench_of: Callable[..., Bench]
-) -> tuple[list[Line], list[str]]:
-    """Give the lines, and the groups that came to no end."""
-    lines, failed = [], []
+async def _measure(names: Sequence[str], *, quick: bool) -> tuple[list[Result], bool]:
+    """Return all results, and whether a measurement came to no end."""
+    results: list[Result] = []
+    failed = False
     with scratch_folder() as scratch:
-        bench = bench_of(scratch=Path(scratch), progress=Progress())
-        for name in groups:
-            begun = time.monotonic()
+        bench = Bench(scratch=Path(scratch), quick=quick)
+        for name in dict.fromkeys(names):
             try:
-                async for line in ALL[name].measure(bench):
-                    lines.append(line)  # noqa: PERF401
+                async for result in MEASUREMENTS[name].measure(bench):
+                    results.append(result)  # noqa: PERF401  # what there is, if it fails later
             except (RuntimeError, TimeoutError, ExceptionGroup) as error:
-                # The other groups' minutes need not be lost.
-                bench.progress.say(f"{name} FAILED: {error}")
-                failed.append(name)
-            bench.progress.say(f"{name}: {time.monotonic() - begun:.0f} s")
-        bench.progress.say(f"done, all in {bench.progress.seconds:.0f} s")
-    return lines, failed
+                bench.say(f"{name} FAILED: {error}")  # the others' minutes need not be lost
+                failed = True
+        bench.say("done")
+    return results, failed
 
 
 if __name__ == "__main__":

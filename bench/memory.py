@@ -8,99 +8,88 @@ import time
 import urllib.request
 from typing import TYPE_CHECKING
 
-from bench.lines import Line
 from bench.nodes import nodes
-from bench.processes import Memory, memory
-from bench.sides import BASELINE, DAEMON, SIDES, Program, things
+from bench.processes import memory
+from bench.results import Result
+from bench.runner import BASELINE, DAEMON, SIDES, things
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
-    from bench.nodes import Nodes
-    from bench.sides import Bench
+    from bench.processes import Memory
+    from bench.runner import Bench
 
-_COUNTS = (1, 10, 100, 500)
+_COUNTS = (1, 100)
 _GOAL = 1.2
-"""Times the resident memory of the floor, which has the same libraries."""
+"""Times the baseline, which has the same libraries."""
+_LISTEN_GOAL = 6.0
+_LISTEN_SECONDS = 30.0
 _SETTLE_SECONDS = 1.0
-_LISTENING_GOAL = 6.0
-_LISTENING_SECONDS = 30.0
 
 
-async def measure(bench: Bench) -> AsyncIterator[Line]:
+async def measure(bench: Bench) -> AsyncIterator[Result]:
     """Look at both sides shortly after all is registered."""
+    rounds = 1 if bench.quick else 3
     with nodes(max(_COUNTS), bench.scratch) as host:
         for count in _COUNTS:
-            rounds = 1 if bench.quick else 2
-            bench.progress.say(f"memory with {count} resources, {rounds} rounds")
+            bench.say(f"memory with {count} resources, {rounds} rounds")
             found: dict[str, list[Memory]] = {side: [] for side in SIDES}
             for _ in range(rounds):
                 for side in SIDES:
-                    found[side].append(await _memory(bench, side, count, host))
-            own, floor = found[DAEMON], found[BASELINE]
-            yield Line(
+                    found[side].append(await _memory(bench, side, count, host.root))
+            yield Result(
                 what=f"resident memory, {count} resources",
                 unit="MB",
-                daemon=tuple(one.resident for one in own),
-                baseline=tuple(one.resident for one in floor),
+                daemon=[one.resident for one in found[DAEMON]],
+                baseline=[one.resident for one in found[BASELINE]],
                 goal=_GOAL,
-                relative=True,
+                judged_by="ratio",
             )
-            yield Line(
+            yield Result(
                 what=f"private memory, {count} resources",
                 unit="MB",
-                daemon=tuple(one.own for one in own),
-                baseline=tuple(one.own for one in floor),
-                note=f"daemon {own[-1]}; floor {floor[-1]}",
+                daemon=[one.private for one in found[DAEMON]],
+                baseline=[one.private for one in found[BASELINE]],
             )
-        yield await _listening(bench, host)
+        bench.say(f"memory with --listen, {rounds} rounds")
+        more = []
+        for _ in range(rounds):
+            without = await _memory(bench, DAEMON, 1, host.root)
+            listening = await _memory(bench, DAEMON, 1, host.root, port=_free_port())
+            more.append(listening.resident - without.resident)
+        yield Result(
+            what="resident memory with --listen, /metrics read once",
+            unit="MB more",
+            daemon=more,
+            goal=_LISTEN_GOAL,
+        )
 
 
 async def _memory(
-    bench: Bench, side: str, count: int, host: Nodes, port: int | None = None
+    bench: Bench, side: str, count: int, root: Path, *, port: int | None = None
 ) -> Memory:
-    told = {} if port is None else {"GENERICDP_LISTEN": f"127.0.0.1:{port}"}
-    program = Program(environment=told)
-    async with (
-        bench.kubelet() as kubelet,
-        bench.registered(side, kubelet, things(count), root=host.root, program=program) as plugin,
-    ):
+    address = f"127.0.0.1:{port}"
+    options = () if port is None else (f"--listen={address}",)
+    async with bench.registered(side, things(count), root=root, options=options) as plugin:
         if port is not None:
-            await asyncio.to_thread(_ask, f"http://127.0.0.1:{port}/metrics")
+            await asyncio.to_thread(_read, f"http://{address}/metrics")
         await asyncio.sleep(_SETTLE_SECONDS)
-        return memory(plugin.pid)
-
-
-async def _listening(bench: Bench, host: Nodes) -> Line:
-    """Look at the daemon with and without its endpoints, in turns."""
-    rounds = 1 if bench.quick else 2
-    bench.progress.say(f"memory with --listen, {rounds} rounds")
-    more = []
-    for _ in range(rounds):
-        without = await _memory(bench, DAEMON, 1, host)
-        with_it = await _memory(bench, DAEMON, 1, host, _free_port())
-        more.append(with_it.resident - without.resident)
-    return Line(
-        what="resident memory with --listen, /metrics read once",
-        unit="MB more",
-        daemon=tuple(more),
-        goal=_LISTENING_GOAL,
-        note="than the daemon without it, 1 resource",
-    )
+        return memory(plugin.process.pid)
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port: int = one.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
         return port
 
 
-def _ask(url: str) -> None:
-    """Read an answer; it listens a moment after the kubelet has its lists."""
-    ends = time.monotonic() + _LISTENING_SECONDS
+def _read(url: str) -> None:
+    """Read an answer; the daemon listens a moment after the kubelet has its lists."""
+    ends = time.monotonic() + _LISTEN_SECONDS
     while True:
         try:
-            with urllib.request.urlopen(url, timeout=_LISTENING_SECONDS) as answer:
+            with urllib.request.urlopen(url, timeout=_LISTEN_SECONDS) as answer:
                 answer.read()
         except OSError:
             if time.monotonic() > ends:

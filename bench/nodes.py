@@ -1,7 +1,7 @@
-"""Device nodes that can be made and removed at will.
+"""Device nodes that are made and removed at will.
 
-As root they are real: unbound numbers in a folder below /dev, and loop devices that the kernel
-plugs and unplugs. Otherwise plain files of a copied tree stand for them (``--root``).
+As root they are real: numbers without a driver in a folder below /dev, and loop devices that the
+kernel plugs and unplugs. Otherwise plain files of a copied tree stand for them (``--root``).
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FOLDER = "genericdp-bench"
+FOLDER = f"genericdp-bench-{os.getpid()}"
+"""Below /dev, of this run alone."""
 _MAJOR = 241
 """For local use, says the kernel's list of devices: no driver answers."""
 LOOPS = range(80, 100)
 _LOOP_ADD = 0x4C80  # of linux/loop.h
 _LOOP_REMOVE = 0x4C81
-_ZRAM = Path("/sys/class/zram-control")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Nodes:
-    """A host that has the nodes which a measurement needs."""
+    """A host with the nodes that a measurement needs."""
 
     root: Path
     real: bool
 
     @property
     def kind(self) -> str:
-        """What the nodes are, in words."""
-        return "real device nodes" if self.real else "plain files of a copied tree (no root)"
+        """What the nodes are, for a note."""
+        return "real device nodes" if self.real else "plain files of a copied tree (not root)"
 
     @property
     def folder(self) -> Path:
@@ -55,36 +55,29 @@ class Nodes:
             path.touch()
 
     def remove(self, number: int) -> None:
-        """Remove it again."""
+        """Remove ``thing-NUMBER``."""
         (self.folder / f"thing-{number}").unlink()
 
-    def describe(self, numbered: range) -> None:
-        """Let sysfs know these, where it is ours to write."""
+    def describe(self, numbers: range) -> None:
+        """Describe these in the sysfs of a copied tree, as if they were devices."""
         if self.real:
             return
-        for number in numbered:
+        by_number = self.root / "sys/dev/char"
+        by_number.mkdir(parents=True, exist_ok=True)
+        for number in numbers:
             name = f"thing-{number}"
-            describe(self.root, (_MAJOR, number), name, f"{FOLDER}/{name}")
-
-
-def describe(root: Path, number: tuple[int, int], name: str, node: str) -> None:
-    """Let the sysfs of a copied tree know a device; ``node``: its file below /dev."""
-    major, minor = number
-    thing = root / "sys" / "devices" / "virtual" / "bench" / name
-    thing.mkdir(parents=True)
-    uevent = f"MAJOR={major}\nMINOR={minor}\nDEVNAME={node}\n"
-    (thing / "uevent").write_text(uevent, encoding="ascii")
-    numbers = root / "sys" / "dev" / "char"
-    numbers.mkdir(parents=True, exist_ok=True)
-    (numbers / f"{major}:{minor}").symlink_to(f"../../devices/virtual/bench/{name}")
+            device = self.root / "sys/devices/virtual/bench" / name
+            device.mkdir(parents=True)
+            uevent = f"MAJOR={_MAJOR}\nMINOR={number}\nDEVNAME={FOLDER}/{name}\n"
+            (device / "uevent").write_text(uevent, encoding="ascii")
+            (by_number / f"{_MAJOR}:{number}").symlink_to(f"../../devices/virtual/bench/{name}")
 
 
 @contextmanager
 def nodes(count: int, scratch: Path) -> Iterator[Nodes]:
-    """Make so many nodes; the tree of a machine on which we may not goes into ``scratch``."""
-    real = os.geteuid() == 0 and may_make_nodes()
+    """Make so many nodes, in a tree in ``scratch`` if we may make no real ones."""
+    real = _may_make_nodes()
     made = Nodes(root=Path("/") if real else scratch / "tree", real=real)
-    shutil.rmtree(made.folder, ignore_errors=True)
     made.folder.mkdir(parents=True)
     try:
         made.describe(range(count))
@@ -95,19 +88,18 @@ def nodes(count: int, scratch: Path) -> Iterator[Nodes]:
         shutil.rmtree(made.folder if real else made.root)
 
 
-def may_make_nodes() -> bool:
-    """Say whether real device nodes can be made here."""
+def _may_make_nodes() -> bool:
     probe = Path("/dev/genericdp-bench-probe")
     try:
         os.mknod(probe, stat.S_IFCHR | 0o600, os.makedev(_MAJOR, 0))
     except OSError:
         return False
     probe.unlink()
-    return True
+    return os.geteuid() == 0
 
 
 def has_loops() -> bool:
-    """Say whether loop devices can be plugged and unplugged here."""
+    """Return whether loop devices can be plugged and unplugged here."""
     return os.geteuid() == 0 and os.access("/dev/loop-control", os.W_OK)
 
 
@@ -117,7 +109,7 @@ def add_loop(number: int) -> None:
 
 
 def remove_loop(number: int) -> None:
-    """Unplug it, as soon as nobody has it open."""
+    """Unplug ``/dev/loopNUMBER`` as soon as nobody has it open."""
     for attempt in range(100):
         try:
             _control(_LOOP_REMOVE, number)
@@ -134,28 +126,6 @@ def remove_loops() -> None:
     for number in LOOPS:
         with suppress(OSError):
             _control(_LOOP_REMOVE, number)
-
-
-def has_zram() -> bool:
-    """Say whether zram devices can be plugged and unplugged here."""
-    return os.geteuid() == 0 and (_ZRAM / "hot_add").exists()
-
-
-class Zram:
-    """One zram device at a time; the kernel numbers it."""
-
-    def __init__(self) -> None:
-        self._number = ""
-
-    def add(self, _: int = 0) -> None:
-        """Plug it."""
-        self._number = (_ZRAM / "hot_add").read_text().strip()
-
-    def remove(self, _: int = 0) -> None:
-        """Unplug it, if it is there."""
-        if self._number:
-            (_ZRAM / "hot_remove").write_text(self._number)
-            self._number = ""
 
 
 def _control(request: int, number: int) -> None:

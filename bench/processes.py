@@ -1,82 +1,88 @@
-"""What the kernel says of a process."""
+"""Processes: the benchmark's own helpers, and what the kernel reports about any process."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
+import sys
 import time
-from contextlib import suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
+    from collections.abc import AsyncIterator
+
+REPOSITORY = Path(__file__).parent.parent
+_LONGEST_LINE = 1 << 24
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Helper:
+    """A module of the benchmark in a process of its own, which speaks in lines."""
+
+    stdin: StreamWriter
+    stdout: StreamReader
+
+
+@asynccontextmanager
+async def helper(module: str, *arguments: str | os.PathLike[str]) -> AsyncIterator[Helper]:
+    """Run a module of the benchmark; it is killed at the end.
+
+    In a process of its own neither delays the other: what the benchmark does is not measured.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", module, *arguments),
+        cwd=REPOSITORY,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=_LONGEST_LINE,
+    )
+    try:
+        if process.stdin is None or process.stdout is None:
+            raise AssertionError
+        yield Helper(stdin=process.stdin, stdout=process.stdout)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """In MB of a million bytes."""
+    """The memory of a process, in MB of a million bytes."""
 
     resident: float
-    proportional: float
-    own: float
-    """What would be free without this process: unique set size."""
-
-    def __str__(self) -> str:
-        return f"PSS {self.proportional:.1f}, USS {self.own:.1f} MB"
+    private: float
+    """What would be free without the process: the unique set size."""
 
 
 def memory(pid: int) -> Memory:
-    """Read how much memory a process has now."""
+    """Return how much memory a process has now."""
     found: dict[str, float] = {}
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]:
         key, amount, _ = line.split()
         found[key] = int(amount) * 1024 / 1e6
-    return Memory(
-        resident=found["Rss:"],
-        proportional=found["Pss:"],
-        own=found["Private_Clean:"] + found["Private_Dirty:"],
-    )
-
-
-def peak_memory(pid: int) -> float:
-    """Give the most memory that was ever resident, in MB of a million bytes."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    (kib,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
-    return int(kib) * 1024 / 1e6
-
-
-def threads(pid: int) -> int:
-    """Count the threads of a process."""
-    return len(tuple(Path(f"/proc/{pid}/task").iterdir()))
+    return Memory(resident=found["Rss:"], private=found["Private_Clean:"] + found["Private_Dirty:"])
 
 
 def cpu_seconds(pid: int) -> float:
-    """Give how long a process has computed so far, all its threads, without its children."""
-    # What clock_getcpuclockid(3) gives: the clock of a process, to the nanosecond.
+    """Return the CPU time of a process so far, with all its threads, without its children."""
+    # The clock that clock_getcpuclockid(3) returns: to the nanosecond.
     return time.clock_gettime((~pid << 3) | 2)
 
 
 def descriptors(pid: int) -> int:
-    """Count the open files of a process."""
+    """Return the number of open files of a process."""
     return len(tuple(Path(f"/proc/{pid}/fd").iterdir()))
 
 
-def waits(pid: int) -> dict[int, int]:
-    """Give how often each thread of a process has begun to wait, by its number."""
-    found = {}
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(OSError):  # it has ended
-            found[int(task.name)] = _waits((task / "status").read_text(encoding="utf-8"))
-    return found
-
-
-def _waits(status: str) -> int:
-    name = "voluntary_ctxt_switches:"
-    (count,) = (line.split()[1] for line in status.splitlines() if line.startswith(name))
-    return int(count)
-
-
 def machine() -> dict[str, str]:
-    """Give what a figure depends on, in words."""
+    """Return what figures depend on."""
     return {
         "cores": str(len(os.sched_getaffinity(0))),
         "load": f"{os.getloadavg()[0]:.1f}",

@@ -3,75 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
-from bench.lines import Line
+from bench.kubelet import kubelet
 from bench.nodes import nodes
-from bench.sides import BASELINE, DAEMON, SIDES, things
+from bench.results import Result
+from bench.runner import BASELINE, DAEMON, SIDES, in_turns, things
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
 
-    from bench.nodes import Nodes
-    from bench.sides import Bench, Plugin
+    from bench.runner import Bench
 
-_GOAL = 300.0
-_DOWN_SECONDS = 0.3
-_UP_SECONDS = 0.2
-_CASES = {1: (True, False), 100: (True, False), 500: (True,)}
-"""By the number of resources: whether the kubelet is killed, or ends in good order."""
-_ROUNDS = {1: 13, 100: 5, 500: 5}
-_QUICK_ROUNDS = 2
+_GOALS = {1: 50.0, 100: 400.0}
+"""Milliseconds, by the number of resources."""
+_SETTLE_SECONDS = 0.3
 
 
-async def measure(bench: Bench) -> AsyncIterator[Line]:
-    """Restart the kubelets of both sides in turns; each has its own."""
-    with nodes(max(_CASES), bench.scratch) as host:
-        for count, cases in _CASES.items():
-            rounds = _QUICK_ROUNDS if bench.quick else _ROUNDS[count]
+async def measure(bench: Bench) -> AsyncIterator[Result]:
+    """Kill and start the kubelets of both sides in turns; each has its own."""
+    rounds = 2 if bench.quick else 9
+    with nodes(max(_GOALS), bench.scratch) as host:
+        for count, goal in _GOALS.items():
+            bench.say(f"the kubelet restarts, {count} resources, {rounds} rounds")
+            globs = things(count)
             async with AsyncExitStack() as stack:
-                plugins = await _plugins(bench, stack, host, count)
-                for crash in cases:
-                    yield await _restarts(bench, plugins, crash=crash, rounds=rounds)
+                folders = {side: stack.enter_context(bench.folder()) for side in SIDES}
+                for side, folder in folders.items():
+                    async with kubelet(folder) as first:
+                        process = bench.process(side, globs, folder, host.root)
+                        await stack.enter_async_context(process)
+                        await bench.first_lists(side, first, globs)
+                took = await in_turns(rounds, partial(_restart, bench, globs, folders))
+            yield Result(
+                what=f"a kubelet starts to all listed, {count} resources",
+                unit="ms",
+                daemon=took[DAEMON],
+                baseline=took[BASELINE],
+                goal=goal,
+            )
 
 
-async def _plugins(
-    bench: Bench, stack: AsyncExitStack, host: Nodes, count: int
-) -> dict[str, Plugin]:
-    plugins = {}
-    for side in SIDES:
-        kubelet = await stack.enter_async_context(bench.kubelet())
-        plugins[side] = await stack.enter_async_context(
-            bench.registered(side, kubelet, things(count), root=host.root)
-        )
-    return plugins
-
-
-async def _restarts(bench: Bench, plugins: dict[str, Plugin], *, crash: bool, rounds: int) -> Line:
-    how = "is killed" if crash else "is stopped"
-    what = f"{len(plugins[DAEMON].resources)} resources"
-    bench.progress.say(f"the kubelet {how} and started, {what}, {rounds} times")
-    took: dict[str, list[float]] = {side: [] for side in SIDES}
-    for _ in range(rounds):
-        for side, plugin in plugins.items():
-            took[side].append(await _restart(plugin, crash=crash))
-    return Line(
-        what=f"kubelet {how}, started, all listed, {what}",
-        unit="ms",
-        daemon=tuple(took[DAEMON]),
-        baseline=tuple(took[BASELINE]),
-        goal=_GOAL,
-        worst=True,
-    )
-
-
-async def _restart(plugin: Plugin, *, crash: bool) -> float:
-    kubelet = plugin.kubelet
-    await asyncio.sleep(_UP_SECONDS)
-    await (kubelet.crash() if crash else kubelet.stop())
-    await asyncio.sleep(_DOWN_SECONDS)
-    since = time.monotonic()
-    await kubelet.start()
-    return await plugin.listed(since) * 1000
+async def _restart(
+    bench: Bench, globs: Mapping[str, str], folders: Mapping[str, Path], side: str
+) -> float:
+    async with kubelet(folders[side]) as started:
+        lists = await bench.first_lists(side, started, globs)
+        await asyncio.sleep(_SETTLE_SECONDS)
+        return (max(one.at for one in lists.values()) - started.started) * 1000

@@ -2,77 +2,40 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from bench import cold
-from bench.lines import Line
 from bench.nodes import nodes
-from bench.sides import BASELINE, DAEMON, HERE, SIDES, things
+from bench.results import Result
+from bench.runner import BASELINE, DAEMON, in_turns, things
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
-    from bench.nodes import Nodes
-    from bench.sides import Bench, Program
+    from bench.runner import Bench
 
-_GOALS = {1: 250.0, 10: None, 100: 350.0, 500: None}
-_WARM = {1: 15, 10: 9, 100: 9, 500: 5}
-_COLD = {1: 4, 10: 3, 100: 3, 500: 2}
-"""How often each side is started, by the number of resources."""
-_QUICK_ROUNDS = 3
-_NOTE = (
-    "nothing of interpreter, libraries and project is in memory (/proc/sys/vm/drop_caches), but "
-    "for libc"
-)
+_GOALS = {1: 2.5, 100: 1.7}
+"""Times the baseline, by the number of resources."""
 
 
-async def measure(bench: Bench) -> AsyncIterator[Line]:
+async def measure(bench: Bench) -> AsyncIterator[Result]:
     """Start both sides in turns."""
+    rounds = 3 if bench.quick else 9
     with nodes(max(_GOALS), bench.scratch) as host:
-        async for line in _lines(bench, host, HERE, _WARM, "warm", lambda: True):
-            yield line
-        if lacking := cold.lacking():
-            bench.progress.say(f"cold starts are left out: {lacking}")
-            return
-        bench.progress.say("a copy of the interpreter for cold starts")
-        with cold.copied() as program:
-            if not cold.drop(program):
-                bench.progress.say("cold starts are left out: the page cache stays as it is")
-                return
-            dropped = lambda: cold.drop(program)  # noqa: E731
-            async for line in _lines(bench, host, program, _COLD, "cold", dropped):
-                yield line
+        for count, goal in _GOALS.items():
+            bench.say(f"start with {count} resources, {rounds} rounds")
+            took = await in_turns(rounds, partial(_start, bench, count, host.root))
+            yield Result(
+                what=f"exec to all listed, {count} resources",
+                unit="ms",
+                daemon=took[DAEMON],
+                baseline=took[BASELINE],
+                goal=goal,
+                judged_by="ratio",
+            )
 
 
-async def _lines(
-    bench: Bench,
-    host: Nodes,
-    program: Program,
-    rounds: Mapping[int, int],
-    cache: str,
-    prepare: Callable[[], object],
-) -> AsyncIterator[Line]:
-    for count, goal in _GOALS.items():
-        number = min(rounds[count], _QUICK_ROUNDS) if bench.quick else rounds[count]
-        bench.progress.say(f"start with {count} resources, page cache {cache}, {number} rounds")
-        took: dict[str, list[float]] = {side: [] for side in SIDES}
-        for _ in range(number):
-            for side in SIDES:
-                prepare()
-                took[side].append(await _start(bench, side, count, host, program))
-        yield Line(
-            what=f"exec to all listed, {count} resources, {cache}",
-            unit="ms",
-            daemon=tuple(took[DAEMON]),
-            baseline=tuple(took[BASELINE]),
-            goal=goal if cache == "warm" else None,
-            note=_NOTE if cache == "cold" and count == 1 else "",
-        )
-
-
-async def _start(bench: Bench, side: str, count: int, host: Nodes, program: Program) -> float:
-    async with (
-        bench.kubelet() as kubelet,
-        bench.registered(side, kubelet, things(count), root=host.root, program=program) as plugin,
-    ):
-        return await plugin.listed(plugin.started) * 1000
+async def _start(bench: Bench, count: int, root: Path, side: str) -> float:
+    async with bench.registered(side, things(count), root=root) as plugin:
+        return plugin.seconds_to_lists * 1000

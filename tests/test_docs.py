@@ -103,15 +103,3 @@ def test_the_first_config_of_the_readme_is_the_example() -> None:
         return [line for line in lines if line]
 
     assert bare(block[1]) == bare(example)
-
-
-def test_a_command_of_a_hardware_page_can_be_pasted() -> None:
-    pages = (ROOT / "docs/hardware").glob("*.md")
-    shown = {
-        (page.stem, line)
-        for page in pages
-        for line in page.read_text().splitlines()
-        if line.startswith("$ genericdp ")
-    }
-    assert shown
-    assert not {one for one in shown if f" --config {one[0]}.yaml" not in one[1]}

@@ -15,7 +15,7 @@ CLAUSE = re.compile(
 )
 CASE = re.compile(r"\b[KDC](?:[1-9]|1[0-9])\b")
 SUFFIXES = {".py", ".md", ".yaml", ".toml", ".json", ".proto", ""}
-WITHOUT_CASES = ("docs/hardware", "docs/coming-from", "tests/hosts", "tests/fixtures")
+WITHOUT_CASES = ("docs/coming-from", "tests/hosts", "tests/fixtures")
 """Devices and their manuals, which have letters and numbers of their own."""
 
 

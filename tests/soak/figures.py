@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from bench.lines import percentile
+from bench.results import percentile
 from tests.soak.allocating import Tally
 from tests.soak.invariants import TRUE_WITHIN_SECONDS
 from tests.soak.steps import Do

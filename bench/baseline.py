@@ -1,18 +1,14 @@
 """A device plugin with nothing in it: ``python -m bench.baseline FOLDER NAME=GLOB…``.
 
 It has no config, no checks and hardly any retries. Each resource lists what its glob finds, in
-one folder. With ``--poll`` before all else it looks every second and listens to no events.
+one folder.
 """
 
 from __future__ import annotations
 
-import os
-
-os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-os.environ["GRPC_VERBOSITY"] = "NONE"
-
 import asyncio
 import fnmatch
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -25,7 +21,6 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-_POLL_SECONDS = 1.0
 _APPEARS, _VANISHES = flags.CREATE | flags.MOVED_TO, flags.DELETE | flags.MOVED_FROM
 _SERVICE = "v1beta1.DevicePlugin"
 _CHANNEL = (("grpc.use_local_subchannel_pool", 1),)
@@ -97,7 +92,6 @@ class Plugin:
                 "GetDevicePluginOptions": grpc.unary_unary_rpc_method_handler(options),
                 "ListAndWatch": grpc.unary_stream_rpc_method_handler(list_and_watch),
                 "Allocate": grpc.unary_unary_rpc_method_handler(self._allocate),
-                "GetPreferredAllocation": grpc.unary_unary_rpc_method_handler(_prefer),
             },
         )
 
@@ -115,30 +109,13 @@ class Plugin:
         return api.AllocateResponse(container_responses=answers).SerializeToString()
 
 
-async def _prefer(request: bytes, _context: object) -> bytes:
-    """Take the first ids that come."""
-    answers = [
-        api.ContainerPreferredAllocationResponse(
-            deviceIDs=one.available_deviceIDs[: one.allocation_size]
-        )
-        for one in api.PreferredAllocationRequest.FromString(request).container_requests
-    ]
-    return api.PreferredAllocationResponse(container_responses=answers).SerializeToString()
-
-
 def _encode(name: str) -> bytes:
     device = api.Device(ID=name, health="Healthy")
     return api.ListAndWatchResponse(devices=[device]).SerializeToString()
 
 
-def _poll(plugins: list[Plugin]) -> None:
-    for plugin in plugins:
-        plugin.look()
-    asyncio.get_running_loop().call_later(_POLL_SECONDS, _poll, plugins)
-
-
 class Watch:
-    """Listens to the kubelet's folder and, unless they poll, to those of the plugins."""
+    """Listens to the kubelet's folder and to those of the plugins."""
 
     def __init__(
         self, kubelet_folder: str, plugins: list[Plugin], new_kubelet: asyncio.Event
@@ -172,15 +149,11 @@ class Watch:
 
 
 async def _main(*arguments: str) -> None:
-    polling = arguments[0] == "--poll"
-    kubelet_folder, *wanted = arguments[1:] if polling else arguments
+    kubelet_folder, *wanted = arguments
     plugins = [Plugin(kubelet_folder, *one.split("=")) for one in wanted]
     new_kubelet = asyncio.Event()
     watch = Watch(kubelet_folder, plugins, new_kubelet)
-    if polling:
-        _poll(plugins)
-    else:
-        watch.listen()
+    watch.listen()
     new_kubelet.set()
     while True:
         await new_kubelet.wait()

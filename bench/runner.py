@@ -1,0 +1,185 @@
+"""Runs the two that are compared, each as a process of its own beside a kubelet that listens."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+import sys
+import tempfile
+import time
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.kubelet import kubelet
+from bench.nodes import FOLDER
+from bench.processes import REPOSITORY
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from bench.kubelet import Kubelet, List
+
+DAEMON, BASELINE = "daemon", "baseline"
+SIDES = (DAEMON, BASELINE)
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Registered:
+    """A running daemon or baseline whose resources a kubelet has listed."""
+
+    kubelet: Kubelet
+    process: Process
+    lists: Mapping[str, List]
+    """The first list of each resource."""
+    started: float
+    """When its process was asked for, on the monotonic clock."""
+
+    @property
+    def seconds_to_lists(self) -> float:
+        """How long it took from its start until every resource was listed."""
+        return max(one.at for one in self.lists.values()) - self.started
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bench:
+    """What every measurement is given."""
+
+    scratch: Path
+    quick: bool
+    begun: float = field(default_factory=time.monotonic)
+
+    def say(self, text: str) -> None:
+        """Tell on stderr what is measured next."""
+        print(f"{time.monotonic() - self.begun:5.0f} s  {text}", file=sys.stderr, flush=True)
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Make a folder, for a kubelet's sockets or for a config; it is removed at the end."""
+        folder = self.scratch / str(next(_numbers))
+        folder.mkdir()
+        yield folder
+        shutil.rmtree(folder)
+
+    @asynccontextmanager
+    async def registered(
+        self,
+        side: str,
+        globs: Mapping[str, str],
+        *,
+        root: Path,
+        config: Path | None = None,
+        options: tuple[str, ...] = (),
+    ) -> AsyncIterator[Registered]:
+        """Run one side until a kubelet of its own has listed every resource, then let it go on.
+
+        ``globs``: what each resource consists of, by its name. ``config`` says the same to the
+        daemon in another way, ``options`` are further options of it. Raises RuntimeError.
+        """
+        with self.folder() as folder:
+            async with (
+                kubelet(folder) as its_kubelet,
+                self.process(side, globs, folder, root, config, options) as (process, started),
+            ):
+                yield Registered(
+                    kubelet=its_kubelet,
+                    process=process,
+                    lists=await self.first_lists(side, its_kubelet, globs),
+                    started=started,
+                )
+
+    @asynccontextmanager
+    async def process(
+        self,
+        side: str,
+        globs: Mapping[str, str],
+        folder: Path,
+        root: Path,
+        config: Path | None = None,
+        options: tuple[str, ...] = (),
+    ) -> AsyncIterator[tuple[Process, float]]:
+        """Run one side with the kubelet in a folder; yields it and when it was asked for."""
+        if side == BASELINE:
+            prefix = "" if root == Path("/") else os.fspath(root)
+            wanted = (f"{name}={prefix}{glob}" for name, glob in globs.items())
+            command = ["-m", "bench.baseline", os.fspath(folder), *wanted]
+        else:
+            if config is None:
+                config = self.scratch / f"config-{next(_numbers)}" / "config.yaml"
+                config.parent.mkdir()
+                config.write_text(config_text(globs), encoding="utf-8")
+            command = ["-m", "genericdp", "run", f"--config={config}", f"--kubelet-dir={folder}"]
+            command += [f"--root={root}", *options]
+        with self._log(side).open("ab") as errors:
+            started = time.monotonic()
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *command,
+                cwd=REPOSITORY,
+                env=_environment(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=errors,
+            )
+        try:
+            yield process, started
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()
+
+    async def first_lists(
+        self, side: str, of_kubelet: Kubelet, globs: Mapping[str, str]
+    ) -> dict[str, List]:
+        """Return the first list of every resource; raises RuntimeError with the side's log."""
+        try:
+            return await of_kubelet.first_lists(globs)
+        except TimeoutError as error:
+            log = self._log(side).read_text(encoding="utf-8")[-2000:]
+            raise RuntimeError(f"the {side} does not serve:\n{log}") from error
+
+    def _log(self, side: str) -> Path:
+        return self.scratch / f"{side}.log"
+
+
+async def in_turns(
+    rounds: int, sample: Callable[[str], Awaitable[float]]
+) -> dict[str, list[float]]:
+    """Take a sample of each side in turn, so many times; returns the samples by side."""
+    found: dict[str, list[float]] = {side: [] for side in SIDES}
+    for _ in range(rounds):
+        for side, samples in found.items():
+            samples.append(await sample(side))
+    return found
+
+
+def things(count: int) -> dict[str, str]:
+    """Return the globs of so many resources of one node each."""
+    return {f"bench.example.com/thing-{i}": f"/dev/{FOLDER}/thing-{i}" for i in range(count)}
+
+
+def config_text(globs: Mapping[str, str], *, key: str = "path") -> str:
+    """Return the daemon's config; ``key``: the selector that the texts belong to."""
+    head = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
+    return head + "".join(
+        f"  - name: {name}\n    match:\n      - {key}: {text}\n" for name, text in globs.items()
+    )
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment without the daemon's options, with what image and unit set."""
+    ours = {key: text for key, text in os.environ.items() if not key.startswith("GENERICDP_")}
+    return {**ours, "MALLOC_ARENA_MAX": "1"}
+
+
+def scratch_folder() -> AbstractContextManager[str]:
+    """Make a folder in memory if possible: the disk is not what is measured."""
+    shared = Path("/dev/shm")
+    where = shared if os.access(shared, os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="gdp", dir=where)
