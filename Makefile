@@ -39,6 +39,8 @@ run: $(VENV)/runtime.stamp ## the daemon on this machine's devices, beside a sta
 	@$(BIN)/genericdp simulate --config $(CONFIG)
 
 # In four processes, also on two cores: half of its time a test waits. WORKERS=0: in one.
+# Compiled once: not by each worker, nor by each program that a test starts.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/development.stamp ## lint, and every test that needs neither root nor Go
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m pytest -m 'not e2e and not cluster and not deploy' -n $(or $(WORKERS),4) --dist loadfile

@@ -72,7 +72,7 @@ async def test_a_command_that_misbehaves_is_contained(
     assert time.monotonic() - begin < 5
 
 
-async def test_of_a_gigabyte_of_output_the_ends_are_kept_and_the_loop_goes_on(
+async def test_of_very_much_output_the_ends_are_kept_and_the_loop_goes_on(
     commands: Commands,
 ) -> None:
     turns = 0
@@ -83,7 +83,7 @@ async def test_of_a_gigabyte_of_output_the_ends_are_kept_and_the_loop_goes_on(
             await asyncio.sleep(0.001)
             turns += 1
 
-    script = "echo first; head -c 1G /dev/zero | tr '\\0' x; echo; echo last; exit 1"
+    script = "echo first; head -c 256M /dev/zero | tr '\\0' x; echo; echo last; exit 1"
     async with asyncio.TaskGroup() as tasks:
         turning = tasks.create_task(turn())
         outcome = await shell(commands, script, timeout_seconds=120)
