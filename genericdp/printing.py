@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 def printable(text: str) -> str:
@@ -26,6 +26,18 @@ def printable(text: str) -> str:
 def shortened(text: str, most: int = 200) -> str:
     """Return a text that is not longer than that, cut at its end."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def did_you_mean(word: str, known: Iterable[str], *, prefix: str = "") -> str:
+    """Return a hint that names the known word closest to this one; empty if none is close.
+
+    A prefix that all have is not compared.
+    """
+    from difflib import get_close_matches  # rarely needed, and costly
+
+    others = [one.removeprefix(prefix) for one in known]
+    close = get_close_matches(word.removeprefix(prefix), others, n=1, cutoff=0.7)
+    return f" (did you mean {prefix}{close[0]}?)" if close else ""
 
 
 def printable_lines(text: str) -> str:
@@ -79,3 +91,18 @@ def _dollar_quoted(word: str) -> str:
 def print_document(text: str) -> None:
     """Print a text as it is, which must hold nothing that is unsafe: YAML, a schema, colors."""
     print(text, end="" if text.endswith("\n") else "\n")
+
+
+def table(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return rows as lines with aligned columns, escaped; empty cells are shown as ``-``."""
+    texts = [tuple(printable(cell) or "-" for cell in row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in texts
+    ]
+
+
+def plural(number: int, word: str) -> str:
+    """Return a number with its noun, as ``1 file`` or ``2 files``."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.cli.applying import nothing_found_by
+from genericdp.cli.apply import nothing_found_by
 from genericdp.devices.decide import decide
 from genericdp.devices.inventory import Inventory
 from genericdp.host.cache import HostCache

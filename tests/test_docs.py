@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from genericdp.cli.parser import parser_of
+from genericdp.cli.parser import parse
 from genericdp.config.load import load
 from genericdp.config.loaded import STDIN
 
@@ -64,7 +64,7 @@ def commands() -> list[str]:
 @pytest.mark.parametrize("command", commands())
 def test_a_command_that_a_page_names_is_taken(command: str) -> None:
     argv = [word.strip("[]") for word in shlex.split(command, comments=True)]
-    parser_of(argv).parse_args(argv)
+    parse(argv)
 
 
 def configs() -> list[tuple[str, str]]:

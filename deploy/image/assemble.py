@@ -123,6 +123,7 @@ def main(out: Path) -> None:
     # As the wheel has it (pyproject.toml).
     shutil.copytree(SOURCE / "genericdp", packages / "genericdp")
     shutil.copytree(SOURCE / "schemas", packages / "genericdp/schemas")
+    shutil.copytree(SOURCE / "examples", packages / "genericdp/examples")
     compile_all(packages, out)
     licence = out / "usr/share/doc/genericdp/LICENSE"
     licence.parent.mkdir(parents=True)

@@ -13,13 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = (
-    *("run", "validate", "discover", "explain", "allocate", "probe", "simulate"),
-    *("init", "snapshot", "convert", "status", "schema", "version"),
-)
-"""Name and module of each command, in the order in which a new user meets them."""
-LOGGING = ("run", "simulate")
-"""Those that have a log."""
 _UNTIL_SIGNALED = ("run", "simulate")
 
 
@@ -29,14 +22,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Without ``argv`` this is a process of its own, and its signals are handled from here on.
     """
     if argv is not None:
-        from genericdp.cli.boundary import run_command
+        from genericdp.cli.dispatch import run_command
 
         return run_command(argv)
     _ensure_utf8_mode()
-    command = asked_for(sys.argv[1:])
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     _handle_signals(command)
     try:
-        from genericdp.cli.boundary import run_process
+        from genericdp.cli.dispatch import run_process
 
         code = run_process(sys.argv[1:])
     except RuntimeError as error:
@@ -57,11 +50,6 @@ def _ensure_utf8_mode() -> None:
     """
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
-
-
-def asked_for(argv: Sequence[str]) -> str | None:
-    """Return the name of the command without parsing the arguments."""
-    return next((word for word in argv if not word.startswith("-")), None)
 
 
 def _handle_signals(command: str | None) -> None:

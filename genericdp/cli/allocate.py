@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import TYPE_CHECKING
 
-from genericdp.cli.applying import discovered
-from genericdp.cli.container import as_json, as_text
-from genericdp.cli.docker import docker_arguments, podman_4_needs
-from genericdp.cli.environment import Appended
-from genericdp.cli.options import (
-    add_config,
-    add_host,
-    add_output,
-    amounts_of,
-    root_of,
-)
+from genericdp.cli.apply import discovered
+from genericdp.cli.options import add_config, add_host, add_output, amounts_of
+from genericdp.cli.output import edits_as_json, edits_as_text
+from genericdp.cli.parser import Append
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.printing import (
@@ -29,13 +24,13 @@ from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from genericdp.devices.device import ContainerEdits, Device
+    from genericdp.devices.device import BindMount, ContainerEdits, Device, DeviceNode
     from genericdp.devices.devicelist import DeviceList
+    from genericdp.host.root import Root
 
 _MOST_REASONS = 10
-SUMMARY = "show what a container that asks for devices would be given"
 EXAMPLE = (
     "  genericdp allocate --config examples/configs/fuse.yaml example.com/fuse=1\n"
     '  eval podman run --rm "$(genericdp allocate --config examples/configs/fuse.yaml'
@@ -44,7 +39,7 @@ EXAMPLE = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Declare the arguments."""
     add_config(parser)
     parser.add_argument(
         "amounts",
@@ -59,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--id",
         dest="ids",
         metavar="ID",
-        action=Appended,
-        default=[],
+        action=Append,
+        default=(),
         help="a device (or share) that must be among them; may be repeated",
     )
     add_host(parser)
@@ -70,23 +65,76 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Choose devices as a kubelet might, and print what the answer would be."""
     amounts = amounts_of(arguments.amounts)
-    discovery, nothing_found = discovered(arguments)
-    offers = discovery.lists
+    decision, nothing_found, root = discovered(arguments)
     ids = tuple(dict.fromkeys(arguments.ids))
-    _check_amounts(amounts, offers)
-    _check_ids(ids, amounts, offers)
-    _check_enough(amounts, offers, nothing_found)
+    healthy = _healthy_shares(amounts, decision.lists)
+    for device_id in ids:
+        if not any(device_id in shares for shares in healthy.values()):
+            raise GenericdpError(f"no device {device_id!r} is on offer (see genericdp discover)")
+    for name, count in amounts.items():
+        if count > len(healthy[name]):
+            empty = [f"nothing found: {text}" for one, text in nothing_found if one == name]
+            reasons = [*_unavailable(decision.lists[name]), *empty]
+            raise GenericdpError(_too_few(name, count, len(healthy[name]), reasons))
     answers = {
-        name: _answer(name, _chosen(name, count, offers, ids)) for name, count in amounts.items()
+        name: _answer(name, _chosen(name, count, healthy[name], ids))
+        for name, count in amounts.items()
     }
     if arguments.output == "json":
-        print_json({name: as_json(answer) for name, answer in answers.items()})
+        print_json({name: edits_as_json(answer) for name, answer in answers.items()})
     elif arguments.output == "docker":
-        _print_for_docker(docker_arguments(answers.values(), root_of(arguments)))
+        _print_for_docker(docker_arguments(answers.values(), root))
     else:
         for name, answer in answers.items():
-            print_lines((f"{name}:", *as_text(answer)))
+            print_lines((f"{name}:", *edits_as_text(answer)))
     return 0
+
+
+def _healthy_shares(
+    names: Iterable[str], lists: Mapping[str, DeviceList]
+) -> dict[str, dict[str, Device]]:
+    """Return each share with its device, by resource; raises UsageError."""
+    healthy = {}
+    for name in names:
+        if name not in lists:
+            known = ", ".join(lists) or "none"
+            raise UsageError(f"the config has no resource {name!r} for this node (it has: {known})")
+        devices = [one.device for one in lists[name].devices.values() if not one.unhealthy]
+        healthy[name] = {share: device for device in devices for share in device.shares}
+    return healthy
+
+
+def _unavailable(devices: DeviceList) -> Iterator[str]:
+    """Yield what there is and cannot be had."""
+    for device_id, one in devices.devices.items():
+        if one.unhealthy:
+            yield f"{device_id} is Unhealthy: {printable(one.unhealthy)}"
+    for left in devices.not_offered:
+        yield printable(f"not offered: {left.path}: {left.reason}")
+
+
+def _too_few(name: str, wanted: int, healthy: int, reasons: Sequence[str]) -> str:
+    lines = [f"{name}: {wanted} wanted, {healthy} healthy", *reasons[:_MOST_REASONS]]
+    if len(reasons) > _MOST_REASONS:
+        lines.append(f"and {len(reasons) - _MOST_REASONS} more")
+    return "\n  ".join(lines)
+
+
+def _chosen(
+    name: str, count: int, healthy: Mapping[str, Device], ids: Sequence[str]
+) -> list[Device]:
+    wanted = [share for share in ids if share in healthy]
+    if len(wanted) > count:
+        raise UsageError(f"{name}: {len(wanted)} devices named by --id, but {count} asked for")
+    wanted += [share for share in healthy if share not in wanted]
+    return [healthy[share] for share in wanted[:count]]
+
+
+def _answer(name: str, devices: list[Device]) -> ContainerEdits:
+    try:
+        return edits(devices)
+    except (AllocationConflictError, UnusableValueError) as error:
+        raise GenericdpError(f"{name}: {error}") from error
 
 
 def _print_for_docker(words: Sequence[str]) -> None:
@@ -99,68 +147,59 @@ def _print_for_docker(words: Sequence[str]) -> None:
             )
 
 
-def _check_amounts(amounts: Mapping[str, int], offers: Mapping[str, DeviceList]) -> None:
-    for name in amounts:
-        if name not in offers:
-            known = ", ".join(offers) or "none"
-            raise UsageError(f"the config has no resource {name!r} for this node (it has: {known})")
+def docker_arguments(answers: Iterable[ContainerEdits], root: Root) -> tuple[str, ...]:
+    """Return arguments of ``docker run`` and ``podman run``; raises GenericdpError.
+
+    That is where they cannot say it.
+    """
+    return tuple(argument for answer in answers for argument in _arguments(answer, root))
 
 
-def _check_ids(
-    ids: Sequence[str], amounts: Mapping[str, int], offers: Mapping[str, DeviceList]
-) -> None:
-    known = {share for name in amounts for share in _shares(offers[name])}
-    for device_id in ids:
-        if device_id not in known:
-            raise GenericdpError(f"no device {device_id!r} is on offer (see genericdp discover)")
+def podman_4_needs(argument: str) -> str:
+    """Return what podman before 5.0 needs in the argument's place; empty if the same will do.
+
+    It reads these two as lines of comma-separated values; docker and podman since 5.0 take them as
+    they are, so that no form suits all.
+    """
+    flag, _, value = argument.partition("=")
+    if flag not in {"--annotation", "--device"} or not any(one in value for one in ',"'):
+        return ""
+    return f"{flag}={_as_csv([value])}"
 
 
-def _check_enough(
-    amounts: Mapping[str, int],
-    offers: Mapping[str, DeviceList],
-    nothing_found: Sequence[tuple[str, str]],
-) -> None:
-    for name, count in amounts.items():
-        free = len(_shares(offers[name]))
-        if count > free:
-            empty = (f"nothing found: {text}" for one, text in nothing_found if one == name)
-            reasons = [*_lacking(offers[name]), *empty]
-            more = [f"and {len(reasons) - _MOST_REASONS} more"] * (len(reasons) > _MOST_REASONS)
-            lines = [f"{name}: {count} wanted, {free} healthy", *reasons[:_MOST_REASONS], *more]
-            raise GenericdpError("\n  ".join(lines))
+def _arguments(answer: ContainerEdits, root: Root) -> Iterator[str]:
+    yield from (_device(node, root) for node in answer.devices)
+    yield from (_mount(mount) for mount in answer.mounts)
+    yield from (f"--env={name}={value}" for name, value in answer.env.items())
+    yield from (f"--annotation={key}={value}" for key, value in answer.annotations.items())
+    yield from (f"--device={name}" for name in answer.cdi)
 
 
-def _lacking(offer: DeviceList) -> Iterator[str]:
-    """Say what there is and cannot be had."""
-    for device_id, one in offer.devices.items():
-        if one.unhealthy:
-            yield f"{device_id} is Unhealthy: {printable(one.unhealthy)}"
-    for left in offer.not_offered:
-        yield printable(f"not offered: {left.path}: {left.reason}")
+def _device(node: DeviceNode, root: Root) -> str:
+    host_path = node.host_path
+    if ":" in host_path:
+        # They split at colons. A link may have one (by-path has), its node hardly ever.
+        walk = root.walk(host_path)
+        host_path = host_path if walk.error else walk.at
+    for path, remedy in (
+        (host_path, ""),
+        (node.container_path, " (give it another containerPath)"),
+    ):
+        if ":" in path:
+            raise GenericdpError(
+                f"{path} holds a colon, which docker run and podman run do not take in --device"
+                f"{remedy}"
+            )
+    return f"--device={host_path}:{node.container_path}:{node.permissions}"
 
 
-def _shares(offer: DeviceList) -> dict[str, Device]:
-    return {
-        share: one.device
-        for one in offer.devices.values()
-        if not one.unhealthy
-        for share in one.device.shares
-    }
+def _mount(mount: BindMount) -> str:
+    fields = ["type=bind", f"source={mount.host_path}", f"target={mount.container_path}"]
+    # Both read it as one line of comma-separated values, quoted as those are.
+    return f"--mount={_as_csv(fields + ['readonly'] * mount.read_only)}"
 
 
-def _chosen(
-    name: str, count: int, offers: Mapping[str, DeviceList], ids: Sequence[str]
-) -> list[Device]:
-    free = _shares(offers[name])
-    wanted = [share for share in ids if share in free]
-    if len(wanted) > count:
-        raise UsageError(f"{name}: {len(wanted)} devices named by --id, but {count} asked for")
-    wanted += [share for share in free if share not in wanted]
-    return [free[share] for share in wanted[:count]]
-
-
-def _answer(name: str, devices: list[Device]) -> ContainerEdits:
-    try:
-        return edits(devices)
-    except (AllocationConflictError, UnusableValueError) as error:
-        raise GenericdpError(f"{name}: {error}") from error
+def _as_csv(fields: Sequence[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(fields)
+    return line.getvalue()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.cli.loading import read_stdin
-from genericdp.cli.options import add_output, config_of, path_of
-from genericdp.cli.writing import refuse_existing, write_new
+from genericdp.cli.loading import read_pipes
+from genericdp.cli.options import add_output
+from genericdp.cli.output import refuse_existing, write_new
+from genericdp.cli.parser import config_of, path_of
 from genericdp.config.files import Source, content, unquoted
 from genericdp.config.loaded import STDIN, shown
 from genericdp.convert.conversion import PEERS, convert
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from genericdp.convert.conversion import Converted
 
-SUMMARY = "print the config of another device plugin in the language of genericdp"
 EXAMPLE = (
     "  genericdp convert --from squat daemonset.yaml > genericdp.yaml\n"
     "  kubectl get configuration -A -o yaml | genericdp convert --from akri -"
@@ -27,7 +27,7 @@ EXAMPLE = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Declare the arguments."""
     parser.add_argument(
         "--from",
         dest="peer",
@@ -47,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to",
         metavar="FILE",
         type=path_of,
-        default=None,
         help="write a new file, which must not exist yet, in place of printing the config",
     )
     add_output(parser)
@@ -58,9 +57,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.to is not None:
         refuse_existing(arguments.to)
     file: Path = arguments.file
-    stdin = read_stdin([file])
     name = "<stdin>" if file == STDIN else shown(file)
-    given = content(Source(name=name, path=file, text=stdin))
+    given = content(Source(name=name, path=file, text=read_pipes([file]).get(file)))
     if isinstance(given, Problem):
         raise ConfigError([given])
     converted = convert(arguments.peer, name, given.text)

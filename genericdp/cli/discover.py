@@ -2,48 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from genericdp.cli.applying import (
-    discover_once,
-    nothing_found_by,
-    usable_resources,
-    warn_if_none,
-)
-from genericdp.cli.catalogue import as_json, as_text
-from genericdp.cli.environment import is_given
-from genericdp.cli.missing import dangling_target, missing_mounts
+from genericdp.cli.apply import discover_once, nothing_found_by, patiently
+from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import (
     add_config,
     add_host,
     add_output,
     node_name_of,
     root_of,
-    root_words,
+    root_option,
 )
-from genericdp.cli.patience import patiently
-from genericdp.cli.probing import NOT_ASKED, State, probe_once, subjects_of, unprobed
-from genericdp.cli.tables import table
+from genericdp.cli.parser import is_given
+from genericdp.cli.probe import NOT_ASKED, State, probe_once, subjects_of, unprobed
+from genericdp.devices.hardware import is_usb_device
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import for_node
+from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import UsageError
-from genericdp.explain.catalog import catalogue
-from genericdp.glob import has_wildcard, unescape
-from genericdp.printing import print_json, print_lines, printable, shell_words
+from genericdp.explain.catalog import candidate_count, catalogue
+from genericdp.explain.entry import listed
+from genericdp.explain.find import names_like
+from genericdp.glob import escape, has_wildcard, unescape
+from genericdp.printing import (
+    plural,
+    print_json,
+    print_lines,
+    print_warning,
+    printable,
+    shell_words,
+    table,
+)
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
-    from genericdp.cli.probing import Probed
-    from genericdp.devices.decide import Decision
-    from genericdp.devices.devicelist import ListedDevice
+    from genericdp.cli.probe import Probed
+    from genericdp.devices.devicelist import DeviceList
+    from genericdp.explain.catalog import Group, Run
+    from genericdp.explain.entry import Entry
     from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
     from genericdp.model import Resource
 
-SUMMARY = "show which devices a config offers on this machine, and why others are not offered"
+_MOST_NEAR = 3
 EXAMPLE = (
     "  genericdp discover --config examples/configs/this-machine.yaml\n"
     "  genericdp discover --config serial.yaml --root snapshot/   # a copy of a node\n"
@@ -52,7 +55,7 @@ EXAMPLE = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Declare the options."""
     add_config(parser, required=False)
     parser.add_argument(
         "--all",
@@ -71,136 +74,156 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Look once and print it."""
     if arguments.all:
-        if is_given(arguments.config):
-            raise UsageError("--all shows what the machine has: --config is not used with it")
-        _print_all(arguments)
-        return 0
+        return _print_all(arguments)
     if not arguments.config:
         raise UsageError(
             "--config is required, or --all for what this machine has"
             " (see genericdp discover --help)"
         )
     resources, node_name = usable_resources(arguments), node_name_of(arguments)
-    warn_if_none(resources, node_name)
+    if reason := why_none(resources, node_name):
+        print_warning(reason)
     root, here = root_of(arguments), for_node(resources, node_name)
-    report = patiently(root, lambda host: _report(here, host, node_name, root))
-    subjects = subjects_of(report.discovery.lists)
+    lists, found, hints = patiently(root, lambda host: _discovered(here, host, node_name, root))
+    subjects = subjects_of(lists)
     # A config's commands do not run unasked: it may be read on a laptop, or in CI.
     probed = probe_once(subjects, root) if arguments.probe else [unprobed(one) for one in subjects]
+    for one in probed:
+        found[one.subject.resource]["devices"].append(_device(one))
     if arguments.output == "json":
-        print_json(_as_json(report, probed))
+        print_json({"resources": found})
     else:
-        to_probe = () if arguments.probe else _to_probe(arguments)
-        print_lines(_as_text(report, probed, to_probe, root_words(arguments)))
+        print_lines(_as_text(found, hints, arguments))
     return 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Report:
-    discovery: Decision
-    nothing_found: tuple[tuple[str, str], ...]
-    """Resource and glob, or selector in words, of what finds nothing."""
-    dangling: Mapping[str, str] = field(default_factory=dict)
-    """Where those of the globs lead that are links to nothing."""
-    missing_mounts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By resource, what would be mounted and is not there."""
-
-
-def _report(resources: Sequence[Resource], host: HostCache, node_name: str, root: Root) -> _Report:
-    discovery = discover_once(resources, host, node_name)
-    nothing_found = nothing_found_by(resources, discovery, Inventory(host, node_name))
-    literal = {one: unescape(one) for _, one in nothing_found if _is_literal_path(one)}
-    targets = {one: dangling_target(path, root) for one, path in literal.items()}
-    return _Report(
-        discovery=discovery,
-        nothing_found=nothing_found,
-        dangling={one: target for one, target in targets.items() if target},
-        missing_mounts={
-            name: missing
-            for name, offer in discovery.lists.items()
-            if (missing := tuple(missing_mounts(offer, host, root)))
-        },
-    )
+def _discovered(
+    resources: Sequence[Resource], host: HostCache, node_name: str, root: Root
+) -> tuple[Mapping[str, DeviceList], dict[str, Any], dict[str, str]]:
+    """Return the device lists; what JSON says of each but the devices; hints about globs."""
+    decision, inventory = discover_once(resources, host, node_name), Inventory(host, node_name)
+    nothing = nothing_found_by(resources, decision, inventory)
+    literal = {one: unescape(one) for _, one in nothing if _is_literal_path(one)}
+    dangling = {one: _dangling_target(path, root) for one, path in literal.items()}
+    found = {
+        name: {
+            "devices": [],
+            "notOffered": [{"path": one.path, "reason": one.reason} for one in listed.not_offered],
+            "nothingFound": [pattern for resource, pattern in nothing if resource == name],
+            "danglingLinks": {
+                pattern: dangling[pattern]
+                for resource, pattern in nothing
+                if resource == name and dangling.get(pattern)
+            },
+            "missingMounts": list(_missing_mounts(listed, host, root)),
+        }
+        for name, listed in decision.lists.items()
+    }
+    given = {
+        key
+        for listed in decision.lists.values()
+        for one in listed.devices.values()
+        for key in (*one.device.keys, *(node.key for node in one.device.nodes))
+    }
+    hints = {one: _hint(one, inventory, root, given) for _, one in nothing if one.startswith("/")}
+    return decision.lists, found, hints
 
 
 def _is_literal_path(text: str) -> bool:
     return text.startswith("/") and not has_wildcard(text)
 
 
-def _print_all(arguments: argparse.Namespace) -> None:
-    groups = patiently(root_of(arguments), lambda host: catalogue(Inventory(host)))
-    if arguments.output == "json":
-        print_json(as_json(groups))
-    else:
-        print_lines(as_text(groups))
+def _dangling_target(path: str, root: Root) -> str:
+    """Return what is written in a link that leads nowhere; empty if the path is none."""
+    folder, _, name = path.rpartition("/")
+    parent = root.walk(folder)
+    link = f"{parent.at.rstrip('/')}/{name}"
+    walk = root.walk(link)
+    return root.read_link(link) if walk.error is not None and link in walk.links else ""
 
 
-def _to_probe(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """Give the command line that tells what this one does not."""
-    words = ["genericdp", "probe"]
-    for path in arguments.config:
-        words += ["--config", str(path)]
-    if arguments.policy:
-        words += ["--policy", str(arguments.policy)]
-    words += root_words(arguments)
-    if arguments.node_name:
-        words += ["--node-name", arguments.node_name]
-    return tuple(words)
+def _hint(pattern: str, inventory: Inventory, root: Root, given: Container[str]) -> str:
+    """Return what there is, and is not ``given``, in place of what a glob does not find."""
+    files = ((path, inventory.file(path)) for path in names_like(pattern, inventory))
+    if near := [path for path, file in files if file is not None and file.key not in given]:
+        return f"there is {' and '.join(near[:_MOST_NEAR])}"
+    if "{" in pattern and "}" in pattern:
+        return "braces are no alternatives: write a list of globs"
+    folder = ""
+    for name in pattern.split("/")[1:-1]:
+        folder = f"{folder}/{name}"
+        if has_wildcard(folder):
+            break
+        if isinstance(root.walk(unescape(folder)).error, FileNotFoundError):
+            return f"there is no {folder}"
+    return ""
+
+
+def _missing_mounts(listed: DeviceList, host: HostCache, root: Root) -> Iterator[str]:
+    """Yield the host paths that would be mounted and do not exist, once each.
+
+    Nothing is said of a copy of a machine that lacks all of the tree they would lie in.
+    """
+    mounts = (mount.host_path for one in listed.devices.values() for mount in one.device.mounts)
+    for path in dict.fromkeys(mounts):
+        looked = host.look(escape(path))  # None: it does not answer
+        if looked is None or looked.files:
+            continue
+        is_copied = root.is_machine or root.walk("/" + path.split("/")[1]).error is None
+        error = root.walk(path).error
+        if is_copied and isinstance(error, FileNotFoundError | NotADirectoryError):
+            yield path
+
+
+def _device(one: Probed) -> dict[str, Any]:
+    device = one.subject.one.device
+    return {
+        "id": device.id,
+        "path": device.path,
+        "state": one.state,
+        "reason": one.reason,
+        "shares": list(device.shares),
+        "nodes": list(dict.fromkeys(node.host_path for node in device.nodes)),
+        "numaNodes": list(device.numa_nodes),
+    }
 
 
 def _as_text(
-    report: _Report, probed: Sequence[Probed], to_probe: Sequence[str], root: Sequence[str]
+    found: dict[str, Any], hints: Mapping[str, str], arguments: argparse.Namespace
 ) -> Iterator[str]:
-    yield from table(_rows(probed))
-    if to_probe and any(one.state is State.UNPROBED for one in probed):
-        yield from ("", f"not probed: {shell_words(to_probe)} runs the probes")
-    offers = report.discovery.lists.values()
-    left_out = [
-        f"  {one.resource}: {one.path}: {one.reason}"
-        for offer in offers
-        for one in offer.not_offered
-    ]
-    mounts = [
-        f"  {name}: hostPath {printable(path)} does not exist; {_CREATED}"
-        for name, paths in report.missing_mounts.items()
-        for path in paths
-    ]
-    nothing = [
-        f"  {name}: {pattern}{_leads(report.dangling.get(pattern))}"
-        for name, pattern in report.nothing_found
-    ]
-    if any(not pattern.startswith("/") for _, pattern in report.nothing_found):
-        everything = shell_words(["genericdp", "discover", "--all", *root])
-        why = " ".join(filter(None, ["genericdp explain DEVICE", shell_words(root)]))
-        nothing.append(f"  ({everything} tells what there is, {why} why it is not taken)")
-    titled = {"Matched, but not offered": left_out, "Mounts": mounts, "Nothing found": nothing}
+    devices = [(name, one) for name, resource in found.items() for one in resource["devices"]]
+    heading = ("RESOURCE", "ID", "STATE", "NODES", "NUMA")
+    yield from table([heading, *(_row(name, one) for name, one in devices)])
+    if not arguments.probe and any(one["state"] is State.UNPROBED for _, one in devices):
+        yield from ("", f"not probed: {shell_words(_probe_command(arguments))} runs the probes")
+    titled = {
+        "Matched, but not offered": [
+            f"  {name}: {one['path']}: {one['reason']}"
+            for name, resource in found.items()
+            for one in resource["notOffered"]
+        ],
+        "Mounts": [
+            f"  {name}: hostPath {printable(path)} does not exist; the runtime would create an"
+            " empty folder"
+            for name, resource in found.items()
+            for path in resource["missingMounts"]
+        ],
+        "Nothing found": list(_nothing_found(found, hints, arguments)),
+    }
     for title, lines in titled.items():
         if lines:
             yield from ("", f"{title}:", *lines)
 
 
-def _rows(probed: Sequence[Probed]) -> Iterator[tuple[str, ...]]:
-    yield ("RESOURCE", "ID", "STATE", "NODES", "NUMA")
-    for known in probed:
-        one = known.subject.one
-        replicas = one.device.replicas
-        shares = f" ({replicas} shares)" if replicas > 1 else ""
-        numa = ",".join(map(str, one.device.numa_nodes))
-        nodes = " ".join(_nodes(one))
-        yield known.subject.resource, f"{one.device.id}{shares}", _state(known), nodes, numa
-
-
-def _leads(target: str | None) -> str:
-    return f" is a link to {printable(target)}, which does not exist" if target else ""
-
-
-_CREATED = "the runtime would create an empty folder"
-
-
-def _state(known: Probed) -> str:
-    if known.state is State.HEALTHY or known.reason == NOT_ASKED:
-        return _STATES[known.state]
-    return f"{_STATES[known.state]}: {printable(known.reason)}"
+def _row(name: str, one: dict[str, Any]) -> tuple[str, ...]:
+    count, state = len(one["shares"]), _STATES[one["state"]]
+    return (
+        name,
+        f"{one['id']} ({count} shares)" if count > 1 else one["id"],
+        f"{state}: {one['reason']}" if one["reason"] not in {"", NOT_ASKED} else state,
+        " ".join(one["nodes"]),
+        ",".join(map(str, one["numaNodes"])),
+    )
 
 
 _STATES = {
@@ -210,40 +233,153 @@ _STATES = {
 }
 
 
-def _nodes(one: ListedDevice) -> list[str]:
-    return list(dict.fromkeys(node.host_path for node in one.device.nodes))
+def _probe_command(arguments: argparse.Namespace) -> Iterator[str]:
+    """Yield the words of the command that says what this one does not."""
+    yield from ("genericdp", "probe")
+    for path in arguments.config:
+        yield from ("--config", str(path))
+    if arguments.policy:
+        yield from ("--policy", str(arguments.policy))
+    yield from root_option(arguments)
+    if arguments.node_name:
+        yield from ("--node-name", arguments.node_name)
 
 
-def _as_json(report: _Report, probed: Sequence[Probed]) -> dict[str, object]:
-    known = {(one.subject.resource, one.subject.one.device.id): one for one in probed}
-    return {
-        "resources": {
-            name: {
-                "devices": [
-                    {
-                        "id": device_id,
-                        "path": one.device.path,
-                        "state": known[name, device_id].state,
-                        "reason": known[name, device_id].reason,
-                        "shares": list(one.device.shares),
-                        "nodes": _nodes(one),
-                        "numaNodes": list(one.device.numa_nodes),
-                    }
-                    for device_id, one in offer.devices.items()
-                ],
-                "notOffered": [
-                    {"path": one.path, "reason": one.reason} for one in offer.not_offered
-                ],
-                "nothingFound": [
-                    pattern for resource, pattern in report.nothing_found if resource == name
-                ],
-                "danglingLinks": {
-                    pattern: report.dangling[pattern]
-                    for resource, pattern in report.nothing_found
-                    if resource == name and pattern in report.dangling
-                },
-                "missingMounts": list(report.missing_mounts.get(name, ())),
-            }
-            for name, offer in report.discovery.lists.items()
-        }
+def _nothing_found(
+    found: dict[str, Any], hints: Mapping[str, str], arguments: argparse.Namespace
+) -> Iterator[str]:
+    patterns = [
+        (name, pattern, resource["danglingLinks"].get(pattern, ""))
+        for name, resource in found.items()
+        for pattern in resource["nothingFound"]
+    ]
+    # Globs before selectors.
+    for name, pattern, target in sorted(patterns, key=lambda one: not one[1].startswith("/")):
+        hint = f" ({hints[pattern]})" if hints.get(pattern) else ""
+        leads = f" is a link to {printable(target)}, which does not exist" if target else hint
+        yield f"  {name}: {pattern}{leads}"
+    if any(not pattern.startswith("/") for _, pattern, _ in patterns):
+        root = root_option(arguments)
+        everything = shell_words(["genericdp", "discover", "--all", *root])
+        why = " ".join(filter(None, ["genericdp explain DEVICE", shell_words(root)]))
+        yield f"  ({everything} tells what there is, {why} why it is not taken)"
+
+
+def _print_all(arguments: argparse.Namespace) -> int:
+    """Print everything that a config could name."""
+    if is_given(arguments.config):
+        raise UsageError("--all shows what the machine has: --config is not used with it")
+    groups = patiently(root_of(arguments), lambda host: catalogue(Inventory(host)))
+    if arguments.output == "json":
+        candidates = [
+            {**entry.as_json(), "selector": run.selector}
+            for run in _runs(groups)
+            for entry in run.entries
+        ]
+        print_json({"candidates": candidates})
+    else:
+        print_lines(_all_as_text(groups))
+    return 0
+
+
+_BUS_FACTS = {
+    "usb": ("vendor", "product", "serial", "class"),
+    "pci": ("vendor", "device", "class", "driver", "function", "iommuGroup"),
+}
+_TOLD_OTHERWISE = (
+    *("ID_BUS", "ID_FOR_SEAT", "ID_MM_", "ID_MODEL_ID", "ID_NET_DRIVER", "ID_PATH", "ID_REVISION"),
+    *("ID_SERIAL_SHORT", "ID_TYPE", "ID_USB_", "ID_VENDOR_ID"),
+)
+"""Properties that a person gains nothing by: -o json has all."""
+
+
+def _runs(groups: Sequence[Group]) -> Iterator[Run]:
+    return (run for group in groups for run in (group.itself, *group.members) if run is not None)
+
+
+def _all_as_text(groups: Sequence[Group]) -> Iterator[str]:
+    """Yield a block for each piece of hardware, then what has none, by subsystem."""
+    for group in groups:
+        yield _title(group)
+        known: Mapping[str, str] = {}
+        if group.itself is not None:
+            known = group.itself.entries[0].properties
+            yield from (f"    {line}" for line in _facts(group.itself.entries[0], {}))
+            yield f"    - {group.itself.selector}{_remark(group.itself)}"
+        for run in group.members:
+            yield from _member(run, known)
+        yield ""
+    yield f"{plural(candidate_count(groups), 'candidate')}; each line that begins with '-' is an"
+    yield "entry for match. Facts of a device: genericdp explain, or -o json here."
+    if any(map(_remark, _runs(groups))):
+        yield "What needs inject has no device file: say there what a container gets instead."
+
+
+def _title(group: Group) -> str:
+    hardware = group.hardware
+    if hardware is None:
+        return (
+            f"Without hardware: {printable(group.subsystem)}" if group.subsystem else "Other files"
+        )
+    if group.itself is None:
+        kind = "Platform device" if hardware.subsystem == "platform" else "Hardware"
+        return f"{kind} {printable(hardware.name)}"
+    entry = group.itself.entries[0]
+    bus = "usb" if is_usb_device(hardware) else "pci"
+    texts = entry.buses.get(bus, {})
+    kind = {"usb": "USB device", "pci": "PCI function"}[bus]
+    known = {key: texts[key] for key in _BUS_FACTS[bus] if key in texts}
+    numa = f", NUMA node {','.join(map(str, entry.numa_nodes))}" if entry.numa_nodes else ""
+    return f"{kind} {printable(hardware.name)}: {listed(known)}{numa}"
+
+
+def _member(run: Run, known: Mapping[str, str]) -> Iterator[str]:
+    first = run.entries[0]
+    device = first.device
+    names = _name(first)
+    if len(run.entries) > 1:
+        names = f"{names} … {_name(run.entries[-1])} ({len(run.entries)})"
+    kinds = [] if device is None else [device.subsystem, device.devtype]
+    if device is not None and device.number is not None and not first.has_node:
+        kinds.append("no such file")
+    kinds += [f"driver {first.driver}"] if first.driver else []
+    kinds = [printable(one) for one in kinds if one]
+    facts = list(_facts(first, known))
+    if first.place is not None or facts:
+        yield f"  {', '.join([names, *kinds])}"
+        yield from (f"    {line}" for line in facts)
+        yield f"    - {run.selector}{_remark(run)}"
+        return
+    # Of the many that every machine has, one line is enough.
+    about = [names, *kinds] if len(run.entries) > 1 else kinds
+    about += ["needs inject"] if _remark(run) else []
+    comment = f"  # {', '.join(about)}" if about else ""
+    yield f"  - {run.selector}{comment}"
+
+
+def _remark(run: Run) -> str:
+    device = run.entries[0].device
+    return "  # needs inject" if device is not None and device.number is None else ""
+
+
+def _name(entry: Entry) -> str:
+    device = entry.device
+    return printable(device.name if device and device.number is None else entry.path)
+
+
+def _facts(entry: Entry, known: Mapping[str, str]) -> Iterator[str]:
+    """Yield what the title and ``known``, the properties of the hardware, do not say."""
+    device = entry.device
+    if device is not None and entry.has_node and device.subsystem in {"usb", "pci"}:
+        yield f"file {printable(entry.path)}"
+    if "net" in entry.buses:
+        yield f"net {listed(entry.buses['net'])}"
+    if entry.links:
+        yield f"links {' '.join(map(printable, entry.links))}"
+    properties = {
+        key: text
+        for key, text in entry.properties.items()
+        if not key.startswith(_TOLD_OTHERWISE) and known.get(key) != text
     }
+    if properties:
+        yield f"properties {listed(properties)}"

@@ -5,37 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp.cli.applying import discover_once, usable_resources, warn_if_none
-from genericdp.cli.options import (
-    add_config,
-    add_host,
-    add_output,
-    node_name_of,
-    root_of,
-)
-from genericdp.cli.patience import patiently
+from genericdp.cli.apply import discover_once, patiently
+from genericdp.cli.loading import usable_resources
+from genericdp.cli.options import add_config, add_host, add_output, node_name_of, root_of
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import for_node
+from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import UsageError
 from genericdp.explain.describe import any_of, meaning, selector_text, shown, source
 from genericdp.explain.entry import entry_of
 from genericdp.explain.explanation import Outcome, explain
 from genericdp.explain.find import Asked, awaited_by, find
-from genericdp.printing import print_json, print_lines, printable
+from genericdp.printing import plural, print_json, print_lines, print_warning, printable
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
     from genericdp.explain.entry import Entry
-    from genericdp.explain.explanation import Explanation, Try
+    from genericdp.explain.explanation import Explanation, Try, Verdict
     from genericdp.explain.find import Unknown
     from genericdp.host.cache import HostCache
     from genericdp.model import Resource
 
     Answer = tuple[Explanation, Entry] | Unknown
 
-SUMMARY = "say why a device is offered, or why not: what each resource of a config makes of it"
+_MOST_UNRELATED = 3
+"""So many resources that do not take the device are shown, those that came closest."""
 EXAMPLE = (
     "  genericdp explain --config examples/configs/this-machine.yaml /dev/fuse\n"
     "  genericdp explain --config serial.yaml --root snapshot/ 1-1.4   # a USB port"
@@ -43,7 +38,7 @@ EXAMPLE = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Declare the arguments."""
     add_config(parser)
     parser.add_argument(
         "device",
@@ -61,11 +56,10 @@ def execute(arguments: argparse.Namespace) -> int:
     if not asked:
         raise UsageError("DEVICE is an empty text: name a device, as /dev/ttyUSB0 or 1-1.4")
     resources = usable_resources(arguments)
-    warn_if_none(resources, node_name)
-    said = patiently(
-        root_of(arguments),
-        lambda host: answer(asked, resources, host, node_name),
-    )
+    if reason := why_none(resources, node_name):
+        print_warning(reason)
+    root = root_of(arguments)
+    said = patiently(root, lambda host: answer(asked, resources, host, node_name))
     if isinstance(said, tuple):
         explanation, entry = said
         as_json, as_text = _as_json(explanation, entry), _as_text(explanation, entry)
@@ -111,10 +105,11 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
     yield ""
     yield f"{explanation.asked.shown} is {entry.what}"
     yield from (f"  {name:<10}  {text}" for name, text in entry.lines())
-    for verdict in explanation.verdicts:
+    shown_verdicts = _closest(explanation.verdicts)
+    for verdict in shown_verdicts:
         yield ""
         place = verdict.resource.place
-        said = _SAID[verdict.outcome].format(id=verdict.device_id, reason=verdict.reason)
+        said = _SENTENCES[verdict.outcome].format(id=verdict.device_id, reason=verdict.reason)
         yield f"{verdict.resource.name} ({place.file}:{place.line}): {said}"
         for attempt in verdict.tries:
             yield from _tried(attempt)
@@ -123,9 +118,39 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
             yield from _tried(verdict.closest)
         if verdict.hint:
             yield f"  hint: {verdict.hint}"
+    if left_out := len(explanation.verdicts) - len(shown_verdicts):
+        yield ""
+        others = plural(left_out, "other resource")
+        yield f"{others} not shown: further from taking it than these (see -o json)"
 
 
-_SAID = {
+def _closest(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return those that have to do with the device, and of the others the closest three.
+
+    Where some have to do with it, a mere neighbor in its folder does not come close.
+    """
+    unrelated = [i for i, one in enumerate(verdicts) if _is_unrelated(one)]
+    if len(unrelated) <= _MOST_UNRELATED:
+        return list(verdicts)
+    unrelated.sort(key=lambda i: -_conditions_held(verdicts[i]))
+    close = unrelated[:_MOST_UNRELATED]
+    if len(unrelated) < len(verdicts):
+        close = [i for i in close if _conditions_held(verdicts[i]) > 0]
+    hidden = {*unrelated} - {*close}
+    return [one for i, one in enumerate(verdicts) if i not in hidden]
+
+
+def _is_unrelated(verdict: Verdict) -> bool:
+    elsewhere = verdict.outcome is Outcome.OTHER_NODE and all(one.failed for one in verdict.tries)
+    return elsewhere or verdict.outcome is Outcome.NOT_TAKEN
+
+
+def _conditions_held(verdict: Verdict) -> int:
+    tries = [verdict.closest] if verdict.closest else verdict.tries
+    return max((one.held for one in tries), default=-1)
+
+
+_SENTENCES = {
     Outcome.OFFERED: "offers it as {id}",
     Outcome.UNHEALTHY: "offers it as {id}, Unhealthy: {reason}",
     Outcome.BROUGHT_ALONG: "gives it with {id} ({reason}), by inject.devices",

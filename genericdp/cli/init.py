@@ -1,51 +1,92 @@
-"""``genericdp init``: a commented config for what is recognised on a machine."""
+"""``genericdp init``: a config to start from, of the packaged examples that find something."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.cli.applying import discover_once
+import genericdp
+from genericdp.cli.apply import discover_once, patiently
 from genericdp.cli.loading import load_in_time
-from genericdp.cli.options import add_output, add_root, path_of, root_of, root_words
-from genericdp.cli.patience import patiently
-from genericdp.cli.recognising import RECOGNISERS
-from genericdp.cli.starting import config_of, found_by, ids_of, others, taken_by, text_of
-from genericdp.cli.writing import refuse_existing, write_new
+from genericdp.cli.options import add_output, add_root, root_of, root_option
+from genericdp.cli.output import refuse_existing, write_new
+from genericdp.cli.parser import path_of
 from genericdp.config.loaded import STDIN
-from genericdp.devices.inventory import Inventory
+from genericdp.devices.hardware import function_of
 from genericdp.errors import GenericdpError
-from genericdp.explain.catalog import catalogue
-from genericdp.explain.hwdata import names as names_in_lists
-from genericdp.printing import print_document, print_json, print_lines, shell_words
+from genericdp.explain.entry import buses_of
+from genericdp.printing import (
+    plural,
+    print_document,
+    print_json,
+    print_lines,
+    printable,
+    shell_words,
+)
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from genericdp.cli.recogniser import Recogniser
-    from genericdp.cli.starting import Found, Names
+    from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList
-    from genericdp.explain.catalog import Group
+    from genericdp.devices.sysdevice import Host
     from genericdp.host.cache import HostCache
     from genericdp.model import Resource
 
-SUMMARY = "print a config to start from, for the hardware that is recognised on this machine"
 EXAMPLE = (
     "  genericdp init                          # look at it first\n"
     "  genericdp init config.yaml              # then write it\n"
     "  genericdp init --root node.tar.gz       # of another machine, by its snapshot"
 )
+ORDER = "init-order.txt"
+"""Names the examples that are tried, in their order; its comments say how it is read."""
+_HEAD = """\
+# A config to start from: the examples of genericdp that find something on {machine}.
+#
+{commands}
+#
+# Keep what pods shall have and delete the rest: whoever may start a pod on the node can ask for
+# all that is here. A pod asks by name:   resources: {{limits: {{{resource}: 1}}}}
+# In place of example.com goes a domain of yours.
+"""
+_TEMPLATE = """\
+apiVersion: genericdp.io/v1alpha1
+kind: DevicePluginConfig
+resources:
+  # No example finds anything here. This resource offers nothing either until you change it;
+  # `genericdp discover --all` prints a selector for everything that the machine has.
+  - name: example.com/my-device         # what pods ask for
+    match:
+      - path: /dev/my-device            # a path or a glob, or another selector
+    replicas: 1                         # how many containers may share each
+"""
+_RESOURCE = re.compile(r"(?:^  #.*\n)*^  - name: (?P<name>\S+)\n(?:^(?:   .*)?\n)*", re.MULTILINE)
+"""A resource of an example, with the comment directly above it."""
+_MOST_DEVICES = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Example:
+    name: str
+    head: str
+    """What stands above its resources."""
+    texts: Mapping[str, str]
+    """The YAML of each resource, by name."""
+    resources: tuple[Resource, ...]
+    """Those that may be offered."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Declare the arguments."""
     parser.add_argument(
         "file",
         metavar="FILE",
         nargs="?",
         type=path_of,
-        default=None,
         help="the file to write; one that is there already is never overwritten (default: print)",
     )
     add_root(parser)
@@ -53,91 +94,148 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Look, choose rows, and print or write what they make."""
-    root = root_of(arguments)
+    """Try the examples, and print or write those that find something."""
     if arguments.file is not None:
         refuse_existing(arguments.file)
-    started = patiently(root, lambda host: _start(host, RECOGNISERS))
+    examples, root = _examples(), root_of(arguments)
+    found = patiently(root, lambda host: _find(examples, host))
     machine = "this machine" if root.is_machine else f"the machine in {arguments.root.name!r}"
-    words = root_words(arguments)
-    text = text_of(started.found, started.others, machine, shell_words(words))
-    _checked(text.encode())
+    text = _text_of(found, machine, root_option(arguments))
+    if problems := load_in_time([STDIN], {STDIN: text.encode()}).problems:
+        raise GenericdpError(f"this config would not be valid, please report it: {problems[0]}")
     if arguments.file is not None:
         write_new(arguments.file, text.encode())
     if arguments.output == "json":
-        print_json(_as_json(started, text))
+        print_json(_as_json(found, text))
     elif arguments.file is None:
         print_document(text)
     else:
-        count = sum(not one.row.warning for one in started.found)
-        print_lines([f"{arguments.file}: {count} resource{'' if count == 1 else 's'}"])
-        command = ["genericdp", "discover", "--config", str(arguments.file), *words]
-        print_lines([f"Next: {shell_words(command)}"])
+        command = ["genericdp", "discover", "--config", str(arguments.file)]
+        next_step = shell_words([*command, *root_option(arguments)])
+        print_lines([f"{arguments.file}: {plural(len(found), 'resource')}", f"Next: {next_step}"])
     return 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Started:
-    found: tuple[Found, ...]
-    others: tuple[str, ...]
+def _examples() -> list[_Example]:
+    package = Path(genericdp.__file__).parent
+    # In a wheel they lie inside of the package, in a checkout beside it.
+    for folder in (package / "examples", package.parent / "examples"):
+        if (folder / ORDER).is_file():
+            lines = (folder / ORDER).read_text("utf-8").splitlines()
+            words = (line.partition("#")[0].split() for line in lines)
+            return [_example(folder / "configs" / one[0], one[1:]) for one in words if one]
+    raise GenericdpError(f"{ORDER} is missing from this installation: install genericdp again")
 
 
-def _start(host: HostCache, rows: Sequence[Recogniser]) -> _Started:
-    """Apply all rows to learn which find something, then those alone: that is the config."""
-    all_offers = _offers(rows, host)
-    groups = catalogue(Inventory(host))
-    names = _names(groups, host)
-    useful = [row for row in rows if _is_any_well(all_offers[row.name])]
-    plain = [row for row in useful if not row.warning]
-    offers = {**all_offers, **(_offers(plain, host) if plain else {})}
-    found = [found_by(row, offers[row.name], host, names) for row in useful]
-    taken = taken_by(offers[row.name] for row in useful)
-    return _Started(
-        found=tuple(one for one in found if one.devices),
-        others=tuple(others(groups, taken, host, names)),
+def _example(file: Path, only: Sequence[str]) -> _Example:
+    loaded = load_in_time([file])
+    if loaded.problems:
+        raise GenericdpError(f"an example is not valid, please report it: {loaded.problems[0]}")
+    head, _, body = file.read_text("utf-8").partition("\nresources:\n")
+    return _Example(
+        name=file.name,
+        head=head,
+        texts={found["name"]: found[0].strip("\n") + "\n" for found in _RESOURCE.finditer(body)},
+        resources=tuple(one for one in loaded.resources if not only or one.name in only),
     )
 
 
-def _offers(rows: Sequence[Recogniser], host: HostCache) -> dict[str, DeviceList]:
-    resources = _checked(config_of(rows))
-    return dict(discover_once(resources, host, "").lists)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Found:
+    """A resource of an example, and what it offers now."""
+
+    example: _Example
+    name: str
+    devices: tuple[tuple[str, str, str], ...]
+    """ID, path, and what the hardware is called."""
+    shares: int
 
 
-def _is_any_well(offer: DeviceList) -> bool:
-    return any(not one.unhealthy for one in offer.devices.values())
+def _find(examples: Sequence[_Example], host: HostCache) -> list[_Found]:
+    """Try one example after the other, beside the resources that have found something."""
+    kept: dict[str, tuple[_Example, Resource]] = {}
+    for example in examples:
+        before = [resource for _, resource in kept.values()]
+        tried = [one for one in example.resources if one.name not in kept]
+        lists = discover_once([*before, *tried], host, "").lists
+        kept |= {one.name: (example, one) for one in tried if _healthy(lists[one.name])}
+    lists = discover_once([resource for _, resource in kept.values()], host, "").lists
+    return [_found(example, name, lists[name], host) for name, (example, _) in kept.items()]
 
 
-def _checked(text: bytes) -> tuple[Resource, ...]:
-    """Load a config of ours; raises GenericdpError if it is none, which would be our mistake."""
-    loaded = load_in_time([STDIN], text)
-    if loaded.problems:
-        raise GenericdpError(
-            f"this config would not be valid, please report it: {loaded.problems[0]}"
-        )
-    return loaded.resources
+def _found(example: _Example, name: str, listed: DeviceList, host: HostCache) -> _Found:
+    healthy = _healthy(listed)
+    devices = tuple((one.id, one.path, _hardware_name(one, host)) for one in healthy)
+    shares = sum(one.replicas for one in healthy)
+    return _Found(example=example, name=name, devices=devices, shares=shares)
 
 
-def _names(groups: Iterable[Group], host: HostCache) -> Names:
-    """Look up what the lists of this system call the hardware of that machine."""
-    places = {group.hardware.syspath for group in groups if group.hardware is not None}
-    ids = {(one[0], one[1], one[2]) for place in places if (one := ids_of(place, host)) is not None}
-    return {
-        (bus, *pair): name
-        for bus in ("usb", "pci")
-        for pair, name in names_in_lists(bus, {one[1:] for one in ids if one[0] == bus}).items()
+def _healthy(listed: DeviceList) -> list[Device]:
+    return [one.device for one in listed.devices.values() if not one.unhealthy]
+
+
+def _hardware_name(device: Device, host: Host) -> str:
+    """Return what udev, or the hardware that a device is or sits on, calls it, with its IDs."""
+    known = host.device(device.identity.syspath or "")
+    place = None if known is None else function_of(known, host)
+    if place is None:
+        return ""
+    words = [
+        place.properties.get(f"ID_{key}_FROM_DATABASE")
+        or host.attribute(place.syspath, attribute)
+        or ""
+        for key, attribute in (("VENDOR", "manufacturer"), ("MODEL", "product"))
+    ]
+    # Of a USB device, not of the PCI function that its bus sits on.
+    for bus, texts in list(buses_of(place, host).items())[:1]:
+        ids = [texts[key] for key in ("vendor", "product", "device") if key in texts]
+        words.append(f"({bus} {':'.join(ids)})")
+    return " ".join(filter(None, words))
+
+
+def _text_of(found: Sequence[_Found], machine: str, root: list[str]) -> str:
+    commands = {
+        "genericdp validate FILE": "every mistake, with its line",
+        shell_words(["genericdp", "discover", "--config", "FILE", *root]): "what it offers now",
+        shell_words(["genericdp", "simulate", "--config", "FILE", *root]): "what a node would show",
     }
+    width = max(map(len, commands))
+    text = _HEAD.format(
+        machine=machine,
+        commands="\n".join(f"#   {one:{width}}    {what}" for one, what in commands.items()),
+        resource=found[0].name if found else "example.com/my-device",
+    )
+    for _, group in groupby(found, key=lambda one: one.example.name):
+        of_example = list(group)
+        example = of_example[0].example
+        resources = "\n".join(
+            "".join(f"  # {line}\n" for line in _now(one)) + example.texts[one.name]
+            for one in of_example
+        )
+        text += f"---\n# {example.name}\n#\n{example.head}\nresources:\n{resources}"
+    text += "" if found else _TEMPLATE
+    everything = shell_words(["genericdp", "discover", "--all", *root])
+    return f"{text}\n# What else there is, each with a selector to copy: {everything}\n"
 
 
-def _as_json(started: _Started, text: str) -> dict[str, object]:
+def _now(found: _Found) -> Iterator[str]:
+    yield f"Now: {plural(len(found.devices), 'device')}, {plural(found.shares, 'share')}."
+    for texts in found.devices[:_MOST_DEVICES]:
+        yield "  " + "  ".join(printable(text) for text in texts if text)
+    if (more := len(found.devices) - _MOST_DEVICES) > 0:
+        yield f"  and {more} more"
+
+
+def _as_json(found: Sequence[_Found], text: str) -> dict[str, object]:
     return {
         "config": text,
         "resources": [
             {
-                "name": one.row.name,
+                "name": one.name,
+                "example": one.example.name,
                 "devices": [device_id for device_id, _, _ in one.devices],
                 "shares": one.shares,
-                "leftOut": one.row.warning,
             }
-            for one in started.found
+            for one in found
         ],
     }

@@ -1,59 +1,97 @@
-"""Configs for commands that somebody waits for: from files or stdin, and in bounded time."""
+"""Configs for commands that somebody waits for: from files or pipes, and in bounded time."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING
+from concurrent.futures import Future, wait
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from genericdp.config.files import MAX_BYTES
 from genericdp.config.load import load
 from genericdp.config.loaded import STDIN, Loaded, unusable
-from genericdp.errors import UsageError
+from genericdp.errors import ConfigError, UsageError
+from genericdp.printing import print_warning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    import argparse
+    from collections.abc import Callable, Mapping, Sequence
+
+    from genericdp.model import Resource
+
+T = TypeVar("T")
 
 LOAD_SECONDS = 10.0
 """As long as the daemon waits for the same."""
+_DESCRIPTORS = (Path("/dev/fd"), Path("/proc/self/fd"))
 
 
-def read_stdin(paths: Sequence[Path]) -> bytes | None:
-    """Give what comes on stdin, if one of the paths is ``-``."""
-    if STDIN not in paths:
-        return None
-    if sys.stdin is None:
-        raise UsageError("stdin is closed, but a config is to be read from it")
-    # One byte more than may be there: then it is refused.
-    return sys.stdin.buffer.read(MAX_BYTES + 1)
+def read_pipes(paths: Sequence[Path]) -> dict[Path, bytes]:
+    """Read the configs that come through a descriptor: stdin, and a shell's ``<(…)``."""
+    pipes: dict[Path, bytes] = {}
+    for path in paths:
+        # One byte more than may be there: then it is refused.
+        if path == STDIN:
+            if sys.stdin is None:
+                raise UsageError("stdin is closed, but a config is to be read from it")
+            pipes.setdefault(path, sys.stdin.buffer.read(MAX_BYTES + 1))
+        elif path.parent in _DESCRIPTORS and path.name.isdigit():
+            try:
+                with path.open("rb") as pipe:
+                    pipes.setdefault(path, pipe.read(MAX_BYTES + 1))
+            except OSError as error:
+                why = (error.strerror or "").lower()
+                raise UsageError(f"{path} cannot be read: {why}") from error
+    return pipes
 
 
 def load_in_time(
     paths: Sequence[Path],
-    stdin: bytes | None = None,
+    pipes: Mapping[Path, bytes] | None = None,
     *,
     policy: Path | None = None,
     seconds: float = LOAD_SECONDS,
     load: Callable[..., Loaded] = load,
 ) -> Loaded:
     """Load a config; a filesystem that does not answer is a problem of it."""
-    results: list[Loaded] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            results.append(load(paths, stdin=stdin, policy=policy))
-        except BaseException as error:  # noqa: BLE001  # raised again by who waits
-            errors.append(error)
-
-    # A daemon thread: one that never comes back does not hold up the exit.
-    thread = threading.Thread(target=work, name="loading", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if errors:
-        raise errors[0]
-    if not results:
+    given = dict(pipes or {})
+    stdin = given.pop(STDIN, None)
+    loading = started(partial(load, paths, stdin=stdin, pipes=given, policy=policy))
+    if not wait([loading], timeout=seconds).done:
         why = f"loading the config took longer than {seconds:g} s: its filesystem does not answer"
         return Loaded(problems=(unusable(paths[0], why),))
-    return results[0]
+    return loading.result()
+
+
+def load_config(arguments: argparse.Namespace, pipes: Mapping[Path, bytes] | None = None) -> Loaded:
+    """Load the config of the command line; raises ConfigError with its problems."""
+    paths = arguments.config
+    pipes = read_pipes(paths) if pipes is None else pipes
+    loaded = load_in_time(paths, pipes, policy=arguments.policy)
+    if loaded.problems:
+        raise ConfigError(loaded.problems)
+    return loaded
+
+
+def usable_resources(arguments: argparse.Namespace) -> tuple[Resource, ...]:
+    """Load the config of the command line, and print its warnings; raises ConfigError."""
+    loaded = load_config(arguments)
+    for warning in loaded.warnings:
+        print_warning(str(warning))
+    return loaded.resources
+
+
+def started(work: Callable[[], T]) -> Future[T]:
+    """Run ``work`` in a daemon thread: one that never ends does not hold up the exit."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001  # raised where it is waited for
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="looking", daemon=True).start()
+    return future

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,12 @@ from genericdp.cli.options import (
     add_listen,
     add_logging,
     add_pod_resources,
-    configs_of,
     node_name_of,
-    path_of,
     pod_resources_of,
     root_of,
     set_up_logging,
 )
-from genericdp.cli.places import socket_doubt, state_doubt
+from genericdp.cli.parser import path_of
 from genericdp.config.loaded import STDIN
 from genericdp.daemon import KUBELET_FOLDER, Settings
 from genericdp.daemon import run as run_daemon
@@ -30,12 +29,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SUMMARY = "serve the devices of a config to the kubelet of this node"
 EXAMPLE = "  genericdp run --config /etc/genericdp"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Declare the options."""
     add_config(parser, stdin=False)
     parser.add_argument(
         "--kubelet-dir",
@@ -48,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--state-dir",
         metavar="DIR",
         type=path_of,
-        default=None,
         help="keep the last good config here, and serve it when at a start the config is bad",
     )
     add_pod_resources(
@@ -70,8 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
     set_up_logging(arguments)
-    configs = configs_of(arguments)
-    if STDIN in configs:
+    if STDIN in arguments.config:
         raise UsageError("run takes no config from stdin: it reads its config again")
     if arguments.root.is_file():
         raise UsageError(
@@ -80,10 +76,11 @@ def execute(arguments: argparse.Namespace) -> int:
         )
     root_of(arguments)
     pod_resources = pod_resources_of(arguments)
-    _tell_doubts(arguments.state_dir, pod_resources)
+    _check_state_dir(arguments.state_dir)
+    _check_socket(pod_resources)
     run_daemon(
         Settings(
-            configs=configs,
+            configs=tuple(arguments.config),
             policy=arguments.policy,
             kubelet_folder=arguments.kubelet_dir.absolute(),
             root=arguments.root,
@@ -97,10 +94,33 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _tell_doubts(state_dir: Path | None, pod_resources: Path | None) -> None:
-    if state_dir is not None and (said := state_doubt(state_dir)):
-        log.warning("%s", said)
-    if pod_resources is not None:
-        said, may_pass = socket_doubt(pod_resources)
-        if said:
-            log.log(logging.INFO if may_pass else logging.WARNING, "%s", said)
+def _check_state_dir(folder: Path | None) -> None:
+    """Warn if others than its owner can write to ``--state-dir``."""
+    try:
+        mode = 0 if folder is None else folder.stat().st_mode
+    except OSError:
+        return
+    if stat.S_ISDIR(mode) and mode & (stat.S_IWGRP | stat.S_IWOTH):
+        who = "anybody" if mode & stat.S_IWOTH else "its group"
+        log.warning(
+            "--state-dir: %s can write to %s, and so take away or hinder the last good config that"
+            " is kept there (chmod go-w)",
+            who,
+            folder,
+        )
+
+
+def _check_socket(socket: Path | None) -> None:
+    """Warn if nobody will answer at ``--pod-resources``."""
+    if socket is None:
+        return
+    try:
+        if not socket.is_socket() and socket.stat():
+            log.warning("--pod-resources: %s is not a socket: nobody can be asked there", socket)
+    except FileNotFoundError:
+        log.info(
+            "--pod-resources: %s does not exist yet: the kubelet is asked there once it does",
+            socket,
+        )
+    except OSError as error:
+        log.warning("--pod-resources: %s: %s", socket, (error.strerror or "").lower())

@@ -11,7 +11,6 @@ from genericdp.printing import print_document
 if TYPE_CHECKING:
     import argparse
 
-SUMMARY = "print the JSON Schema of configs or policies, for editors and as its reference"
 EXAMPLE = (
     "  genericdp schema > genericdp.v1alpha1.json\n"
     "  genericdp schema --kind policy > genericdp-policy.v1alpha1.json"
@@ -20,8 +19,9 @@ _KINDS = {"config": CONFIG, "policy": POLICY}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags; text and JSON are the same here."""
-    add_choice(parser, "kind", tuple(_KINDS), "config", about="of which document")
+    """Declare the options; text and JSON are the same here."""
+    kinds = tuple(_KINDS)
+    add_choice(parser, "--kind", choices=kinds, default="config", about="of which document")
     add_output(parser)
 
 

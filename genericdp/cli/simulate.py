@@ -10,10 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.cli.applying import refuse_if_none, usable_resources
-from genericdp.cli.container import as_json, as_text
-from genericdp.cli.environment import Appended
-from genericdp.cli.loading import read_stdin
+from genericdp.cli.apply import refuse_if_none
+from genericdp.cli.loading import load_config, read_pipes
 from genericdp.cli.options import (
     add_choice,
     add_config,
@@ -23,13 +21,13 @@ from genericdp.cli.options import (
     add_output,
     add_pod_resources,
     amounts_of,
-    configs_of,
     node_name_of,
     pod_resources_of,
     root_folder_of,
-    root_of,
     set_up_logging,
 )
+from genericdp.cli.output import edits_as_json, edits_as_text
+from genericdp.cli.parser import Append
 from genericdp.config.loaded import STDIN
 from genericdp.daemon import Settings
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
@@ -37,6 +35,7 @@ from genericdp.devices.hardware import online_nodes
 from genericdp.errors import UsageError
 from genericdp.host import descriptors
 from genericdp.host.cache import HostCache
+from genericdp.host.root import Root
 from genericdp.kubelet.sockets import check_length
 from genericdp.printing import print_json, print_lines
 from genericdp.process.signals import deferred, until_signaled
@@ -45,13 +44,11 @@ from genericdp.simulator.simulation import RETRY_SECONDS, Simulation
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from genericdp.host.root import Root
     from genericdp.simulator.pods import Given, Start
     from genericdp.simulator.simulation import Picture, Shown
 
-SUMMARY = "run the daemon against a stand-in for the kubelet and show what the node would offer"
 EXAMPLE = (
     "  genericdp simulate --config examples/configs/this-machine.yaml\n"
     "  genericdp simulate --config examples/configs/fuse.yaml --once --allocate example.com/fuse=1"
@@ -59,7 +56,7 @@ EXAMPLE = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Declare the options."""
     add_config(parser)
     parser.add_argument(
         "--once",
@@ -70,8 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allocate",
         dest="amounts",
         metavar="RESOURCE=N",
-        action=Appended,
-        default=[],
+        action=Append,
+        default=(),
         help=(
             "let a container ask for devices and show what it gets; may be repeated;"
             " the config's hooks really run, on this machine"
@@ -85,9 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_choice(
         parser,
-        "topology-policy",
-        tuple(TopologyPolicy),
-        TopologyPolicy.NONE,
+        "--topology-policy",
+        choices=tuple(TopologyPolicy),
+        default=TopologyPolicy.NONE,
         about="the kubelet's topologyManagerPolicy, on the NUMA nodes of the machine",
     )
     add_pod_resources(
@@ -105,19 +102,21 @@ def execute(arguments: argparse.Namespace) -> int:
     descriptors.raise_limit()
     amounts = amounts_of(arguments.amounts)
     # The daemon would wait for a better config; here somebody is looking.
-    stdin = read_stdin(configs_of(arguments))
-    resources = usable_resources(arguments, stdin, silent=True)  # the daemon warns, in its log
+    pipes = read_pipes(arguments.config)
+    resources = load_config(arguments, pipes).resources  # the daemon warns, in its log
     refuse_if_none(resources, node_name_of(arguments))
-    topology = _topology(root_of(arguments), TopologyPolicy(arguments.topology_policy))
+    root = root_folder_of(arguments)
+    topology = _topology(Root(root), TopologyPolicy(arguments.topology_policy))
     with deferred():
         temporary = tempfile.TemporaryDirectory(prefix="genericdp-")
-    with temporary as folder:
+    with temporary as name:
+        folder = Path(name)
         simulation = Simulation(
             Settings(
-                configs=_files(configs_of(arguments), stdin, Path(folder)),
-                kubelet_folder=_checked(Path(folder)),
+                configs=_files(arguments.config, pipes, folder),
+                kubelet_folder=_checked(folder),
                 policy=arguments.policy,
-                root=root_folder_of(arguments),
+                root=root,
                 node_name=node_name_of(arguments),
                 pod_resources=_not_yet_there(pod_resources_of(arguments)),
                 listen=arguments.listen,
@@ -165,13 +164,13 @@ def _not_yet_there(socket: Path | None) -> Path | None:
     return socket
 
 
-def _files(configs: Sequence[Path], stdin: bytes | None, folder: Path) -> tuple[Path, ...]:
-    """Give paths that the daemon can read, which loads its config by itself."""
-    if stdin is None:
-        return tuple(configs)
-    copy = folder / "stdin.yaml"
-    copy.write_bytes(stdin)
-    return tuple(copy if path == STDIN else path for path in configs)
+def _files(configs: Sequence[Path], pipes: Mapping[Path, bytes], folder: Path) -> tuple[Path, ...]:
+    """Return paths that the daemon can read, which loads its config by itself."""
+    copies = {}
+    for number, (path, text) in enumerate(pipes.items()):
+        copies[path] = folder / ("stdin.yaml" if path == STDIN else f"pipe-{number}.yaml")
+        copies[path].write_bytes(text)
+    return tuple(copies.get(path, path) for path in configs)
 
 
 def _show_json(picture: Picture, start: Start | None) -> None:
@@ -181,7 +180,7 @@ def _show_json(picture: Picture, start: Start | None) -> None:
         "unhealthy": {name: dict(one.unhealthy) for name, one in picture.resources.items()},
     }
     if start is not None and start.given is not None:
-        line["container"] = as_json(_edits(start.given))
+        line["container"] = edits_as_json(_edits(start.given))
     elif start is not None:
         line["error"] = _why_it_waits(start)
     print_json(line, indent=None, flush=True)
@@ -226,7 +225,7 @@ class _Screen:
             yield from unhealthy
         if start is not None and start.given is not None:
             yield "The container gets:"
-            yield from as_text(_edits(start.given))
+            yield from edits_as_text(_edits(start.given))
         elif start is not None and not self._once:  # then it is the error that all ends with
             yield f"The container waits, and is started again every {RETRY_SECONDS:g} s:"
             yield f"  {_why_it_waits(start)}"
@@ -252,7 +251,7 @@ def _why_it_waits(start: Start) -> str:
 
 
 def _edits(given: Given) -> ContainerEdits:
-    """Give what the kubelet merged as a plugin would have said it."""
+    """Return what the kubelet merged, in the form of a plugin's answer."""
     return ContainerEdits(
         devices=tuple(
             DeviceNode(host_path=host, container_path=inside, permissions=permissions)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp import __version__
-from genericdp.cli.options import add_output, add_root, path_of, root_of
-from genericdp.cli.patience import patiently
-from genericdp.cli.progress import Progress
-from genericdp.cli.writing import refuse_existing, write_new
+from genericdp.cli.apply import patiently
+from genericdp.cli.options import add_output, add_root, root_of
+from genericdp.cli.output import Progress, refuse_existing, write_new
+from genericdp.cli.parser import path_of
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.printing import print_json, print_lines, printable
 from genericdp.snapshot.archive import ArchiveError, write
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from genericdp.host.cache import HostCache
     from genericdp.snapshot.copy import Copy
 
-SUMMARY = "write what configs see of this machine into a file, to try configs on elsewhere"
 EXAMPLE = (
     "  genericdp snapshot node.tar.gz                   # on the node; as any user\n"
     "  genericdp snapshot - > node.tar.gz               # by kubectl exec, for instance\n"
@@ -36,7 +35,7 @@ _MOST_TOLD = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Declare the arguments."""
     parser.add_argument(
         "file",
         metavar="FILE.tar.gz",

@@ -6,20 +6,20 @@ import argparse
 import http
 import http.client
 import json
+import os
 import socket
+import sys
 import threading
 from concurrent.futures import Future
 from contextlib import closing
 from datetime import datetime
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from genericdp.address import parse_server_address
-from genericdp.cli.colours import Colour, are_wanted, coloured
-from genericdp.cli.environment import StoredUnlessEmpty
 from genericdp.cli.options import add_output
-from genericdp.cli.tables import table
 from genericdp.errors import GenericdpError
-from genericdp.printing import print_document, print_json, printable
+from genericdp.printing import print_document, print_json, printable, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,10 +28,21 @@ if TYPE_CHECKING:
 
     Document = dict[str, Any]
     """What ``/status`` answers, or a part of it: docs/status.md."""
-    Line = tuple[str, Colour]
-    Rows = list[tuple[Colour, tuple[str, ...]]]
+    Line = tuple[str, "Color"]
+    Rows = list[tuple["Color", tuple[str, ...]]]
 
-SUMMARY = "print what the daemon of this node says: what it offers, what is Unhealthy and why"
+
+class Color(Enum):
+    """What a text says beside its words; never instead of them."""
+
+    PLAIN = ""
+    GOOD = "32"
+    BAD = "1;31"
+    ODD = "33"
+    TITLE = "1"
+    FAINT = "2"
+
+
 EXAMPLE = (
     "  genericdp status                # of a daemon that was run with --listen=:9733\n"
     "  kubectl exec ds/genericdp -- genericdp status -o json"
@@ -47,7 +58,7 @@ _MOST_QUOTED = 200
 _MOST_EVENTS = 20
 _MOST_NAMED = 5
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-_LEVELS = {"error": Colour.BAD, "warning": Colour.ODD}
+_LEVELS = {"error": Color.BAD, "warning": Color.ODD}
 
 
 def daemon_at(text: str) -> Address:
@@ -61,11 +72,10 @@ def daemon_at(text: str) -> Address:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Declare the options."""
     parser.add_argument(
         "--address",
         metavar="HOST:PORT",
-        action=StoredUnlessEmpty,
         type=daemon_at,
         default=daemon_at(ADDRESS),
         help=f"where the daemon listens (default: {ADDRESS})",
@@ -79,7 +89,7 @@ def execute(arguments: argparse.Namespace) -> int:
     body = fetch(address, "/status")
     try:
         status = json.loads(body)
-        text = "\n".join(lines(status, colours=are_wanted()))
+        text = "\n".join(lines(status, colors=_colors_are_wanted()))
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise GenericdpError(
@@ -162,31 +172,42 @@ def _why_unreachable(error: OSError, address: Address) -> str:
             return f"{address} cannot be asked: {(error.strerror or str(error)).lower()}"
 
 
-def lines(status: Document, *, colours: bool) -> Iterator[str]:
+def _colors_are_wanted() -> bool:
+    """Return whether stdout is a terminal that may be colored (https://no-color.org)."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def _colored(line: str, color: Color) -> str:
+    return f"\033[{color.value}m{line}\033[0m" if line and color.value else line
+
+
+def lines(status: Document, *, colors: bool) -> Iterator[str]:
     """Yield the status as lines, Unhealthy devices first; no line holds anything but text.
 
     Raises KeyError, TypeError, ValueError or AttributeError for what is no status of a daemon;
     what an older daemon does not say is left out.
     """
-    for line, colour in _lines(status):
-        yield coloured(line, colour) if colours else line
+    for line, color in _lines(status):
+        yield _colored(line, color) if colors else line
 
 
 def _lines(status: Document) -> Iterator[Line]:
-    state, colour = ("ready", Colour.GOOD) if status["ready"] else ("NOT READY", Colour.BAD)
+    state, color = ("ready", Color.GOOD) if status["ready"] else ("NOT READY", Color.BAD)
     resources, config = status["resources"], status["config"]
-    yield f"{visible(status['node'])}: {state}", colour
-    yield summary(status), Colour.PLAIN
-    yield from _listed("Not ready", status["notReady"], Colour.BAD)
+    yield f"{visible(status['node'])}: {state}", color
+    yield summary(status), Color.PLAIN
+    yield from _listed("Not ready", status["notReady"], Color.BAD)
     if _is_refused(status):
         since = config["differsSince"]
         when = f" since {absolute(since)}" if since is not None else ""
         problems = config["problems"] or ["it could not be read"]
-        yield from _listed(f"The config on disk is REFUSED{when}", problems, Colour.BAD)
-    yield "", Colour.PLAIN
+        yield from _listed(f"The config on disk is REFUSED{when}", problems, Color.BAD)
+    yield "", Color.PLAIN
     yield from _daemon(status)
-    yield from _listed("Warnings of the config", config["warnings"], Colour.ODD)
-    yield from _listed("Never reloaded", config["pinned"], Colour.ODD)
+    yield from _listed("Warnings of the config", config["warnings"], Color.ODD)
+    yield from _listed("Never reloaded", config["pinned"], Color.ODD)
     yield from _titled("Resources", _resource_rows(status))
     yield from _titled("Devices", _device_rows(status))
     empty = [f"{one['name']}: {one['empty']}" for one in resources if one.get("empty")]
@@ -200,54 +221,54 @@ def _lines(status: Document) -> Iterator[Line]:
     yield from _titled("Last events (UTC)", _event_rows(status["events"][-_MOST_EVENTS:]))
 
 
-def _listed(title: str, texts: Sequence[str], colour: Colour = Colour.TITLE) -> Iterator[Line]:
+def _listed(title: str, texts: Sequence[str], color: Color = Color.TITLE) -> Iterator[Line]:
     if texts:
-        yield "", Colour.PLAIN
-        yield f"{title}:", colour
+        yield "", Color.PLAIN
+        yield f"{title}:", color
         for text in texts:
-            yield f"  {visible(text)}", Colour.PLAIN
+            yield f"  {visible(text)}", Color.PLAIN
 
 
 def _daemon(status: Document) -> Iterator[Line]:
     config, kubelet, supply = status["config"], status["kubelet"], status["descriptors"]
     running = span(status["started"], status["time"])
-    yield f"Daemon:   genericdp {visible(status['version'])}, for {running}", Colour.PLAIN
+    yield f"Daemon:   genericdp {visible(status['version'])}, for {running}", Color.PLAIN
     files = ", ".join(map(visible, config["files"]))
     if config["inForce"]:
         since = f", since {absolute(config['since'])}" if config["since"] is not None else ""
         of_old = ", the last good one of the state folder" if config["fromStateDir"] else ""
         digest = visible(config["digest"][:12])
-        yield f"Config:   in force{since}{of_old} ({digest}; {files})", Colour.PLAIN
+        yield f"Config:   in force{since}{of_old} ({digest}; {files})", Color.PLAIN
         bounds = "none: nothing bounds the config"
         if policy := config.get("policy"):
             bounds = f"{visible(policy)} ({visible(config['policyDigest'][:12])})"
-        yield f"Policy:   {bounds}", Colour.PLAIN
+        yield f"Policy:   {bounds}", Color.PLAIN
     else:
-        yield f"Config:   none is in force{files and f' ({files})'}", Colour.BAD
+        yield f"Config:   none is in force{files and f' ({files})'}", Color.BAD
     if kubelet["present"]:
-        yield f"Kubelet:  kubelet.sock is there ({visible(kubelet['folder'])})", Colour.PLAIN
+        yield f"Kubelet:  kubelet.sock is there ({visible(kubelet['folder'])})", Color.PLAIN
     else:
-        yield f"Kubelet:  MISSING: {visible(kubelet.get('reason', ''))}", Colour.BAD
+        yield f"Kubelet:  MISSING: {visible(kubelet.get('reason', ''))}", Color.BAD
     if supply is not None:
         short = ": THEY RUN SHORT" if supply["short"] else ""
-        colour = Colour.BAD if short else Colour.PLAIN
+        color = Color.BAD if short else Color.PLAIN
         most = plural(supply["most"], "descriptor")
-        yield f"Open:     {supply['used']:d} of {most}{short}", colour
+        yield f"Open:     {supply['used']:d} of {most}{short}", color
 
 
 def _titled(title: str, rows: Rows) -> Iterator[Line]:
     """Yield a table, if there is anything in it but the heading."""
     if len(rows) > 1:
-        yield "", Colour.PLAIN
-        yield f"{title}:", Colour.TITLE
+        yield "", Color.PLAIN
+        yield f"{title}:", Color.TITLE
         texts = table(tuple(map(visible, cells)) for _, cells in rows)
-        yield from zip(texts, (colour for colour, _ in rows), strict=True)
+        yield from zip(texts, (color for color, _ in rows), strict=True)
 
 
 def _resource_rows(status: Document) -> Rows:
     heading = ("RESOURCE", "REGISTERED", "FOR", "HEALTHY", "ALLOCATABLE", "CAPACITY", "WHY")
     reasons = [_why(one) for one in status["resources"]]
-    rows: Rows = [(Colour.FAINT, heading if any(reasons) else heading[:-1])]
+    rows: Rows = [(Color.FAINT, heading if any(reasons) else heading[:-1])]
     for one, why in zip(status["resources"], reasons, strict=True):
         registered, devices = one["registered"], one["devices"]
         cells = (
@@ -258,9 +279,9 @@ def _resource_rows(status: Document) -> Rows:
             f"{one['allocatable']:d}",
             f"{one['capacity']:d}",
         )
-        colour = Colour.PLAIN if registered else Colour.BAD
-        colour = Colour.ODD if registered and one["contested"] else colour
-        rows.append((colour, (*cells, why) if any(reasons) else cells))
+        color = Color.PLAIN if registered else Color.BAD
+        color = Color.ODD if registered and one["contested"] else color
+        rows.append((color, (*cells, why) if any(reasons) else cells))
     return rows
 
 
@@ -273,7 +294,7 @@ def _device_rows(status: Document) -> Rows:
     heading = ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", "WHY")
     devices = [(one["name"], each) for one in status["resources"] for each in one["devices"]]
     some = any(one["reason"] for _, one in devices)
-    rows: Rows = [(Colour.FAINT, heading if some else heading[:-1])]
+    rows: Rows = [(Color.FAINT, heading if some else heading[:-1])]
     for name, one in sorted(devices, key=lambda pair: pair[1]["state"] == "Healthy"):
         cells = (
             name,
@@ -283,8 +304,8 @@ def _device_rows(status: Document) -> Rows:
             " ".join(one["nodes"]) or one["path"],
             ",".join(map(str, one["numaNodes"])),
         )
-        colour = Colour.PLAIN if one["state"] == "Healthy" else Colour.BAD
-        rows.append((colour, (*cells, one["reason"]) if some else cells))
+        color = Color.PLAIN if one["state"] == "Healthy" else Color.BAD
+        rows.append((color, (*cells, one["reason"]) if some else cells))
     return rows
 
 
@@ -293,12 +314,12 @@ def _for(one: Document, status: Document) -> str:
 
 
 def _event_rows(events: Sequence[Document]) -> Rows:
-    rows: Rows = [(Colour.FAINT, ("TIME", "LEVEL", "ABOUT", "WHAT"))]
+    rows: Rows = [(Color.FAINT, ("TIME", "LEVEL", "ABOUT", "WHAT"))]
     for one in events:
         about = " ".join(filter(None, (one["resource"], one["device"])))
         when = absolute(one["time"]).removesuffix(" UTC")
-        colour = _LEVELS.get(one["level"], Colour.PLAIN)
-        rows.append((colour, (when, one["level"], about, one["message"])))
+        color = _LEVELS.get(one["level"], Color.PLAIN)
+        rows.append((color, (when, one["level"], about, one["message"])))
     return rows
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from genericdp.cli.loading import load_in_time, read_stdin
-from genericdp.cli.options import add_host, add_output, add_policy, config_of
+from genericdp.cli.loading import load_in_time, read_pipes
+from genericdp.cli.options import add_config, add_host, add_output
+from genericdp.cli.parser import config_of, is_given
 from genericdp.errors import UsageError
-from genericdp.printing import print_json, print_lines
+from genericdp.printing import plural, print_json, print_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -17,25 +18,25 @@ if TYPE_CHECKING:
     from genericdp.config.loaded import Loaded
     from genericdp.errors import Problem
 
-SUMMARY = "say what is wrong with configs, or what a reload would do; exit 2 if anything is wrong"
 EXAMPLE = (
-    "  genericdp validate examples/configs/*.yaml\n"
-    "  genericdp validate -o json /etc/genericdp        # a folder is one config\n"
+    "  genericdp validate examples/configs/*.yaml       # each is a config of its own\n"
+    "  genericdp validate --config a.yaml --config b/   # together one config, as for run\n"
+    "  kubectl get configmap genericdp -o yaml | genericdp validate -\n"
     "  genericdp validate --diff /etc/genericdp new.yaml    # what a running daemon would do"
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Declare the arguments."""
     parser.add_argument(
         "paths",
         metavar="PATH",
-        nargs="+",
+        nargs="*",
         type=config_of,
         help="a config of its own: a file, a folder whose *.yaml and *.yml make up one, or - for"
-        " stdin",
+        " stdin; exit 2 if anything is wrong",
     )
-    add_policy(parser)
+    add_config(parser, required=False)
     parser.add_argument(
         "--diff",
         action="store_true",
@@ -50,13 +51,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Load each config and print what there is to say."""
-    stdin = read_stdin(arguments.paths)
-    if arguments.diff and len(arguments.paths) != 2:
-        raise UsageError(f"--diff takes two configs, OLD and NEW, not {len(arguments.paths)}")
-    configs = [load_in_time([path], stdin, policy=arguments.policy) for path in arguments.paths]
+    groups = [[path] for path in arguments.paths]
+    # The variable is for commands that need a config; here it counts only where nothing is given.
+    if is_given(arguments.config) or (arguments.config and not groups):
+        groups.append(list(arguments.config))
+    if not groups:
+        raise UsageError("a config is required: PATH or --config (see genericdp validate --help)")
+    if arguments.diff and len(groups) != 2:
+        raise UsageError(f"--diff takes two configs, OLD and NEW, not {len(groups)}")
+    pipes = read_pipes([path for paths in groups for path in paths])
+    configs = [load_in_time(paths, pipes, policy=arguments.policy) for paths in groups]
     if arguments.diff and not any(config.problems for config in configs):
         # Needs what the daemon needs, which takes its time to import.
-        from genericdp.cli.differing import print_difference
+        from genericdp.cli.diff import print_difference
 
         print_difference(arguments, *configs)
         return 0
@@ -75,13 +82,13 @@ def _as_text(configs: Sequence[Loaded]) -> list[str]:
     lines = [line for _, line in sorted(set(said))]
     if problems:
         files = len({problem.file for problem in problems})
-        total = f"{_count(len(problems), 'problem')} in {_count(files, 'file')}"
+        total = f"{plural(len(problems), 'problem')} in {plural(files, 'file')}"
         if any(config.policy_is_unusable for config in configs):
             total += "; the policy cannot be used, so run would not start"
     else:
         files = sum(len(config.files) for config in configs)
         resources = sum(len(config.resources) for config in configs)
-        total = f"{_count(files, 'file')}, {_count(resources, 'resource')}: valid"
+        total = f"{plural(files, 'file')}, {plural(resources, 'resource')}: valid"
     return [*lines, total]
 
 
@@ -90,10 +97,6 @@ def _as_warning(warning: Problem) -> str:
     path = f"{warning.path}: " if warning.path else ""
     place = f"{warning.file}:{warning.line}:{warning.column}"
     return f"{place}: warning: {path}{warning.message}{hint}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _as_json(configs: Sequence[Loaded]) -> dict[str, object]:

@@ -13,12 +13,11 @@ from genericdp.printing import print_json, print_lines
 if TYPE_CHECKING:
     import argparse
 
-SUMMARY = "print the versions of genericdp, Python and gRPC"
 EXAMPLE = "  genericdp version"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Declare the options."""
     add_output(parser)
 
 

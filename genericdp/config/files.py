@@ -59,11 +59,11 @@ class _UnusableError(Exception):
 
 
 def sources(
-    paths: Iterable[Path], stdin: bytes | None = None
+    paths: Iterable[Path], stdin: bytes | None = None, pipes: Mapping[Path, bytes] | None = None
 ) -> tuple[list[Source], list[Problem]]:
     """Return the files of a config: each path itself, or what lies in it if it is a folder.
 
-    STDIN stands for what is given as such.
+    STDIN stands for what is given as such, and ``pipes`` holds what others held.
     """
     found: list[Source] = []
     problems: list[Problem] = []
@@ -71,6 +71,9 @@ def sources(
     for path in paths:
         if stdin is not None and path == STDIN:
             found.append(Source(name="<stdin>", path=path, text=stdin))
+            continue
+        if pipes and path in pipes:
+            found.append(Source(name=shown(path), path=path, text=pipes[path]))
             continue
         try:
             files = _in_folder(path) if path.is_dir() else [path]

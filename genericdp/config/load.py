@@ -18,7 +18,7 @@ from genericdp.config.rules import check, resources_of
 from genericdp.model import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from genericdp.config.tree import Document
     from genericdp.errors import Problem
@@ -30,13 +30,18 @@ MAX_PROBLEMS = 1000
 
 
 def load(
-    paths: Sequence[Path], *, stdin: bytes | None = None, policy: Path | None = None
+    paths: Sequence[Path],
+    *,
+    stdin: bytes | None = None,
+    pipes: Mapping[Path, bytes] | None = None,
+    policy: Path | None = None,
 ) -> Loaded:
     """Return the config that the paths make up together, or all of its problems.
 
-    ``stdin`` is what the path ``-`` stands for. ``policy`` is the file of what bounds it.
+    ``stdin`` is what the path ``-`` stands for, ``pipes`` what was read from others, by path.
+    ``policy`` is the file of what bounds it.
     """
-    loaded, documents = read_all(paths, stdin, policy)
+    loaded, documents = read_all(paths, stdin, policy, pipes)
     if loaded.problems:
         return loaded
     resources = tuple(
@@ -48,10 +53,13 @@ def load(
 
 
 def read_all(
-    paths: Sequence[Path], stdin: bytes | None = None, policy: Path | None = None
+    paths: Sequence[Path],
+    stdin: bytes | None = None,
+    policy: Path | None = None,
+    pipes: Mapping[Path, bytes] | None = None,
 ) -> tuple[Loaded, list[Document]]:
     """Return all but the resources, and the checked documents to build them from."""
-    files, problems = sources(paths, stdin)
+    files, problems = sources(paths, stdin, pipes)
     documents: list[Document] = []
     digested: list[bytes] = []
     bounds = LoadedPolicy() if policy is None else load_policy(policy)

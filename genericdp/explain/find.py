@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from genericdp import glob
+from genericdp.devices.hardware import function_of
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.matching import Candidate, of_device, of_file
 from genericdp.devices.natural import natural_key
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 _PCI_ADDRESS = re.compile(r"([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 _DEVICES = "/sys/devices/"
 _MOST_NEAR = 5
+_LIKE = 0.7
+"""How much the names of device files have to be alike, as difflib has it."""
+_PREFIX = 3
+_NUMBER = re.compile(r"\[[^]]*\]|[*?0-9]")
+"""What of a name or glob is left out when names are compared."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,13 +144,43 @@ def every(inventory: Inventory) -> Iterator[SysDevice]:
         yield from inventory.host.members(subsystem)
 
 
+def names_like(pattern: str, inventory: Inventory) -> tuple[str, ...]:
+    """Return device files of a glob's folder whose names are like it but for the number.
+
+    Then those on hardware whose names begin alike: for ttyUSB0 that is ttyACM0, never tty60.
+    """
+    folder, _, name = pattern.rpartition("/")
+    stem = _stem(name)
+    alike: dict[str, list[str]] = {}
+    begin_alike: list[str] = []
+    for file in inventory.found(f"{folder}/*"):
+        if file.type not in NODE_TYPES:
+            continue
+        its_stem = _stem(file.path.rpartition("/")[2])
+        alike.setdefault(its_stem, []).append(file.path)
+        # Not of links: those of udev all begin with the bus.
+        if stem[:_PREFIX] == its_stem[:_PREFIX] and len(stem) > _PREFIX and not file.is_link:
+            device = of_file(file, inventory).device
+            if device is not None and function_of(device, inventory.host) is not None:
+                begin_alike.append(file.path)
+    close = get_close_matches(stem, alike, n=_MOST_NEAR, cutoff=_LIKE) if stem else []
+    near = [path for one in close for path in sorted(alike[one], key=natural_key)]
+    near += sorted(begin_alike, key=natural_key)
+    return tuple(map(printable, dict.fromkeys(near)))[:_MOST_NEAR]
+
+
+def _stem(name: str) -> str:
+    return _NUMBER.sub("", name)
+
+
 def _near(text: str, inventory: Inventory) -> tuple[str, ...]:
     if text.startswith("/"):
-        folder = text.rpartition("/")[0]
-        beside = inventory.found(f"{glob.escape(folder)}/*") if ".." not in folder else ()
-        names = {file.path for file in beside if file.type in NODE_TYPES}
-        if not names:
-            names = {one.device_file for one in every(inventory) if one.number is not None}
+        if ".." in text.split("/"):
+            return ()
+        pattern = glob.escape(text)
+        if inventory.found(f"{pattern.rpartition('/')[0]}/*"):
+            return names_like(pattern, inventory)
+        names = {one.device_file for one in every(inventory) if one.number is not None}
     else:
         host = inventory.host
         names = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from genericdp.cli import main
-from genericdp.cli.docker import docker_arguments, podman_4_needs
+from genericdp.cli.allocate import docker_arguments, podman_4_needs
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.errors import GenericdpError
 from genericdp.host.root import Root

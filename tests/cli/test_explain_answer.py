@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
+from genericdp.cli.apply import patiently
 from genericdp.cli.explain import answer as explain
-from genericdp.cli.patience import patiently
 from genericdp.config.load import load
 from tests.cli.asking import FTDI, HEAD, LINKS, STICK, answer, first_line
 from tests.fixtures.hanging import HangingRoot
-from tests.fixtures.make_tree import serial_node
+from tests.fixtures.make_tree import Tree, serial_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,7 +131,7 @@ def test_what_cannot_be_found_says_what_was_tried_and_what_is_near(
         "  there is no /dev/ttyUSB7, or it is a link that leads nowhere",
         "  no device of sysfs has such a file",
         "  match[0] of example.com/serial looks at it as soon as it is there",
-        "  near: /dev/ttyUSB1 or /dev/ttyUSB0",
+        "  near: /dev/ttyUSB0 or /dev/ttyUSB1",
     ]
     lines = answer(capsys, tmp_path, root, LINKS, "05:00.0")
     assert lines[1:] == ["  no PCI function has the address 0000:05:00.0"]
@@ -142,6 +142,45 @@ def test_what_cannot_be_found_says_what_was_tried_and_what_is_near(
         "  there is no /dev/",
         "  the kernel calls no device ",
     ]
+
+
+def test_what_is_near_is_of_the_same_kind(
+    capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+) -> None:
+    """For a serial adapter: other serial ports on hardware, not the consoles of /dev/tty60."""
+    root = testbed("serial-adapters")
+    tree = Tree(root)
+    for number in (0, 6, 60):
+        tree.node(f"tty{number}", f"4:{number}", at="virtual/tty")
+    for name in ("ttyACM9", "ttyUBS0"):
+        lines = answer(capsys, tmp_path, root, FTDI, f"/dev/{name}")
+        near = lines[-1].removeprefix("  near: ").split(" or ")
+        assert near == [f"/dev/ttyUSB{number}" for number in range(4)]
+
+
+def test_of_many_resources_those_are_shown_that_come_closest(
+    capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+) -> None:
+    others = "".join(
+        f"  - name: example.com/other{i}\n    match: [{{path: /dev/none{i}}}]\n" for i in range(37)
+    )
+    wrong = FTDI.replace("m/serial", "m/wrong").replace('product: "6001"', 'product: "6002"')
+    nearly = FTDI.replace("m/serial", "m/nearly").replace('"0403"', '"0404"')
+    resources = others + FTDI + wrong + nearly + STICK.replace("1a86", "1a87")
+    root = testbed("serial-adapters")
+    lines = answer(capsys, tmp_path, root, resources, "/dev/ttyUSB0")
+    shown = [line.partition(" ")[0] for line in lines[1:] if line.startswith("example.com/")]
+    names = ("serial", "wrong", "nearly")
+    assert shown == [f"example.com/{name}" for name in names]
+    assert (
+        lines[-1] == "38 other resources not shown: further from taking it than these (see -o json)"
+    )
+    lines = answer(capsys, tmp_path, root, others + STICK.replace("1a86", "1a87"), "/dev/ttyUSB0")
+    assert len([line for line in lines[1:] if line.startswith("example.com/")]) == 3
+    said = json.loads(
+        "\n".join(answer(capsys, tmp_path, root, resources, "/dev/ttyUSB0", "-o", "json"))
+    )
+    assert len(said["resources"]) == 41
 
 
 def test_a_device_whose_file_is_missing_is_found_by_it(
@@ -183,7 +222,7 @@ def test_json_says_the_same(
     assert stick["match"][0]["why"] == "takes USB devices, but it is a tty device"
     lines = answer(capsys, tmp_path, root, FTDI, "/dev/ttyUSB7", "-o", "json")
     said = json.loads("\n".join(lines))
-    assert (said["found"], said["near"][0]) == (False, "/dev/ttyUSB3")
+    assert (said["found"], said["near"][0]) == (False, "/dev/ttyUSB0")
 
 
 def test_json_names_the_file_that_a_number_of_an_interface_was_read_from(

@@ -1,3 +1,5 @@
+"""``genericdp init``: the packaged examples that find something, as one config."""
+
 from __future__ import annotations
 
 import json
@@ -7,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.cli import main
-from genericdp.cli.recognising import RECOGNISERS
-from genericdp.cli.starting import config_of
 from genericdp.config.load import load
 from genericdp.config.loaded import STDIN
 from tests.fixtures.make_tree import Tree
-from tests.hosts.hosts import FOLDER
+from tests.hosts.hosts import EXAMPLES, FOLDER
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MACHINES = [*map(loading.path_of, loading.NAMES), *sorted(FOLDER.glob("*/machine*.umockdev"))]
-ROWS = {row.name: row for row in RECOGNISERS}
+ORDER = (EXAMPLES.parent / "init-order.txt").read_text()
+LINES = [line.partition("#")[0].split() for line in ORDER.splitlines()]
+TRIED = {line[0]: line[1:] for line in LINES if line}
 
 
 def json_of(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
@@ -30,11 +32,11 @@ def json_of(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
 
 
 def offered(capsys: pytest.CaptureFixture[str], config: Path, root: Path) -> dict[str, list[str]]:
-    """Give the ids of what is Healthy, by resource."""
+    """Return the ids of what is healthy, by resource, were all probes passed."""
     found = json_of(capsys, "discover", "--config", str(config), "--root", str(root))
     return {
-        name: [one["id"] for one in offer["devices"] if one["state"] == "Healthy"]
-        for name, offer in found["resources"].items()
+        name: [one["id"] for one in listed["devices"] if one["state"] != "Unhealthy"]
+        for name, listed in found["resources"].items()
     }
 
 
@@ -47,77 +49,86 @@ def test_the_config_is_valid_and_offers_what_it_says(
     told = json_of(capsys, "init", str(config), "--root", str(root))
     assert config.read_text() == told["config"]
     assert main(["validate", str(config)]) == 0
-    assert capsys.readouterr().out == f"1 file, {max(1, len(plain(told)))} {noun(told)}: valid\n"
+    capsys.readouterr()
     found = offered(capsys, config, root)
-    assert {name: ids for name, ids in found.items() if ids} == plain(told)
-    # What is left out on purpose would do what its comment says, too.
-    left = {str(one["name"]): one["devices"] for one in told["resources"] if one["leftOut"]}
-    config.write_bytes(config_of([row for row in RECOGNISERS if row.name in {*plain(told), *left}]))
-    if left:
-        assert offered(capsys, config, root) == {**plain(told), **left}
-        assert all(f"  # - name: {name}\n" in told["config"] for name in left)
+    listed = {one["name"]: one["devices"] for one in told["resources"]}
+    assert {name: ids for name, ids in found.items() if ids} == listed
+    assert all(listed.values())
+    # What one resource has, no other one has.
+    assert len(found) == max(1, len(listed))
 
 
-def plain(told: dict[str, Any]) -> dict[str, list[str]]:
-    return {one["name"]: one["devices"] for one in told["resources"] if not one["leftOut"]}
+def test_each_example_is_in_the_order_or_there_is_a_reason() -> None:
+    names = {path.name for path in EXAMPLES.glob("*.yaml")}
+    assert TRIED.keys() <= names
+    assert [name for name in names if name not in ORDER] == []
 
 
-def noun(told: dict[str, Any]) -> str:
-    return "resource" if len(plain(told)) < 2 else "resources"
+@pytest.mark.parametrize("name", TRIED)
+def test_each_resource_of_an_example_is_valid_without_the_others(name: str) -> None:
+    """``init`` cuts an example at its resources: an anchor of one must not be used by another."""
+    text = (EXAMPLES / name).read_text()
+    head, _, body = text.partition("\nresources:\n")
+    resources = [one.name for one in load([EXAMPLES / name]).resources]
+    assert set(TRIED[name]) <= set(resources)
+    starts = [one.start() for one in re.finditer(r"(?m)^  - name: ", body)]
+    for start, end in zip(starts, [*starts[1:], len(body)], strict=True):
+        alone = f"{head}\nresources:\n{body[start:end]}"
+        assert load([STDIN], stdin=alone.encode()).problems == ()
 
 
-def test_all_rows_together_are_a_config_that_nothing_is_to_be_said_of() -> None:
-    assert len(ROWS) == len(RECOGNISERS)
-    loaded = load([STDIN], stdin=config_of(RECOGNISERS))
-    assert loaded.problems == ()
-    assert loaded.warnings == ()
-    assert [one.name for one in loaded.resources] == list(ROWS)
-
-
-def test_a_stick_is_called_by_its_name_with_the_way_to_it(
+def test_the_text_is_that_of_the_examples_with_what_they_find(
     testbed: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", "--root", str(testbed("serial-adapters"))]) == 0
     printed = capsys.readouterr().out
-    assert "  # Now: 4 devices.\n" in printed
-    assert "  #   1-1.4:1.0-tty  /dev/ttyUSB3  USB Serial (usb 1a86:7523)\n" in printed
+    assert "# serial.yaml\n#\n# Serial adapters on USB, of any make" in printed
+    assert "  # Now: 4 devices, 4 shares.\n" in printed
+    assert re.search(r"  #   1-1\.4:1\.0-tty  /dev/\S+  .*\(usb 1a86:7523\)\n", printed)
+    assert "        # In the container the adapters are /dev/serial0" in printed
     assert "limits: {example.com/serial: 1}" in printed
+    assert "example.com/video" not in printed
 
 
-def test_other_hardware_is_told_with_a_selector_that_takes_it(
+def test_what_one_example_takes_the_next_does_not_offer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    root = tmp_path / "machine"
+    loading.build(FOLDER / "zigbee/machine.umockdev", root)
+    told = json_of(capsys, "init", "--root", str(root))["resources"]
+    ids = {one["name"]: one["devices"] for one in told}
+    examples = {one["name"]: one["example"] for one in told}
+    assert examples["example.com/zigbee"] == "zigbee.yaml"
+    assert not {*ids["example.com/zigbee"]} & {*ids.get("example.com/serial", [])}
+
+
+def test_a_virtual_function_goes_to_one_pod_with_all_that_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "machine"
+    loading.build(FOLDER / "sriov-vf/machine.umockdev", root)
+    told = json_of(capsys, "init", "--root", str(root))["resources"]
+    ids = [device_id for one in told for device_id in one["devices"]]
+    assert [one["example"] for one in told].count("sriov-vf.yaml") > 1
+    assert len(ids) == len({re.sub(r"-.*", "", device_id) for device_id in ids})
+
+
+def test_no_probe_and_no_hook_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The generator's programs would be started: on the real machine, whose devices it has."""
     tree = Tree(tmp_path / "machine")
-    usb = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-7"
-    numbers = "MAJOR=189\nMINOR=6\nDEVNAME=bus/usb/001/007\n"
-    tree.write(f"{usb}/uevent", f"{numbers}DEVTYPE=usb_device\n")
-    for name, text in {"idVendor": "0bda", "idProduct": "2838", "product": "RTL2838UHIDIR"}.items():
-        tree.write(f"{usb}/{name}", f"{text}\n")
-    tree.link(f"{usb}/subsystem", "../../../../../bus/usb")
-    tree.link("sys/bus/usb/devices/1-7", f"../../../../{usb}")
-    tree.link("sys/dev/char/189:6", f"../../../{usb}")
-    tree.write("dev/bus/usb/001/007", "")
-    assert main(["init", "--root", str(tree.folder)]) == 0
-    printed = capsys.readouterr().out
-    line = next(one for one in printed.splitlines() if "0bda" in one)
-    assert line.startswith('  # - {usb: {vendor: "0bda", product: "2838"}}  # ')
-    assert "(usb 0bda:2838)" in line
-    config = tmp_path / "config.yaml"
-    selector = line.removeprefix("  # ").partition("  #")[0]
-    config.write_text(
-        "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
-        f"  - name: example.com/sdr\n    match:\n      {selector}\n"
-    )
-    assert offered(capsys, config, tree.folder) == {"example.com/sdr": ["1-7"]}
+    tree.node("qrandom0", "240:0")
+    (one,) = json_of(capsys, "init", "--root", str(tree.folder))["resources"]
+    assert (one["name"], one["devices"]) == ("example.com/qrng", ["qrandom0"])
+    assert capsys.readouterr().err == ""
 
 
-def test_an_empty_machine_gets_a_template_that_is_valid(
+def test_a_machine_without_any_gets_a_template_that_is_valid(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "config.yaml"
     root = Tree(tmp_path / "machine").folder
     assert main(["init", str(config), "--root", str(root)]) == 0
-    assert "Nothing of this machine is recognised" in config.read_text()
+    assert "No example finds anything here" in config.read_text()
     assert main(["validate", str(config)]) == 0
     capsys.readouterr()
     assert offered(capsys, config, root) == {"example.com/my-device": []}
@@ -146,25 +157,9 @@ def test_names_that_cannot_be_printed_stay_comments(
     tree.link(f"sys/{usb}/1-7:1.0/tty/ttyUSB0/subsystem", "../../../../../../../../class/tty")
     tree.link("sys/class/tty/ttyUSB0", f"../../{usb}/1-7:1.0/tty/ttyUSB0")
     told = json_of(capsys, "init", "--root", str(tree.folder))
-    assert list(plain(told)) == ["example.com/serial"]
+    assert [one["name"] for one in told["resources"]] == ["example.com/serial"]
     loaded = load([STDIN], stdin=told["config"].encode())
     assert [one.name for one in loaded.resources] == ["example.com/serial"]
-
-
-def test_a_virtual_function_goes_to_one_pod_with_all_that_it_has(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = tmp_path / "machine"
-    loading.build(FOLDER / "sriov-vf/machine.umockdev", root)
-    found = plain(json_of(capsys, "init", "--root", str(root)))
-    functions = [*found["example.com/vf-net"], *found["example.com/vf-vfio"]]
-    assert len(functions) > 3
-    assert not [one for one in found["example.com/rdma"] if one.startswith(tuple(functions))]
-
-
-def test_no_row_speaks_of_another_one_by_where_it_stands() -> None:
-    told = {row.name: row.about for row in RECOGNISERS}
-    assert not [name for name, about in told.items() if re.search(r"\b(above|below)\b", about)]
 
 
 def test_its_commands_are_about_the_same_machine(

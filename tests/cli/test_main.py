@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from genericdp.cli import COMMANDS, LOGGING, main
+from genericdp import __version__
+from genericdp.cli import main
+from genericdp.cli.parser import COMMANDS, LOGGING
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,6 +19,38 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended.value.code == 0
     printed = capsys.readouterr().out
     assert all(f"    {command} " in printed for command in COMMANDS)
+
+
+@pytest.mark.parametrize("words", [["--help", "run"], ["-h"]], ids=" ".join)
+def test_help_is_whole_whatever_stands_behind_it(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    whole = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(words)
+    assert capsys.readouterr().out == whole
+
+
+def test_the_version_is_an_option_too(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"genericdp {__version__}\n"
+
+
+@pytest.mark.parametrize("word", ["--help", "--version", "frob"])
+def test_what_needs_no_command_imports_none(word: str) -> None:
+    """So that it takes no longer than Python needs to start."""
+    heavy = ("asyncio", "grpc", "yaml", "jsonschema", "genericdp.config", "genericdp.devices")
+    code = (
+        "import sys\nfrom genericdp.cli import main\n"
+        f"try: main([{word!r}])\nexcept SystemExit: pass\n"
+        f"sys.exit(', '.join(one for one in {heavy} if one in sys.modules) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -33,7 +67,17 @@ def test_each_command_teaches_with_an_example(
     ("argv", "expected"),
     [
         ([], "the following arguments are required: COMMAND (see genericdp --help)"),
-        (["frob"], "(see genericdp --help)"),
+        (["frob"], "there is no command 'frob' (see genericdp --help)"),
+        (
+            ["vaildate", "x.yaml"],
+            "there is no command 'vaildate' (did you mean validate?) (see genericdp --help)",
+        ),
+        (["--verison"], "--verison (did you mean --version?) (see genericdp --help)"),
+        (
+            ["run", "--confg", "x"],
+            "unrecognized arguments: --confg (did you mean --config?) (see genericdp run --help)",
+        ),
+        (["--", "run"], "the command has to come first (see genericdp --help)"),
         (
             ["run", "--config=x", "--frob"],
             "unrecognized arguments: --frob (see genericdp run --help)",

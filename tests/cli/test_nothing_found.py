@@ -65,6 +65,24 @@ def test_a_selector_that_takes_nothing_is_listed_in_words(
     assert out.splitlines()[1:] == ["", "Nothing found:", f"  example.com/x: {text}", WHERE]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("/dev/vidoe0", " (there is /dev/video0 and /dev/video1)"),
+        ("/dev/video[5-9]", " (there is /dev/video0 and /dev/video1)"),
+        ("/dev/serial/by-id/*", " (there is no /dev/serial)"),
+        ("/dev/{kvm,fuse}", " (braces are no alternatives: write a list of globs)"),
+        ("/dev/xyzzy", ""),
+    ],
+)
+def test_a_glob_that_finds_nothing_says_what_is_there_instead(
+    run: Callable[..., tuple[int, str, str]], pattern: str, hint: str
+) -> None:
+    resources = f"  - name: example.com/x\n    match: [{{path: '{pattern}'}}]\n"
+    _, out, _ = run(resources, "discover")
+    assert out.splitlines()[2:] == ["Nothing found:", f"  example.com/x: {pattern}{hint}"]
+
+
 def test_json_lists_it_too(run: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = run(CAM, "discover", "-o", "json")
     found = json.loads(out)["resources"]["example.com/cam"]

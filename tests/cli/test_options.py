@@ -12,18 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.cli import COMMANDS, main
-from genericdp.cli.environment import OPTIONS, OptionParser, take_variables, variable
-from genericdp.cli.options import (
-    add_config,
-    add_node_name,
-    add_output,
-    add_root,
-    amounts_of,
-    configs_of,
-    node_name_of,
-)
-from genericdp.cli.parser import parser_of
+from genericdp.cli import main
+from genericdp.cli.options import amounts_of, node_name_of
+from genericdp.cli.parser import COMMANDS, OPTIONS, parse, unknown_variables, variable
 from genericdp.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,13 +25,7 @@ LAPTOP = REPOSITORY / "tests/fixtures/laptop"
 
 
 def parsed(*argv: str) -> argparse.Namespace:
-    parser = OptionParser()
-    add_config(parser)
-    add_root(parser)
-    add_node_name(parser)
-    add_output(parser)
-    take_variables(parser)
-    return parser.parse_args(argv)
+    return parse(["discover", *argv])
 
 
 def test_each_flag_can_be_set_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +34,7 @@ def test_each_flag_can_be_set_in_the_environment(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("GENERICDP_NODE_NAME", "edge-1")
     monkeypatch.setenv("GENERICDP_OUTPUT", "json")
     found = parsed()
-    assert configs_of(found) == (Path("/a.yaml"), Path("/b"))
+    assert tuple(found.config) == (Path("/a.yaml"), Path("/b"))
     assert (found.root, node_name_of(found), found.output) == (Path("/snapshot"), "edge-1", "json")
 
 
@@ -58,7 +43,7 @@ def test_a_flag_counts_before_its_variable(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setenv(f"GENERICDP_{name}", "/variable")
     monkeypatch.setenv("GENERICDP_OUTPUT", "json")
     found = parsed("--config=/x", "--config", "/y:z", "--root=/r", "--node-name=n", "--output=text")
-    assert configs_of(found) == (Path("/x"), Path("/y:z"))
+    assert tuple(found.config) == (Path("/x"), Path("/y:z"))
     assert (found.root, node_name_of(found), found.output) == (Path("/r"), "n", "text")
 
 
@@ -169,7 +154,6 @@ def test_flags_and_lists_can_be_variables(
     assert "/dev/fuse" in capsys.readouterr().out
     monkeypatch.setenv("GENERICDP_ALLOCATE", "a/b=1:c/d=2")
     monkeypatch.setenv("GENERICDP_ONCE", "true")
-    parse = parser_of(["simulate"]).parse_args
     taken = parse(["simulate", "--config=x"])
     assert (list(taken.amounts), taken.once) == (["a/b=1", "c/d=2"], True)
     replaced = parse(["simulate", "--config=x", "--allocate=e/f=3", "--allocate=g/h=4"])
@@ -194,6 +178,29 @@ def test_a_variable_with_what_its_option_does_not_take_is_told(
     monkeypatch.setenv(f"GENERICDP_{name}", text)
     assert main(["simulate", "--config=x"]) == 2
     assert capsys.readouterr().err == f"genericdp: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("GENERICDP_LOGLEVEL", "debug", [" (did you mean GENERICDP_LOG_LEVEL?)"]),
+        ("GENERICDP_NODENAME", "n", [" (did you mean GENERICDP_NODE_NAME?)"]),
+        ("GENERICDP_XYZZY", "n", [""]),
+        ("GENERICDP_XYZZY", "", []),
+        ("GENERICDP_", "x", []),
+        ("GENERICDP", "x", []),
+        ("GENERICDP_ONCE", "x", []),
+        ("GENERICDP_SERVICE_HOST", "10.0.0.1", []),
+        ("GENERICDP_SERVICE_PORT_HTTP", "80", []),
+        ("GENERICDP_WEB_SERVICE_PORT", "80", []),
+        ("GENERICDP_PORT", "tcp://10.0.0.1:80", []),
+        ("GENERICDP_PORT_80_TCP_ADDR", "10.0.0.1", []),
+    ],
+)
+def test_a_variable_that_is_none_of_ours_is_told(name: str, text: str, said: list[str]) -> None:
+    """What Kubernetes sets where a service has our name is passed over."""
+    expected = [f"the variable {name} means nothing to genericdp{hint}" for hint in said]
+    assert list(unknown_variables({name: text})) == expected
 
 
 def test_a_misspelt_variable_is_a_warning_in_the_form_of_the_log() -> None:

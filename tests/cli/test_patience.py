@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.cli.patience import MOST_HANGING, patiently
+from genericdp.cli.apply import MOST_HANGING, patiently
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import GenericdpError
 from genericdp.explain.catalog import catalogue

@@ -1,4 +1,4 @@
-"""genericdp.cli.places, and what ``run`` says of them."""
+"""What ``genericdp run`` says at its start of the places that it is given."""
 
 from __future__ import annotations
 
@@ -10,63 +10,52 @@ from pathlib import Path
 
 import pytest
 
-from genericdp.cli.places import socket_doubt, state_doubt
+LAPTOP = Path(__file__).parents[1] / "fixtures/laptop"
 
 
-def test_what_is_no_socket_is_named_and_one_that_may_come_is_none(short_folder: Path) -> None:
-    path = short_folder / "kubelet.sock"
-    said, may_pass = socket_doubt(path)
-    assert "does not exist yet" in said
-    assert may_pass
+def said(folder: Path, *options: str) -> list[str]:
+    """Return what is logged before it ends, since there is no such policy."""
+    words = [
+        *(f"--config={folder}/c.yaml", f"--root={LAPTOP}", f"--policy={folder}/no-policy.yaml"),
+        f"--kubelet-dir={folder}",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "genericdp", "run", *words, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    return [line for line in done.stderr.splitlines() if " warning " in line or " info " in line]
+
+
+def test_what_is_no_socket_is_a_warning_and_one_that_may_come_is_none(short_folder: Path) -> None:
+    path = short_folder / "pod-resources.sock"
+    (line,) = (one for one in said(short_folder, f"--pod-resources={path}") if str(path) in one)
+    assert " info " in line
+    assert "does not exist yet" in line
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(path))
-    assert socket_doubt(path) == ("", False)
-    path.unlink()
-    path.write_text("")
-    for nonsense, kind in (
-        (path, "a file"),
-        (short_folder, "a folder"),
-        (Path(os.devnull), "a character device"),
-    ):
-        said, may_pass = socket_doubt(nonsense)
-        assert said.startswith(f"--pod-resources: {nonsense} is {kind}, no socket of a kubelet")
-        assert not may_pass
-    assert socket_doubt(path / "x") == (f"--pod-resources: {path / 'x'}: not a directory", False)
+    assert not [one for one in said(short_folder, f"--pod-resources={path}") if str(path) in one]
+    (line,) = (
+        one for one in said(short_folder, f"--pod-resources={os.devnull}") if os.devnull in one
+    )
+    assert " warning " in line
+    assert "is not a socket" in line
+    below = path / "x"
+    (line,) = (one for one in said(short_folder, f"--pod-resources={below}") if str(below) in one)
+    assert line.endswith("not a directory")
 
 
 @pytest.mark.parametrize(
-    ("mode", "who"), [(0o700, ""), (0o755, ""), (0o775, "its group"), (0o1777, "anybody")]
+    ("mode", "who"), [(0o755, ""), (0o775, "its group"), (0o1777, "anybody"), (None, "")]
 )
-def test_a_state_folder_that_others_can_write_to_is_told(
-    tmp_path: Path, mode: int, who: str
+def test_a_state_folder_that_others_can_write_to_is_a_warning(
+    short_folder: Path, mode: int | None, who: str
 ) -> None:
-    tmp_path.chmod(mode)
-    said = state_doubt(tmp_path)
-    assert said.startswith(f"--state-dir: {who} can write to {tmp_path}") if who else said == ""
-    assert state_doubt(tmp_path / "none") == ""
-
-
-def test_run_tells_its_doubts_at_the_start(short_folder: Path) -> None:
     state = short_folder / "state"
-    state.mkdir()
-    state.chmod(0o777)
-    root = Path(__file__).parents[1] / "fixtures/laptop"
-    words = [
-        "run",
-        f"--config={short_folder}/c.yaml",
-        f"--root={root}",
-        f"--policy={short_folder}/p.yaml",
-    ]
-    words += [
-        f"--state-dir={state}",
-        f"--pod-resources={os.devnull}",
-        f"--kubelet-dir={short_folder}",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "genericdp", *words], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    doubts = [line for line in done.stderr.splitlines() if " warning " in line]
-    assert len(doubts) == 2, done.stderr
-    assert "anybody can write to" in doubts[0]
-    assert "no socket of a kubelet" in doubts[1]
+    if mode is not None:
+        state.mkdir()
+        state.chmod(mode)
+    lines = [one for one in said(short_folder, f"--state-dir={state}") if "--state-dir" in one]
+    assert [f"{who} can write to {state}" in one for one in lines] == [True] * bool(who)

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from genericdp.cli.docker import docker_arguments, podman_4_needs
+from genericdp.cli.allocate import docker_arguments, podman_4_needs
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.host.root import Root
 

@@ -89,7 +89,7 @@ def test_each_result_is_a_row_and_what_a_failed_command_wrote_stands_below(
         ["example.com/own", "bad", f"exec {check}", "failed", "T", "exited with 3: second"],
         ["", "first"],
         ["", "second"],
-        ["example.com/own", "good", f"exec {check}", "passed", "T"],
+        ["example.com/own", "good", f"exec {check}", "passed", "T", "-"],
     ]
     rows = [line for line in printed.out.splitlines() if not line.startswith(" ")]
     column = rows[0].index("RESULT")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.cli import probing
+from genericdp.cli.probe import QUIET_SECONDS
 from tests.cli.test_probe import HEAD, exec_of, own
 from tests.polling import poll_until
 
@@ -104,4 +104,4 @@ async def test_what_takes_its_time_says_how_far_it_is(tmp_path: Path) -> None:
     slow = f"(exec {tmp_path / 'slow'})"
     named = ", ".join(f"file{number} {slow}" for number in range(3))
     assert line == f"0 of 5 devices are done; waiting for {named} and 2 more\n"
-    assert probing.QUIET_SECONDS == 2
+    assert QUIET_SECONDS == 2

@@ -214,12 +214,12 @@ def test_an_address_that_is_none_is_bad_usage(text: str, capsys: Capture) -> Non
 
 
 @pytest.mark.parametrize(
-    ("more", "coloured"),
+    ("more", "colored"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
     ids=["terminal", "no-color", "dumb"],
 )
 def test_colour_is_for_terminals_and_never_with_no_color(
-    more: dict[str, str], coloured: bool
+    more: dict[str, str], colored: bool
 ) -> None:
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", **more}
@@ -235,7 +235,7 @@ def test_colour_is_for_terminals_and_never_with_no_color(
         )
         os.close(theirs)
         assert ended.returncode == 0
-        assert (b"\033[1;31m" in terminal.read(65_536)) == coloured
+        assert (b"\033[1;31m" in terminal.read(65_536)) == colored
 
 
 @contextmanager
@@ -297,7 +297,7 @@ def test_a_name_server_that_never_answers_is_not_waited_for(
 
 
 def plain(document: Document) -> list[str]:
-    return list(lines(document, colours=False))
+    return list(lines(document, colors=False))
 
 
 def test_what_is_wrong_comes_first() -> None:
@@ -364,10 +364,10 @@ def test_whether_a_policy_bounds_the_config_is_said() -> None:
     assert "Policy:   none: nothing bounds the config" in plain(many(1, 1))
 
 
-def test_colours_are_beside_the_text_and_never_instead() -> None:
-    coloured = list(lines(RICH, colours=True))
-    assert [re.sub(r"\033\[[\d;]*m", "", one) for one in coloured] == plain(RICH)
-    sick = [one for one in coloured if "Unhealthy " in one and "ttyUSB2" in one]
+def test_colors_are_beside_the_text_and_never_instead() -> None:
+    colored = list(lines(RICH, colors=True))
+    assert [re.sub(r"\033\[[\d;]*m", "", one) for one in colored] == plain(RICH)
+    sick = [one for one in colored if "Unhealthy " in one and "ttyUSB2" in one]
     assert all(one.startswith("\033[1;31m") and one.endswith("\033[0m") for one in sick)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -9,8 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from genericdp.cli.unpacking import remove_unpacked, unpacked
-from genericdp.errors import UsageError
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
@@ -68,22 +67,23 @@ def test_what_is_no_snapshot_is_bad_usage(
     assert list(temporary.iterdir()) == []
 
 
-def test_who_may_read_a_file_does_not_hang_on_the_umask(snapshot: Path, temporary: Path) -> None:
-    before = os.umask(0o077)
+def test_who_may_read_a_file_does_not_hang_on_the_umask(
+    snapshot: Path, temporary: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A snapshot holds only what everybody may read: made of one, it is the same."""
+    entries = []
+    before = os.umask(0o022)
     try:
-        folder = unpacked(snapshot)
-        assert folder.stat().st_mode & 0o777 == 0o700
-        assert (folder / "sys").stat().st_mode & 0o777 == 0o755
-        assert os.umask(0o077) == 0o077
+        for umask in (0o022, 0o077):
+            os.umask(umask)
+            packed = str(tmp_path / f"{umask}.tar.gz")
+            assert main(["snapshot", packed, "--root", str(snapshot), "-o", "json"]) == 0
+            assert os.umask(umask) == umask
+            entries.append(json.loads(capsys.readouterr().out)["entries"])
     finally:
         os.umask(before)
-        remove_unpacked()
+    assert entries[0] == entries[1] > 10
     assert list(temporary.iterdir()) == []
-
-
-def test_what_cannot_be_read_is_bad_usage(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be unpacked: no such file"):
-        unpacked(tmp_path / "none")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -135,6 +136,52 @@ def test_a_config_can_come_on_stdin(name: str) -> None:
     assert (done.returncode, done.stdout) == (0, "1 file, 1 resource: valid\n")
 
 
+def _in_shell(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run in bash, which knows ``<(…)``."""
+    return subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m genericdp {' '.join(arguments)}"],
+        env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=30,
+    )
+
+
+def test_configs_can_come_through_pipes_of_a_shell() -> None:
+    bad = INVALID / "duplicate-key.yaml"
+    done = _in_shell("validate", f"<(cat {bad})", f"<(cat {SHORTEST})")
+    assert done.returncode == 2
+    assert re.match(r"/dev/fd/\d+:8:5: \.resources\[0\]\.replicas: duplicate key", done.stdout)
+    done = _in_shell("validate", f"<(cat {VALID}/as-json.yaml)", f"--config <(cat {SHORTEST})")
+    assert (done.returncode, done.stdout) == (0, "2 files, 2 resources: valid\n")
+    done = _in_shell("validate", "/dev/fd/77")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "/dev/fd/77 cannot be read" in done.stderr
+
+
+def test_the_same_resource_in_two_files_is_a_problem_of_one_config_alone(capsys: Output) -> None:
+    """As PATHs each is valid; the daemon, which is given both, would refuse them."""
+    copy = str(VALID / "as-json.yaml")
+    assert main(["validate", SHORTEST, copy]) == 0
+    together = ["--config", SHORTEST, "--config", SHORTEST]
+    capsys.readouterr()
+    assert main(["validate", *together]) == 2
+    assert "is already the name of" in capsys.readouterr().out
+    assert main(["validate", copy, "--config", SHORTEST]) == 0
+    assert capsys.readouterr().out == "2 files, 2 resources: valid\n"
+
+
+def test_the_variable_of_the_config_counts_where_nothing_else_is_given(
+    capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GENERICDP_CONFIG", f"{SHORTEST}:{ROOT / 'examples/configs/tpm.yaml'}")
+    assert main(["validate"]) == 0
+    assert capsys.readouterr().out == "2 files, 2 resources: valid\n"
+    assert main(["validate", SHORTEST]) == 0
+    assert capsys.readouterr().out == "1 file, 1 resource: valid\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -151,6 +198,14 @@ def test_other_commands_take_it_too(words: list[str], said: str) -> None:
     done = _run(*words, root, "--config", "-", stdin=text)
     assert said in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("words", ["discover", "simulate --once"])
+def test_they_take_what_comes_through_a_pipe_of_the_shell(words: str) -> None:
+    root = f"--root={ROOT / 'tests/fixtures/laptop'}"
+    done = _in_shell(words, root, f"--config <(cat {ROOT / 'examples/configs/fuse.yaml'})")
+    assert "example.com/fuse" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_daemon_wants_a_config_that_it_can_read_again() -> None:

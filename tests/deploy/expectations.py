@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.cli.environment import PREFIX
-from genericdp.cli.parser import parser_of
+from genericdp.cli.parser import PREFIX, parse
 from tests.deploy.rendering import daemon, host_paths, pod_spec
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def _expect_container(container: Manifest, *, host: str | None) -> None:
         "--config=/etc/genericdp",
         f"--listen={host or ''}:9733",
     ]
-    parser_of(container["args"]).parse_args(container["args"])  # raises if it takes one not
+    parse(container["args"])  # raises if it takes one not
     assert container["ports"] == [{"name": "http", "containerPort": 9733, "protocol": "TCP"}]
     # Not in /dev, which is the node's.
     assert container["terminationMessagePath"] == "/tmp/termination-log"

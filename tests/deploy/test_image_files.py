@@ -63,11 +63,10 @@ def test_it_has_what_the_wheel_has() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert wheel["packages"] == ["genericdp"]
-    assert wheel["force-include"] == {"schemas": "genericdp/schemas"}
-    assert (
-        'copytree(SOURCE / "schemas", packages / "genericdp/schemas")'
-        in (IMAGE / "assemble.py").read_text()
-    )
+    text = (IMAGE / "assemble.py").read_text()
+    assert wheel["force-include"].keys() == {"schemas", "examples"}
+    for source, target in wheel["force-include"].items():
+        assert f'copytree(SOURCE / "{source}", packages / "{target}")' in text
     assert project["project"]["scripts"] == {"genericdp": "genericdp.cli:main"}
     assert "from genericdp.cli import main" in assemble.ENTRY
 

@@ -1,21 +1,18 @@
-"""The one place that turns errors into messages and exit codes."""
+"""Runs a command: the one place that turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cli import LOGGING, asked_for
-from genericdp.cli.environment import unknown_variables, variable
-from genericdp.cli.parser import parser_of
+from genericdp.cli.parser import LOGGING, command_of, parse, unknown_variables, variable
 from genericdp.errors import ConfigError, GenericdpError
 from genericdp.printing import print_lines, printable_lines
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
 
@@ -27,6 +24,7 @@ class _Stdout(io.FileIO):
         self.failure: OSError | None = None
 
     def write(self, data: Any, /) -> int:  # noqa: ANN401  # as FileIO has it
+        """Write as FileIO does."""
         try:
             return super().write(data)
         except OSError as error:
@@ -63,37 +61,36 @@ def _discard_stdout() -> None:
 
 
 def run_command(argv: Sequence[str]) -> int:
-    """Parse, do it, and say what went wrong; give the exit code."""
+    """Parse a command line, run it, report what went wrong; return the exit code."""
     try:
-        arguments = parser_of(argv).parse_args(argv)
-        if not hasattr(arguments, "log_level"):  # else they are logged
+        arguments = parse(argv)
+        if arguments.command not in LOGGING:  # else they are logged
             for sentence in unknown_variables():
                 _say(f"warning: {sentence}")
-        _refuse_closed_stdout(arguments)
-        code: int = arguments.execute(arguments)
+        _refuse_closed_stdout(arguments.command)
+        with ExitStack() as stack:
+            arguments.on_exit = stack
+            code: int = arguments.execute(arguments)
     except ConfigError as error:
         # As they are: editors and CI jump to the place that a line begins with.
-        _tell(argv, str(error).split("\n"))
+        _report(argv, str(error).split("\n"))
         if error.advice:
-            _tell(argv, [error.advice], prefix="genericdp: ")
+            _report(argv, [error.advice], prefix="genericdp: ")
         return error.exit_code
     except GenericdpError as error:
-        _tell(argv, [str(error)], prefix="genericdp: ")
+        _report(argv, [str(error)], prefix="genericdp: ")
         return error.exit_code
-    finally:
-        if unpacking := sys.modules.get("genericdp.cli.unpacking"):
-            unpacking.remove_unpacked()
     return code
 
 
-def _refuse_closed_stdout(arguments: argparse.Namespace) -> None:
-    if sys.stdout is None and arguments.prints:
+def _refuse_closed_stdout(command: str) -> None:
+    if sys.stdout is None and command != "run":
         raise GenericdpError("stdout is closed: there is nowhere to print to")
 
 
-def _tell(argv: Sequence[str], messages: Sequence[str], *, prefix: str = "") -> None:
-    """Say why it ends, in the form of the log: who collects that must not miss its last line."""
-    if asked_for(argv) in LOGGING:
+def _report(argv: Sequence[str], messages: Sequence[str], *, prefix: str = "") -> None:
+    """Report why it ends, in the form of the log: who collects that must not miss the last line."""
+    if command_of(argv) in LOGGING:
         from genericdp import logs
 
         logs.flush()

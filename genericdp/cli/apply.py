@@ -1,0 +1,99 @@
+"""A config that is applied to a host once; reads that hang are left out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from concurrent.futures import wait
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from genericdp.cli.loading import started, usable_resources
+from genericdp.cli.options import node_name_of, root_of
+from genericdp.devices.decide import Decision, decide
+from genericdp.devices.inventory import Inventory
+from genericdp.devices.matching import for_node, path_globs, why_none
+from genericdp.errors import GenericdpError
+from genericdp.explain.explanation import unmatched
+from genericdp.host.cache import HostCache
+from genericdp.printing import print_lines
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from genericdp.host.root import Root
+    from genericdp.model import Resource
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 5.0
+"""How long one read of the host may take before what it is about is left out."""
+MOST_HANGING = 10
+
+
+def refuse_if_none(resources: Sequence[Resource], node_name: str) -> None:
+    """Raise GenericdpError if none of the resources is for the node."""
+    if reason := why_none(resources, node_name):
+        raise GenericdpError(reason)
+
+
+def patiently(
+    root: Root, work: Callable[[HostCache], T], *, look_seconds: float = LOOK_SECONDS
+) -> T:
+    """Run ``work`` with the host to ask; what does not answer is left out.
+
+    ``work`` starts over each time something hangs, and then does not ask for that any more.
+    Raises GenericdpError if there is no end of that, and what ``work`` raises.
+    """
+    hanging: set[str] = set()
+    for _ in range(MOST_HANGING + 1):
+        host = HostCache(root, hanging=hanging)
+        working, stuck = started(partial(work, host)), ""
+        while not stuck and not wait([working], timeout=look_seconds / 4).done:
+            stuck = host.stuck(look_seconds)
+        if working.done():
+            return working.result()
+        print_lines([f"looking at {stuck!r} does not end: going on without it"], file=sys.stderr)
+        hanging.add(stuck)
+    raise GenericdpError("too much of this host does not answer")
+
+
+def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str) -> Decision:
+    """Decide what the resources, all of them for this node, offer now."""
+    return decide(resources, host, node_name=node_name, previous={}, now=time.monotonic())
+
+
+def nothing_found_by(
+    resources: Sequence[Resource], decision: Decision, inventory: Inventory
+) -> tuple[tuple[str, str], ...]:
+    """Return resource and glob, or selector as text, of what ``match`` and ``inject`` do not find.
+
+    What an ``exclude`` does not find is as it should be.
+    """
+    globs = (
+        (one.name, pattern)
+        for one in resources
+        for pattern in sorted({*path_globs(one.match)})
+        if one.name not in decision.failures
+        and not inventory.found(pattern)
+        and pattern not in inventory.hanging
+    )
+    return (*globs, *unmatched(resources, inventory))
+
+
+def discovered(arguments: argparse.Namespace) -> tuple[Decision, tuple[tuple[str, str], ...], Root]:
+    """Apply the config of the command line to its host once.
+
+    Returns also what found nothing, and the root. Raises GenericdpError if no resource is for the
+    node.
+    """
+    resources, node_name = usable_resources(arguments), node_name_of(arguments)
+    refuse_if_none(resources, node_name)
+    here, root = for_node(resources, node_name), root_of(arguments)
+
+    def work(host: HostCache) -> tuple[Decision, tuple[tuple[str, str], ...]]:
+        decision = discover_once(here, host, node_name)
+        return decision, nothing_found_by(here, decision, Inventory(host, node_name))
+
+    return (*patiently(root, work), root)
