@@ -315,12 +315,13 @@ class DeviceManager:
     def amounts(self) -> Amounts:
         """Return capacity and allocatable of all resources, without expired ones."""
         names = self.healthy.keys() | self.unhealthy.keys()
-        return {name: self.amount(name) for name in names if not self._is_expired(name)}
+        return {name: self._counts(name) for name in names if not self._is_expired(name)}
 
     def amount(self, resource: str) -> tuple[int, int]:
         """Return capacity and allocatable of a resource; 0 and 0 if it is expired or unknown."""
-        if self._is_expired(resource):
-            return 0, 0
+        return (0, 0) if self._is_expired(resource) else self._counts(resource)
+
+    def _counts(self, resource: str) -> tuple[int, int]:
         healthy = len(self.healthy.get(resource, ()))
         return healthy + len(self.unhealthy.get(resource, ())), healthy
 
