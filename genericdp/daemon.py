@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from genericdp import __version__
 from genericdp.config.child import load_in_child
+from genericdp.config.reload import Reloader
 from genericdp.errors import ungrouped
 from genericdp.host import descriptors
 from genericdp.observed import Observed
 from genericdp.process.run import Commands
 from genericdp.process.signals import until_signaled
-from genericdp.reloading.reloader import Origin, Reloader, read, see
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from genericdp.address import Address
     from genericdp.config.loaded import Loaded
+    from genericdp.config.reload import Load
     from genericdp.health.health import Health
     from genericdp.host.inotify import Shortage
     from genericdp.kubelet.timing import PluginTiming
-    from genericdp.reloading.reloader import Load
     from genericdp.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -105,17 +105,26 @@ async def serve(
     load = load or partial(load_in_child, commands)
     log.info("genericdp %s, on node %s", __version__, settings.node_name)
     async with ungrouped(), asyncio.TaskGroup() as tasks:
-        origin = Origin(configs=settings.configs, policy=settings.policy)
-        sight = await see(origin.paths)
         # The child starts before gRPC is imported here: both take their time.
-        first = tasks.create_task(read(origin, sight, load), name="first config")
+        loading = load(settings.configs, policy=settings.policy)
+        first = tasks.create_task(loading, name="first config")
         await asyncio.sleep(0)
         from genericdp.host.inotify import Shortage
 
         tally, shortage = Tally(), Shortage()
         supervisor = _make_supervisor(settings, commands, tally, shortage, now, health)
         watched(supervisor)
-        reloader = _make_reloader(settings, origin, supervisor, reload, tally, shortage, load)
+        reloader = Reloader(
+            settings.configs,
+            policy=settings.policy,
+            load=load,
+            put_in_force=partial(_put_in_force, supervisor, settings.node_name),
+            hangup=reload,
+            decided=supervisor.decided,
+            state_dir=settings.state_dir,
+            shortage=shortage,
+            tally=tally,
+        )
         supply: Observed[descriptors.Supply | None] = Observed(None)
         if settings.listen is not None:
             # First of all: it shows what the others log.
@@ -177,27 +186,6 @@ def _make_supervisor(
         shortage=shortage,
         now=now,
         health=health,
-    )
-
-
-def _make_reloader(
-    settings: Settings,
-    origin: Origin,
-    supervisor: Supervisor,
-    hangup: asyncio.Event,
-    tally: Tally,
-    shortage: Shortage,
-    load: Load,
-) -> Reloader:
-    return Reloader(
-        origin,
-        put_in_force=partial(_put_in_force, supervisor, settings.node_name),
-        hangup=hangup,
-        decided=supervisor.decided,
-        state_dir=settings.state_dir,
-        load=load,
-        tally=tally,
-        shortage=shortage,
     )
 
 

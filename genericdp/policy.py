@@ -1,4 +1,8 @@
-"""What an administrator allows configs to do; what is not allowed is refused, with the line."""
+"""What an administrator allows configs to do, and why something is refused, with the line.
+
+Plain text is checked when a config is loaded (``config/policyfile.py``). What templates give is
+checked where it is known: at discovery, before a probe or hook, and at Allocate.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,19 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.glob import is_within, segments_of
-from genericdp.template import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from genericdp.template import Template
-
+CDI_ANNOTATION = "cdi.k8s.io/"
+"""What the keys of annotations begin with in which runtimes look for names of CDI devices."""
 _MOST_LISTED = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bound:
-    """One thing that is allowed: a path with all below it, or a glob for names."""
+class Rule:
+    """One thing that is allowed: a path with everything below it, a program, or a glob of names."""
 
     text: str
     place: str
@@ -28,35 +31,48 @@ class Bound:
     read_only: bool = True
     """Of a mount: only for reading."""
     sha256: str = ""
-    """Of a command: what its file must have, in small hexadecimal digits; empty: anything."""
+    """Of a program: what its file must have, in lower-case hexadecimal digits; empty: anything."""
     env: tuple[str, ...] = ()
-    """Of a command: the variables that a config may set for it, as globs."""
+    """Of a program: the variables that a config may set for it, as globs."""
+
+    @property
+    def says_read_only(self) -> str:
+        """What the refusal of a writable mount cites."""
+        return f"policy {self.place} says hostPath: {self.text} without readOnly: false"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """All that is allowed of one kind."""
+    """Everything that is allowed of one kind."""
 
     key: str
-    """How the policy calls it."""
+    """The key of the policy."""
     place: str
-    """Where the policy says so, or where a policy begins that says nothing of it."""
+    """Where the policy has that key, or where a policy begins that does not have it."""
     given: bool = False
-    bounds: tuple[Bound, ...] = ()
+    rules: tuple[Rule, ...] = ()
 
     @property
     def says(self) -> str:
         """What a refusal cites."""
         if not self.given:
             return f"policy {self.place} has no {self.key!r}, which allows none"
-        listed = ", ".join(bound.text for bound in self.bounds[:_MOST_LISTED])
-        more = ", …" if len(self.bounds) > _MOST_LISTED else ""
+        listed = ", ".join(rule.text for rule in self.rules[:_MOST_LISTED])
+        more = ", …" if len(self.rules) > _MOST_LISTED else ""
         return f"policy {self.place} says {self.key}: {listed or 'none'}{more}"
+
+    def rules_for(self, path: str) -> list[Rule]:
+        """Return the rules that allow a path."""
+        return [rule for rule in self.rules if is_within(path, segments_of(rule.text))]
+
+    def allows_name(self, name: str) -> bool:
+        """Return whether a name may be given to containers."""
+        return any(glob.matches(rule.text, name) for rule in self.rules)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """The bounds of all configs."""
+    """What the configs of a node may do. Each ``…_refusal`` is a reason, or empty: it may."""
 
     place: str
     devices: Section
@@ -70,12 +86,63 @@ class Policy:
     """Whether block devices are among what ``devices`` allows."""
     block_place: str = ""
     sha256: str = ""
-    """Of its file, in small hexadecimal digits."""
+    """Of its file, in lower-case hexadecimal digits."""
 
     @property
     def file(self) -> str:
         """What it was read from, as messages call it."""
         return self.place.rpartition(":")[0]
+
+    @property
+    def block_says(self) -> str:
+        """What a refusal of a block device cites."""
+        return f"policy {self.block_place or self.devices.place} allows no block devices"
+
+    def node_refusal(self, path: str, target: str, *, block: bool) -> str:
+        """Return why a device node must not be given to containers.
+
+        The ``path`` is how the config names it, the ``target`` where that leads: both count.
+        """
+        if refusal := _path_refusal(self.devices, "device nodes", path, target):
+            return refusal
+        return f"{path} is a block device ({self.block_says})" if block and not self.block else ""
+
+    def mount_refusal(self, path: str, target: str, *, read_only: bool) -> str:
+        """Return why a path must not be mounted."""
+        if refusal := _path_refusal(self.mounts, "mounts", path, target):
+            return refusal
+        for one in () if read_only else (path, target):
+            rules = self.mounts.rules_for(one)
+            if all(rule.read_only for rule in rules):
+                return f"{one} may be mounted only for reading ({rules[0].says_read_only})"
+        return ""
+
+    def file_refusal(self, path: str, target: str) -> str:
+        """Return why a file must not be read for a config."""
+        return _path_refusal(self.files, "files", path, target)
+
+    def command_rule(self, program: str) -> Rule | None:
+        """Return what allows a program, or None if nothing does."""
+        return next((rule for rule in self.commands.rules if rule.text == program), None)
+
+    def cdi_refusal(self, names: str) -> str:
+        """Return why CDI names, separated by commas, must not be given to containers."""
+        for kind in (name.partition("=")[0] for name in names.split(",")):
+            if not self.cdi.allows_name(kind):
+                return f"{kind!r} is not allowed ({self.cdi.says})"
+        return ""
+
+    def annotation_refusal(self, key: str, text: str) -> str:
+        """Return why an annotation must not have a text: runtimes take some for CDI names."""
+        refusal = self.cdi_refusal(text) if key.startswith(CDI_ANNOTATION) else ""
+        return f"{key}: {refusal}" if refusal else ""
+
+
+def _path_refusal(section: Section, what: str, *paths: str) -> str:
+    for path in paths:
+        if not section.rules_for(path):
+            return f"{path} is not among the {what} that are allowed ({section.says})"
+    return ""
 
 
 SECTIONS = ("devices", "mounts", "files", "commands", "env", "annotations", "cdi")
@@ -87,106 +154,5 @@ def from_plain(plain: Mapping[str, Any]) -> Policy:
 
 
 def _section(plain: Mapping[str, Any]) -> Section:
-    bounds = tuple(Bound(**{**one, "env": tuple(one["env"])}) for one in plain["bounds"])
-    return Section(**{**plain, "bounds": bounds})
-
-
-def node_refusal(policy: Policy, path: str, target: str, *, block: bool) -> str:
-    """Return why a device node must not be given to containers; empty: it may.
-
-    The ``path`` is how the config names it, the ``target`` where that leads: both count.
-    """
-    if outside := _outside(policy.devices, path, target):
-        return f"{outside} is not among the device nodes that are allowed ({policy.devices.says})"
-    if block and not policy.block:
-        return f"{path} is a block device ({block_says(policy)})"
-    return ""
-
-
-def block_says(policy: Policy) -> str:
-    """Return what a refusal of a block device cites."""
-    return f"policy {policy.block_place or policy.devices.place} allows no block devices"
-
-
-def mount_refusal(policy: Policy, path: str, target: str, *, read_only: bool) -> str:
-    """Return why a path must not be mounted; empty: it may."""
-    if outside := _outside(policy.mounts, path, target):
-        return f"{outside} is not among the mounts that are allowed ({policy.mounts.says})"
-    if not read_only:
-        for one in (path, target):
-            inside = [bound for bound in policy.mounts.bounds if _allows(bound, one)]
-            if all(bound.read_only for bound in inside):
-                return f"{one} may be mounted only for reading ({says_read_only(inside[0])})"
-    return ""
-
-
-def says_read_only(bound: Bound) -> str:
-    """Return what a refusal of a mount that can be written to cites."""
-    return f"policy {bound.place} says hostPath: {bound.text} without readOnly: false"
-
-
-def file_refusal(policy: Policy, path: str, target: str) -> str:
-    """Return why a file must not be read for a config; empty: it may."""
-    if outside := _outside(policy.files, path, target):
-        return f"{outside} is not among the files that are allowed ({policy.files.says})"
-    return ""
-
-
-def _outside(section: Section, *paths: str) -> str:
-    """Return the first of the paths that nothing allows; empty: there is none."""
-    for path in paths:
-        if not any(_allows(bound, path) for bound in section.bounds):
-            return path
-    return ""
-
-
-def _allows(bound: Bound, path: str) -> bool:
-    return is_within(path, segments_of(bound.text))
-
-
-def command_bound(policy: Policy, program: str) -> Bound | None:
-    """Return what allows a program, or None if nothing does."""
-    return next((bound for bound in policy.commands.bounds if bound.text == program), None)
-
-
-def command_refusal(policy: Policy, program: str) -> str:
-    """Return why a program must not be run; empty: it may, whatever its file holds."""
-    if command_bound(policy, program) is None:
-        return f"{program} is not among the commands that are allowed ({policy.commands.says})"
-    return ""
-
-
-def name_refusal(section: Section, name: str) -> str:
-    """Return why a name must not be given to containers; empty: it may."""
-    if any(glob.matches(bound.text, name) for bound in section.bounds):
-        return ""
-    return f"{name!r} is not allowed ({section.says})"
-
-
-def cdi_kind(name: str) -> str:
-    """Return ``vendor/class`` of a CDI name."""
-    return name.partition("=")[0]
-
-
-def asks_for_cdi(annotation: str) -> bool:
-    """Return whether container runtimes read names of CDI devices from an annotation."""
-    return annotation.startswith("cdi.k8s.io/")
-
-
-def allows_cdi(policy: Policy, names: Template) -> bool:
-    """Return whether all CDI names, which commas divide, are allowed as far as their text tells."""
-    shape = "".join(_INSERTED if isinstance(one, Reference) else one for one in names.parts)
-    return all(
-        any(_allows_kind(bound.text, cdi_kind(name)) for bound in policy.cdi.bounds)
-        for name in shape.split(",")
-    )
-
-
-_INSERTED = "\0"
-"""Stands for what a reference inserts; no name holds it."""
-
-
-def _allows_kind(allowed: str, kind: str) -> bool:
-    before, inserted, _ = kind.partition(_INSERTED)
-    # What is inserted may be anything, and hold the `=`, so that the kind ends there.
-    return glob.matches(allowed, before) and (not inserted or allowed.endswith("*"))
+    rules = tuple(Rule(**{**rule, "env": tuple(rule["env"])}) for rule in plain["rules"])
+    return Section(**{**plain, "rules": rules})

@@ -203,12 +203,6 @@ def _inserted(reference: Reference, lookup: Lookup, *, path: bool) -> str:
     return text
 
 
-def may_bring_folders(reference: Reference) -> bool:
-    """Return whether what it gives may hold a slash within a path."""
-    own = (reference.scope, reference.name)
-    return own in _MAY_HOLD_SLASHES or reference.scope in _MAY_HOLD_PATHS
-
-
 def is_utf8(text: str) -> bool:
     """Return whether a text can be told: names of files and interfaces may be any bytes."""
     return text.isascii() or _SURROGATE.search(text) is None

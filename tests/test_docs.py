@@ -90,7 +90,7 @@ _WHOLE = (
 
 @pytest.mark.parametrize(("page", "config"), configs())
 def test_a_config_that_a_page_shows_is_valid(page: str, config: str) -> None:
-    assert load([STDIN], stdin=config.encode()).problems == ()
+    assert load([STDIN], pipes={STDIN: config.encode()}).problems == ()
 
 
 def test_the_first_config_of_the_readme_is_the_example() -> None:

@@ -106,7 +106,7 @@ async def test_a_restart_with_a_bad_config_serves_the_last_good_one(place: Place
     async with Kubelet(place.kubelet_folder) as kubelet:
         async with place.daemon(state) as daemon:
             await daemon.says("registered")
-            await poll_until(lambda: list(place.config.with_name("state").glob("last-good.json")))
+            await poll_until(lambda: list(place.config.with_name("state").glob("last-good/*/*")))
         place.config.write_text(BAD)
         async with place.daemon(state) as daemon:
             await daemon.says("unknown key 'matches'")

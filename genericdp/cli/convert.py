@@ -8,10 +8,11 @@ from genericdp.cli.loading import read_pipes
 from genericdp.cli.options import add_output
 from genericdp.cli.output import refuse_existing, write_new
 from genericdp.cli.parser import config_of, path_of
-from genericdp.config.files import Source, content, unquoted
+from genericdp.config.files import read_file
+from genericdp.config.load import unquoted, unreadable
 from genericdp.config.loaded import STDIN, shown
 from genericdp.convert.conversion import PEERS, convert
-from genericdp.errors import ConfigError, Problem
+from genericdp.errors import ConfigError
 from genericdp.printing import print_document, print_json
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ def execute(arguments: argparse.Namespace) -> int:
         refuse_existing(arguments.to)
     file: Path = arguments.file
     name = "<stdin>" if file == STDIN else shown(file)
-    given = content(Source(name=name, path=file, text=read_pipes([file]).get(file)))
-    if isinstance(given, Problem):
-        raise ConfigError([given])
+    given = read_file(file, read_pipes([file]))
+    if isinstance(given, OSError):
+        raise ConfigError([unreadable(name, given)])
     converted = convert(arguments.peer, name, given.text)
     if converted.problems:
         files = {problem.file for problem in converted.problems}

@@ -56,9 +56,7 @@ def load_in_time(
     load: Callable[..., Loaded] = load,
 ) -> Loaded:
     """Load a config; a filesystem that does not answer is a problem of it."""
-    given = dict(pipes or {})
-    stdin = given.pop(STDIN, None)
-    loading = started(partial(load, paths, stdin=stdin, pipes=given, policy=policy))
+    loading = started(partial(load, paths, pipes=pipes, policy=policy))
     if not wait([loading], timeout=seconds).done:
         why = f"loading the config took longer than {seconds:g} s: its filesystem does not answer"
         return Loaded(problems=(unusable(paths[0], why),))

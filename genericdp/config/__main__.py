@@ -1,4 +1,4 @@
-"""``python -m genericdp.config [--policy FILE] PATH…``: loads a config, writes it out as JSON."""
+"""``python -m genericdp.config [--policy FILE] PATH…``: loads a config within limits."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.config.room import memory_left
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 MIB = 1024 * 1024
 MAX_MEMORY = 256 * MIB
@@ -25,13 +23,16 @@ MAX_ADDRESSES = 1024 * MIB
 MAX_CPU_SECONDS = 30
 MAX_FILES = 1024
 
+_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
+_VERSION_2 = ("memory.max", "memory.current", "")
+"""Of cgroups: limit, use, and the prefix of what is in memory.stat."""
+
 
 def main() -> None:
-    """Read and check; what a hostile config can cost is bounded, also if the daemon is gone."""
+    """Load; what a hostile config can cost is limited, also if the daemon is gone."""
     left = memory_left()
     most = MAX_MEMORY if left is None else min(MAX_MEMORY, left - SPARED_MEMORY)
-    most = max(MIN_MEMORY, most)
-    most = _limit(resource.RLIMIT_DATA, most)
+    most = _limit(resource.RLIMIT_DATA, max(MIN_MEMORY, most))
     _limit(resource.RLIMIT_AS, MAX_ADDRESSES)
     _limit(resource.RLIMIT_NOFILE, MAX_FILES)
     _limit(resource.RLIMIT_CPU, MAX_CPU_SECONDS)
@@ -49,7 +50,7 @@ def main() -> None:
 
 
 def _answer(arguments: Sequence[str]) -> bytes:
-    # Imported within the bounds.
+    # Imported within the limits.
     from genericdp.config.load import encode, read_all
 
     given, policy = [Path(path) for path in arguments], None
@@ -59,11 +60,50 @@ def _answer(arguments: Sequence[str]) -> bytes:
 
 
 def _limit(what: int, most: int) -> int:
-    """Set a limit, and give what it is: whoever started us may have set a lower one."""
+    """Set a limit and return it: whoever started us may have set a lower one."""
     _, hard = resource.getrlimit(what)
     limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(what, (limit, limit))
     return limit
 
 
-main()
+def memory_left(root: Path = Path("/")) -> int | None:
+    """Return how many bytes our cgroups, those of the container, leave; None: it is not known."""
+    found = (_left_in(folder, files) for folder, files in _cgroups(root))
+    return min((left for left in found if left is not None), default=None)
+
+
+def _cgroups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
+    """Yield the folders of our cgroup and of all above it, as far as they can be seen."""
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            top, files = root / "sys/fs/cgroup", _VERSION_2
+        elif "memory" in controllers.split(","):
+            top, files = root / "sys/fs/cgroup/memory", _VERSION_1
+        else:
+            continue
+        # In a container the path may be that of the node, of which its top is ours.
+        folder = top / path.lstrip("/")
+        yield from ((one, files) for one in (folder, *folder.parents) if one.is_relative_to(top))
+
+
+def _left_in(folder: Path, files: tuple[str, str, str]) -> int | None:
+    limit, used, prefix = files
+    try:
+        most = int((folder / limit).read_text())
+        taken = int((folder / used).read_text())
+        lines = (folder / "memory.stat").read_text().splitlines()
+    except (OSError, ValueError):  # no such folder here, or "max"
+        return None
+    counts = dict(line.split(" ", 1) for line in lines if " " in line)
+    # What the kernel gives back before anybody lacks memory counts as left.
+    cache = sum(int(counts.get(prefix + name, "0")) for name in ("inactive_file", "active_file"))
+    return most - taken + cache
+
+
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from genericdp import model
 from genericdp.config.loaded import Loaded
 from genericdp.errors import Problem
-from genericdp.policy import from_plain
 from genericdp.template import parse
 
 if TYPE_CHECKING:
@@ -39,7 +38,11 @@ def decode(text: bytes) -> Loaded:
 
 def _decoded(text: bytes) -> Loaded:
     message = json.loads(text)
-    policy = message["policy"] and from_plain(message["policy"])
+    policy = None
+    if message["policy"]:  # most nodes have none
+        from genericdp.policy import from_plain
+
+        policy = from_plain(message["policy"])
     resources = tuple(
         resource
         for document in message["documents"]
@@ -55,7 +58,8 @@ def _decoded(text: bytes) -> Loaded:
         digest=message["digest"],
         policy=policy,
         policy_is_unusable=message["policyIsUnusable"],
-        wire=text,
+        texts=tuple((name, one.encode()) for name, one in message["texts"]),
+        pinned=tuple(message["pinned"]),
     )
 
 

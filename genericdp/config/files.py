@@ -1,43 +1,22 @@
-"""Which files a config consists of, and their bytes: nothing here hangs or reads without end."""
+"""The files of a config and their bytes: nothing here hangs or reads without end."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.config.loaded import STDIN, SUFFIXES, shown, unusable
-from genericdp.host.pathwalk import NotAFileError, Walk, opened, read, walk
-from genericdp.printing import printable
+from genericdp.config.loaded import SUFFIXES
+from genericdp.errors import is_shortage
+from genericdp.host.pathwalk import opened, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from genericdp.errors import Problem
+    from collections.abc import Iterable, Iterator, Mapping
 
 MAX_BYTES = 1024 * 1024
-_DATA_LINK = "..data"
-_ADVICE = {
-    errno.ENOENT: "it does not exist",
-    errno.EACCES: "it cannot be read: permission denied",
-    errno.ELOOP: "it is a symbolic link that leads to itself",
-    errno.ENOTDIR: "a part of its path is no folder",
-}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
-    """One file: how messages call it, and where it is read from."""
-
-    name: str
-    path: Path
-    text: bytes | None = None
-    """Its content, where that has been read already."""
-    doubt: str = ""
-    """Which link on the way an unprivileged user could redirect, as far as that is known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,121 +33,70 @@ class Content:
     """
 
 
-class _UnusableError(Exception):
-    """A file or folder that no config can be read from."""
-
-
-def sources(
-    paths: Iterable[Path], stdin: bytes | None = None, pipes: Mapping[Path, bytes] | None = None
-) -> tuple[list[Source], list[Problem]]:
-    """Return the files of a config: each path itself, or what lies in it if it is a folder.
-
-    STDIN stands for what is given as such, and ``pipes`` holds what others held.
-    """
-    found: list[Source] = []
-    problems: list[Problem] = []
-    versions = _Versions()
-    for path in paths:
-        if stdin is not None and path == STDIN:
-            found.append(Source(name="<stdin>", path=path, text=stdin))
-            continue
-        if pipes and path in pipes:
-            found.append(Source(name=shown(path), path=path, text=pipes[path]))
-            continue
-        try:
-            files = _in_folder(path) if path.is_dir() else [path]
-            found += map(versions.source, files)
-        except _UnusableError as error:
-            problems.append(unusable(path, str(error)))
-        except OSError as error:
-            problems.append(unusable(path, _why(error)))
-    return found, problems
-
-
-def _in_folder(folder: Path) -> list[Path]:
-    names = sorted(entry.name for entry in folder.iterdir())
-    found = [
-        folder / name for name in names if not name.startswith(".") and name.endswith(SUFFIXES)
-    ]
-    if not found:
-        raise _UnusableError("the folder holds no config: no *.yaml or *.yml that is not hidden")
-    return found
-
-
-class _Versions:
-    """Follows each folder's ``..data`` once: a ConfigMap mount swaps it, and all files of one pass
-    are to be of one version.
-    """
+class Digest:
+    """SHA-256 over the names and contents of files; of a config, the policy comes first."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, Walk] = {}
+        self._hash = hashlib.sha256()
 
-    def source(self, path: Path) -> Source:
-        """Return a file of a mount where it really lies; any other file as it is."""
-        folder = path.parent
-        if folder not in self._known:
-            self._known[folder] = walk(_absolute(folder / _DATA_LINK))
-        version = self._known[folder]
-        found = walk(_absolute(path))
-        source = Source(name=shown(path), path=path, doubt=found.trouble)
-        if version.error or not (version.links and found.links and path.is_symlink()):
-            return source
-        target = path.readlink().parts
-        if target[:1] != (_DATA_LINK,) or ".." in target:
-            return source
-        doubt = version.trouble or found.trouble
-        return replace(source, path=Path(version.at, *target[1:]), doubt=doubt)
+    def add(self, name: str, given: Content | OSError) -> None:
+        """Take in a file, or why it cannot be read."""
+        text = given.text if isinstance(given, Content) else f"errno {given.errno}".encode()
+        self._hash.update(os.fsencode(f"{name}\0{len(text)}\0"))
+        self._hash.update(text)
+
+    def __str__(self) -> str:
+        return self._hash.hexdigest()
 
 
-def content(source: Source) -> Content | Problem:
-    """Return the content of a file, or what keeps it from being read."""
-    try:
-        if source.text is not None:
-            return Content(text=_limited(source.text))
-        with opened(_absolute(source.path)) as (descriptor, found):
-            # More is read than may be there: a file can grow after its size was asked.
-            text = _limited(read(descriptor, MAX_BYTES + 1))
-        return Content(text=text, at=found.at, doubt=source.doubt or found.trouble)
-    except _UnusableError as error:
-        return unusable(source.name, str(error))
-    except NotAFileError as error:
-        return unusable(source.name, error.strerror or "it is not a file")
-    except OSError as error:
-        return unusable(source.name, _why(error))
+def read_files(
+    paths: Iterable[Path], pipes: Mapping[Path, bytes] | None = None
+) -> Iterator[tuple[Path, Content | OSError]]:
+    """Yield each file of a config with its content, or why that cannot be read.
 
-
-def _absolute(path: Path) -> str:
-    # Not os.path.abspath: what ".." leads to depends on links.
-    return os.fspath(Path.cwd() / path)
-
-
-def _limited(text: bytes) -> bytes:
-    if len(text) > MAX_BYTES:
-        raise _UnusableError("it is larger than 1 MiB, the most that a config may have")
-    return text
-
-
-def unquoted(problems: Iterable[Problem], contents: Mapping[str, Content]) -> list[Problem]:
-    """Return problems without those that would quote a file that an untrusted link leads to.
-
-    Instead, there is one for each such file. ``contents`` are by the names of the files.
+    A path is a file or a folder with files. Raises OSError for a shortage of descriptors or memory.
     """
-    shown: list[Problem] = []
-    hidden: Counter[str] = Counter()
-    for problem in problems:
-        if (of := contents.get(problem.file)) is not None and of.doubt:
-            hidden[problem.file] += 1
+    for path in paths:
+        try:
+            files = [path] if pipes and path in pipes else _files_of(path)
+        except OSError as error:
+            yield path, _known(error)
         else:
-            shown.append(problem)
-    for name, count in hidden.items():
-        of = contents[name]
-        mistakes = "1 mistake that is" if count == 1 else f"{count} mistakes that are"
-        message = f"it has {mistakes} not shown: {of.doubt}"
-        hint = f"check {printable(of.at)} itself, or let only root change the link"
-        shown.append(replace(unusable(name, message), hint=hint))
-    return shown
+            yield from ((file, read_file(file, pipes)) for file in files)
 
 
-def _why(error: OSError) -> str:
-    known = _ADVICE.get(error.errno or 0)
-    return known or f"it cannot be read: {(error.strerror or str(error)).lower()}"
+def _files_of(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = (one for one in path.iterdir() if not one.name.startswith("."))
+    if files := sorted(one for one in found if one.name.endswith(SUFFIXES)):
+        return files
+    raise OSError(errno.ENODATA, os.strerror(errno.ENODATA), path)
+
+
+def read_file(path: Path, pipes: Mapping[Path, bytes] | None = None) -> Content | OSError:
+    """Return the content of a regular file, or why it cannot be read.
+
+    ``pipes`` holds what was read from paths that can be read only once. Raises OSError for a
+    shortage of descriptors or memory.
+    """
+    try:
+        if pipes and path in pipes:
+            given = Content(text=pipes[path])
+        else:
+            # Not os.path.abspath: what ".." leads to depends on links.
+            with opened(os.fspath(Path.cwd() / path)) as (descriptor, found):
+                # More is read than may be there: a file can grow after its size was asked.
+                text = read(descriptor, MAX_BYTES + 1)
+            given = Content(text=text, at=found.at, doubt=found.trouble)
+    except OSError as error:
+        return _known(error)
+    if len(given.text) > MAX_BYTES:
+        return OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+    return given
+
+
+def _known(error: OSError) -> OSError:
+    if is_shortage(error):  # which says nothing about the file
+        raise error
+    return error

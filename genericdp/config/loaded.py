@@ -38,8 +38,10 @@ class Loaded:
     """What bounds the resources; each of them carries it."""
     policy_is_unusable: bool = False
     """Whether a policy was asked for and there is none: its problems are among the problems."""
-    wire: bytes = field(default=b"", compare=False, repr=False)
-    """What it was decoded from, where another process has loaded it."""
+    texts: tuple[tuple[str, bytes], ...] = field(default=(), compare=False, repr=False)
+    """Name and content of each file that was read; from a child, only those of a good config."""
+    pinned: tuple[str, ...] = field(default=(), compare=False)
+    """Files and folders that are never seen to change on this machine, with the reason."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -78,7 +78,7 @@ def convert(peer: str, file: str, content: bytes) -> Converted:
         return Converted(problems=(_problem(file, many),))
     _remark_shared(draft)
     text = render(draft)
-    if wrong := load([STDIN], stdin=text.encode()).problems:
+    if wrong := load([STDIN], pipes={STDIN: text.encode()}).problems:
         messages = (f"the result would not be valid: {one.path}: {one.message}" for one in wrong)
         return Converted(problems=tuple(_problem(file, message) for message in messages))
     return Converted(

@@ -6,7 +6,6 @@ import posixpath
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp import policy as policies
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.devices.natural import natural_key
 from genericdp.model import FileType
@@ -67,10 +66,14 @@ class _Answer:
             for template in variable.values:
                 _append_once(values, expand(template, lookup))
         for key, templates in device.annotations.items():
-            texts = self._annotations.setdefault(key, [])
             for template in templates:
-                _append_once(texts, expand(template, lookup))
+                self._add_annotation(device.policy, key, expand(template, lookup))
         self._cdi.update(dict.fromkeys(device.cdi))
+
+    def _add_annotation(self, policy: Policy | None, key: str, text: str) -> None:
+        if policy is not None and (refusal := policy.annotation_refusal(key, text)):
+            raise UnusableValueError(refusal)
+        _append_once(self._annotations.setdefault(key, []), text)
 
     def _add_node(self, device: Device, node: Node, path: str) -> None:
         edit = DeviceNode(
@@ -156,13 +159,9 @@ def _refused_by(policy: Policy, device: Device, find: Find) -> Iterator[str]:
             yield f"{path} does not exist"
         else:
             is_block = file.type is FileType.BLOCK
-            yield policies.node_refusal(policy, path, file.target, block=is_block)
+            yield policy.node_refusal(path, file.target, block=is_block)
     for name in device.cdi:
-        yield policies.name_refusal(policy.cdi, policies.cdi_kind(name))
-    for key, templates in device.annotations.items():
-        for template in templates if policies.asks_for_cdi(key) else ():
-            if not policies.allows_cdi(policy, template):
-                yield f"{key}: {str(template)!r} is not allowed ({policy.cdi.says})"
+        yield policy.cdi_refusal(name)
 
 
 def _mount_refusal(
@@ -171,7 +170,7 @@ def _mount_refusal(
     path = mount.host_path
     found = mount_target(path.rstrip("/") or "/")  # of a folder with or without a slash at its end
     if policy is not None and (
-        refusal := policies.mount_refusal(policy, path, found.target, read_only=mount.read_only)
+        refusal := policy.mount_refusal(path, found.target, read_only=mount.read_only)
     ):
         return refusal
     return f"{path} must not be mounted: {found.trouble}" if found.trouble else ""

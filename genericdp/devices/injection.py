@@ -292,7 +292,8 @@ def _device(
         hooks=hooks,
         policy=resource.policy,
     )
-    if inject.devices or inject.mounts or device.members:  # a node at its own path always fits
+    # Else it always fits: a node at its own path.
+    if inject.devices or inject.mounts or inject.annotations or device.members:
         edits([device])
     _check(device, first, inventory)
     return device

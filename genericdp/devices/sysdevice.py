@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.model import FileType
-from genericdp.policy import file_refusal
 from genericdp.template import MOST_TEXT
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def readable_target(
             found = replace(found, trouble=f"{path} must not be read: {found.trouble}")
     if policy is None:
         return found
-    refusal = file_refusal(policy, path, found.target)
+    refusal = policy.file_refusal(path, found.target)
     return replace(found, trouble=refusal or found.trouble)
 
 

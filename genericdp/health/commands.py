@@ -7,7 +7,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.host.workers import in_worker
-from genericdp.policy import command_bound, command_refusal
 from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -74,10 +73,11 @@ async def why_not_permitted(policy: Policy | None, program: str, *, timeout_seco
     """
     if policy is None:
         return ""
-    bound = command_bound(policy, program)
-    if bound is None:
-        return f"is not run: {command_refusal(policy, program)}"
-    if not bound.sha256:
+    rule = policy.command_rule(program)
+    if rule is None:
+        allowed = policy.commands.says
+        return f"is not run: {program} is not among the commands that are allowed ({allowed})"
+    if not rule.sha256:
         return ""
     try:
         async with asyncio.timeout(timeout_seconds):
@@ -86,9 +86,9 @@ async def why_not_permitted(policy: Policy | None, program: str, *, timeout_seco
         return f"is not run: reading {program} takes longer than {timeout_seconds:g} s"
     except OSError as error:
         return f"is not run: {program} cannot be read: {error.strerror or error}"
-    if digest == bound.sha256:
+    if digest == rule.sha256:
         return ""
     return (
         f"is not run: {program} has the SHA-256 {digest[:_SHOWN_DIGITS]}…"
-        f" (policy {bound.place} says {bound.sha256[:_SHOWN_DIGITS]}…)"
+        f" (policy {rule.place} says {rule.sha256[:_SHOWN_DIGITS]}…)"
     )

@@ -74,7 +74,7 @@ def test_each_resource_of_an_example_is_valid_without_the_others(name: str) -> N
     starts = [one.start() for one in re.finditer(r"(?m)^  - name: ", body)]
     for start, end in zip(starts, [*starts[1:], len(body)], strict=True):
         alone = f"{head}\nresources:\n{body[start:end]}"
-        assert load([STDIN], stdin=alone.encode()).problems == ()
+        assert load([STDIN], pipes={STDIN: alone.encode()}).problems == ()
 
 
 def test_the_text_is_that_of_the_examples_with_what_they_find(
@@ -158,7 +158,7 @@ def test_names_that_cannot_be_printed_stay_comments(
     tree.link("sys/class/tty/ttyUSB0", f"../../{usb}/1-7:1.0/tty/ttyUSB0")
     told = json_of(capsys, "init", "--root", str(tree.folder))
     assert [one["name"] for one in told["resources"]] == ["example.com/serial"]
-    loaded = load([STDIN], stdin=told["config"].encode())
+    loaded = load([STDIN], pipes={STDIN: told["config"].encode()})
     assert [one.name for one in loaded.resources] == ["example.com/serial"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.config.policyfile import load_policy
+from genericdp.config.load import load
 
 if TYPE_CHECKING:
     from genericdp.policy import Policy
@@ -18,6 +18,6 @@ def policy_of(folder: Path, text: str) -> Policy:
     """Load a policy that must be a good one; it is at p.yaml."""
     path = folder / "p.yaml"
     path.write_text(HEAD + text)
-    loaded = load_policy(path)
+    loaded = load([], policy=path)
     assert loaded.policy is not None, loaded.problems
     return loaded.policy

@@ -18,7 +18,7 @@ FUSE = "  - name: a/fuse\n    match: [{path: /dev/fuse}]\n"
 
 def loaded(text: str | bytes) -> Loaded:
     """Return what becomes of a whole config."""
-    return load([STDIN], stdin=text if isinstance(text, bytes) else text.encode())
+    return load([STDIN], pipes={STDIN: text if isinstance(text, bytes) else text.encode()})
 
 
 def problems(body: str) -> list[str]:

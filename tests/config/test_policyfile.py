@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.policyfile import load_policy
+from genericdp.config.load import load
 from genericdp.policy import from_plain
 from tests.config.bounded import HEAD, NARROW, policy_of
 
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
 
 
 def test_a_policy_knows_the_line_of_each_thing_that_it_allows() -> None:
-    policy = load_policy(NARROW).policy
+    policy = load([], policy=NARROW).policy
     assert policy is not None
     places = {
-        bound.text: int(bound.place.rpartition(":")[2])
+        rule.text: int(rule.place.rpartition(":")[2])
         for section in (policy.devices, policy.mounts, policy.commands, policy.cdi)
-        for bound in section.bounds
+        for rule in section.rules
     }
     lines = NARROW.read_text().splitlines()
     assert len(places) == 7
     for text, line in places.items():
         assert text in lines[line - 1]
-    assert policy.commands.bounds[0].env == ("MODE", "CHECK_*")
-    assert [one.read_only for one in policy.mounts.bounds] == [True, False]
+    assert policy.commands.rules[0].env == ("MODE", "CHECK_*")
+    assert [one.read_only for one in policy.mounts.rules] == [True, False]
 
 
 def test_a_section_that_is_absent_allows_nothing_and_says_where(tmp_path: Path) -> None:
     policy = policy_of(tmp_path, "")
     assert not policy.devices.given
-    assert policy.devices.bounds == ()
+    assert policy.devices.rules == ()
     assert policy.mounts.says == f"policy {tmp_path}/p.yaml:1 has no 'mounts', which allows none"
 
 
 def test_devices_that_are_not_narrowed_are_all_of_dev_but_no_disks(tmp_path: Path) -> None:
     policy = policy_of(tmp_path, "devices: {}\n")
-    assert [bound.text for bound in policy.devices.bounds] == ["/dev"]
+    assert [rule.text for rule in policy.devices.rules] == ["/dev"]
     assert policy.block is False
 
 
@@ -67,7 +67,7 @@ def test_what_is_wrong_with_a_policy_is_told_with_its_place(
 ) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(HEAD + text + "\n")
-    loaded = load_policy(path)
+    loaded = load([], policy=path)
     assert loaded.policy is None
     assert [str(one) for one in loaded.problems if f"{path}:{expected}" in str(one)]
 
@@ -75,7 +75,7 @@ def test_what_is_wrong_with_a_policy_is_told_with_its_place(
 def test_a_config_is_no_policy(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(HEAD.replace("Policy", "Config") + "resources: []\n")
-    (problem,) = load_policy(path).problems
+    (problem,) = load([], policy=path).problems
     assert problem.message == "'DevicePluginConfig' is not 'DevicePluginPolicy'"
 
 
@@ -86,7 +86,7 @@ def test_what_cannot_be_read_is_a_problem_and_no_policy(tmp_path: Path, kind: st
         path.mkdir()
     elif kind != "missing":
         path.write_bytes(b"\xff\xfe\x00" if kind == "binary" else b"")
-    loaded = load_policy(path)
+    loaded = load([], policy=path)
     assert loaded.policy is None
     assert len(loaded.problems) == 1
 
@@ -95,11 +95,11 @@ def test_what_cannot_be_read_is_a_problem_and_no_policy(tmp_path: Path, kind: st
 def test_an_empty_policy_says_what_one_that_allows_nothing_has(tmp_path: Path, text: str) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(text)
-    (problem,) = load_policy(path).problems
+    (problem,) = load([], policy=path).problems
     first, second = HEAD.splitlines()
     assert problem.hint == f"a policy that allows nothing has two lines: '{first}' and '{second}'"
     path.write_text(HEAD)
-    policy = load_policy(path).policy
+    policy = load([], policy=path).policy
     assert policy is not None
     assert not policy.devices.given
 
@@ -113,11 +113,11 @@ def test_a_policy_that_others_can_write_is_warned_about(
     path = tmp_path / "p.yaml"
     path.write_text(HEAD)
     path.chmod(mode)
-    warned = [one.message.partition(" can write")[0] for one in load_policy(path).warnings]
+    warned = [one.message.partition(" can write")[0] for one in load([], policy=path).warnings]
     assert warned == ([who] if who else [])
 
 
 def test_a_policy_comes_through_the_pipe_as_it_was() -> None:
-    policy = load_policy(NARROW).policy
+    policy = load([], policy=NARROW).policy
     assert policy is not None
     assert from_plain(asdict(policy)) == policy

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from genericdp import model
 from genericdp.config.schema import KINDS, POLICY, schema, schema_text
-from genericdp.policy import SECTIONS, Bound, Policy
+from genericdp.policy import SECTIONS, Policy, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,7 +152,7 @@ def test_the_words_of_closed_choices_are_those_of_the_model() -> None:
 def test_the_sections_and_defaults_of_a_policy_are_those_that_are_carried_out() -> None:
     listed, parts = schema(POLICY)["properties"], schema(POLICY)["$defs"]
     assert listed.keys() - {"apiVersion", "kind"} == set(SECTIONS)
-    bound = {field.name: field.default for field in dataclasses.fields(Bound)}
-    assert parts["mount"]["properties"]["readOnly"]["default"] == bound["read_only"]
+    rule = {field.name: field.default for field in dataclasses.fields(Rule)}
+    assert parts["mount"]["properties"]["readOnly"]["default"] == rule["read_only"]
     policy = {field.name: field.default for field in dataclasses.fields(Policy)}
     assert parts["devices"]["properties"]["block"]["default"] == policy["block"]

@@ -130,7 +130,7 @@ def test_nothing_escapes_from_a_comment() -> None:
     """YAML ends a line, and so a comment, at more characters than one."""
     nasty = "x\u2028resources: []\u0085- y\r\nname: z"
     text = text_of("smarter", json.dumps([{"devicematch": "a", "nummaxdevices": 1, nasty: nasty}]))
-    loaded = load([STDIN], stdin=text.encode())
+    loaded = load([STDIN], pipes={STDIN: text.encode()})
     assert not loaded.problems
     assert [resource.name for resource in loaded.resources] == ["smarter-devices/a"]
 
@@ -144,7 +144,7 @@ def test_every_text_is_written_as_itself(name: str, value: str) -> None:
     done = convert("akri", "f", json.dumps({"udev": {"configuration": config}}).encode())
     if done.problems:
         return
-    loaded = load([STDIN], stdin=done.text.encode())
+    loaded = load([STDIN], pipes={STDIN: done.text.encode()})
     assert str(loaded.resources[0].inject.env["A"].value) == broker["A"].replace("$(", "$$(")
 
 

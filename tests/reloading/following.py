@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.load import load
+from genericdp.config.reload import Reloader, ReloadPace
 from genericdp.observed import Observed, until
-from genericdp.reloading.reloader import Origin, Reloader, ReloadPace, read, see
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from genericdp.config.loaded import ConfigState, Loaded
     from genericdp.model import Resource
 
-QUICK = ReloadPace(settle=0.02, longest=0.5, poll=0.05)
+QUICK = ReloadPace(settle=0.02, poll=0.05)
 
 
 async def load_here(paths: Sequence[Path], *, policy: Path | None = None) -> Loaded:
@@ -83,22 +83,19 @@ async def following(
     *paths: Path, policy: Path | None = None, **settings: Any
 ) -> AsyncIterator[Followed]:
     """Follow a config until the end of the context."""
-    followed, origin = Followed(), Origin(configs=paths, policy=policy)
+    followed = Followed()
     settings = {"pace": QUICK, "load": load_here, **settings}
     followed.reloader = Reloader(
-        origin,
+        paths,
+        policy=policy,
         put_in_force=followed.put_in_force,
         hangup=followed.hangup,
         decided=followed.decided,
         **settings,
     )
-
-    async def follow() -> None:
-        assert followed.reloader is not None
-        await followed.reloader.run(read(origin, await see(origin.paths), settings["load"]))
-
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(follow())
+        first = tasks.create_task(settings["load"](paths, policy=policy))
+        running = tasks.create_task(followed.reloader.run(first))
         try:
             yield followed
         finally:

@@ -1,17 +1,15 @@
-"""genericdp.reloading.lastgood, and a start with it."""
+"""``--state-dir``: the last good config is served when at a start the one on disk is bad."""
 
 from __future__ import annotations
 
-import json
 import os
 import stat
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp import __version__
-from genericdp.reloading.lastgood import NAME, UnusableStateError, recall, store
+from genericdp.cli import main
+from genericdp.config.reload import LAST_GOOD
 from tests.process.running import load_in_child
 from tests.reloading.configs import BAD, config
 from tests.reloading.following import following, until_true
@@ -20,185 +18,208 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from genericdp.config.loaded import Loaded
+
+class Place:
+    """A config in two files, and a state directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.configs = folder / "b", folder / "a"
+        self.state_dir = folder / "state" / "deep"
+        for path in self.configs:
+            path.mkdir()
+
+    def write(self, *names: str) -> None:
+        for path, name in zip(self.configs, names, strict=True):
+            (path / "x.yaml").write_text(config(name))
+
+    def spoil(self) -> None:
+        (self.configs[0] / "x.yaml").write_text(BAD)
+
+    @property
+    def kept(self) -> list[str]:
+        """What is kept, in the order in which it counts."""
+        files = sorted((self.state_dir / LAST_GOOD).glob("*/*"))
+        return [file.read_text() for file in files]
+
+    async def keep(self, *names: str) -> None:
+        """Have a run that leaves a last good config, then a bad one on disk."""
+        self.write(*names)
+        async with following(
+            *self.configs, state_dir=self.state_dir, load=load_in_child
+        ) as followed:
+            await followed.has(*names)
+            await until_true(lambda: self.kept == [config(name) for name in names])
+        self.spoil()
 
 
 @pytest.fixture
-async def loaded(tmp_path: Path) -> Loaded:
-    (tmp_path / "good.yaml").write_text(config("a", "b"))
-    return await load_in_child([tmp_path / "good.yaml"])
-
-
-async def test_what_was_kept_comes_back(loaded: Loaded, tmp_path: Path) -> None:
-    folder = tmp_path / "state" / "deep"
-    assert recall(folder) is None
-    store(folder, loaded)
-    store(folder, loaded)
-    assert recall(folder) == loaded
-    assert len(loaded.resources) == 2
-    assert [path.name for path in folder.iterdir()] == [NAME]
-    assert stat.S_IMODE((folder / NAME).stat().st_mode) == 0o600
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-
-
-def _cut(text: bytes) -> bytes:
-    return text[:-10]
-
-
-def _flip(text: bytes) -> bytes:
-    return text.replace(b"example.com/a", b"example.com/x")
-
-
-def _other_version(text: bytes) -> bytes:
-    head, _, rest = text.partition(b"\n")
-    return json.dumps({**json.loads(head), "version": "0.0.0"}).encode() + b"\n" + rest
-
-
-@pytest.mark.parametrize(
-    ("spoil", "why"),
-    [
-        (_cut, "is damaged"),
-        (_flip, "is damaged"),
-        (_other_version, f"is of version '0.0.0', this is {__version__}"),
-        (lambda _: b"", "is nothing that genericdp has written"),
-        (lambda _: b"\xff\x00garbage", "is nothing that"),
-        (lambda _: b"[" * 100_000, "is nothing that"),
-        (lambda _: b"[]\n{}", "is nothing that"),
-    ],
-    ids=["cut", "flipped", "other-version", "empty", "garbage", "deep", "a-list"],
-)
-async def test_what_cannot_be_trusted_is_said_to_be_so(
-    spoil: Callable[[bytes], bytes], why: str, loaded: Loaded, tmp_path: Path
-) -> None:
-    store(tmp_path, loaded)
-    (tmp_path / NAME).write_bytes(spoil((tmp_path / NAME).read_bytes()))
-    with pytest.raises(UnusableStateError, match=why):
-        recall(tmp_path)
-
-
-def _by_all(path: Path) -> None:
-    path.chmod(0o666)
-
-
-def _by_another(path: Path) -> None:
-    os.chown(path, 65534, 65534)
-
-
-def _a_link(path: Path) -> None:
-    path.rename(path.with_name("other"))
-    path.symlink_to("other")
-
-
-def _a_fifo(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path, 0o600)
-
-
-@pytest.mark.parametrize("spoil", [_by_all, _by_another, _a_link, _a_fifo])
-async def test_what_others_may_have_written_is_not_read(
-    spoil: Callable[[Path], None], loaded: Loaded, tmp_path: Path
-) -> None:
-    """Who writes it may give any file of the node to any pod."""
-    if spoil is _by_another and os.geteuid() != 0:
-        pytest.skip("needs root")
-    store(tmp_path, loaded)
-    spoil(tmp_path / NAME)
-    with pytest.raises(UnusableStateError, match="cannot be read"):
-        recall(tmp_path)
-
-
-async def test_a_store_that_fails_leaves_what_there_was(loaded: Loaded, tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    store(folder, loaded)
-    (folder / NAME).unlink()
-    (folder / NAME).mkdir()
-    with pytest.raises(OSError, match="directory"):
-        store(folder, loaded)
-    assert [path.name for path in folder.iterdir()] == [NAME]
-
-
-async def test_what_a_crash_left_is_removed(loaded: Loaded, tmp_path: Path) -> None:
-    old, fresh = tmp_path / ".last-good-old", tmp_path / ".last-good-of-another-daemon"
-    old.touch()
-    fresh.touch()
-    os.utime(old, (time.time() - 3600,) * 2)  # noqa: TID251
-    store(tmp_path, loaded)
-    assert {path.name for path in tmp_path.glob(".last*")} == {fresh.name}
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
 
 
 async def test_a_start_with_a_bad_config_serves_the_last_good_one(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     """C10: a node that reboots with a bad config has nothing to offer."""
-    file, state_dir = tmp_path / "a.yaml", tmp_path / "state"
-    file.write_text(config("a"))
-    async with following(file, state_dir=state_dir, load=load_in_child) as followed:
-        await followed.has("a")
-        file.write_text(config("b"))
-        await followed.has("b")
-        await until_true(lambda: b"/b" in (state_dir / NAME).read_bytes())
-        file.write_text(BAD)
-        await followed.is_(lambda state: state.problems)
-    async with following(file, state_dir=state_dir) as followed:
-        await followed.has("b")
+    await place.keep("a", "b")
+    await place.keep("c", "d")
+    async with following(*place.configs, state_dir=place.state_dir) as followed:
+        await followed.has("c", "d")
         state = followed.state.value
         assert (state.from_state_dir, state.in_force, len(state.problems)) == (True, True, 1)
         assert state.differs_since is not None
-        assert followed.files == (state_dir / NAME,)
+        assert all(str(file).startswith(f"{place.state_dir}/") for file in followed.files)
         assert "the last good one, from" in caplog.text
-        file.write_text(config("b"))
+        place.write("c", "d")
         await followed.is_(lambda state: state.differs_since is None)
         assert (followed.state.value.from_state_dir, followed.applied) == (False, 1)
-        file.write_text(config("c"))
-        await followed.has("c")
+        place.write("e", "f")
+        await followed.has("e", "f")
+
+
+async def test_what_is_kept_is_the_yaml_that_was_loaded(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A person can read it, and another version of genericdp."""
+    await place.keep("a", "b")
+    version = (place.state_dir / LAST_GOOD).resolve()
+    assert main(["validate", *map(str, sorted(version.glob("*")))]) == 0
+    assert capsys.readouterr().out == "2 files, 2 resources: valid\n"
+    assert stat.S_IMODE(version.stat().st_mode) == 0o700
+    assert stat.S_IMODE(place.state_dir.stat().st_mode) == 0o700
+
+
+def _by_all(version: Path) -> None:
+    version.chmod(0o777)
+
+
+def _by_another(version: Path) -> None:
+    os.chown(version, 65534, 65534)
+
+
+def _linked_by_another(version: Path) -> None:
+    os.chown(version.with_name(LAST_GOOD), 65534, 65534, follow_symlinks=False)
+
+
+def _a_file(version: Path) -> None:
+    version.rename(version.with_name("other"))
+    version.touch()
+
+
+def _no_link(version: Path) -> None:
+    version.with_name(LAST_GOOD).unlink()
+    version.rename(version.with_name(LAST_GOOD))
+
+
+def _cut(version: Path) -> None:
+    (file, _) = version.glob("*/*")
+    file.write_bytes(file.read_bytes()[:-7])
+
+
+def _garbage(version: Path) -> None:
+    (file, _) = version.glob("*/*")
+    file.write_bytes(b"\xff\0")
+
+
+@pytest.mark.parametrize(
+    "spoil", [_by_all, _by_another, _linked_by_another, _a_file, _no_link, _cut, _garbage]
+)
+async def test_what_is_damaged_or_others_may_have_written_is_ignored(
+    spoil: Callable[[Path], None], place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who writes it may give any file of the node to any pod."""
+    if "another" in spoil.__name__ and os.geteuid() != 0:
+        pytest.skip("needs root")
+    await place.keep("a", "b")
+    spoil((place.state_dir / LAST_GOOD).resolve())
+    async with following(*place.configs, state_dir=place.state_dir) as followed:
+        await until_true(lambda: "nothing is served until it is corrected" in caplog.text)
+        assert "the last good config is ignored: " in caplog.text
+        assert not followed.state.value.in_force
+        place.write("c", "d")
+        await followed.has("c", "d")
 
 
 async def test_without_a_last_good_one_it_waits_and_says_why(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file, state_dir = tmp_path / "a.yaml", tmp_path / "state"
-    file.write_text(BAD)
-    state_dir.mkdir()
-    async with following(file, state_dir=state_dir) as followed:
+    place.write("a", "b")
+    place.spoil()
+    async with following(*place.configs, state_dir=place.state_dir):
         await until_true(lambda: "there is no last good config in" in caplog.text)
-    (state_dir / NAME).write_text("garbage")
-    async with following(file, state_dir=state_dir) as followed:
-        await followed.is_(lambda state: state.problems)
-        file.write_text(config("a"))
-        await followed.has("a")
-    assert "the last good config is ignored: " in caplog.text
-    assert "nothing is served until it is corrected" in caplog.text
+        assert "nothing is served until it is corrected" in caplog.text
+
+
+async def test_what_an_older_version_kept_is_ignored_and_replaced(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.write("a", "b")
+    place.spoil()
+    place.state_dir.mkdir(parents=True)
+    old = place.state_dir / "last-good.json"
+    old.write_text('{"kind": "genericdp last good config"}\n{}')
+    async with following(*place.configs, state_dir=place.state_dir) as followed:
+        await until_true(lambda: f"{old} is of an older version of genericdp" in caplog.text)
+        place.write("a", "b")
+        await followed.has("a", "b")
+        await until_true(lambda: len(place.kept) == 2)
+        assert not old.exists()
+
+
+async def test_a_store_that_fails_leaves_what_there_was(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.state_dir.mkdir(parents=True)
+    (place.state_dir / LAST_GOOD).mkdir()
+    place.write("a", "b")
+    async with following(*place.configs, state_dir=place.state_dir) as followed:
+        await followed.has("a", "b")
+        await until_true(lambda: "the last good config cannot be kept in" in caplog.text)
+    assert [path.name for path in place.state_dir.iterdir()] == [LAST_GOOD]
 
 
 async def test_a_state_folder_that_cannot_be_written_is_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "a.yaml").write_text(config("a"))
-    (tmp_path / "state").touch()
-    async with following(tmp_path, state_dir=tmp_path / "state") as followed:
-        await followed.has("a")
+    place.state_dir.parent.touch()
+    place.write("a", "b")
+    async with following(*place.configs, state_dir=place.state_dir) as followed:
+        await followed.has("a", "b")
         await until_true(lambda: "the last good config cannot be kept in" in caplog.text)
 
 
-async def test_a_config_whose_resources_cannot_be_decided_is_no_last_good_one(
-    tmp_path: Path,
-) -> None:
-    file, state_dir = tmp_path / "a.yaml", tmp_path / "state"
-    file.write_text(config("a"))
-    async with following(file, state_dir=state_dir, load=load_in_child) as followed:
-        await followed.has("a")
-        await until_true(lambda: (state_dir / NAME).exists())
-        before = (state_dir / NAME).read_bytes()
+async def test_only_the_latest_and_what_may_be_in_the_making_stays(place: Place) -> None:
+    """The pods of an update may share the folder; a crash may leave a part of a config."""
+    await place.keep("a", "b")
+    first = (place.state_dir / LAST_GOOD).resolve()
+    old, fresh = (place.state_dir / f".last-good-{name}" for name in ("old", "fresh"))
+    for path in (old, fresh):
+        path.mkdir()
+    for path in (old, first):
+        os.utime(path, (0, 0))
+    await place.keep("c", "d")
+    second = (place.state_dir / LAST_GOOD).resolve()
+    assert {*place.state_dir.glob(".last*")} == {first, fresh, second}
+    os.utime(second, (0, 0))
+    await place.keep("e", "f")
+    third = (place.state_dir / LAST_GOOD).resolve()
+    assert {*place.state_dir.glob(".last*")} == {fresh, second, third}
+
+
+async def test_a_config_whose_resources_cannot_be_decided_is_no_last_good_one(place: Place) -> None:
+    place.write("a", "b")
+    async with following(*place.configs, state_dir=place.state_dir) as followed:
+        await until_true(lambda: place.kept == [config("a"), config("b")])
         followed.can_be_decided = False
-        file.write_text(config("b"))
-        await followed.has("b")
+        place.write("c", "d")
+        await followed.has("c", "d")
         followed.can_be_decided = True
-        file.write_text(config("c"))
-        await followed.has("c")
-        await until_true(lambda: (state_dir / NAME).read_bytes() != before)
-        assert b"/c" in (state_dir / NAME).read_bytes(), "b was never kept"
+        place.write("e", "f")
+        await followed.has("e", "f")
+        await until_true(lambda: place.kept != [config("a"), config("b")])
+        assert place.kept == [config("e"), config("f")], "c and d were never kept"
         followed.can_be_decided = False
-        file.write_text(config("d"))
-        await followed.has("d")
+        place.write("g", "h")
+        await followed.has("g", "h")
         followed.decided.value = followed.resources
-        await until_true(lambda: b"/d" in (state_dir / NAME).read_bytes())
+        await until_true(lambda: place.kept == [config("g"), config("h")])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.loaded import Loaded
+from genericdp.config.loaded import ConfigState, Loaded
+from genericdp.config.reload import ReloadPace
 from genericdp.errors import Problem
-from genericdp.reloading.reloader import ReloadPace
+from genericdp.tally import Tally
+from tests.config.bounded import HEAD
 from tests.process.running import load_in_child
 from tests.reloading.configs import BAD, config, rename
 from tests.reloading.following import QUICK, following, load_here, until_true
@@ -66,6 +69,56 @@ async def test_a_bad_config_at_start_waits_for_the_first_good_one(
         file.write_text(config("a"))
         await followed.has("a")
     assert "the config cannot be used: nothing is served until it is corrected" in caplog.text
+
+
+async def test_after_any_history_the_last_good_one_is_in_force(tmp_path: Path) -> None:
+    """C10: half of a bad config is served."""
+    texts = {"a": config("a"), "b": config("b"), "bad": BAD, "worse": "["}
+    history = ["a", "bad", "worse", "a", "a", "b", "worse", "a", "b", "bad", "b"]
+    file, tally, time = tmp_path / "a.yaml", Tally(), 0.0
+    file.write_text(BAD)
+    good, differs = "", 0.0
+    async with following(file, tally=tally, clock=lambda: time) as followed:
+        await until_true(lambda: tally.reloads["refused"] == 1)
+        for number, name in enumerate(history, start=2):
+            before, time = followed.state.value, float(number)
+            if file.read_text() == texts[name]:
+                followed.hangup.set()
+            else:
+                rename(file, texts[name])
+            await until_true(lambda number=number: sum(tally.reloads.values()) == number)  # type: ignore[misc]
+            state = followed.state.value
+            if name in ("a", "b"):
+                good = name
+                assert (state.differs_since, state.problems, state.refused) == (None, (), "")
+            else:
+                differs = time if before.differs_since is None else differs
+                assert (state.differs_since, state.digest) == (differs, before.digest)
+                assert state.problems
+                assert (state.since, state.files) == (before.since, before.files)
+            assert followed.names.value == (good,)
+    assert followed.applied == 4
+    assert tally.reloads == {"applied": 4, "unchanged": 3, "refused": 5}
+
+
+async def test_how_things_stand_is_told_in_full(tmp_path: Path) -> None:
+    file, policy = tmp_path / "a.yaml", tmp_path / "p.yaml"
+    probe = "{exec: {command: [/bin/true]}, timeoutSeconds: 20}"
+    file.write_text(config("a", "b", health=f"[{probe}]"))
+    policy.write_text(f"{HEAD}devices: {{}}\ncommands: [{{path: /bin/true}}]\n")
+    async with following(file, policy=policy, clock=lambda: 7.0) as followed:
+        await followed.has("a", "b")
+        loaded = await load_here([file], policy=policy)
+        assert followed.state.value == ConfigState(
+            digest=loaded.digest,
+            since=7.0,
+            files=(str(file),),
+            policy=str(policy),
+            policy_digest=hashlib.sha256(policy.read_bytes()).hexdigest(),
+            resources=2,
+            warnings=tuple(map(str, loaded.warnings)),
+        )
+        assert len(loaded.warnings) == 2
 
 
 async def test_a_reading_that_fails_is_told_once_and_tried_again_by_itself(

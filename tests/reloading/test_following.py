@@ -1,21 +1,22 @@
-"""genericdp.reloading.reloader, on real folders with real inotify."""
+"""A config that changes on disk is put in force, on real folders with real inotify."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.reloading.reloader import ReloadPace
+from genericdp.config.reload import ReloadPace
 from tests.reloading.configs import WAYS, ConfigMap, config, rename, write
 from tests.reloading.following import following, load_here, until_true
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from genericdp.config.loaded import Loaded
 
@@ -142,29 +143,80 @@ async def test_what_is_written_together_is_read_together(tmp_path: Path) -> None
         assert followed.applied == 1
 
 
-async def test_what_does_not_end_is_read_meanwhile(tmp_path: Path) -> None:
-    async with following(tmp_path, pace=ReloadPace(settle=0.1, longest=0.3)) as followed:
-        for i in range(100):
+async def test_what_keeps_changing_is_read_once_it_rests(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(config("x"))
+    async with following(tmp_path, pace=ReloadPace(settle=0.2)) as followed:
+        await followed.has("x")
+        for i in range(30):
             rename(tmp_path / "a.yaml", config("a", replicas=1 + i))
             await asyncio.sleep(0.01)
-        assert 0 < followed.applied < 10
-
-
-async def test_what_else_happens_in_the_folder_of_a_file_is_not_looked_at(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text(config("a"))
-    async with following(file) as followed:
         await followed.has("a")
-        assert followed.reloader is not None
-        await asyncio.sleep(0.1)
-        told = followed.reloader.news.value
-        for name in ("b.yaml", "a.yaml~", "log"):
+        assert followed.applied == 2
+        assert followed.resources[0].replicas == 30
+
+
+async def test_every_link_and_folder_on_the_way_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path, a link in the middle, ``..`` behind a link, and a link at the end."""
+    (tmp_path / "real/deep").mkdir(parents=True)
+    (tmp_path / "other/deep").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "real/a.yaml").symlink_to("../elsewhere/a.yaml")
+    (tmp_path / "elsewhere/a.yaml").write_text(config("a"))
+    (tmp_path / "other/a.yaml").write_text(config("c"))
+    (tmp_path / "link").symlink_to("real/deep")
+    monkeypatch.chdir(tmp_path)
+    async with following(Path("link") / ".." / "a.yaml") as followed:
+        await followed.has("a")
+        await followed.idle()
+        (tmp_path / "elsewhere/a.yaml").write_text(config("b"))
+        await followed.has("b")
+        await followed.idle()
+        (tmp_path / "fresh").symlink_to("other/deep")
+        (tmp_path / "fresh").rename(tmp_path / "link")
+        await followed.has("c")
+
+
+@pytest.mark.parametrize("name", ["loop", "fifo", "file/below"])
+async def test_what_is_no_config_is_refused_until_it_is_one(name: str, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "fifo")
+    async with following(tmp_path / name) as followed:
+        await followed.is_(lambda state: state.problems)
+        await followed.idle()
+        taken = tmp_path / name.partition("/")[0]
+        taken.unlink()
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(config("a"))
+        await followed.has("a")
+
+
+@pytest.mark.parametrize("as_folder", [True, False], ids=["folder", "file"])
+async def test_what_else_happens_in_the_folder_is_not_loaded(
+    as_folder: bool, tmp_path: Path
+) -> None:
+    """An editor's temporary files, and a file that is written again as it was."""
+    file, loads = tmp_path / "a.yaml", 0
+    file.write_text(config("a"))
+
+    async def load(paths: Sequence[Path], *, policy: Path | None) -> Loaded:
+        nonlocal loads
+        loads += 1
+        return await load_here(paths, policy=policy)
+
+    async with following(tmp_path if as_folder else file, load=load) as followed:
+        await followed.has("a")
+        for name in (".a.yaml.swp", "4913", "a.yaml~", "log"):
             (tmp_path / name).write_text("x")
             (tmp_path / name).unlink()
-        await asyncio.sleep(0.1)
-        assert followed.reloader.news.value == told
+        rename(file, config("a"))
+        await followed.idle()
+        write(file, config("b"))
+        await followed.has("b")
+    assert loads == 2
 
 
 async def test_a_hangup_reads_a_config_that_shows_no_change(

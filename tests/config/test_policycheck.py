@@ -1,0 +1,312 @@
+"""What a policy says of a config's plain texts; of the rest, tests/test_policy_at_run_time.py."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genericdp import glob
+from genericdp.config.load import load
+from genericdp.config.policycheck import covers, lies_within
+from genericdp.glob import is_within, segments_of
+from tests.config.bounded import HEAD, NARROW
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIG = """\
+apiVersion: genericdp.io/v1alpha1
+kind: DevicePluginConfig
+resources:
+  - name: example.com/a
+    match: [{MATCH}]
+    inject:
+      INJECT
+    REST
+"""
+OWN = "devices: [{path: $(device.path)}]"
+
+
+def _said(folder: Path, policy: Path, match: str, inject: str = "env: {}", rest: str = "") -> str:
+    path = folder / "c.yaml"
+    text = CONFIG.replace("MATCH", match).replace("INJECT", inject).replace("REST", rest)
+    path.write_text(text)
+    loaded = load([path], policy=policy)
+    for problem in loaded.problems:
+        assert str(policy) in problem.hint, problem
+    assert bool(loaded.resources) is not bool(loaded.problems)
+    return "\n".join(f"{one.path}: {one.message}" for one in loaded.problems)
+
+
+@pytest.mark.parametrize(
+    ("match", "inject", "rest"),
+    [
+        ("path: /dev/ttyUSB0", "env: {SERIAL_X: a}", ""),
+        ("path: ['/dev/ttyUSB[0-3]', /dev/serial/by-id/*]", OWN, ""),
+        ("udev: {subsystem: tty}", OWN, ""),
+        ("path: /dev/sda", "devices: [{path: /dev/fuse}]", ""),
+        (
+            "path: /opt/driver/*, type: directory",
+            "mounts: [{hostPath: $(device.path), containerPath: /x}]",
+            "",
+        ),
+        ("path: /dev/fuse", "mounts: [{hostPath: /opt/driver/lib, containerPath: /x}]", ""),
+        (
+            "path: /dev/fuse",
+            "mounts: [{hostPath: /var/lib/cache/a, containerPath: /x, readOnly: false}]",
+            "",
+        ),
+        ("path: /dev/fuse", "annotations: {example.com/a: b}", ""),
+        ("path: /dev/fuse", "cdi: [vendor.com/serial=$(device.id)]", ""),
+        ("path: /dev/fuse", "annotations: {cdi.k8s.io/ours: vendor.com/serial=$(device.id)}", ""),
+        ("path: /dev/fuse", "env: {}", "values: {v: {file: $(device.syspath)/dev}}"),
+        ("path: /dev/fuse", "env: {}", "values: {v: {link: '/proc/driver/x/*/$(node.name)'}}"),
+        (
+            "path: /dev/fuse",
+            "env: {}",
+            "health: [{exec: {command: [/usr/bin/check, $(device.path)], env: {CHECK_A: b}}}]",
+        ),
+        # What templates give is known on the host.
+        ("path: /dev/*", OWN, ""),
+        ("path: /dev/fuse", "devices: [{path: /dev/dri/$(device.name)}]", ""),
+        ("path: /dev/fuse", "mounts: [{hostPath: /etc/$(device.name), containerPath: /x}]", ""),
+        ("path: /dev/fuse", "cdi: [vendor.com/seri$(device.name)al=0]", ""),
+        ("path: /dev/fuse", "annotations: {cdi.k8s.io/ours: $(device.name)}", ""),
+        ("path: /dev/fuse", "env: {}", "values: {v: {file: /etc/$(device.name)}}"),
+        ("path: /dev/fuse", "env: {}", "health: [{file: {path: /etc/$(device.name), min: 1}}]"),
+    ],
+)
+def test_what_a_policy_allows_is_taken(tmp_path: Path, match: str, inject: str, rest: str) -> None:
+    assert _said(tmp_path, NARROW, match, inject, rest) == ""
+
+
+MATCH = ".resources[0].match[0]"
+INJECT = ".resources[0].inject"
+FUSE = "path: /dev/fuse"
+
+
+@pytest.mark.parametrize(
+    ("match", "inject", "rest", "expected"),
+    [
+        ("path: /dev/sda", "env: {}", "", f"{MATCH}.path: '/dev/sda' is not allowed"),
+        (
+            "path: [/dev/fuse, /dev/tty*]",
+            "env: {}",
+            "",
+            f"{MATCH}.path[1]: '/dev/tty*' can lead to what is not allowed",
+        ),
+        (
+            "path: /dev/ttyUSB*, type: [block]",
+            "env: {}",
+            "",
+            f"{MATCH}.type: block devices are not allowed",
+        ),
+        (
+            FUSE,
+            "mounts: [{hostPath: /opt, containerPath: /x}]",
+            "",
+            f"{INJECT}.mounts[0].hostPath: '/opt' is not allowed",
+        ),
+        (
+            FUSE,
+            "mounts: [{hostPath: /opt/driver, containerPath: /x, readOnly: false}]",
+            "",
+            f"{INJECT}.mounts[0].readOnly: '/opt/driver' may be mounted only for reading",
+        ),
+        (FUSE, "env: {LD_PRELOAD: a}", "", f"{INJECT}.env.LD_PRELOAD: 'LD_PRELOAD' is not allowed"),
+        (FUSE, "annotations: {a: b}", "", f"{INJECT}.annotations.a: 'a' is not allowed"),
+        (
+            FUSE,
+            "cdi: [vendor.com/gpu=0]",
+            "",
+            f"{INJECT}.cdi[0]: 'vendor.com/gpu=0' is not allowed",
+        ),
+        (
+            FUSE,
+            "cdi: [vendor.com/gpu=$(device.id)]",
+            "",
+            f"{INJECT}.cdi[0]: 'vendor.com/gpu=$(device.id)' can lead to what is not allowed",
+        ),
+        (
+            FUSE,
+            "env: {}",
+            "values: {v: {link: /proc/*/exe}}",
+            ".resources[0].values.v.link: '/proc/*/exe' can lead to what is not allowed",
+        ),
+        (
+            FUSE,
+            "annotations: {cdi.k8s.io/ours: 'vendor.com/serial=0,vendor.com/gpu=all'}",
+            "",
+            f'{INJECT}.annotations["cdi.k8s.io/ours"]: '
+            "'vendor.com/serial=0,vendor.com/gpu=all' is not allowed",
+        ),
+        (
+            FUSE,
+            "env: {}",
+            "values: {v: {file: /etc/shadow}}",
+            ".resources[0].values.v.file: '/etc/shadow' is not allowed",
+        ),
+        (
+            FUSE,
+            "env: {}",
+            "health: [{file: {path: /etc/shadow, equals: a}}]",
+            ".resources[0].health[0].file.path: '/etc/shadow' is not allowed",
+        ),
+        (
+            FUSE,
+            "env: {}",
+            "hooks: {allocate: {exec: {command: [/bin/sh, -c, x]}}}",
+            ".resources[0].hooks.allocate.exec.command[0]: the command '/bin/sh' is not allowed",
+        ),
+        (
+            FUSE,
+            "env: {}",
+            "health: [{exec: {command: [/usr/bin/check], env: {LD_PRELOAD: a}}}]",
+            ".resources[0].health[0].exec.env.LD_PRELOAD: the variable 'LD_PRELOAD' is not allowed"
+            " for /usr/bin/check",
+        ),
+    ],
+)
+def test_what_a_policy_does_not_allow_is_a_problem_with_both_places(
+    tmp_path: Path, match: str, inject: str, rest: str, expected: str
+) -> None:
+    assert _said(tmp_path, NARROW, match, inject, rest) == expected
+
+
+@pytest.mark.parametrize(
+    ("match", "inject", "rest", "expected"),
+    [
+        (FUSE, "", "", "'/dev/fuse' is not allowed"),
+        ("udev: {subsystem: tty}", "", "", "it asks for device nodes"),
+        ("usb: {vendor: '0403'}", "devices: [{subsystem: tty}]", "", "it asks for device nodes"),
+        (FUSE, OWN, "", "'$(device.path)' can lead to what is not allowed"),
+        (
+            FUSE,
+            "devices: []\n      mounts: [{hostPath: $(device.path), containerPath: /x}]",
+            "",
+            "'$(device.path)' can lead to what is not allowed",
+        ),
+        (
+            FUSE,
+            "devices: []\n      cdi: [$(value.v)]",
+            "values: {v: {text: a}}",
+            "'$(value.v)' can",
+        ),
+        (
+            FUSE,
+            "devices: []",
+            "values: {v: {file: $(device.path)}}",
+            "'$(device.path)' can lead to",
+        ),
+    ],
+)
+def test_a_section_that_allows_nothing_refuses_templates_too(
+    tmp_path: Path, match: str, inject: str, rest: str, expected: str
+) -> None:
+    policy = tmp_path / "p.yaml"
+    policy.write_text(HEAD)
+    assert expected in _said(tmp_path, policy, match, inject or "env: {}", rest)
+
+
+def test_what_another_problem_leaves_is_held_against_the_policy(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        CONFIG.replace("MATCH", "path: /dev/sda")
+        .replace("INJECT", "mounts: [5, {hostPath: '/etc/$(', containerPath: /x}]\n      cdi: 5")
+        .replace("REST", "health: 5\n    hooks: {allocate: {exec: {command: []}}}")
+    )
+    problems = load([path], policy=NARROW).problems
+    (by_policy,) = (one for one in problems if str(NARROW) in one.hint)
+    assert by_policy.message == "'/dev/sda' is not allowed"
+    assert len(problems) >= 5
+
+
+PIECES = ["a", "b", "-", "*", "?", "[ab]", "[!a]", "[a-b]", "[]a]", "[!-b]", "[", "[*]", "[?]"]
+TEXTS = ["".join(one) for n in range(5) for one in itertools.product("ab-z]", repeat=n)]
+TEXTS += ["[", "a[", "[b", "*", "a*", "?", "?b", "\n", "ü"]
+PATTERNS = st.lists(st.sampled_from(PIECES), max_size=4).map("".join)
+
+
+@given(PATTERNS, PATTERNS)
+def test_what_is_covered_is_matched_by_both(wide: str, narrow: str) -> None:
+    """Never allows what is outside."""
+    if covers(wide, narrow):
+        outside = [
+            text for text in TEXTS if glob.matches(narrow, text) and not glob.matches(wide, text)
+        ]
+        assert outside == []
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "expected"),
+    [
+        ("*", "anything*", True),
+        ("*", "", True),
+        ("ttyUSB*", "ttyUSB*", True),
+        ("ttyUSB*", "ttyUSB[0-9]", True),
+        ("ttyUSB*", "ttyUSB?", True),
+        ("ttyUSB*", "tty*", False),
+        ("ttyUSB[0-9]", "ttyUSB*", False),
+        ("ttyUSB[0-9]", "ttyUSB?", False),
+        ("tty[A-Z]*", "tty[SU]*[0-9]", True),
+        ("[a-z]*", "[c-e]?", True),
+        ("[abz]", "[a-z]", False),
+        ("[!a]", "[b-z]", True),
+        ("[!m]", "[b-z]", False),
+        ("*a*", "*b*a", True),
+        ("*ab*", "*a*b*", False),
+        ("?*", "*", False),
+        ("a", "[a]", True),
+        ("[[]x", "[[]x", True),
+        ("?*", "*?", False),  # they are the same, but that is hard to tell
+    ],
+)
+def test_globs_are_compared(wide: str, narrow: str, expected: bool) -> None:
+    assert covers(wide, narrow) is expected
+
+
+@pytest.mark.parametrize(
+    ("path", "rule", "expected"),
+    [
+        ("/dev/ttyUSB0", "/dev", True),
+        ("/dev", "/dev", True),
+        ("/dev", "/dev/tty*", False),
+        ("/devious", "/dev", False),
+        ("/dev/dri/card0", "/dev/dri*", True),
+        ("/dev/a/b", "/dev/*/b", True),
+        ("/dev/b", "/dev/*/b", False),
+        ("/opt/x/.", "/opt/x/*", False),
+        ("/opt//x/", "/opt/x", True),
+        ("/anything", "/", True),
+        ("/opt/.x", "/opt/*", False),
+        ("/opt/.x", "/opt/?x", False),
+        ("/opt/.x", "/opt/[!a]x", False),
+        ("/opt/.x", "/opt/[.]x", False),
+        ("/opt/.x", "/opt/.*", True),
+        ("/opt/x/.y", "/opt/*", True),
+        ("/opt/.x", "/opt", True),
+    ],
+)
+def test_a_path_lies_below_what_is_allowed_or_not(path: str, rule: str, expected: bool) -> None:
+    outer = segments_of(rule)
+    assert is_within(path, outer) is lies_within(segments_of(path), outer) is expected
+
+
+def test_where_two_dots_lead_is_not_known() -> None:
+    assert not is_within("/dev/../etc", segments_of("/dev"))
+
+
+DOTTED = st.lists(st.sampled_from([".", *PIECES[:7], "[.]"]), max_size=3).map("".join)
+NAMES = ["".join(one) for n in range(1, 4) for one in itertools.product(".ab", repeat=n)]
+NAMES = [name for name in NAMES if name not in {".", ".."}]
+
+
+@given(DOTTED, DOTTED)
+def test_a_dot_at_the_start_is_as_hidden_to_a_policy_as_to_a_config(wide: str, narrow: str) -> None:
+    if lies_within([narrow], [wide]):
+        found = [name for name in NAMES if is_within(name, [narrow])]
+        assert [name for name in found if not is_within(name, [wide])] == []
