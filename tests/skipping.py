@@ -31,6 +31,8 @@ PACKAGES = {
     "dpkg-deb": "dpkg",
     "systemd-analyze": "systemd",
     "network": "iproute2",
+    "zsh": "zsh",
+    "fish": "fish",
 }
 """Packages of Debian, by a word of the reason for which a test is skipped."""
 

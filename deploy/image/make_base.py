@@ -69,7 +69,7 @@ UNUSED = [
         "aifc.py wave.py sunau.py sndhdr.py chunk.py colorsys.py imghdr.py uu.py pipes.py "
         "netrc.py pty.py tty.py crypt.py sched.py shelve.py fileinput.py filecmp.py "
         "getpass.py rlcompleter.py urllib/robotparser.py wsgiref/validate.py logging/config.py "
-        "http/cookiejar.py configparser.py optparse.py statistics.py graphlib.py _pydecimal.py "
+        "http/cookiejar.py configparser.py optparse.py statistics.py _pydecimal.py "
         "_pyio.py encodings/big5* encodings/cp[!4]* encodings/cp424* encodings/euc_* encodings/gb* "
         "encodings/h[pz]* encodings/iso* encodings/johab* encodings/k[oz]* encodings/mac_* "
         "encodings/ptcp* encodings/shift* encodings/tis* "

@@ -99,7 +99,7 @@ async def test_what_stands_in_the_place_of_the_socket_is_told_also_when_it_chang
             [{"name": "example.com/x", "matches": [], "replica": 2}],
             "unknown key 'matches' (did you mean 'match'?) (and 1 more)",
         ),
-        ([], "the list is empty: at least one entry is required"),
+        ([], "the list is empty; at least one entry is required"),
     ],
 )
 async def test_without_a_config_in_force_nothing_is_ready(
