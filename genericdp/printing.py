@@ -104,5 +104,5 @@ def table(rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def plural(number: int, word: str) -> str:
-    """Return a number with its noun, as ``1 file`` or ``2 files``."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    """Return a number with its noun, as ``1 file`` or ``1,200 files``."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"

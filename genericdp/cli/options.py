@@ -115,7 +115,10 @@ def root_folder_of(arguments: argparse.Namespace) -> Path:
     given: Path = arguments.root
     if given.suffix in {".gz", ".tgz"} and not given.exists():
         raise UsageError(f"{given} does not exist")
-    folder = _unpacked(arguments) if given.is_file() else given
+    try:
+        folder = _unpacked(arguments) if given.is_file() else given
+    except OSError as error:
+        raise UsageError(f"{given} cannot be read: {error.strerror}") from None
     if not _is_readable(folder / "dev"):
         raise UsageError(
             f"{given} has no folder dev (give --root a folder with dev/ and sys/ of a machine)"

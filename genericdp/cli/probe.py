@@ -17,6 +17,7 @@ from genericdp.devices.devicelist import DeviceList
 from genericdp.errors import UsageError
 from genericdp.health.kernellog import KernelLog
 from genericdp.health.probes import Probes
+from genericdp.health.slots import POOL
 from genericdp.health.state import DeviceHealth, join_reasons
 from genericdp.host.kmsg import open_log
 from genericdp.printing import plural, print_json, print_lines, printable, shortened, table
@@ -37,8 +38,6 @@ EXAMPLE = (
     "  genericdp probe --config examples/configs/infiniband.yaml\n"
     "  genericdp probe --config serial.yaml example.com/serial --device ttyUSB0 -o json"
 )
-MOST_AT_ONCE = 32
-"""As many as the daemon runs of all resources together."""
 QUIET_SECONDS = 2.0
 """Only what takes longer tells how far it is: then, and each time twice as long after."""
 LOG_SECONDS = 10.0
@@ -226,7 +225,7 @@ class _Round:
         self._root = root
         self._commands = Commands()
         self._probes = Probes(self._commands.run)
-        self._slots = asyncio.Semaphore(MOST_AT_ONCE)
+        self._slots = asyncio.Semaphore(POOL)
         self._log = KernelLog(lambda _: None, open_log=open_log)
         self._health = [_health_of(one) for one in subjects]
         self._running: dict[int, BoundProbe] = {}

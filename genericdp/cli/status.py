@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from genericdp.address import parse_server_address
 from genericdp.cli.options import add_output
 from genericdp.errors import GenericdpError
-from genericdp.printing import print_document, print_json, printable, table
+from genericdp.printing import plural, print_document, print_json, printable, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -408,8 +408,3 @@ def _two(seconds: float, large: int, word: str, small: int, small_word: str) -> 
     rest = seconds % large // small
     first = f"{seconds // large:,.0f} {word}"
     return f"{first} {rest:.0f} {small_word}" if rest else first
-
-
-def plural(count: int, one: str) -> str:
-    """Return ``1 device``, ``1,200 devices``."""
-    return f"{count:,} {one if count == 1 else one + 's'}"

@@ -90,7 +90,7 @@ def _unwrap(config_map: Document, text: str) -> tuple[list[Document], list[Probl
         if key.endswith(SUFFIXES) and not key.startswith(".") and isinstance(value.scalar, str)
     }
     if not files:
-        message = "the ConfigMap holds no config: no key of its data ends in .yaml or .yml"
+        message = "the ConfigMap holds no config: no text of its data has a key in .yaml or .yml"
         problems.append(_problem(config_map.file, config_map.mark(("data",)), message))
     lines = text.splitlines()
     for value in files.values():

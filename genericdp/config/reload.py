@@ -1,4 +1,4 @@
-"""Keeps the config in force the one on disk, as long as that is good."""
+"""Loads the config again when its files change: a good one replaces the one in force."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ _LEFT_SECONDS = 60.0
 _LOOK_SECONDS = 2.0
 """How long a look at the config's files may take: NFS may never answer."""
 _MOST_TRIES = 10
+_MOST_WAITS = 50
+"""A config that has been another one after each of so many pauses (10 s) is read as it is."""
 _ACCEPTED: dict[str, Any] = {"differs_since": None, "problems": (), "refused": ""}
 """What the state says of the config on disk once that is in force."""
 
@@ -166,7 +168,7 @@ class Reloader:
 
     async def _until_changed(self, watch: FolderWatch, taken: str) -> None:
         """Wait until another config has been on disk for a while, one is due, or asked for."""
-        before, is_told = taken, False
+        before, is_told, waits = taken, False, 0
         while True:
             told, seen = self.news.value, await self._look() or taken
             is_new = bool(watch.set_folders(self._folders))
@@ -180,6 +182,9 @@ class Reloader:
             # What is written together is one config. And where a folder is new, it may have
             # changed before it was watched.
             await until(lambda: self._asked, self.news, timeout_seconds=self._pace.settle)
+            waits += seen != before
+            if waits == _MOST_WAITS:  # it keeps changing, which is said once it is read
+                return
             before, is_told = seen, False
 
     async def _until_told(self, told: int, seconds: float) -> bool:
@@ -276,7 +281,8 @@ class Reloader:
                 try:
                     await in_worker(partial(_store, folder, kept.texts))
                 except OSError as error:
-                    log.warning("the last good config cannot be kept in %s: %s", folder, error)
+                    why = error.strerror or str(error)
+                    log.warning("the last good config cannot be kept in %s: %s", folder, why)
 
     async def _recall(self) -> bool:
         """Put the last good config in force, if there is one that the policy of today allows."""
@@ -285,7 +291,7 @@ class Reloader:
         try:
             files = await in_worker(partial(_stored, folder))
         except OSError as error:
-            log.warning("the last good config is ignored: %s", error)
+            log.warning("the last good config is ignored: %s", error.strerror or str(error))
             return False
         if not files:
             log.warning("there is no last good config in %s", folder)
@@ -359,11 +365,14 @@ def _stored(folder: Path) -> list[Path]:
     """Return the files of the last good config, if any; raises OSError if they cannot be used."""
     link = folder / LAST_GOOD
     try:
-        version = folder / link.readlink()
+        target = link.readlink()
     except FileNotFoundError:
         if (old := folder / _OF_OLDER_VERSIONS).exists():
             raise OSError(f"{old} is of an older version of genericdp") from None
         return []
+    if len(target.parts) != 1 or target.name == LAST_GOOD:
+        raise OSError(f"{link} leads to {target}, where it is not kept")
+    version = folder / target
     status = version.lstat()
     owners = {status.st_uid, link.lstat().st_uid}
     if not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o022 or owners - {0, os.geteuid()}:

@@ -149,7 +149,8 @@ def _check_values(values: Field, context: Context) -> None:
         check_path(value["file"], context)
         check_path(value["link"], context, glob=True)
         check_regex(value["regex"])
-    uses = {value.key: _used(value) & {*values.value} for value in values}
+    names = {value.key for value in values}
+    uses = {value.key: _used(value) & names for value in values}
     depths: dict[str, int] = {}
     for name in _in_order(values, uses):
         depths[name] = 1 + max((depths[used] for used in uses[name]), default=0)

@@ -364,7 +364,7 @@ def _why_no_node(candidate: Candidate, host: Host) -> str:
 
 
 def _nothing_to_give(candidate: Candidate, host: Host) -> str:
-    if (known := candidate.device) is None or known.number is None:
+    if candidate.has_node or (known := candidate.device) is None or known.number is None:
         return "there is nothing to give to a container"
     folder = known.device_file.rpartition("/")[0]
     return f"{_why_no_node(candidate, host)} (in a container: mount {folder} of the host)"

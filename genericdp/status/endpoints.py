@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from genericdp.status.state import HardwareOf, Sources, State
 
 _REST = 10
-"""A response is given again for so many times as long as it took to make: whoever asks how often
-takes a tenth of a processor at most."""
+"""A response is used again for ten times as long as it took to make: however often clients ask,
+they take at most a tenth of a core."""
 _MOST_REST_SECONDS = 5.0
 _HARDWARE_SECONDS = 1.0
 """How long ``/status`` waits for names of hardware; the next one has what came too late."""

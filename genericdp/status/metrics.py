@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 PREFIX = "genericdp_"
 MOST_OF_RESOURCE = 1000
-"""So many devices of a resource have a series of their own,"""
+"""At most that many devices of a resource have a series of their own."""
 MOST_DEVICES = 10_000
-"""and so many in all."""
+"""The same for all resources together."""
 OPENMETRICS = "application/openmetrics-text"
 _OPENMETRICS_VERSION = "1.0.0"
 _LES = [*map(str, BOUNDS), "+Inf"]

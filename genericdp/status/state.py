@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from genericdp import __version__
+from genericdp.devices.conditions import kind_of
 from genericdp.logs import timestamp
-from genericdp.model import NetSelector, PathSelector, PciSelector, UdevSelector, UsbSelector
+from genericdp.model import PathSelector
 from genericdp.status.hardware import UNKNOWN
 from genericdp.tally import probe_names
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     HardwareOf = Mapping[Identity, Hardware]
 
 _UNDECIDED = "the first look at the host is not over"
-_KINDS = {UdevSelector: "udev", UsbSelector: "usb", PciSelector: "pci", NetSelector: "net"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +98,7 @@ def _wanted(resource: Resource) -> str:
             case PathSelector(globs=globs):
                 wanted |= dict.fromkeys(globs)
             case selector:
-                wanted[_KINDS[type(selector)]] = None
+                wanted[kind_of(selector)] = None
     return ", ".join(wanted) + (" and is not excluded" if resource.exclude else "")
 
 

@@ -235,5 +235,5 @@ def test_a_mistake_in_a_quoted_file_of_a_config_map_has_the_place_of_that_text()
 @pytest.mark.parametrize("data", ["a: x", "README.md: x", ".a.yaml: x", "a.yaml: [x]", "{}", "3"])
 def test_a_config_map_without_a_config_says_so(data: str) -> None:
     assert loaded(f"{CONFIG_MAP[:-1]}\n  {data}\n").problems[-1].message == (
-        "the ConfigMap holds no config: no key of its data ends in .yaml or .yml"
+        "the ConfigMap holds no config: no text of its data has a key in .yaml or .yml"
     )

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-SOURCES = (".dockerignore", "LICENSE", "deploy/image", "genericdp", "requirements", "schemas")
+SOURCES = (
+    ".dockerignore",
+    "LICENSE",
+    "deploy/image",
+    "examples",
+    "genericdp",
+    "requirements",
+    "schemas",
+)
 
 
 def copy_sources(checkout: Path, folder: Path) -> None:

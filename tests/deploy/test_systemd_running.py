@@ -154,4 +154,4 @@ def test_it_stops_at_once_and_leaves_nothing(machine: Machine) -> None:
     assert machine.property("Result") == "success"
     plugins = machine.root / "var/lib/kubelet/device-plugins"
     assert [path for path in plugins.iterdir() if path.is_socket()] == []
-    assert (machine.root / "var/lib/genericdp/last-good.json").is_file()
+    assert (machine.root / "var/lib/genericdp/last-good").is_dir()

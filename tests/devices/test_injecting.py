@@ -66,6 +66,9 @@ def test_what_has_nothing_to_give_is_not_offered() -> None:
     folders = resource("f", selector("/dev/*", types=[FileType.DIRECTORY]))
     offers = decide([folders], HOST)
     assert refusals(offers, "f") == {"/dev/caps": "there is nothing to give to a container"}
+    without_nodes = resource("n", selector("/dev/gpu0"), inject=inject())
+    offers = decide([without_nodes], HOST)
+    assert refusals(offers, "n") == {"/dev/gpu0": "there is nothing to give to a container"}
 
 
 def test_a_folder_is_given_as_a_mount_that_is_read_only_by_default() -> None:

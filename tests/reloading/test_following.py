@@ -237,3 +237,22 @@ async def test_a_hangup_reads_a_config_that_shows_no_change(
         followed.hangup.set()
         await until_true(lambda: "the config on disk is the one in force" in caplog.text)
     assert (loads, followed.applied) == (2, 1)
+
+
+async def test_a_config_that_keeps_changing_is_read_all_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(config("a"))
+
+    async def change() -> None:
+        for i in range(10**9):
+            rename(file, config(f"a{i}"))
+            await asyncio.sleep(0.005)
+
+    async with following(file) as followed:
+        await followed.has("a")
+        changing = asyncio.create_task(change())
+        try:
+            await followed.is_(lambda state: state.problems or followed.applied > 1)
+        finally:
+            changing.cancel()
+            await asyncio.wait([changing])
