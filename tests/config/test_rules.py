@@ -58,7 +58,7 @@ def test_closeness_without_effect_is_a_warning(keys: str, why: str | None) -> No
         ("  - !x {name: 5}\n", "the tag '!x' is not allowed"),
         ("  - {name: a/b, match: [{path: /dev/a}], values: {on: {text: a}}, id: $(value.on)}\n",
          "the key on is read as true or false by some YAML parsers"),
-        ("  - {name: a/b, match: [{path: /dev/a}], values: {y: {text: a}, x: {text: $(value.y)}}}\n",
+        ("  - {name: a/b, match: [{path: /a}], values: {y: {text: a}, x: {text: $(value.y)}}}\n",
          "the key y is read as true or false by some YAML parsers"),
         ("  - {name: a/b, match: [{path: /dev/a}], values: [a], id: $(value.a)$(value.b)}\n",
          "expected a mapping, not a list"),

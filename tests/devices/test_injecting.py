@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from genericdp.devices.allocation import edits
 from genericdp.devices.device import BindMount, DeviceNode
-from genericdp.model import FileType
+from genericdp.model import FileType, Inject
 from tests.devices.card import GPU, HOST, SELF, given, gpu
 from tests.devices.making import (
     decide,
@@ -20,9 +18,6 @@ from tests.devices.making import (
     resource,
     selector,
 )
-
-if TYPE_CHECKING:
-    from genericdp.model import Inject
 
 
 @pytest.mark.parametrize(
@@ -66,7 +61,7 @@ def test_what_has_nothing_to_give_is_not_offered() -> None:
     folders = resource("f", selector("/dev/*", types=[FileType.DIRECTORY]))
     offers = decide([folders], HOST)
     assert refusals(offers, "f") == {"/dev/caps": "there is nothing to give to a container"}
-    without_nodes = resource("n", selector("/dev/gpu0"), inject=inject())
+    without_nodes = resource("n", selector("/dev/gpu0"), given=Inject(devices=()))
     offers = decide([without_nodes], HOST)
     assert refusals(offers, "n") == {"/dev/gpu0": "there is nothing to give to a container"}
 

@@ -248,11 +248,8 @@ async def test_a_config_that_keeps_changing_is_read_all_the_same(tmp_path: Path)
             rename(file, config(f"a{i}"))
             await asyncio.sleep(0.005)
 
-    async with following(file) as followed:
+    async with following(file) as followed, asyncio.TaskGroup() as tasks:
         await followed.has("a")
-        changing = asyncio.create_task(change())
-        try:
-            await followed.is_(lambda state: state.problems or followed.applied > 1)
-        finally:
-            changing.cancel()
-            await asyncio.wait([changing])
+        changing = tasks.create_task(change())
+        await followed.is_(lambda state: state.problems or followed.applied > 1)
+        changing.cancel()
