@@ -35,7 +35,7 @@ def test_the_pod_stays_below_the_memory_that_the_manifest_gives_it(
             cluster.await_allocatable(last, 1)
             for _ in range(_SCRAPES):
                 assert last in daemon.get("/metrics")[1]
-                assert last in daemon.get("/")[1]
+                assert last in daemon.get("/status")[1]
         own, working_set = account.own_bytes, account.working_set_bytes
         figures = "".join(f"{n / MIB:8.1f}" for n in (own, working_set, peak.bytes))
         print(f"{count:>4} resources{'':10}{figures}")
