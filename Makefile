@@ -43,7 +43,7 @@ run: $(VENV)/runtime.stamp ## the daemon on this machine's devices, beside a sta
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/development.stamp ## lint, and every test that needs neither root nor Go
 	@$(MAKE) --no-print-directory lint
-	@$(BIN)/python -m pytest -m 'not e2e and not cluster and not deploy' -n $(or $(WORKERS),4) --dist loadfile
+	@$(BIN)/python -m pytest -m 'not e2e and not cluster and not deploy' -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/development.stamp ## ruff, import-linter, mypy
 	@$(BIN)/ruff check .

@@ -77,6 +77,11 @@ def _is_of_use(folder: str) -> bool:
     return not found.f_flag & refused and found.f_bavail * found.f_frsize >= MEMORY_BYTES
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the slow modules first: else one process still has them when the others are done."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
     """A folder whose path leaves room for a socket's name (107 bytes in all)."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from genericdp.devices.devicelist import DeviceList
     from genericdp.model import Resource
 
+pytestmark = pytest.mark.slow
+
 PASSES = 25
 
 

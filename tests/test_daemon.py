@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 GOOD = """
 apiVersion: genericdp.io/v1alpha1
 kind: DevicePluginConfig

@@ -21,6 +21,8 @@ from tests.test_daemon import GOOD, Place
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def few_allowed() -> Iterator[int]:

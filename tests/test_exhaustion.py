@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.exhaustion import reload_through, start_with
 from tests.hostile_configs import hostile_configs
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.slow
 
 FEW = (
     "file-referenced-3000-times",

@@ -20,6 +20,8 @@ from tests.test_daemon import GOOD, Place
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 SERIAL = "example.com/serial"
 USER_NAMESPACE = ("unshare", "--user", "--map-root-user", "sh", "-c")
 MOUNT_NAMESPACE = ("unshare", "--mount", "sh", "-ec")

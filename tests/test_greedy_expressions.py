@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from genericdp.cli import main
 from tests.fixtures.make_tree import Tree
 from tests.world import config, resource
@@ -12,7 +14,8 @@ from tests.world import config, resource
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
+
+pytestmark = pytest.mark.slow
 
 
 def test_one_resource_with_slow_expressions_does_not_keep_the_others(

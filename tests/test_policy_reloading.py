@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 ONE, SERIAL = "example.com/ttyUSB0", "example.com/serial"
 

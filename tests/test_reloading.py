@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 ONE, OTHER = "example.com/ttyUSB0", "example.com/ttyUSB1"
 ELSEWHERE = serial("example.com/elsewhere", nodeNames=["elsewhere"])
 

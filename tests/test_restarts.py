@@ -13,6 +13,8 @@ from tests.world import World, resource, serial
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 RESTARTS = 50
 SERIAL, MODEM = "example.com/serial", "example.com/modem"
 

@@ -21,6 +21,8 @@ from tests.polling import poll_until
 from tests.process.cgroups import freezer
 from tests.test_daemon import GOOD, Daemon, Place
 
+pytestmark = pytest.mark.slow
+
 SERIAL = "example.com/serial"
 STUBBORN = "trap '' TERM INT HUP; setsid sleep {seconds} & echo $$ > {pid}; {more} sleep {seconds}"
 PROBED = GOOD + "    health: [{exec: {command: [/bin/sh, -c, SCRIPT]}, timeoutSeconds: 60}]\n"

@@ -12,6 +12,8 @@ from genericdp import __version__
 from genericdp.cli import main
 from genericdp.cli.parser import COMMANDS, LOGGING
 
+pytestmark = pytest.mark.slow
+
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 apiVersion: genericdp.io/v1alpha1
 kind: DevicePluginConfig

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tools.compare.jobs import Job
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:

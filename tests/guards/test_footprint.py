@@ -11,6 +11,8 @@ from tests.guards.running import at_rest
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 MOST_DESCRIPTORS = 16
 """With one resource; there were 15, six of them sockets."""
 MOST_OWN_THREADS = 9

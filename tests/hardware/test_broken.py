@@ -24,6 +24,8 @@ from tests.looking import Discoverer
 from tests.testbeds import loading
 from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of
 
+pytestmark = pytest.mark.slow
+
 PATHS = paths_of("can")
 CAN_USB = "/devices/pci0000:00/0000:00:14.0/usb1/1-3"
 REPOSITORY = Path(__file__).parents[2]

@@ -8,6 +8,8 @@ import pytest
 
 from tests.testbeds.plugging import blocks_of, made_up, why_none
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples/configs"
 CORAL, ZIGBEE = (f"../hosts/{name}/machine" for name in ("coral-tpu", "zigbee"))
 STICK = "/devices/pci0000:00/0000:00:14.0/usb2/2-1"

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from genericdp.devices.decide import DeviceLists
 
+pytestmark = pytest.mark.slow
+
 FTDI, CH340 = "example.com/ftdi", "example.com/ch340"
 USB = "/devices/pci0000:00/0000:00:14.0/usb1"
 HARDWARE = {

@@ -9,6 +9,8 @@ import pytest
 from tests.polling import poll_until
 from tests.world import World, serial
 
+pytestmark = pytest.mark.slow
+
 SERIAL = "example.com/serial"
 STORM = 20
 CHANGES = 24

@@ -20,6 +20,8 @@ from tests.process.running import ENV, children, held, resident, shell
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+pytestmark = pytest.mark.slow
+
 MIB = 1024 * 1024
 PYTHON = [sys.executable, "-ISc"]
 

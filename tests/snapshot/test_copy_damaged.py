@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+pytestmark = pytest.mark.slow
 
 PATHS = [path for path in paths_of("can") if path != "/dev"]
 KINDS = sorted(DAMAGES)

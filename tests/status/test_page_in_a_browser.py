@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tests.status.chromium import Page
 
-pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
 
 ICON = "document.querySelector('link[rel=icon]').href"
 NAMES = "[...document.querySelectorAll('#page .list > tbody > tr:not(.details) > .name')]"

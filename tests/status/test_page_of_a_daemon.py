@@ -34,7 +34,7 @@ resources:
 """
 REFUSED = PROBED.replace("match:", "matches:")
 
-pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
 
 
 async def shows(page: Page, *texts: str) -> None:
