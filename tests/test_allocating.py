@@ -107,14 +107,17 @@ async def test_devices_that_would_collide_are_refused_with_the_remedy(world: Wor
         message = await world.refusal(serial=2)
         assert "/dev/ttyUSB0 and /dev/ttyUSB1 would both be '/dev/serial'" in message
         assert "$(allocation.index)" in message
-        assert (await world.container("other", serial=1)).devices.keys() == {"/dev/serial"}
+        (node,) = (await world.container("other", serial=1)).devices
+        assert node.container_path == "/dev/serial"
 
 
 async def test_shares_of_one_device_are_one_device(world: World) -> None:
     async with world.serving(serial(replicas=3)):
         await world.listed(NAME, "ttyUSB0", "ttyUSB0::1", "ttyUSB0::2")
         given = await world.container(serial=2)
-    assert given.devices == {"/dev/serial0": ("/dev/ttyUSB0", "rw")}
+    (node,) = given.devices
+    assert (node.host_path, node.container_path) == ("/dev/ttyUSB0", "/dev/serial0")
+    assert node.permissions == "rw"
     assert given.env == {"SERIAL": "ttyUSB0"}
 
 

@@ -180,7 +180,9 @@ async def test_a_device_that_its_hook_makes_anew_is_given_as_it_is_then(world: W
     async with world.serving(hooked(script)):
         await world.listed(NAME, "ttyUSB0")
         given = await world.container(serial=1)
-    assert given.devices == {"/dev/serial0": ("/dev/ttyUSB0", "rw")}
+    assert [(one.container_path, one.host_path) for one in given.devices] == [
+        ("/dev/serial0", "/dev/ttyUSB0")
+    ]
 
 
 async def test_a_pre_start_hook_that_fails_first_lets_the_container_start_later(

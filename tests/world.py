@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.config.loaded import Loaded
+    from genericdp.devices.device import ContainerEdits
     from genericdp.health.health import Health
     from genericdp.simulator.kubelet import Kubelet
-    from genericdp.simulator.pods import Given
 
 FAST = PluginTiming(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05)
 PATIENCE_SECONDS = 30.0
@@ -374,7 +374,7 @@ class World:
             asked = [api.ContainerAllocateRequest(devices_ids=ids) for ids in containers]
             return await plugin.Allocate(api.AllocateRequest(container_requests=asked))
 
-    async def container(self, uid: str = "pod", **amounts: int) -> Given:
+    async def container(self, uid: str = "pod", **amounts: int) -> ContainerEdits:
         """Admit a pod for example.com/KEY=N and return what its container gets.
 
         Waits, as a scheduler does, until the node has something of each resource: a kubelet that

@@ -30,7 +30,6 @@ from genericdp.cli.output import edits_as_json, edits_as_text
 from genericdp.cli.parser import Append
 from genericdp.config.loaded import STDIN
 from genericdp.daemon import Settings
-from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.devices.hardware import online_nodes
 from genericdp.errors import UsageError
 from genericdp.host import descriptors
@@ -46,8 +45,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-    from genericdp.simulator.pods import Given, Start
-    from genericdp.simulator.simulation import Picture, Shown
+    from genericdp.simulator.pods import Start
+    from genericdp.simulator.simulation import Shown
+
+    Picture = Mapping[str, Shown]
+    """What the node shows, by resource."""
 
 EXAMPLE = (
     "  genericdp simulate --config examples/configs/this-machine.yaml\n"
@@ -175,12 +177,12 @@ def _files(configs: Sequence[Path], pipes: Mapping[Path, bytes], folder: Path) -
 
 def _show_json(picture: Picture, start: Start | None) -> None:
     line: dict[str, object] = {
-        "capacity": {name: one.capacity for name, one in picture.resources.items()},
-        "allocatable": {name: one.allocatable for name, one in picture.resources.items()},
-        "unhealthy": {name: dict(one.unhealthy) for name, one in picture.resources.items()},
+        "capacity": {name: one.capacity for name, one in picture.items()},
+        "allocatable": {name: one.allocatable for name, one in picture.items()},
+        "unhealthy": {name: dict(one.unhealthy) for name, one in picture.items()},
     }
     if start is not None and start.given is not None:
-        line["container"] = edits_as_json(_edits(start.given))
+        line["container"] = edits_as_json(start.given)
     elif start is not None:
         line["error"] = _why_it_waits(start)
     print_json(line, indent=None, flush=True)
@@ -202,13 +204,11 @@ class _Screen:
         if self._shown is not None:
             yield ""
         yield f"{datetime.now().astimezone():%H:%M:%S}  the node shows:"  # noqa: TID251
-        listed = [
-            name for name, one in picture.resources.items() if self._is_worth_a_line(name, one)
-        ]
+        listed = [name for name, one in picture.items() if self._is_worth_a_line(name, one)]
         for title, part in (("Capacity", "capacity"), ("Allocatable", "allocatable")):
             yield f"{title}:"
             yield from self._amounts(picture, listed, part)
-        without = [name for name in picture.resources if name not in listed]
+        without = [name for name in picture if name not in listed]
         if without and self._shown is None:
             plural = "" if len(without) == 1 else "s"
             yield f"No devices (both 0) of {len(without)} resource{plural}:"
@@ -217,7 +217,7 @@ class _Screen:
             )
         unhealthy = [
             f"  {name}: {device_id}: {reason}"
-            for name, one in picture.resources.items()
+            for name, one in picture.items()
             for device_id, reason in one.unhealthy.items()
         ]
         if unhealthy:
@@ -225,7 +225,7 @@ class _Screen:
             yield from unhealthy
         if start is not None and start.given is not None:
             yield "The container gets:"
-            yield from edits_as_text(_edits(start.given))
+            yield from edits_as_text(start.given)
         elif start is not None and not self._once:  # then it is the error that all ends with
             yield f"The container waits, and is started again every {RETRY_SECONDS:g} s:"
             yield f"  {_why_it_waits(start)}"
@@ -233,14 +233,14 @@ class _Screen:
             yield "(Ctrl-C ends it; plug or unplug something and look)"
 
     def _is_worth_a_line(self, name: str, one: Shown) -> bool:
-        before = self._shown and self._shown.resources.get(name)
+        before = self._shown and self._shown.get(name)
         return any((one.capacity, one.allocatable)) or (before is not None and before != one)
 
     def _amounts(self, picture: Picture, listed: list[str], part: str) -> Iterator[str]:
         width = max(map(len, listed), default=0) + 1
         for name in listed:
-            amount = getattr(picture.resources[name], part)
-            before = self._shown and self._shown.resources.get(name)
+            amount = getattr(picture[name], part)
+            before = self._shown and self._shown.get(name)
             was = getattr(before, part) if before else amount
             change = "" if was == amount else f"   (was {was})"
             yield f"  {name + ':':{width}}  {amount}{change}"
@@ -248,20 +248,3 @@ class _Screen:
 
 def _why_it_waits(start: Start) -> str:
     return f"{start.reason}: {start.message}"
-
-
-def _edits(given: Given) -> ContainerEdits:
-    """Return what the kubelet merged, in the form of a plugin's answer."""
-    return ContainerEdits(
-        devices=tuple(
-            DeviceNode(host_path=host, container_path=inside, permissions=permissions)
-            for inside, (host, permissions) in given.devices.items()
-        ),
-        mounts=tuple(
-            BindMount(host_path=host, container_path=inside, read_only=read_only)
-            for inside, (host, read_only) in given.mounts.items()
-        ),
-        env=given.env,
-        annotations=given.annotations,
-        cdi=given.cdi,
-    )

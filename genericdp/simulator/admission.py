@@ -7,10 +7,10 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.simulator.devicemanager import WITHOUT_NUMA_NODE, Allocation
-from genericdp.simulator.pods import Admission, Given, Start
-from genericdp.simulator.registration import KubeletError
+from genericdp.simulator.devicemanager import WITHOUT_NUMA_NODE, Allocation, KubeletError
+from genericdp.simulator.pods import Admission, Start
 from genericdp.simulator.settings import TopologyPolicy
 from genericdp.simulator.topology import (
     IMPOSSIBLE,
@@ -24,7 +24,7 @@ from genericdp.simulator.topology import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from genericdp.simulator.devicemanager import DeviceManager, Endpoint, Ids
+    from genericdp.simulator.devicemanager import DeviceManager, Endpoint
     from genericdp.simulator.pods import Container, Pod
     from genericdp.simulator.topology import Hints
 
@@ -37,13 +37,12 @@ _UNALIGNED = Admission(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Request:
-    """What a container requests of a resource, and what its pod's init containers left of it."""
+    """What a container requests of a resource."""
 
     pod_uid: str
     container: str
     resource: str
     amount: int
-    reusable: frozenset[str]
 
 
 class Admitter:
@@ -58,32 +57,27 @@ class Admitter:
         self._prestart_seconds = prestart_seconds
         self._one_at_a_time = asyncio.Lock()
         self._active: dict[str, Pod] = {}
-        self._running: set[tuple[str, str]] = set()
-        self._running_at_start: frozenset[tuple[str, str]] = frozenset()
         self._current_manager: DeviceManager | None = None
 
     def attach(self, manager: DeviceManager | None) -> None:
         """Work for a kubelet that has just started; None: it has ended."""
         self._current_manager = manager
-        self._running_at_start = frozenset(self._running)
 
     def remove(self, pod: Pod) -> None:
         """Remove a pod from the active ones; its devices stay allocated for now (ALL-3)."""
         self._active.pop(pod.uid, None)
-        self._running = {key for key in self._running if key[0] != pod.uid}
 
     async def admit(self, pod: Pod) -> Admission:
-        """Align and allocate for init containers, then for the others; the first error rejects."""
+        """Align and allocate for one container after another; the first error rejects."""
         manager = self._manager()
         async with self._one_at_a_time:
             self._active[pod.uid] = pod
-            reusable: Ids = {}
             try:
-                for container in (*pod.init_containers, *pod.containers):
-                    if not self._align(manager, pod, container, reusable):
+                for container in pod.containers:
+                    if not self._align(manager, pod, container):
                         self.remove(pod)
                         return _UNALIGNED
-                    await self._allocate(manager, pod, container, reusable)
+                    await self._allocate(manager, pod, container)
             except KubeletError as error:
                 self.remove(pod)
                 return Admission(
@@ -100,7 +94,6 @@ class Admitter:
             await self._prepare(manager, pod, container)
         except KubeletError as error:
             return Start(given=None, reason="CreateContainerConfigError", message=str(error))
-        self._running.add((pod.uid, container.name))
         responses = [one.response for one in manager.allocated_to(pod.uid, container.name)]
         random.shuffle(responses)
         return Start(given=_merged(responses))
@@ -121,7 +114,7 @@ class Admitter:
             container.name: {
                 one.resource: one.ids for one in manager.allocated_to(pod.uid, container.name)
             }
-            for container in (*pod.init_containers, *pod.containers)
+            for container in pod.containers
         }
 
     def health_status(self, pod: Pod) -> dict[str, dict[str, dict[str, str]]]:
@@ -140,14 +133,14 @@ class Admitter:
             raise RuntimeError("the kubelet is not running")
         return self._current_manager
 
-    def _align(self, manager: DeviceManager, pod: Pod, container: Container, reusable: Ids) -> bool:
+    def _align(self, manager: DeviceManager, pod: Pod, container: Container) -> bool:
         """Decide on the NUMA nodes of a container; return whether it is admitted."""
         topology = manager.topology
         self.release_ended(manager)
         if topology.policy is TopologyPolicy.NONE:
             return True  # it does not even ask for hints
         hints = [
-            _hints(manager, _request(pod, container, resource, reusable))
+            _hints(manager, _request(pod, container, resource))
             for resource in container.limits
             if manager.is_known(resource)
         ]
@@ -156,27 +149,18 @@ class Admitter:
             manager.affinities[pod.uid, container.name] = decision.nodes
         return decision.admitted
 
-    async def _allocate(
-        self, manager: DeviceManager, pod: Pod, container: Container, reusable: Ids
-    ) -> None:
-        """Allocate for a container; update what later containers may reuse."""
-        spared = not self.sources_ready and (pod.uid, container.name) in self._running_at_start
+    async def _allocate(self, manager: DeviceManager, pod: Pod, container: Container) -> None:
         changed = False
         for resource in _shuffled(container.limits):
-            if spared or not manager.is_known(resource):
+            if not manager.is_known(resource):
                 continue
             self.release_ended(manager)
-            request = _request(pod, container, resource, reusable)
+            request = _request(pod, container, resource)
             if ids := await _pick(manager, request):
                 manager.allocate(await _ask(manager, request, ids))
                 changed = True
         if changed:
             manager.save()
-        is_init = container in pod.init_containers and not container.restartable
-        for allocation in manager.allocated_to(pod.uid, container.name):
-            ids = reusable.setdefault(allocation.resource, set())
-            # What an init container had is free for the next ones; what a container keeps is not.
-            (ids.update if is_init else ids.difference_update)(allocation.ids)
 
     async def _prepare(self, manager: DeviceManager, pod: Pod, container: Container) -> None:
         missing = False
@@ -187,7 +171,7 @@ class Admitter:
             held = manager.allocated_ids(pod.uid, container.name, resource)
             missing = missing or (held is None and pod.uid in self._active)
         if missing:
-            await self._allocate(manager, pod, container, {})
+            await self._allocate(manager, pod, container)
 
     async def _pre_start(
         self, manager: DeviceManager, pod: Pod, container: Container, resource: str
@@ -212,13 +196,12 @@ class Admitter:
             raise KubeletError(text) from None
 
 
-def _request(pod: Pod, container: Container, resource: str, reusable: Ids) -> _Request:
+def _request(pod: Pod, container: Container, resource: str) -> _Request:
     return _Request(
         pod_uid=pod.uid,
         container=container.name,
         resource=resource,
         amount=container.limits[resource],
-        reusable=frozenset(reusable.get(resource, ())),
     )
 
 
@@ -244,16 +227,15 @@ def _hints(manager: DeviceManager, request: _Request) -> Hints:
         return NO_PREFERENCE
     held = manager.allocated_ids(request.pod_uid, request.container, resource)
     free = manager.healthy.get(resource, set()) - manager.reserved.get(resource, set())
-    reusable = request.reusable
     if held:
         # Admitted before, for example before a restart of the kubelet.
         if len(held) != amount:
             return IMPOSSIBLE
-        free, reusable = set(held), frozenset()
-    elif len(free | reusable) < amount:
+        free = set(held)
+    elif len(free) < amount:
         return IMPOSSIBLE
     nodes = manager.topology.numa_nodes
-    hints = hints_of(listed, free=free, reusable=reusable, amount=amount, numa_nodes=nodes)
+    hints = hints_of(listed, free=free, amount=amount, numa_nodes=nodes)
     return hints or IMPOSSIBLE
 
 
@@ -277,19 +259,17 @@ async def _pick(manager: DeviceManager, request: _Request) -> set[str]:
         reserved.update(chosen)
         return len(picked) == amount
 
-    if take(request.reusable):
-        return picked
-    free, missing = frozenset(healthy - reserved), amount - len(picked)
-    if len(free) < missing:
+    free = frozenset(healthy - reserved)
+    if len(free) < amount:
         raise KubeletError(
             f"requested number of devices unavailable for {resource}."
-            f" Requested: {missing}, Available: {len(free)}"
+            f" Requested: {amount}, Available: {len(free)}"
         )
     nodes = manager.affinities.get((request.pod_uid, request.container))
     sorts = aligned(free, {} if nodes is None else manager.numa_nodes(resource), nodes)
     offered: frozenset[str] = free
     rest: tuple[frozenset[str], ...] = (sorts.elsewhere, sorts.nowhere)
-    if missing < len(sorts.inside):
+    if amount < len(sorts.inside):
         offered, rest = sorts.inside, (sorts.inside,)
     elif take(sorts.inside):
         return picked
@@ -377,21 +357,37 @@ async def _ask(manager: DeviceManager, request: _Request, ids: set[str]) -> Allo
     )
 
 
-def _merged(responses: Iterable[pb.ContainerAllocateResponse]) -> Given:
+def _merged(responses: Iterable[pb.ContainerAllocateResponse]) -> ContainerEdits:
     """Merge container edits; of two that differ, the first one wins silently (ALL-6)."""
-    devices: dict[str, tuple[str, str]] = {}
-    mounts: dict[str, tuple[str, bool]] = {}
+    devices: dict[str, DeviceNode] = {}
+    mounts: dict[str, BindMount] = {}
     env: dict[str, str] = {}
     annotations: dict[str, str] = {}
     cdi: dict[str, None] = {}
     for response in responses:
         for device in response.devices:
-            devices.setdefault(device.container_path, (device.host_path, device.permissions))
+            node = DeviceNode(
+                host_path=device.host_path,
+                container_path=device.container_path,
+                permissions=device.permissions,
+            )
+            devices.setdefault(device.container_path, node)
         for mount in response.mounts:
-            mounts.setdefault(mount.container_path, (mount.host_path, mount.read_only))
+            bind = BindMount(
+                host_path=mount.host_path,
+                container_path=mount.container_path,
+                read_only=mount.read_only,
+            )
+            mounts.setdefault(mount.container_path, bind)
         for name, value in response.envs.items():
             env.setdefault(name, value)
         for name, value in response.annotations.items():
             annotations.setdefault(name, value)
         cdi.update((one.name, None) for one in response.cdi_devices)
-    return Given(devices=devices, mounts=mounts, env=env, annotations=annotations, cdi=tuple(cdi))
+    return ContainerEdits(
+        devices=tuple(devices.values()),
+        mounts=tuple(mounts.values()),
+        env=env,
+        annotations=annotations,
+        cdi=tuple(cdi),
+    )

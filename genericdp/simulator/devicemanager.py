@@ -7,19 +7,18 @@ import json
 import logging
 import secrets
 import zlib
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.simulator.registration import KubeletError
 from genericdp.simulator.settings import Generation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
-    from genericdp.simulator.registration import PluginClient
+    from genericdp.simulator.services import PluginClient
     from genericdp.simulator.settings import Timing, Topology
     from genericdp.simulator.topology import Mask, NumaNodes
 
@@ -36,22 +35,13 @@ Amounts = dict[str, tuple[int, int]]
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListReceived:
-    """A message of a ListAndWatch stream."""
-
-    at: float
-    """On the monotonic clock, in seconds."""
-    resource: str
-    path: str
-    """The socket of the plugin that sent it."""
-    size: int
-    """The number of devices."""
+class KubeletError(Exception):
+    """An error within the kubelet; its text is the kubelet's."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Record:
-    """Counters by resource, and the latest lists; they outlive restarts of the kubelet."""
+    """Counters by resource; they outlive restarts of the kubelet."""
 
     registrations: Counter[str] = field(default_factory=Counter)
     """Register calls, counted before they are checked (MET-1)."""
@@ -61,7 +51,6 @@ class Record:
     """Lists received."""
     pod_resources_calls: int = 0
     """Calls of the PodResources API, rejected ones included."""
-    history: deque[ListReceived] = field(default_factory=lambda: deque(maxlen=1000))
 
 
 @dataclass(kw_only=True, slots=True)
@@ -274,11 +263,7 @@ class DeviceManager:
         An ID that is listed as both healthy and unhealthy counts twice (LAW-4).
         """
         resource, devices = client.resource, response.devices
-        received = ListReceived(
-            at=self._now(), resource=resource, path=client.path, size=len(devices)
-        )
         self.observed.lists[resource] += 1
-        self.observed.history.append(received)
         self.healthy[resource] = {one.ID for one in devices if one.health == HEALTHY}
         self.unhealthy[resource] = {one.ID for one in devices if one.health != HEALTHY}
         self._listed[resource] = {one.ID: one for one in devices}

@@ -16,8 +16,7 @@ from genericdp.kubelet.v1 import podresources_pb2_grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc
 from genericdp.simulator.admission import Admitter
 from genericdp.simulator.devicemanager import DeviceManager, Record
-from genericdp.simulator.podresources import PodResources
-from genericdp.simulator.registration import Registration
+from genericdp.simulator.services import PodResources, Registration
 from genericdp.simulator.settings import Faults, Generation, Timing, Topology
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from genericdp.simulator.devicemanager import Amounts
     from genericdp.simulator.pods import Admission, Container, Pod, Start
-    from genericdp.simulator.registration import PluginClient
+    from genericdp.simulator.services import PluginClient
 
 log = logging.getLogger(__name__)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from genericdp.devices.device import ContainerEdits
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Container:
@@ -16,8 +18,6 @@ class Container:
     name: str
     limits: Mapping[str, int] = field(default_factory=dict)
     """The number of devices requested of each resource."""
-    restartable: bool = False
-    """For an init container: whether it is a sidecar, which keeps its devices."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,7 +26,6 @@ class Pod:
 
     uid: str
     containers: tuple[Container, ...]
-    init_containers: tuple[Container, ...] = ()
     namespace: str = "default"
 
     @property
@@ -45,23 +44,10 @@ class Admission:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
-    """The container edits of all resources of a container, merged (ALL-6)."""
-
-    devices: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Host path and permissions by container path."""
-    mounts: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
-    """Host path and whether it is read-only, by container path."""
-    env: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    cdi: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Start:
     """The result of starting a container; the kubelet retries a failed start (PRE-1)."""
 
-    given: Given | None
-    """None: the start failed."""
+    given: ContainerEdits | None
+    """Those of all resources, merged (ALL-6); None: the start failed."""
     reason: str = ""
     message: str = ""

@@ -38,13 +38,6 @@ class Shown:
     """The reason for each Unhealthy device, by ID."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Picture:
-    """What the node shows, by resource."""
-
-    resources: Mapping[str, Shown]
-
-
 class Simulation:
     """Runs daemon and kubelet in this process, on real sockets in the folder of the settings.
 
@@ -59,7 +52,7 @@ class Simulation:
         topology: Topology | None = None,
         amounts: Mapping[str, int],
         once: bool,
-        show: Callable[[Picture, Start | None], None],
+        show: Callable[[Mapping[str, Shown], Start | None], None],
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._settings = settings
@@ -122,22 +115,21 @@ class Simulation:
             return False
         return all(self._kubelet.observed.lists[name] for name in self._supervisor.wanted)
 
-    def _picture(self) -> Picture:
+    def _picture(self) -> dict[str, Shown]:
+        """Return what the node shows, by resource."""
         lists = self._supervisor.lists.value if self._supervisor else {}
-        return Picture(
-            resources={
-                name: Shown(
-                    capacity=self._kubelet.capacity(name),
-                    allocatable=self._kubelet.allocatable(name),
-                    unhealthy={
-                        device_id: listed.unhealthy
-                        for device_id, listed in device_list.devices.items()
-                        if listed.unhealthy
-                    },
-                )
-                for name, device_list in lists.items()
-            }
-        )
+        return {
+            name: Shown(
+                capacity=self._kubelet.capacity(name),
+                allocatable=self._kubelet.allocatable(name),
+                unhealthy={
+                    device_id: listed.unhealthy
+                    for device_id, listed in device_list.devices.items()
+                    if listed.unhealthy
+                },
+            )
+            for name, device_list in lists.items()
+        }
 
     async def _run_pod(self) -> None:
         """Admit the pod and start its container; raise GenericdpError if it is rejected."""

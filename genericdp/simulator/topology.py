@@ -50,20 +50,16 @@ def hints_of(
     listed: Mapping[str, NumaNodes],
     *,
     free: Collection[str],
-    reusable: Collection[str],
     amount: int,
     numa_nodes: Collection[int],
 ) -> Hints:
     """Return all ways to take that many devices; empty if no set of nodes has enough (LAW-8).
 
-    A device counts for a set of nodes if any of its own is in it, and for none without nodes. Each
-    set must include the devices left by the pod's init containers (``reusable``).
+    A device counts for a set of nodes if any of its own is in it, and for none without nodes.
     """
     masks = {device_id: mask_of(nodes or ()) for device_id, nodes in listed.items()}
     known = mask_of(numa_nodes)
     used = mask_of(node for nodes in listed.values() for node in nodes or ()) & known
-    # An empty topology, unlike none at all, is in no set and so rules out all of them.
-    left = [masks[i] for i in reusable if listed.get(i) is not None]
     all_devices = Counter(masks.values())
     free_devices = Counter(masks[i] for i in free if i in masks)
     subsets = list(_subsets(used or known))
@@ -74,7 +70,7 @@ def hints_of(
     return tuple(
         Hint(nodes=one, preferred=one.bit_count() == fewest)
         for one in subsets
-        if all(mask & one for mask in left) and len(left) + _count(free_devices, one) >= amount
+        if _count(free_devices, one) >= amount
     )
 
 

@@ -8,7 +8,6 @@ resolves links on disk instead, which Python before 3.11.13 gets wrong for very 
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import tarfile
@@ -121,33 +120,22 @@ class _Inflating(gzip.GzipFile):
         self.last = b""
         """What was read last."""
         self._most_bytes = most_bytes
-        self._position = 0
         self._entry_end = 0
 
     def begin_entry(self) -> None:
         """Allow as many bytes as one entry may have."""
-        self._entry_end = self._position + _MOST_ENTRY_BYTES
+        self._entry_end = self.tell() + _MOST_ENTRY_BYTES
 
     def read(self, size: int | None = -1) -> bytes:
         """Return that many bytes or those left; raise ArchiveError before they are too many."""
-        end = self._position + (-1 if size is None else size)
-        if not self._position <= end <= self._entry_end:
+        begin = self.tell()
+        end = begin + (-1 if size is None else size)
+        if not begin <= end <= self._entry_end:
             raise ArchiveError(f"it has an entry of more than {MOST_FILE_BYTES} bytes")
         if end > self._most_bytes:
             raise _too_large(self._most_bytes)
         self.last = super().read(size)
-        self._position += len(self.last)
         return self.last
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Skip bytes as if they were read; raise ArchiveError if that leads backward."""
-        del whence  # tarfile counts from the beginning
-        self.read(offset - self._position)
-        return self._position
 
 
 def _entries(inflating: _Inflating) -> Iterator[Entry]:

@@ -1,6 +1,8 @@
 """Copies what configs can see of a machine: names, links, numbers and small attributes.
 
-In a copy a plain file stands for a device node if ``sys/dev/*/MAJ:MIN/uevent`` names it.
+In a copy a plain file stands for a device node if ``sys/dev/*/MAJ:MIN/uevent`` names it. What is
+not readable for everybody is never copied, so that a snapshot that root has taken holds nothing
+that an ordinary user could not see.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ import posixpath
 import stat
 from collections import Counter
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from genericdp.host import udevdb
 from genericdp.host.sysfs import device_names
 from genericdp.model import FileType
 from genericdp.snapshot.archive import MOST_FILE_BYTES, Entry, Kind, led_to
-from genericdp.snapshot.attributes import MOST_BYTES, why_no_file, why_no_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +41,67 @@ _MOST_DEPTH = 48
 _ELSEWHERE = "not on the filesystem mounted at /dev, so never offered"
 _UNTRUSTED = "a link that somebody who is not root can turn, so never offered"
 _MISNAMED = "not what sysfs calls by that name"
+
+_MOST_ATTRIBUTE_BYTES = 4096
+"""What the kernel writes as text is never more."""
+_SKIPPED_FILES = (
+    # Reading these may act on the hardware, or they are binary. PCI: configuration space, option
+    # ROM, BARs (also as a list of addresses), vital product data.
+    *("config", "rom", "resource", "resource[0-9]*", "vpd", "mmio*"),
+    # USB and HID: as binary; what they say is in attributes of their own.
+    *("descriptors", "bos_descriptors", "report_descriptor", "edid"),
+    # Asking a link, a bus or a firmware; a conversion; an answer that takes a second.
+    *("w1_slave", "eeprom", "nvram", "pcrs", "measurements", "dump"),
+    # Graphics cards: a read wakes one that sleeps.
+    *("pp_*", "gpu_metrics", "pm_metrics", "*_busy_percent", "mem_info_*"),
+    # These count or measure: another value at each look.
+    *("gt_*", "*_freq", "*_freq_*", "throttle_*"),
+    *("stat", "inflight", "urbnum", "uptime", "*_usage", "*_count"),
+    *("carrier_*", "*_time", "*_ns", "*_bytes", "*_errors", "aer_*"),
+    *("meminfo", "vmstat", "numastat", "*_stats", "*_stat"),
+    # These may be secrets, or somebody's own text.
+    *("*password*", "*secret*", "key", "*_key", "*_psk"),
+    *("username*", "backing_file", "*asset_tag*"),
+)
+"""Globs of the names of attributes."""
+_PRIVATE_OF_FIRMWARE = ("*serial*", "*uuid*")
+"""Attributes of the subsystem ``dmi``."""
+_SKIPPED_FOLDERS = (
+    *("power", "statistics", "stats", "counters", "hw_counters"),
+    *("trace", "wakeup", "errors", "lifs"),
+    # InfiniBand: hundreds for each port, mostly empty.
+    *("gids", "gid_attrs", "pkeys"),
+    # One for each queue, interrupt or processor: thousands that no config tells devices apart by.
+    *("queues", "mq", "msi_irqs", "cpu_list", "events", "format"),
+    # Each file in it is a command to the TPM.
+    "pcr-*",
+)
+_MEASURING = frozenset(
+    (
+        *("hwmon", "thermal", "iio", "power_supply", "w1", "rtc", "watchdog", "leds", "ptp"),
+        *("tpm", "enclosure", "regulator", "backlight", "devfreq", "powercap", "edac", "pps"),
+    )
+)
+"""Subsystems of which many a read is a question to a chip, over slow buses at that."""
+_NAMING = frozenset(
+    (
+        *("uevent", "name", "type", "label", "model", "manufacturer", "serial", "serial_number"),
+        *("id", "dev", "modalias", "tpm_version_major", "model_name"),
+    )
+)
+"""What is copied of them all the same."""
+
+
+@lru_cache(maxsize=4096)  # thousands of devices have the same few hundred
+def _is_skipped(name: str, subsystem: str) -> bool:
+    """Return whether an attribute of a device of that subsystem is not to be read."""
+    skipped = _SKIPPED_FILES + (_PRIVATE_OF_FIRMWARE if subsystem == "dmi" else ())
+    is_measured = subsystem in _MEASURING and name not in _NAMING
+    return is_measured or any(fnmatchcase(name, pattern) for pattern in skipped)
+
+
+def _is_skipped_folder(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in _SKIPPED_FOLDERS)
 
 
 @dataclass(slots=True)
@@ -117,30 +181,24 @@ class _Sysfs:
             elif one.is_dir(follow_symlinks=False):
                 is_system = path == _SYSTEM and name not in _OF_SYSTEM
                 # A device may have the name of such a folder.
-                is_skipped = why_no_folder(name) and not self._exists(f"{below}/uevent")
+                is_skipped = _is_skipped_folder(name) and not self._mode(f"{below}/uevent")
                 if not is_system and not is_skipped and below.count("/") < _MOST_DEPTH:
                     yield below, subsystem
-            elif one.is_file(follow_symlinks=False) and not why_no_file(name, subsystem):
+            elif one.is_file(follow_symlinks=False) and not _is_skipped(name, subsystem):
                 self._add_file(below, one)
 
-    def _exists(self, path: str) -> bool:
+    def _mode(self, path: str) -> int:
+        """Return the mode of a file; 0 if there is none."""
         try:
-            self._root.lstat(f"/{path}")
+            return self._root.lstat(f"/{path}").st_mode
         except OSError:
-            return False
-        return True
-
-    def _is_folder(self, path: str) -> bool:
-        try:
-            return stat.S_ISDIR(self._root.lstat(f"/{path}").st_mode)
-        except OSError:
-            return False
+            return 0
 
     def _is_plain(self, path: str) -> bool:
         """Return whether a folder and all above it are no links, which could lead elsewhere."""
         if path not in self._plain:
             above = self._is_plain(path.rpartition("/")[0])
-            self._plain[path] = above and self._is_folder(path)
+            self._plain[path] = above and stat.S_ISDIR(self._mode(path))
         return self._plain[path]
 
     def _scan(self, path: str) -> list[os.DirEntry[str]]:
@@ -156,27 +214,29 @@ class _Sysfs:
 
     def _add_file(self, path: str, one: os.DirEntry[str]) -> None:
         """Copy an attribute that is a small text; of a uevent file at least that it exists."""
-        is_uevent = path.endswith("/uevent")
-        content = b""
         try:
             status = one.stat(follow_symlinks=False)
         except FileNotFoundError:
             return  # just gone
+        content = self._text(path, status)
+        if content is not None or one.name == "uevent":
+            self._copy.add(Entry(path, Kind.FILE, content or b""))
+
+    def _text(self, path: str, status: os.stat_result) -> bytes | None:
+        """Return the content of a small text; None if it is none, or cannot be read."""
+        is_uevent = path.endswith("/uevent")
         # In sysfs each attribute of text is as large as a page; binary ones have their own size.
-        is_text = status.st_size == mmap.PAGESIZE or not self._root.is_machine
-        if status.st_mode & stat.S_IROTH and (is_text or is_uevent):
-            try:
-                content = self._content(path)
-            except OSError as error:
-                if error.errno in {errno.EACCES, errno.EPERM, None}:
-                    self._copy.leave_out(path, error)
-                is_text = False
-            if len(content) > MOST_BYTES or b"\0" in content:
-                is_text = False
-        else:
-            is_text = False
-        if is_text or is_uevent:
-            self._copy.add(Entry(path, Kind.FILE, content))
+        is_page = is_uevent or status.st_size == mmap.PAGESIZE or not self._root.is_machine
+        if not (is_page and status.st_mode & stat.S_IROTH):
+            return None
+        try:
+            content = self._content(path)
+        except OSError as error:
+            if error.errno in {errno.EACCES, errno.EPERM, None}:
+                self._copy.leave_out(path, error)
+            return None
+        is_small = len(content) <= _MOST_ATTRIBUTE_BYTES and b"\0" not in content
+        return content if is_uevent or is_small else None
 
     def _content(self, path: str) -> bytes:
         real = self._root.real(f"/{path}")
@@ -250,7 +310,7 @@ class _Sysfs:
     def add_link_targets(self) -> None:
         """Add empty folders where links lead, e.g. to drivers: the name of the folder counts."""
         for target in sorted(self._targets - self._copy.entries.keys()):
-            if self._is_folder(target):
+            if stat.S_ISDIR(self._mode(target)):
                 self._copy.add_folder(target)
 
     def copy_udev_records(self) -> None:

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.daemon import Settings
+from genericdp.devices.device import ContainerEdits, DeviceNode
 from genericdp.errors import GenericdpError, ungrouped
-from genericdp.simulator.pods import Given
 from genericdp.simulator.settings import Generation
 from genericdp.simulator.simulation import Simulation
 from tests.cli.test_simulate import finished, simulate
 from tests.world import Host
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from genericdp.simulator.pods import Start
-    from genericdp.simulator.simulation import Picture
+    from genericdp.simulator.simulation import Shown
 
 CONFIG = """
 apiVersion: genericdp.io/v1alpha1
@@ -119,11 +120,11 @@ async def test_a_container_that_waits_is_in_the_picture_with_its_reason(host: Ho
     ]
 
 
-class Shown(list["Start | None"]):
+class Pictures(list["Start | None"]):
     """What each picture said of the container; ends the simulation when it runs."""
 
-    def __call__(self, picture: Picture, start: Start | None) -> None:
-        assert picture.resources["example.com/card"].allocatable == 1
+    def __call__(self, picture: Mapping[str, Shown], start: Start | None) -> None:
+        assert picture["example.com/card"].allocatable == 1
         self.append(start)
         if start is not None and start.given is not None:
             raise GenericdpError("the container runs")
@@ -136,7 +137,7 @@ async def test_a_container_that_waits_is_started_until_it_runs(
     tries = tmp_path / "tries"
     script = f"echo >> {tries}; test $$(wc -l < {tries}) = 3 && exit 0; {LOCKED}"
     path = config(host, "preStart", script)
-    shown = Shown()
+    shown = Pictures()
     simulation = Simulation(
         Settings(configs=(path,), kubelet_folder=short_folder, root=host.folder, node_name="n"),
         generation=Generation.B,
@@ -153,7 +154,6 @@ async def test_a_container_that_waits_is_started_until_it_runs(
     assert waits is not None
     assert waits.message == START_FAILED
     assert runs is not None
-    assert runs.given == Given(
-        devices={"/dev/card0": ("/dev/card0", "rw")}, env={"CARD": "/dev/card0"}
-    )
+    node = DeviceNode(host_path="/dev/card0", container_path="/dev/card0", permissions="rw")
+    assert runs.given == ContainerEdits(devices=(node,), env={"CARD": "/dev/card0"})
     assert tries.read_text().count("\n") == 3

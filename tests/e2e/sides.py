@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from genericdp.simulator.kubelet import Kubelet
-from genericdp.simulator.pods import Container, Given, Pod
+from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Generation
 from tests.e2e.cluster.versions import KUBELETS
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
+    from genericdp.devices.device import ContainerEdits
     from tests.e2e.bench import Bench
 
 _DEFAULT_ACCESS = "rwm"
@@ -115,7 +116,7 @@ class SimulatedSide(Side):
         assert admission.admitted, admission
         start = self._runner.run(self._kubelet.start_container(pod, pod.containers[0]))
         assert start.given is not None, start
-        return _of_given(start.given)
+        return _of_edits(start.given)
 
     def refuse(self, limits: Mapping[str, int]) -> str:
         admission = self._runner.run(self._kubelet.admit(self._pod(limits)))
@@ -132,7 +133,7 @@ class SimulatedSide(Side):
         return Pod(uid=f"pod-{self._pods}", containers=(container,))
 
 
-def _of_given(given: Given) -> Gift:
+def _of_edits(edits: ContainerEdits) -> Gift:
     """Look at the host's nodes, as the runtime does."""
 
     def node(host_path: str, permissions: str) -> str:
@@ -142,10 +143,10 @@ def _of_given(given: Given) -> Gift:
         return f"{kind} {numbers} {permissions}"
 
     return Gift(
-        nodes={path: node(*source) for path, source in given.devices.items()},
-        mounts=given.mounts,
-        env=given.env,
-        annotations=given.annotations,
+        nodes={one.container_path: node(one.host_path, one.permissions) for one in edits.devices},
+        mounts={one.container_path: (one.host_path, one.read_only) for one in edits.mounts},
+        env=edits.env,
+        annotations=edits.annotations,
     )
 
 

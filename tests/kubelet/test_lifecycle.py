@@ -22,9 +22,9 @@ async def test_devices_are_listed_and_allocated(world: World) -> None:
     async with world.kubelet, world.serving(serial()):
         await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
         given = await world.container(serial=2)
-    assert given.devices == {
-        "/dev/serial0": ("/dev/ttyUSB0", "rw"),
-        "/dev/serial1": ("/dev/ttyUSB1", "rw"),
+    assert {one.container_path: one.host_path for one in given.devices} == {
+        "/dev/serial0": "/dev/ttyUSB0",
+        "/dev/serial1": "/dev/ttyUSB1",
     }
     assert given.env == {"SERIAL": "ttyUSB0,ttyUSB1"}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.simulator.pods import Container, Pod
-from genericdp.simulator.settings import Timing
+from genericdp.simulator.settings import Generation, Timing
 from tests.simulator.bare_plugin import RESOURCE
 
 if TYPE_CHECKING:
@@ -22,14 +22,17 @@ impatient = pytest.mark.parametrize(
 """For tests that wait until the kubelet gives up."""
 
 
+every_generation = pytest.mark.parametrize("generation", Generation)
+
+
 def pod(uid: str = "pod", **limits: int) -> Pod:
     """A pod with one container; ``thing=2, other=1`` ask for these resources."""
     asked = {f"example.com/{name}": amount for name, amount in limits.items()}
     return Pod(uid=uid, containers=(Container(name="main", limits=asked),))
 
 
-def container(name: str, thing: int, *, restartable: bool = False) -> Container:
-    return Container(name=name, limits={RESOURCE: thing}, restartable=restartable)
+def container(name: str, thing: int) -> Container:
+    return Container(name=name, limits={RESOURCE: thing})
 
 
 async def show(kubelet: Kubelet, plugin: BarePlugin, *healthy: str, unhealthy: int = 0) -> None:

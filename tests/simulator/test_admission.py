@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
@@ -23,14 +22,13 @@ OTHER = "example.com/other"
 async def test_one_call_for_each_container_and_resource(
     kubelet: Kubelet, plugin: BarePlugin, plugin_with: Callable[..., BarePlugin]
 ) -> None:
-    """ALL-1: init containers first, one container request in each call."""
+    """ALL-1: one container request in each call."""
     other = plugin_with(resource=OTHER)
     await other.start()
     await show(kubelet, plugin, "a", "b", "c", "d")
     await show(kubelet, other, "x")
     asking = Pod(
         uid="pod",
-        init_containers=(container("init", 1),),
         containers=(
             container("one", 2),
             Container(name="two", limits={RESOURCE: 1, OTHER: 1, "cpu": 3}),
@@ -38,7 +36,7 @@ async def test_one_call_for_each_container_and_resource(
     )
     assert (await kubelet.admit(asking)).admitted
     sizes = [len(r.container_requests[0].devices_ids) for r in plugin.allocate_requests]
-    assert sizes == [1, 2, 1]
+    assert sizes == [2, 1]
     assert all(len(r.container_requests) == 1 for r in plugin.allocate_requests)
     assert kubelet.held(asking)["two"].keys() == {RESOURCE, OTHER}
 
@@ -87,24 +85,6 @@ async def test_only_the_first_of_several_answers_counts(
     started = await kubelet.start_container(asking, asking.containers[0])
     assert started.given is not None
     assert started.given.env == {"N": "1"}
-
-
-async def test_init_devices_are_used_again_and_a_sidecars_are_not(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """ALL-3: the same ids in several calls are no mistake."""
-    await show(kubelet, plugin, "a", "b", "c")
-    asking = Pod(
-        uid="pod",
-        init_containers=(container("sidecar", 1, restartable=True), container("init", 2)),
-        containers=(container("main", 2),),
-    )
-    assert (await kubelet.admit(asking)).admitted
-    ids = {name: held[RESOURCE] for name, held in kubelet.held(asking).items()}
-    assert ids["init"] == ids["main"]
-    assert ids["sidecar"].isdisjoint(ids["main"])
-    sent = [frozenset(r.container_requests[0].devices_ids) for r in plugin.allocate_requests]
-    assert Counter(sent)[ids["main"]] == 2
 
 
 async def test_devices_of_a_removed_pod_are_free_at_the_next_allocation(
@@ -173,23 +153,6 @@ async def test_a_resource_beyond_its_grace_is_unregistered_while_a_pod_holds_som
     await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (0, 0)})
     text = f"cannot allocate unregistered device {RESOURCE}"
     assert await refused(kubelet, pod(thing=1)) == text
-
-
-async def test_running_containers_are_spared_until_the_sources_are_ready(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """KST-6: a restarted kubelet admits what runs, whatever the plugin's state."""
-    await show(kubelet, plugin, "a")
-    running = pod(thing=1)
-    assert (await kubelet.admit(running)).admitted
-    assert (await kubelet.start_container(running, running.containers[0])).given is not None
-    await kubelet.crash()
-    await kubelet.start()
-    kubelet.sources_ready = False
-    assert (await kubelet.admit(running)).admitted
-    assert not (await kubelet.admit(pod("new", thing=1))).admitted
-    kubelet.sources_ready = True
-    assert "no healthy devices present" in await refused(kubelet, running)
 
 
 async def test_health_of_held_devices_as_the_pods_status_has_it(

@@ -169,17 +169,12 @@ async def test_devices_without_node_are_the_last_to_be_taken(machines: Machines)
 
 
 async def test_each_container_is_aligned_for_itself(machines: Machines) -> None:
-    """The scope is the container; what an init container had binds the next one (ALL-3)."""
+    """The scope is the container."""
     kubelet = await machines.start(Policy.SINGLE_NUMA_NODE, thing=TWO_EACH)
-    asking = Pod(
-        uid="pod",
-        init_containers=(container("init", 1),),
-        containers=(container("one", 2), container("two", 2)),
-    )
+    asking = Pod(uid="pod", containers=(container("one", 2), container("two", 2)))
     assert (await kubelet.admit(asking)).admitted
     held = {name: ids[RESOURCE] for name, ids in kubelet.held(asking).items()}
-    assert held["init"] < held["one"] == {"a", "b"}
-    assert held["two"] == {"c", "d"}
+    assert held == {"one": {"a", "b"}, "two": {"c", "d"}}
 
 
 async def test_a_pod_that_is_refused_half_way_leaves_nothing_behind(machines: Machines) -> None:

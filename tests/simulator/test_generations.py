@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from genericdp.simulator.settings import Generation
-from tests.simulator.asking import impatient, pod
+from tests.simulator.asking import every_generation, impatient, pod
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ async def test_a_live_path_cannot_be_registered_twice_and_is_poisoned(
     await kubelet.wait_for(lambda: kubelet.devices(RESOURCE) == {"b": "Healthy"})
 
 
+@every_generation
 async def test_unique_paths_work_with_every_kubelet(
     kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
 ) -> None:
@@ -157,6 +158,7 @@ async def test_unique_paths_work_with_every_kubelet(
     assert kubelet.observed.accepted == {RESOURCE: 5}
 
 
+@every_generation
 async def test_resources_do_not_disturb_each_other(
     kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
 ) -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from genericdp.kubelet.v1 import podresources_pb2 as pb
 from genericdp.kubelet.v1 import podresources_pb2_grpc as rpc
-from genericdp.simulator.pods import Pod
-from tests.simulator.asking import container, pod, show
+from tests.simulator.asking import pod, show
 from tests.simulator.bare_plugin import RESOURCE
 
 if TYPE_CHECKING:
@@ -69,20 +68,6 @@ async def test_it_lists_active_pods_and_frees_what_others_held(
     assert kubelet.held(one)["main"], "nothing happens until somebody asks"
     assert (await held(socket)).keys() == {"other"}
     assert kubelet.held(one)["main"] == {}
-
-
-async def test_sidecars_are_listed_and_init_containers_are_not(
-    kubelet: Kubelet, plugin: BarePlugin, socket: Path
-) -> None:
-    await show(kubelet, plugin, "a", "b", "c")
-    three = Pod(
-        uid="p",
-        init_containers=(container("init", 2), container("sidecar", 1, restartable=True)),
-        containers=(container("main", 0),),
-    )
-    assert (await kubelet.admit(three)).admitted
-    sidecar = kubelet.held(three)["sidecar"][RESOURCE]
-    assert await held(socket) == {"p": set(sidecar)}
 
 
 async def test_a_kubelet_that_has_just_started_knows_no_pods(

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.simulator.pods import Pod
-from tests.simulator.asking import container, pod, refused, show
+from tests.simulator.asking import pod, refused, show
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 
 if TYPE_CHECKING:
@@ -52,45 +51,13 @@ async def test_of_too_many_preferred_ids_some_are_taken(
     assert taken <= {"b", "c", "d"}
 
 
-async def test_devices_of_the_init_container_must_be_included(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """PRF-2: and are among the available ones; the size is the container's whole need."""
-    plugin.answers.preferred_available = True
-    plugin.answers.preferred = ["a"]
-    await show(kubelet, plugin, "a", "b", "c")
-    asking = Pod(
-        uid="pod",
-        init_containers=(container("init", 1),),
-        containers=(container("main", 2),),
-    )
-    assert (await kubelet.admit(asking)).admitted
-    request = plugin.preferred_requests[-1]
-    assert sorted(request.available_deviceIDs) == ["a", "b", "c"]
-    assert (list(request.must_include_deviceIDs), request.allocation_size) == (["a"], 2)
-
-
 async def test_the_plugin_is_not_asked_what_it_prefers_unless_it_said_so(
     kubelet: Kubelet, plugin: BarePlugin
 ) -> None:
-    """PRF-1, REG-7: nor when the init container's devices suffice."""
+    """PRF-1, REG-7: the kubelet picks at random."""
     await show(kubelet, plugin, "a", "b")
     assert (await kubelet.admit(pod(thing=1))).admitted
     assert plugin.preferred_requests == []
-    await plugin.stop()
-
-
-async def test_no_choice_no_question(kubelet: Kubelet, plugin: BarePlugin) -> None:
-    """PRF-1: devices of the init container are taken without asking."""
-    plugin.answers.preferred_available = True
-    await show(kubelet, plugin, "a", "b")
-    asking = Pod(
-        uid="pod",
-        init_containers=(container("init", 1),),
-        containers=(container("main", 1),),
-    )
-    assert (await kubelet.admit(asking)).admitted
-    assert len(plugin.preferred_requests) == 1
 
 
 async def test_a_failed_preference_refuses_the_pod(kubelet: Kubelet, plugin: BarePlugin) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from tests.simulator.asking import impatient
+from tests.simulator.asking import every_generation, impatient
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal, registering
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from genericdp.simulator.kubelet import Kubelet
 
+pytestmark = every_generation
 UNKNOWN = grpc.StatusCode.UNKNOWN
 DIAL_FAILED = "failed to dial device plugin: context deadline exceeded"
 GOOD_NAMES = ("a/b", "x/A_b.c", "a.b-c.d/e", "d" * 244 + "/x", "a/" + "n" * 63)
@@ -53,7 +54,7 @@ async def test_a_registered_plugin_is_asked_for_its_list(
     assert kubelet.observed.registrations == {RESOURCE: 1}
     assert kubelet.observed.accepted == {RESOURCE: 1}
     assert kubelet.observed.lists == {RESOURCE: 1}
-    assert kubelet.observed.history[-1].path == str(plugin.folder / plugin.name)
+    assert kubelet.paths(RESOURCE) == (str(plugin.folder / plugin.name),)
 
 
 @impatient

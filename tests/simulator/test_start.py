@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.devices.device import ContainerEdits
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.simulator.pods import Container, Given, Pod
+from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Timing
 from tests.simulator.asking import impatient
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
@@ -38,7 +39,9 @@ async def test_the_plugin_is_called_before_every_start(
     plugin.answers.pre_start_required = True
     await admitted(kubelet, plugin)
     for _ in range(2):
-        assert (await kubelet.start_container(POD, MAIN)).given == Given(env={"IDS": "a,b"})
+        assert (await kubelet.start_container(POD, MAIN)).given == ContainerEdits(
+            env={"IDS": "a,b"}
+        )
     assert [sorted(ids) for ids in plugin.pre_start_requests] == [["a", "b"]] * 2
 
 
@@ -129,7 +132,7 @@ async def test_a_pod_without_cached_devices_gets_them_at_its_start(
     plugin.show("a", "b")
     await plugin.register()
     await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 2)
-    assert (await kubelet.start_container(POD, MAIN)).given == Given(env={"IDS": "a,b"})
+    assert (await kubelet.start_container(POD, MAIN)).given == ContainerEdits(env={"IDS": "a,b"})
     assert len(plugin.allocate_requests) == 1
 
 
@@ -154,8 +157,8 @@ async def test_two_resources_that_disagree_are_merged_by_chance(
         assert given is not None
         assert given.env.keys() == {"NAME", f"OF_{RESOURCE}", f"OF_{OTHER}"}
         winner = given.env["NAME"]
-        assert given.devices == {"/dev/x": (f"/dev/{winner}", "rw")}
-        assert given.mounts == {"/opt": (f"/opt/{winner}", True)}
+        assert [one.host_path for one in given.devices] == [f"/dev/{winner}"]
+        assert [one.host_path for one in given.mounts] == [f"/opt/{winner}"]
         assert given.annotations == {"name": winner}
         assert sorted(given.cdi) == sorted(["v/c=same", f"v/c={RESOURCE}", f"v/c={OTHER}"])
         winners.add(winner)

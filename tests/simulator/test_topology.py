@@ -181,44 +181,35 @@ def test_free_devices_are_sorted_by_the_nodes_decided_on() -> None:
 
 
 TWO_EACH: Listed = {"a": (0,), "b": (0,), "c": (1,), "d": (1,)}
-HINTS: dict[str, tuple[Listed, str, str, int, dict[int, bool]]] = {
-    "one on each node": (TWO_EACH, "abcd", "", 1, {0b01: True, 0b10: True, 0b11: False}),
-    "more than a node has": (TWO_EACH, "abcd", "", 3, {0b11: True}),
+HINTS: dict[str, tuple[Listed, str, int, dict[int, bool]]] = {
+    "one on each node": (TWO_EACH, "abcd", 1, {0b01: True, 0b10: True, 0b11: False}),
+    "more than a node has": (TWO_EACH, "abcd", 3, {0b11: True}),
     "a node is taken: fewer nodes would do on an idle machine": (
-        *(TWO_EACH, "ac", "", 2),
+        *(TWO_EACH, "ac", 2),
         {0b11: False},
     ),
-    "not enough anywhere": (TWO_EACH, "ac", "", 3, {}),
-    "what init containers leave must be inside": (TWO_EACH, "cd", "a", 2, {0b11: False}),
-    "a device left without topology asks for nothing, and counts for nothing": (
-        *({"a": None, "b": (0,)}, "b", "a", 1),
-        {0b1: True},
-    ),
-    "a device left with an empty topology is in no set": (
-        *({"a": (), "b": (0,)}, "b", "a", 1),
-        {},
-    ),
+    "not enough anywhere": (TWO_EACH, "ac", 3, {}),
     "a mixed resource: devices without nodes do not count": (
-        *({"a": (0,), "b": None}, "ab", "", 2),
+        *({"a": (0,), "b": None}, "ab", 2),
         {},
     ),
-    "-1 is in no set, and then all known nodes are tried": ({"a": (-1,)}, "a", "", 1, {}),
-    "an unknown node is in no set": ({"a": (7,)}, "a", "", 1, {}),
-    "an unknown node beside a known one": ({"a": (7,), "b": (0,)}, "ab", "", 1, {0b1: True}),
+    "-1 is in no set, and then all known nodes are tried": ({"a": (-1,)}, "a", 1, {}),
+    "an unknown node is in no set": ({"a": (7,)}, "a", 1, {}),
+    "an unknown node beside a known one": ({"a": (7,), "b": (0,)}, "ab", 1, {0b1: True}),
     "several nodes: any of them counts": (
-        *({"a": (0, 1), "b": (1,)}, "ab", "", 2),
+        *({"a": (0, 1), "b": (1,)}, "ab", 2),
         {0b10: True, 0b11: False},
     ),
-    "nodes without devices are left out": ({"a": (1,)}, "a", "", 1, {0b10: True}),
-    "a request for none": ({"a": (0,)}, "a", "", 0, {0b1: True}),
+    "nodes without devices are left out": ({"a": (1,)}, "a", 1, {0b10: True}),
+    "a request for none": ({"a": (0,)}, "a", 0, {0b1: True}),
 }
 
 
 @pytest.mark.parametrize("case", HINTS)
 def test_hints_are_those_of_the_device_manager(case: str) -> None:
     """LAW-8."""
-    listed, free, reusable, amount, wanted = HINTS[case]
-    found = hints_of(listed, free=free, reusable=reusable, amount=amount, numa_nodes=(0, 1))
+    listed, free, amount, wanted = HINTS[case]
+    found = hints_of(listed, free=free, amount=amount, numa_nodes=(0, 1))
     assert {hint.nodes: hint.preferred for hint in found} == wanted
 
 

@@ -65,6 +65,51 @@ def test_what_is_no_small_text_is_left_out(name: str, text: str, tree: Tree) -> 
     assert f"{USB}/{name}" not in copy_of(tree).entries
 
 
+COPIED = {
+    "pci": ("vendor", "numa_node", "sriov_numvfs", "current_link_speed", "ports/1", "queue/depth"),
+    "usb": ("serial", "bInterfaceNumber"),
+    "net": ("address",),
+    "hwmon": ("name",),
+    "tpm": ("tpm_version_major",),
+    "dmi": ("product_name",),
+    "input": ("keyboard",),
+}
+"""What says what a device is, by subsystem."""
+SKIPPED = {
+    "pci": ("config", "rom", "resource", "resource0_wc", "pp_dpm_sclk", "power/x", "msi_irqs/x"),
+    "usb": ("urbnum",),
+    "net": ("statistics/x",),
+    "infiniband": ("hw_counters/x", "gids/0"),
+    "w1": ("w1_slave",),
+    "hwmon": ("temp1_input",),
+    "tpm": ("pubek", "pcr-sha256/0"),
+    "enclosure": ("fault",),
+    "iscsi_session": ("password_in",),
+    "thunderbolt": ("key",),
+    "block": ("backing_file",),
+    "dmi": ("product_serial", "board_asset_tag"),
+}
+"""What acts on the hardware, counts, or is private."""
+
+
+def test_what_says_what_a_device_is_is_copied_and_what_acts_counts_or_is_private_is_not(
+    tree: Tree,
+) -> None:
+    for names in (COPIED, SKIPPED):
+        for subsystem, attributes in names.items():
+            device = f"sys/devices/{subsystem}"
+            tree.write(f"{device}/uevent", "")
+            tree.link(f"{device}/subsystem", f"../../class/{subsystem}")
+            for name in attributes:
+                tree.write(f"{device}/{name}", "1\n")
+    found = copy_of(tree).entries
+    for names, are_copied in ((COPIED, True), (SKIPPED, False)):
+        for subsystem, attributes in names.items():
+            assert f"sys/devices/{subsystem}/uevent" in found
+            there = {name: f"sys/devices/{subsystem}/{name}" in found for name in attributes}
+            assert there == dict.fromkeys(attributes, are_copied)
+
+
 def test_what_not_everybody_may_read_is_left_out_even_by_root(tree: Tree) -> None:
     tree.write(f"{USB}/idVendor", "0403\n").chmod(0o440)
     assert f"{USB}/idVendor" not in copy_of(tree).entries

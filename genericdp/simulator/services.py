@@ -1,4 +1,4 @@
-"""The kubelet's Registration service, and its connections to plugins."""
+"""The kubelet's gRPC services, Registration and PodResources, and its connections to plugins."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from urllib.parse import quote
 import grpc
 
 from genericdp.config.names import name_problem
+from genericdp.kubelet.v1 import podresources_pb2, podresources_pb2_grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+from genericdp.simulator.devicemanager import WITHOUT_NUMA_NODE, KubeletError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
     from typing import Any
 
-    from genericdp.simulator.devicemanager import DeviceManager
+    from genericdp.simulator.admission import Admitter
+    from genericdp.simulator.devicemanager import Allocation, DeviceManager
+    from genericdp.simulator.pods import Container, Pod
     from genericdp.simulator.settings import Faults
 
 VERSION = "v1beta1"
@@ -34,10 +38,6 @@ _OPTIONS = (
 )
 
 _Answer = TypeVar("_Answer")
-
-
-class KubeletError(Exception):
-    """An error within the kubelet; its text is the kubelet's."""
 
 
 def _call_error(code: grpc.StatusCode, description: str) -> KubeletError:
@@ -243,3 +243,54 @@ class Registration(rpc.RegistrationServicer):
 def _quoted(text: str) -> str:
     """Quote a text as Go's ``%q`` does."""
     return json.dumps(text, ensure_ascii=False)
+
+
+class PodResources(podresources_pb2_grpc.PodResourcesListerServicer):
+    """Serves ``v1.PodResourcesLister`` from the state of one run of the kubelet (PRS-1)."""
+
+    def __init__(
+        self, manager: DeviceManager, admitter: Admitter, *, faults: Faults, awake: asyncio.Event
+    ) -> None:
+        self._manager = manager
+        self._admitter = admitter
+        self._faults = faults
+        self._awake = awake
+
+    async def List(  # noqa: N802  # the protocol's name
+        self,
+        request: podresources_pb2.ListPodResourcesRequest,  # noqa: ARG002  # it is empty
+        context: grpc.aio.ServicerContext[
+            podresources_pb2.ListPodResourcesRequest, podresources_pb2.ListPodResourcesResponse
+        ],
+    ) -> podresources_pb2.ListPodResourcesResponse:
+        """Free the devices of pods that have ended; return all others with their devices."""
+        await self._awake.wait()
+        self._manager.observed.pod_resources_calls += 1
+        self._manager.announce()
+        if self._faults.refuse_pod_resources:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
+        pods = self._admitter.known_pods()
+        self._admitter.release_ended(self._manager)
+        return podresources_pb2.ListPodResourcesResponse(pod_resources=map(self._pod, pods))
+
+    def _pod(self, pod: Pod) -> podresources_pb2.PodResources:
+        containers = [self._container(pod, one) for one in pod.containers]
+        return podresources_pb2.PodResources(
+            name=pod.name, namespace=pod.namespace, containers=containers
+        )
+
+    def _container(self, pod: Pod, container: Container) -> podresources_pb2.ContainerResources:
+        held = self._manager.allocated_to(pod.uid, container.name)
+        devices = [entry for allocation in held for entry in _entries(allocation)]
+        return podresources_pb2.ContainerResources(name=container.name, devices=devices)
+
+
+def _entries(allocation: Allocation) -> Iterator[podresources_pb2.ContainerDevices]:
+    """Yield an entry for each device and NUMA node."""
+    for node, ids in allocation.ids_by_numa.items():
+        nodes = [] if node == WITHOUT_NUMA_NODE else [podresources_pb2.NUMANode(ID=node)]
+        topology = podresources_pb2.TopologyInfo(nodes=nodes) if nodes else None
+        for device_id in ids:
+            yield podresources_pb2.ContainerDevices(
+                resource_name=allocation.resource, device_ids=[device_id], topology=topology
+            )
