@@ -35,7 +35,6 @@ DECLARED = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.FAILED_PRECONDITION,
 }
-SECONDS = 30.0
 WORDS = (
     *(b"\x00", b"\x01", b"\x02", b"\n", b"\x12", b"\x18", b"ttyUSB0", b"ttyUSB1", b"::1", b"::"),
     *(b"\x0a\x09\x0a\x07ttyUSB0", b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x80\x80\x80\x01"),

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-SECONDS = 20.0
 _WORDS = """\
 name: match: exclude: path: udev: usb: pci: net: hardware: values: text: file: link: regex: id:
 groupBy: groupNeeds: inject: devices: mounts: env: cdi: annotations: health: exec: open: kernelLog:

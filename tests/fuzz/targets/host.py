@@ -57,7 +57,6 @@ resources:
       env: {NAME: "$(device.path)"}
       annotations: {a/b: "$(property.DEVNAME:-none)"}
 """
-SECONDS = 20.0
 WRITE, LINK, REMOVE, FILE_BESIDE, LINK_BESIDE = range(5)
 SEPARATOR = b"\n\0\n"
 WORDS = (

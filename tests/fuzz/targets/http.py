@@ -13,7 +13,6 @@ from tests.status.asking import Serving, request, serving
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SECONDS = 30.0
 WORDS = (
     *(b"GET ", b"HEAD ", b"POST ", b"/", b"/status", b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", b"\r\n"),
     *(b"Host: x\r\n", b"Connection: close\r\n", b"Connection: keep-alive\r\n", b"\r\n\r\n", b"\n"),

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from tests.fuzz.hostile import HostileKubelet
 
-SECONDS = 30.0
 WORDS = (
     *register.WORDS,
     b"\x0a",

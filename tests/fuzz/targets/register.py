@@ -9,7 +9,6 @@ from genericdp.errors import KubeletError
 from genericdp.kubelet.registration import KUBELET_SOCKET, RegistrationError, check, register
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from tests.fuzz.hostile import asked
-from tests.fuzz.targets.http2 import SETTINGS, frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,7 +16,13 @@ if TYPE_CHECKING:
 
     from tests.fuzz.hostile import HostileKubelet
 
-SECONDS = 30.0
+
+def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    """Return a frame of HTTP/2."""
+    return len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload
+
+
+SETTINGS = frame(4, 0, 0, b"")
 WORDS = (
     *(b"\x00", b"\x01", b"\x80", b"not supported by kubelet", b'the ResourceName "', b"is invalid"),
     *(SETTINGS, frame(4, 1, 0, b""), frame(7, 0, 0, bytes(8)), frame(3, 0, 1, bytes(4))),

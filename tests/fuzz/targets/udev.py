@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from genericdp.host.root import Root
 
-SECONDS = 5.0
 SEPARATOR = b"\x00\x00"
 """Between a record and the events, and between these."""
 WORDS = (
