@@ -29,6 +29,9 @@ from tests.skipping import pytest_runtest_makereport, pytest_terminal_summary  #
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from tests.test_daemon import Place
+    from tests.world import World
+
 # Under nohup, or in the background of a script, they are ignored, and so they are in all programs
 # that tests start: some send them.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -88,6 +91,24 @@ def short_folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="g"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+async def world(short_folder: Path) -> AsyncIterator[World]:
+    """A host, and a kubelet that has started."""
+    from genericdp.simulator.kubelet import Kubelet
+    from tests.world import World
+
+    async with Kubelet(short_folder / "kubelet") as kubelet:
+        yield World(short_folder, kubelet)
+
+
+@pytest.fixture
+def place(short_folder: Path) -> Place:
+    """A host and a config for a daemon as a process of its own."""
+    from tests.test_daemon import Place
+
+    return Place(short_folder)
 
 
 @pytest.fixture(autouse=True)

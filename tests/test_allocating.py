@@ -8,23 +8,19 @@ import grpc
 import pytest
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from genericdp.simulator.kubelet import Kubelet
 from tests.world import World, resource, serial
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
+    from collections.abc import Callable
 
 NAME = "example.com/serial"
 TIMES = 20
 
 
 @pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    async with Kubelet(short_folder / "kubelet") as kubelet:
-        world = World(short_folder, kubelet)
-        world.host.plug("ttyUSB0")
-        yield world
+async def world(world: World) -> World:
+    world.host.plug("ttyUSB0")
+    return world
 
 
 async def refusal(world: World, *ids: str) -> tuple[grpc.StatusCode, str | None]:

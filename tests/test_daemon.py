@@ -96,11 +96,6 @@ class Place:
             close_pipes(process)
 
 
-@pytest.fixture
-def place(short_folder: Path) -> Place:
-    return Place(short_folder)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_it_with_exit_code_0_and_no_socket(
     place: Place, number: signal.Signals

@@ -35,12 +35,6 @@ def tree(tmp_path: Path) -> Tree:
     return serial_node(tmp_path)
 
 
-def test_a_pass_finds_the_devices_of_every_resource(tree: Tree) -> None:
-    offers = look(tree, SERIAL, INPUT).lists
-    assert healthy(offers, "serial") == ["ttyUSB0", "ttyUSB1"]
-    assert healthy(offers, "input") == ["event0", "event1", "event10"]
-
-
 def test_a_stick_in_another_port_keeps_its_link_and_id(tree: Tree) -> None:
     by_id = resource("serial", "/dev/serial/by-id/*")
     first = look(tree, by_id)
@@ -54,36 +48,6 @@ def test_a_stick_in_another_port_keeps_its_link_and_id(tree: Tree) -> None:
     assert unhealthy(back.lists, "serial") == {}
     device = back.lists["example.com/serial"].devices[name].device
     assert device.nodes[0].identity.device_number == (188, 2)
-
-
-def test_each_glob_is_looked_at_once_in_a_pass_and_a_device_itself_not_again(tree: Tree) -> None:
-    looked: list[str] = []
-    host = HostCache(tree.root)
-
-    def counting(pattern: str) -> Look | None:
-        looked.append(pattern)
-        return host.look(pattern)
-
-    given = inject(nodes("$(device.path)"), nodes("/dev/snd/*"), nodes("/dev/$(device.name)-aux"))
-    resources = [resource(name, "/dev/ttyUSB*", given=given) for name in "ab"]
-    decide(resources, Known(look=counting), node_name="n", previous={}, now=0.0)
-    assert sorted(set(looked)) == [
-        "/dev/snd/*",
-        "/dev/ttyUSB*",
-        "/dev/ttyUSB0-aux",
-        "/dev/ttyUSB1-aux",
-    ]
-
-
-def test_a_pass_says_where_to_watch_when_to_come_back_and_what_found_nothing(tree: Tree) -> None:
-    none = resource("none", "/dev/none/*", "/dev/ttyUSB0", given=inject(nodes("/dev/caps/x")))
-    host = HostCache(tree.root)
-    first = decide([SERIAL, none], host, node_name="n", previous={}, now=0.0)
-    assert host.folders == {"/dev"}
-    assert first.due is None
-    tree.remove("dev/ttyUSB1")
-    second = look(tree, SERIAL, none, previous=first.lists, now=7.0)
-    assert second.due == 307.0
 
 
 def test_what_a_forgotten_device_had_is_given_away_at_once(tmp_path: Path) -> None:
@@ -231,23 +195,6 @@ async def test_a_changed_file_that_hangs_hides_no_other_change(tree: Tree) -> No
             assert gone in unhealthy(found.lists, "serial")
     finally:
         root.answer()
-
-
-async def test_two_folders_that_hang_are_both_left_alone(tree: Tree) -> None:
-    gate = Gate("/dev/input/*", "/dev/snd/*")
-    resources = [SERIAL, INPUT, resource("snd", "/dev/snd/*")]
-    ended = asyncio.Event()
-    discoverer = discoverer_of(tree, gate, ended.set)
-    gate.open.clear()
-    found = await discoverer.discover(resources, {})
-    assert healthy(found.lists, "serial") == ["ttyUSB0", "ttyUSB1"]
-    assert healthy(found.lists, "input") == healthy(found.lists, "snd") == []
-    gate.open.set()
-    async with asyncio.timeout(60):
-        while healthy(found.lists, "snd") == [] or healthy(found.lists, "input") == []:
-            await ended.wait()
-            ended.clear()
-            found = await discoverer.discover(resources, found.lists)
 
 
 async def test_what_hangs_after_something_else_is_given_up_sooner(

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
 from tests.world import World, resource
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 SERIAL = "example.com/serial"
 CLAIMED = {
@@ -22,13 +15,6 @@ WHY = (
     "/dev/ttyUSB0: may be excluded, but the value 'claim': /run/claims/ttyUSB0/* finds 2 paths,"
     " wanted one"
 )
-
-
-@pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    (short_folder / "k").mkdir()
-    async with Kubelet(short_folder / "k") as kubelet:
-        yield World(short_folder, kubelet)
 
 
 async def test_it_is_unhealthy_with_the_reason_until_it_is_known(world: World) -> None:

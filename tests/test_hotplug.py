@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
 from tests.world import World, resource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
 
 ZRAM = Path("/sys/class/zram-control")
 ROOT = Path("/")
@@ -39,15 +38,6 @@ def zram(**attributes: str) -> dict[str, object]:
     """Return a resource of zram devices, by their attributes."""
     udev = {"subsystem": "block", "devtype": "disk", "name": "zram*", "attributes": attributes}
     return resource(NAME, match=[{"udev": udev}])
-
-
-@pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    folder = short_folder / "k"
-    folder.mkdir()
-    async with Kubelet(folder) as kubelet:
-        world = World(short_folder, kubelet)
-        yield world
 
 
 async def test_devices_that_come_change_and_go_are_listed_at_once(world: World) -> None:

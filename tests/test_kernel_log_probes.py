@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp.health.health import Health
-from genericdp.simulator.kubelet import Kubelet
 from tests.host.kernel_log import Script, record
 from tests.world import World, serial
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 NAME = "example.com/serial"
 
 
 @pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    async with Kubelet(short_folder / "kubelet") as kubelet:
-        made = World(short_folder, kubelet)
-        made.host.plug("ttyUSB0")
-        made.host.plug("ttyUSB1")
-        yield made
+async def world(world: World) -> World:
+    world.host.plug("ttyUSB0")
+    world.host.plug("ttyUSB1")
+    return world
 
 
 def watched(**keys: int) -> dict[str, object]:

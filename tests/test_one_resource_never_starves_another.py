@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import threading
 from contextlib import asynccontextmanager, contextmanager
@@ -13,7 +12,6 @@ import grpc
 import pytest
 
 from genericdp.config.load import load
-from genericdp.daemon import Settings, serve
 from genericdp.devices.decide import decide
 from genericdp.health.hooks import HookRunner
 from genericdp.health.probes import Probes
@@ -25,12 +23,10 @@ from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.process.outcome import Outcome
-from genericdp.process.run import Commands
-from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from tests.fixtures.hanging import HangingRoot
 from tests.health.made import device, probe, watching
-from tests.world import Host
+from tests.world import Host, World, config, resource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -41,42 +37,6 @@ if TYPE_CHECKING:
 R = "example.com/serial"
 LONG_SECONDS = 30.0
 """The machine may be busy with something else."""
-
-
-def resource(name: str, glob: str, **keys: object) -> dict[str, object]:
-    return {"name": f"example.com/{name}", "match": [{"path": glob}], **keys}
-
-
-def written(folder: Path, *resources: Mapping[str, object]) -> Path:
-    """A config of these resources; JSON is YAML."""
-    head = {"apiVersion": "genericdp.io/v1alpha1", "kind": "DevicePluginConfig"}
-    config = folder / "config.yaml"
-    config.write_text(json.dumps({**head, "resources": resources}))
-    return config
-
-
-@asynccontextmanager
-async def daemon(
-    folder: Path, *resources: Mapping[str, object]
-) -> AsyncIterator[tuple[Host, Kubelet]]:
-    """A daemon with these resources, its host, and its kubelet."""
-    host, config = Host(folder / "host"), written(folder, *resources)
-    async with (
-        Kubelet(folder / "kubelet") as kubelet,
-        Commands() as commands,
-        asyncio.TaskGroup() as tasks,
-    ):
-        settings = Settings(
-            configs=(config,),
-            kubelet_folder=kubelet.folder,
-            root=host.folder,
-            node_name="node-1",
-            timing=PluginTiming(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05),
-        )
-        work = serve(settings, reload=asyncio.Event(), commands=commands)
-        running = tasks.create_task(work)
-        yield host, kubelet
-        running.cancel()
 
 
 class Begun:
@@ -115,62 +75,45 @@ def begun(folder: Path) -> Iterator[Begun]:
         made.close()
 
 
-def pod(uid: str, name: str, count: int) -> tuple[Pod, Container]:
-    container = Container(name="main", limits={f"example.com/{name}": count})
-    return Pod(uid=uid, containers=(container,)), container
-
-
-async def healthy(kubelet: Kubelet, name: str, count: int) -> None:
-    def is_so() -> bool:
-        states = list(kubelet.devices(f"example.com/{name}").values())
-        return states.count("Healthy") == count
-
-    await kubelet.wait_for(is_so, timeout_seconds=LONG_SECONDS)
-
-
-async def test_an_allocate_hook_does_not_wait_for_hanging_pre_start_hooks(
-    short_folder: Path,
-) -> None:
+async def test_an_allocate_hook_does_not_wait_for_hanging_pre_start_hooks(world: World) -> None:
     """32 of them made it miss its 9.5 s, and the pod was rejected for good."""
-    with begun(short_folder) as hanging:
-        hangs = resource(
-            "hangs",
-            "/dev/ttyACM*",
-            hooks={"preStart": {"exec": {"command": hanging.command}, "timeoutSeconds": 25}},
-        )
-        works = resource(
-            "works", "/dev/ttyUSB*", hooks={"allocate": {"exec": {"command": ["/bin/true"]}}}
-        )
-        async with daemon(short_folder, hangs, works) as (host, kubelet), asyncio.TaskGroup() as t:
-            for number in range(40):
-                host.plug(f"ttyACM{number}", major=166)
-            host.plug("ttyUSB0")
-            await healthy(kubelet, "hangs", 40)
-            await healthy(kubelet, "works", 1)
-            slow = pod("slow", "hangs", 40)
-            assert (await kubelet.admit(slow[0])).admitted
-            start = t.create_task(kubelet.start_container(*slow))
+    many, kubelet = "example.com/many", world.kubelet
+    container = Container(name="main", limits={many: 40})
+    slow = Pod(uid="slow", containers=(container,))
+    for number in range(40):
+        world.host.plug(f"ttyACM{number}", major=166)
+    world.host.plug("ttyUSB0")
+    with begun(world.folder) as hanging:
+        hangs = {"preStart": {"exec": {"command": hanging.command}, "timeoutSeconds": 25}}
+        works = {"allocate": {"exec": {"command": ["/bin/true"]}}}
+        async with (
+            world.serving(
+                resource(many, "/dev/ttyACM*", hooks=hangs),
+                resource(R, "/dev/ttyUSB*", hooks=works),
+            ),
+            asyncio.TaskGroup() as tasks,
+        ):
+            await kubelet.wait_for(lambda: kubelet.allocatable(many) == 40)
+            assert (await kubelet.admit(slow)).admitted
+            start = tasks.create_task(kubelet.start_container(slow, container))
             await hanging.wait_for(32)
-            admission = await kubelet.admit(pod("quick", "works", 1)[0])
+            await world.container("quick", serial=1)
             start.cancel()
-            assert admission.admitted, admission.message
 
 
-async def test_hanging_probes_of_eight_resources_delay_no_probe_of_another(
-    short_folder: Path,
-) -> None:
+async def test_hanging_probes_of_eight_resources_delay_no_probe_of_another(world: World) -> None:
     """Four of each took all 32 slots, and other probes waited for their timeouts."""
-    with begun(short_folder) as hanging:
+    for number in range(8):
+        for digit in range(4):
+            world.host.plug(f"ttyACM{number}{digit}", major=166)
+    with begun(world.folder) as hanging:
         hung = {"exec": {"command": hanging.command}, "timeoutSeconds": 60, "periodSeconds": 60}
-        resources = [resource(f"hangs{i}", f"/dev/ttyACM{i}?", health=[hung]) for i in range(8)]
-        works = resource("works", "/dev/ttyUSB*", health=[{"exec": {"command": ["/bin/true"]}}])
-        async with daemon(short_folder, *resources, works) as (host, kubelet):
-            for number in range(8):
-                for digit in range(4):
-                    host.plug(f"ttyACM{number}{digit}", major=166)
+        hangs = [resource(f"example.com/h{i}", f"/dev/ttyACM{i}?", health=[hung]) for i in range(8)]
+        works = resource(R, "/dev/ttyUSB*", health=[{"exec": {"command": ["/bin/true"]}}])
+        async with world.serving(*hangs, works):
             await hanging.wait_for(32)
-            host.plug("ttyUSB0")
-            await healthy(kubelet, "works", 1)
+            world.host.plug("ttyUSB0")
+            await world.listed(R, "ttyUSB0")
 
 
 class Hanging:
@@ -220,9 +163,10 @@ async def calling(
         "allocate": {"exec": {"command": ["/bin/prepare"]}},
         "preStart": {"exec": {"command": ["/bin/reset"]}, "timeoutSeconds": 25},
     }
-    config = load([written(folder, resource("serial", "/dev/ttyUSB*", hooks=hooks))])
+    (file := folder / "config.yaml").write_text(config(resource(R, "/dev/ttyUSB*", hooks=hooks)))
+    resources = load([file]).resources
     root = Root(host.folder)
-    found = decide(config.resources, HostCache(root), node_name="n", previous={}, now=0.0)
+    found = decide(resources, HostCache(root), node_name="n", previous={}, now=0.0)
     service = Servicer(
         R, root=root, look_again=look_again, run_hooks=HookRunner(run=commands).run, timing=timing
     )
@@ -247,12 +191,12 @@ async def test_an_allocation_that_waits_for_a_hook_of_its_device_names_it(
     short_folder: Path,
 ) -> None:
     commands = Hanging("/bin/reset")
-    async with calling(short_folder, commands, PluginTiming(allocate=0.1)) as (_, client):
+    async with calling(short_folder, commands, PluginTiming(allocate=1.0)) as (_, client):
         started = client.PreStartContainer(api.PreStartContainerRequest(devices_ids=["ttyUSB0"]))
         await commands.begun.wait()
         assert await refusal(client) == (
             grpc.StatusCode.DEADLINE_EXCEEDED,
-            f"{R}: Allocate took longer than 0.1 s:"
+            f"{R}: Allocate took longer than 1 s:"
             " device ttyUSB0: its preStart hook /bin/reset has not ended",
         )
         commands.go.set()

@@ -5,25 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from tests.world import World, resource, serial
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 NAME = "example.com/serial"
-
-
-@pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    async with Kubelet(short_folder / "kubelet") as kubelet:
-        yield World(short_folder, kubelet)
 
 
 def probed(**keys: int) -> dict[str, object]:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.cli import main
-from genericdp.simulator.kubelet import Kubelet
 from tests.config.bounded import HEAD
 from tests.world import Host, World, config, resource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 NAME = "example.com/r"
@@ -245,12 +244,6 @@ def test_a_program_that_is_another_one_is_not_run(place: Place, tmp_path: Path) 
     assert f"is not run: {program} has the SHA-256 " in said
     assert "(policy P:9 says " in said
     assert not ran.exists()
-
-
-@pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    async with Kubelet(short_folder / "kubelet") as kubelet:
-        yield World(short_folder, kubelet)
 
 
 async def test_a_link_that_is_turned_after_the_device_was_listed_is_refused_at_allocate(

@@ -18,7 +18,6 @@ from tests.test_daemon import Place
 from tests.world import World, counts, resource, serial
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
@@ -32,12 +31,6 @@ def place(short_folder: Path) -> Place:
     place = Place(short_folder)
     place.host.plug("ttyUSB1")
     return place
-
-
-@pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    async with Kubelet(short_folder / "kubelet") as kubelet:
-        yield World(short_folder, kubelet)
 
 
 async def test_a_swapped_config_map_is_served_and_what_is_equal_is_left_alone(
@@ -120,10 +113,10 @@ async def test_a_restart_with_a_bad_config_serves_the_last_good_one(place: Place
             assert await daemon.ends() == 0
 
 
-async def test_a_reload_of_a_hundred_resources_sends_the_one_list_that_changed(
+async def test_a_reload_of_many_resources_sends_the_one_list_that_changed(
     world: World,
 ) -> None:
-    names = [f"ttyACM{i}" for i in range(100)]
+    names = [f"ttyACM{i}" for i in range(10)]
     for name in names:
         world.host.plug(name, major=166)
     resources = {name: resource(f"example.com/{name}", f"/dev/{name}") for name in names}
@@ -131,13 +124,13 @@ async def test_a_reload_of_a_hundred_resources_sends_the_one_list_that_changed(
         for name in names:
             await daemon.registered(f"example.com/{name}")
         before = {name: counts(world.kubelet, f"example.com/{name}") for name in names}
-        resources["ttyACM42"]["replicas"] = 2
+        resources["ttyACM4"]["replicas"] = 2
         await daemon.takes(*reversed(resources.values()))  # on other lines, too
-        await world.listed("example.com/ttyACM42", "ttyACM42", "ttyACM42::1")
+        await world.listed("example.com/ttyACM4", "ttyACM4", "ttyACM4::1")
         after = {name: counts(world.kubelet, f"example.com/{name}") for name in names}
-        assert [name for name in names if before[name] != after[name]] == ["ttyACM42"]
-        registrations, lists, paths = before["ttyACM42"]
-        assert after["ttyACM42"] == (registrations, lists + 1, paths)
+        assert [name for name in names if before[name] != after[name]] == ["ttyACM4"]
+        registrations, lists, paths = before["ttyACM4"]
+        assert after["ttyACM4"] == (registrations, lists + 1, paths)
 
 
 async def test_one_that_is_removed_holds_up_none_of_the_others(world: World) -> None:

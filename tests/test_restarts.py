@@ -1,4 +1,4 @@
-"""200 kubelet restarts, over both generations, graceful and crash, with changes between."""
+"""80 kubelet restarts, over both generations, graceful and crash, with changes between."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from tests.world import World, resource, serial
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
-
-RESTARTS = 50
+RESTARTS = 20
 SERIAL, MODEM = "example.com/serial", "example.com/modem"
 
 

@@ -31,11 +31,6 @@ SECONDS = 8.0
 """Four times what is promised: the machine may be busy."""
 
 
-@pytest.fixture
-def place(short_folder: Path) -> Place:
-    return Place(short_folder)
-
-
 def script(place: Place, more: str = "") -> str:
     """A command that no gentle signal ends, with a descendant in a session of its own."""
     pid = place.config.with_name("pid")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 CONFIG = f"--config={Path(__file__).parents[1] / 'examples/configs/fuse.yaml'}"
-DELAYS = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+DELAYS = (0.0, 0.02, 0.1, 0.3)
 """Seconds: within imports, while the config is loaded, around the loop's start."""
 
 

@@ -1,27 +1,16 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from typing import TYPE_CHECKING
 
-import pytest
-
-from genericdp.simulator.kubelet import Kubelet
 from tests.world import World, resource, serial
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
+    import pytest
 
 NAME = "example.com/serial"
-
-
-@pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    folder = short_folder / "k"
-    folder.mkdir()
-    async with Kubelet(folder) as kubelet:
-        yield World(short_folder, kubelet)
 
 
 async def test_a_removed_resource_sends_an_empty_list_and_the_others_stay(world: World) -> None:
@@ -146,3 +135,27 @@ async def test_sockets_of_crashed_runs_are_removed_at_the_start(
     async with world.serving(serial()) as daemon:
         await daemon.log.says(f"removed {dead.name}, left by a run that crashed")
         assert not dead.exists()
+
+
+async def test_a_flip_is_one_list_of_one_resource_and_no_registration(world: World) -> None:
+    """No list is sent twice, and no change ends a stream."""
+    names = ("serial", "modem", "camera")
+    resources = [resource(f"example.com/{name}", f"/dev/{name}*") for name in names]
+    for major, name in enumerate(names, 200):
+        for number in range(2):
+            world.host.plug(f"{name}{number}", major=major)
+    observed = world.kubelet.observed
+    async with world.serving(*resources) as daemon:
+        for name in names:
+            await daemon.registered(f"example.com/{name}")
+            await world.listed(f"example.com/{name}", f"{name}0", f"{name}1")
+        for healthy in (["serial0"], ["serial0", "serial1"]):
+            lists = dict(observed.lists)
+            if len(healthy) == 1:
+                world.host.unplug("serial1")
+            else:
+                world.host.plug("serial1", major=200)
+            await world.listed(NAME, *healthy)
+            await asyncio.sleep(0.5)  # longer than what changes together is waited for
+            assert dict(observed.lists) == lists | {NAME: lists[NAME] + 1}
+        assert set(observed.registrations.values()) == {1}

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from genericdp.simulator.kubelet import Kubelet
 from tests.world import World, resource, serial
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
     from tests.world import Daemon
 
 NAME = "example.com/serial"
 MOST_LINES = 100
-
-
-@pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    async with Kubelet(short_folder / "kubelet") as kubelet:
-        yield World(short_folder, kubelet)
 
 
 def of_devices(daemon: Daemon) -> list[str]:

@@ -7,22 +7,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pytest
-
-from genericdp.simulator.kubelet import Kubelet
 from tests.world import World, resource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 NAME = "example.com/serial"
-
-
-@pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    async with Kubelet(short_folder / "kubelet") as kubelet:
-        yield World(short_folder, kubelet)
 
 
 @contextmanager

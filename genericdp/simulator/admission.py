@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
@@ -35,8 +34,7 @@ _UNALIGNED = Admission(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Request:
+class _Request(NamedTuple):
     """What a container requests of a resource."""
 
     pod_uid: str
@@ -140,8 +138,8 @@ class Admitter:
         if topology.policy is TopologyPolicy.NONE:
             return True  # it does not even ask for hints
         hints = [
-            _hints(manager, _request(pod, container, resource))
-            for resource in container.limits
+            _hints(manager, _Request(pod.uid, container.name, resource, amount))
+            for resource, amount in container.limits.items()
             if manager.is_known(resource)
         ]
         decision = affinity(topology.policy, hints, numa_nodes=topology.numa_nodes)
@@ -155,7 +153,7 @@ class Admitter:
             if not manager.is_known(resource):
                 continue
             self.release_ended(manager)
-            request = _request(pod, container, resource)
+            request = _Request(pod.uid, container.name, resource, container.limits[resource])
             if ids := await _pick(manager, request):
                 manager.allocate(await _ask(manager, request, ids))
                 changed = True
@@ -194,15 +192,6 @@ class Admitter:
         except KubeletError as error:
             text = f"device plugin PreStartContainer rpc failed with err: {error}"
             raise KubeletError(text) from None
-
-
-def _request(pod: Pod, container: Container, resource: str) -> _Request:
-    return _Request(
-        pod_uid=pod.uid,
-        container=container.name,
-        resource=resource,
-        amount=container.limits[resource],
-    )
 
 
 def _shuffled(ids: Iterable[str]) -> list[str]:
@@ -266,12 +255,12 @@ async def _pick(manager: DeviceManager, request: _Request) -> set[str]:
             f" Requested: {amount}, Available: {len(free)}"
         )
     nodes = manager.affinities.get((request.pod_uid, request.container))
-    sorts = aligned(free, {} if nodes is None else manager.numa_nodes(resource), nodes)
+    inside, elsewhere, nowhere = aligned(free, manager.numa_nodes(resource), nodes)
     offered: frozenset[str] = free
-    rest: tuple[frozenset[str], ...] = (sorts.elsewhere, sorts.nowhere)
-    if amount < len(sorts.inside):
-        offered, rest = sorts.inside, (sorts.inside,)
-    elif take(sorts.inside):
+    rest: tuple[frozenset[str], ...] = (elsewhere, nowhere)
+    if amount < len(inside):
+        offered, rest = inside, (inside,)
+    elif take(inside):
         return picked
     # Only where there is a choice is the plugin asked (PRF-1). If it prefers too few, others are
     # taken at random; if too many, a random part of them is (PRF-3).

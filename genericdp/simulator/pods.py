@@ -26,12 +26,6 @@ class Pod:
 
     uid: str
     containers: tuple[Container, ...]
-    namespace: str = "default"
-
-    @property
-    def name(self) -> str:
-        """The pod's name; nothing here needs one that differs from the UID."""
-        return self.uid
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

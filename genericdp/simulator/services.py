@@ -276,7 +276,7 @@ class PodResources(podresources_pb2_grpc.PodResourcesListerServicer):
     def _pod(self, pod: Pod) -> podresources_pb2.PodResources:
         containers = [self._container(pod, one) for one in pod.containers]
         return podresources_pb2.PodResources(
-            name=pod.name, namespace=pod.namespace, containers=containers
+            name=pod.uid, namespace="default", containers=containers
         )
 
     def _container(self, pod: Pod, container: Container) -> podresources_pb2.ContainerResources:

@@ -162,21 +162,16 @@ def _rank(hint: Hint, wanted: int) -> tuple[int, int, int, Mask]:
     return 1, 0, wanted - count, nodes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Aligned:
-    """Free devices by their distance from the nodes decided on."""
+def aligned(
+    free: frozenset[str], listed: Mapping[str, NumaNodes], nodes: Mask | None
+) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Return the free devices inside the nodes decided on, those elsewhere, and the others.
 
-    inside: frozenset[str] = frozenset()
-    elsewhere: frozenset[str] = frozenset()
-    nowhere: frozenset[str] = frozenset()
-    """Without a NUMA node, or on node -1."""
-
-
-def aligned(free: Collection[str], listed: Mapping[str, NumaNodes], nodes: Mask | None) -> Aligned:
-    """Sort free devices; all are ``nowhere`` if there is nothing to align."""
+    The others have no NUMA node, or node -1; all are, if there is nothing to align.
+    """
     if nodes is None or not has_alignment(listed):
-        return Aligned(nowhere=frozenset(free))
+        return frozenset(), frozenset(), free
     own = {device_id: listed.get(device_id) or () for device_id in free}
     inside = frozenset(i for i, numa in own.items() if mask_of(numa) & nodes)
     elsewhere = frozenset(i for i, numa in own.items() if set(numa) - {-1}) - inside
-    return Aligned(inside=inside, elsewhere=elsewhere, nowhere=frozenset(free) - inside - elsewhere)
+    return inside, elsewhere, free - inside - elsewhere

@@ -5,6 +5,7 @@ import json
 import signal
 import socket
 import sys
+import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -89,14 +90,59 @@ async def test_one_picture_as_the_node_would_show_it(host: Host, generation: str
     ]
 
 
-async def test_a_picture_as_json(host: Host) -> None:
-    code, out, _ = await finished(await simulate(host, "--once", "-o", "json"))
+async def test_a_picture_as_json_has_a_container_as_allocate_gives_it(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    amount = "example.com/serial=1"
+    code, out, _ = await finished(
+        await simulate(host, "--once", f"--allocate={amount}", "-o", "json")
+    )
     assert code == 0
+    config = f"--config={host.folder.parent / 'config.yaml'}"
+    assert main(["allocate", config, f"--root={host.folder}", amount, "-o", "json"]) == 0
     assert json.loads(out) == {
         "capacity": {"example.com/serial": 2},
         "allocatable": {"example.com/serial": 2},
         "unhealthy": {"example.com/serial": {}},
+        "container": json.loads(capsys.readouterr().out)["example.com/serial"],
     }
+
+
+def refused(host: Host, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run ``simulate`` for something that it cannot begin with; give what it says."""
+    config = f"--config={host.folder.parent / 'config.yaml'}"
+    assert main(["simulate", "--once", config, f"--root={host.folder}", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    return err
+
+
+def test_a_config_it_cannot_use_is_exit_code_2(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (host.folder.parent / "config.yaml").write_text(CONFIG.replace("match", "matches"))
+    assert "unknown key 'matches'" in refused(host, capsys)
+
+
+def test_a_root_without_a_machine_is_bad_usage(
+    host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refused(host, capsys, f"--root={tmp_path / 'no'}")
+    assert "has no folder dev (give --root a folder with dev/ and sys/ of a machine)" in said
+
+
+def test_a_temporary_folder_with_too_long_a_path_is_told_as_such(
+    host: Host,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    said = refused(host, capsys)
+    assert said.endswith("is too long for unix sockets in it: set TMPDIR to a shorter one\n")
+    assert list(long.iterdir()) == []
 
 
 async def test_changes_show_at_once_and_control_c_is_a_good_end(host: Host) -> None:
@@ -135,57 +181,12 @@ async def test_a_resource_that_the_config_lacks_is_bad_usage(host: Host) -> None
     )
 
 
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        pytest.param(CONFIG.replace("match", "matches"), "unknown key 'matches'", id="bad"),
-    ],
-)
-async def test_a_config_it_cannot_use_is_exit_code_2(host: Host, config: str, said: str) -> None:
-    (host.folder.parent / "config.yaml").write_text(config)
-    code, out, err = await finished(await simulate(host, "--once"))
-    assert (code, out) == (2, "")
-    assert said in err
-
-
 async def test_a_warning_about_the_config_is_given_once(host: Host) -> None:
     probe = "health: [{open: {}, periodSeconds: 1, timeoutSeconds: 5}]"
     (host.folder.parent / "config.yaml").write_text(f"{CONFIG}    {probe}\n")
     code, _, errors = await finished(await simulate(host, "--once"))
     assert code == 0
     assert errors.count("timeoutSeconds") == 1
-
-
-async def test_a_root_without_a_machine_is_bad_usage(host: Host, tmp_path: Path) -> None:
-    code, _, err = await finished(await simulate(host, "--once", f"--root={tmp_path / 'no'}"))
-    assert code == 2
-    assert "has no folder dev (give --root a folder with dev/ and sys/ of a machine)" in err
-
-
-async def test_what_a_container_gets_has_the_shape_that_allocate_gives_it(
-    host: Host, capsys: pytest.CaptureFixture[str]
-) -> None:
-    amount = "example.com/serial=1"
-    code, out, _ = await finished(
-        await simulate(host, "--once", f"--allocate={amount}", "-o", "json")
-    )
-    assert code == 0
-    config = f"--config={host.folder.parent / 'config.yaml'}"
-    assert main(["allocate", config, f"--root={host.folder}", amount, "-o", "json"]) == 0
-    allocated = json.loads(capsys.readouterr().out)
-    assert json.loads(out)["container"] == allocated["example.com/serial"]
-
-
-async def test_a_temporary_folder_with_too_long_a_path_is_told_as_such(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    long = tmp_path / ("x" * 100)
-    long.mkdir()
-    monkeypatch.setenv("TMPDIR", str(long))
-    code, _, err = await finished(await simulate(host, "--once"))
-    assert code == 2
-    assert err.endswith("is too long for unix sockets in it: set TMPDIR to a shorter one\n")
-    assert list(long.iterdir()) == []
 
 
 def test_the_stand_in_takes_no_place_at_a_socket_that_exists(

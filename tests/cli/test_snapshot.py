@@ -13,7 +13,7 @@ import pytest
 
 from genericdp.cli import main
 from genericdp.snapshot.archive import Entry, Kind, write
-from tests.hosts.hosts import Host, all_hosts, allocated, told
+from tests.hosts.hosts import Host, all_hosts, told
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "examples/configs"
 ASKED = ("this-machine", "fuse-tun-kvm", "loop", "serial", "usb", "vfio", "tpm", "nvme")
 """Those of which any machine has something, or that look at much of it."""
-OF_TESTBEDS = ROOT / "tests/hardware/configs"
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c")
 EACH = """
 import sys
@@ -98,14 +97,11 @@ def test_a_snapshot_of_a_machine_is_that_machine(
     folder, file = testbed(name), tmp_path / "it.tar.gz"
     assert main(["snapshot", str(file), "--root", str(folder)]) == 0
     capsys.readouterr()
-    configs = [OF_TESTBEDS / f"{name}.yaml"] if (OF_TESTBEDS / f"{name}.yaml").exists() else []
-    asked = [["--all"], *(["--config", str(one)] for one in configs)]
-    for more in asked:
-        answers = []
-        for root in (folder, file):
-            assert main(["discover", *more, "--root", str(root), "-o", "json"]) == 0
-            answers.append(capsys.readouterr().out)
-        assert answers[0] == answers[1]
+    answers = []
+    for root in (folder, file):
+        assert main(["discover", "--all", "--root", str(root), "-o", "json"]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1]
 
 
 EXAMPLES = [
@@ -121,9 +117,8 @@ def test_each_example_offers_the_same_on_a_snapshot_of_its_host(host: Host, tmp_
     (tmp_path / "machine").mkdir()
     root, file = host.build(tmp_path / "machine"), tmp_path / "it.tar.gz"
     assert main(["snapshot", str(file), "--root", str(root)]) == 0
-    # On a busy machine it says how far it is.
-    assert re.sub(r"unpacking .*\n", "", allocated(host, file)) == allocated(host, root)
     there, live = (told("discover", "-o", "json", config=host.config, root=x) for x in (file, root))
+    # On a busy machine it says how far it is.
     assert as_elsewhere(re.sub(r"unpacking .*\n", "", there)) == as_elsewhere(live)
 
 

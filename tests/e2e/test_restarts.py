@@ -73,17 +73,6 @@ def test_a_killed_daemon_comes_back_to_the_same_devices(bench: Bench) -> None:
     bench.pod("next", {FUSE: 2}).container()
 
 
-def test_kubelet_restarts_in_a_row_lose_nothing(bench: Bench) -> None:
-    """After each of them the next change arrives too, not only the first list."""
-    ends = (bench.node.kill_kubelet, bench.node.stop_kubelet, bench.node.kill_kubelet)
-    for number, end in enumerate(ends, 60):
-        end()
-        bench.node.start_kubelet()
-        bench.await_listed(FUSE, *ALL_FUSE)
-        loop.add(number)
-        bench.await_listed(LOOP, *(f"loop{n}" for n in range(60, number + 1)))
-
-
 def test_a_new_instance_takes_over_from_an_old_one(
     bench: Bench, program: Path, tmp_path: Path
 ) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from typing import TYPE_CHECKING
 
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
-from genericdp.host.root import Root
 from genericdp.host.uevents import Uevent
 from tests.testbeds import loading
 
@@ -88,21 +86,7 @@ class Machine:
         (entry,) = loading.parse(self._blocks[path])
         return Uevent(action=action, syspath=f"/sys{path}", subsystem=entry.subsystem)
 
-    def offers(self, *resources: Resource, seed: int | None = None) -> DeviceLists:
-        """One look at everything; with a seed, each folder lists its entries in another order."""
-        root = self.root if seed is None else Shuffled(self.folder, seed)
-        host = HostCache(root)
+    def offers(self, *resources: Resource) -> DeviceLists:
+        """One look at everything."""
+        host = HostCache(self.root)
         return decide(resources, host, node_name="n", previous={}, now=0.0).lists
-
-
-class Shuffled(Root):
-    """Lists folders in an order of its own."""
-
-    def __init__(self, folder: Path, seed: int) -> None:
-        super().__init__(folder)
-        self._random = random.Random(seed)
-
-    def entries(self, path: str) -> list[str]:
-        names = super().entries(path)
-        self._random.shuffle(names)
-        return names

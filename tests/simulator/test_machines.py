@@ -152,26 +152,6 @@ async def test_containers_get_the_best_that_the_policy_allows(
             free -= best or set()
 
 
-@pytest.mark.parametrize(
-    ("machine", "refused"), [("two-sockets", ()), ("nps4", (3, 4)), ("one-unknown-node", ())]
-)
-async def test_a_container_sits_on_one_node_or_is_refused(
-    machine: str, refused: tuple[int, ...], short_folder: Path
-) -> None:
-    """The same without the search: on a socket fit four GPUs, on a node of NPS4 two disks.
-
-    Where one device's node is unknown, nothing is aligned and so nothing refused (LAW-8).
-    """
-    devices = spots(machine)
-    async with running(machine, SINGLE, short_folder) as node:
-        for size in (1, 2, 3, 4):
-            pod, held = await node.pod(devices=size)
-            assert (held is None) == (size in refused)
-            if held is not None and machine != "one-unknown-node":
-                assert len({devices[one].numa_nodes for one in held[DEVICES]}) == 1
-            node.kubelet.remove(pod)
-
-
 async def test_gpus_and_nics_of_a_container_sit_on_one_socket(short_folder: Path) -> None:
     """Each resource is asked for its own best; the kubelet brings them to one socket."""
     gpus, nics = spots("two-sockets"), spots("two-sockets", nics=True)

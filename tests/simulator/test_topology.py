@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import reduce
 from itertools import product
 
@@ -15,17 +14,11 @@ from genericdp.simulator.topology import (
     IMPOSSIBLE,
     NO_PREFERENCE,
     Affinity,
-    Aligned,
     Hint,
     affinity,
-    aligned,
-    has_alignment,
-    hints_of,
-    mask_of,
 )
 
 Hints = tuple[Hint, ...]
-Listed = Mapping[str, tuple[int, ...] | None]
 
 
 def hints(**nodes: bool) -> Hints:
@@ -167,57 +160,3 @@ def test_folding_finds_what_a_search_of_all_ways_finds(resources: list[Hints]) -
     best = searched(resources, 0b1111)
     decided = affinity(Policy.RESTRICTED, resources, numa_nodes=range(4))
     assert decided == Affinity(nodes=best.nodes, admitted=best.preferred)
-
-
-def test_free_devices_are_sorted_by_the_nodes_decided_on() -> None:
-    """PRF-1: -1 is nowhere; of several nodes, one inside is enough."""
-    nodes = ((0,), (0, 1), (1,), None, (-1,), (-1, 1), (7,))
-    listed: Listed = dict(zip("abcdefg", nodes, strict=True))
-    assert aligned(listed, listed, 0b01) == Aligned(
-        inside=frozenset("ab"), elsewhere=frozenset("cfg"), nowhere=frozenset("de")
-    )
-    assert aligned(listed, listed, None) == Aligned(nowhere=frozenset(listed))
-    assert aligned("d", {"d": None}, 0b01) == Aligned(nowhere=frozenset("d"))
-
-
-TWO_EACH: Listed = {"a": (0,), "b": (0,), "c": (1,), "d": (1,)}
-HINTS: dict[str, tuple[Listed, str, int, dict[int, bool]]] = {
-    "one on each node": (TWO_EACH, "abcd", 1, {0b01: True, 0b10: True, 0b11: False}),
-    "more than a node has": (TWO_EACH, "abcd", 3, {0b11: True}),
-    "a node is taken: fewer nodes would do on an idle machine": (
-        *(TWO_EACH, "ac", 2),
-        {0b11: False},
-    ),
-    "not enough anywhere": (TWO_EACH, "ac", 3, {}),
-    "a mixed resource: devices without nodes do not count": (
-        *({"a": (0,), "b": None}, "ab", 2),
-        {},
-    ),
-    "-1 is in no set, and then all known nodes are tried": ({"a": (-1,)}, "a", 1, {}),
-    "an unknown node is in no set": ({"a": (7,)}, "a", 1, {}),
-    "an unknown node beside a known one": ({"a": (7,), "b": (0,)}, "ab", 1, {0b1: True}),
-    "several nodes: any of them counts": (
-        *({"a": (0, 1), "b": (1,)}, "ab", 2),
-        {0b10: True, 0b11: False},
-    ),
-    "nodes without devices are left out": ({"a": (1,)}, "a", 1, {0b10: True}),
-    "a request for none": ({"a": (0,)}, "a", 0, {0b1: True}),
-}
-
-
-@pytest.mark.parametrize("case", HINTS)
-def test_hints_are_those_of_the_device_manager(case: str) -> None:
-    """LAW-8."""
-    listed, free, amount, wanted = HINTS[case]
-    found = hints_of(listed, free=free, amount=amount, numa_nodes=(0, 1))
-    assert {hint.nodes: hint.preferred for hint in found} == wanted
-
-
-def test_an_empty_topology_aligns_nothing_and_minus_one_does() -> None:
-    """LAW-8: -1 is a node for the kubelet, so the pod is rejected instead of spared."""
-    assert not has_alignment({"a": None, "b": ()})
-    assert has_alignment({"a": None, "b": (-1,)})
-
-
-def test_nodes_beyond_a_mask_are_in_none() -> None:
-    assert mask_of((-1, 0, 3, 63, 64, 10**6)) == 1 | 8 | 1 << 63

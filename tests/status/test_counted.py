@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
-
-from genericdp.simulator.kubelet import Kubelet
 from tests.reloading.configs import BAD
 from tests.world import World, resource, serial
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
 NAME = "example.com/serial"
-
-
-@pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    async with Kubelet(short_folder / "kubelet") as kubelet:
-        yield World(short_folder, kubelet)
 
 
 async def test_registrations_lists_and_allocations_are_counted(world: World) -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,17 +19,8 @@ from tests.programs import close_pipes
 from tests.status.asking import ANYWHERE, request
 from tests.test_daemon import BAD, GOOD, Daemon, Place
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
 LISTEN = "--listen=127.0.0.1:0"
 OURS = re.compile(r"\b(genericdp\.status\S*|h11|prometheus_client|http\.client)\b")
-
-
-@pytest.fixture
-def place(short_folder: Path) -> Place:
-    return Place(short_folder)
 
 
 async def port_of(daemon: Daemon) -> int:

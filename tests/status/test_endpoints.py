@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.process.outcome import Outcome
-from genericdp.simulator.kubelet import Kubelet
 from genericdp.status.events import Event
 from genericdp.status.state import as_json
 from tests.status import states
@@ -28,12 +27,10 @@ OPENMETRICS = "application/openmetrics-text"
 
 
 @pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    async with Kubelet(short_folder / "kubelet") as kubelet:
-        world = World(short_folder, kubelet)
-        world.host.plug("ttyUSB0")
-        world.host.plug("ttyUSB1")
-        yield world
+async def world(world: World) -> World:
+    world.host.plug("ttyUSB0")
+    world.host.plug("ttyUSB1")
+    return world
 
 
 @pytest.fixture
