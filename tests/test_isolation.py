@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-HEAD = "import logging, signal\nfrom genericdp.cli import main\n"
+HEAD = "import logging, os, signal\nfrom genericdp.cli import main\n"
 LEAVING = {
     "a log handler": (
         "logging.getLogger().addHandler(logging.StreamHandler())",
@@ -25,6 +25,10 @@ LEAVING = {
         "from genericdp.status.events import Events; logging.getLogger().addHandler(Events())",
         "'Events' not in str(logging.getLogger().handlers)",
     ),
+    "a variable": ("os.environ['LEFT'] = '1'", "'LEFT' not in os.environ"),
+    "a lost variable": ("del os.environ['PATH']", "'PATH' in os.environ"),
+    "a working folder": ("os.chdir('/')", "os.getcwd() != '/'"),
+    "a umask": ("os.umask(0o007)", "os.umask(0o022) != 0o007"),
     "a signal handler": (
         "signal.signal(signal.SIGUSR2, signal.SIG_IGN)",
         "signal.getsignal(signal.SIGUSR2) == signal.SIG_DFL",

@@ -2,10 +2,83 @@
 
 from __future__ import annotations
 
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.pods import Container, Pod
 from tests.config.bounded import HEAD
+from tests.reloading.configs import config
+from tests.test_daemon import Place
 from tests.world import World, counts, resource
 
-SERIAL = "example.com/serial"
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+
+ONE, SERIAL = "example.com/ttyUSB0", "example.com/serial"
+
+
+@pytest.fixture
+async def world(short_folder: Path) -> AsyncIterator[World]:
+    async with Kubelet(short_folder / "kubelet") as kubelet:
+        yield World(short_folder, kubelet)
+
+
+async def test_a_stricter_policy_is_told_at_once_and_holds_from_the_next_start_on(
+    short_folder: Path,
+) -> None:
+    """What runs keeps its devices; what was forbidden comes back neither from disk nor state."""
+    place = Place(short_folder)
+    place.config.write_text(config("ttyUSB0"))
+    policy = short_folder / "p.yaml"
+    policy.write_text(f"{HEAD}devices: {{}}\n")
+    arguments = (f"--policy={policy}", f"--state-dir={short_folder / 'state'}")
+    async with Kubelet(place.kubelet_folder) as kubelet:
+        async with place.daemon(*arguments) as daemon:
+            await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1, 20)
+            before = counts(kubelet, ONE)
+            policy.write_text(f"{HEAD}devices:\n  paths: [/dev/sda]\n")
+            await daemon.says(
+                f"config.yaml:5:20: .resources[0].match[0].path: '/dev/ttyUSB0' is not allowed"
+                f" (policy {policy}:3 says devices: /dev/sda)"
+            )
+            await daemon.says("the one in force stays, with its policy, until it is corrected")
+            container = Container(name="main", limits={ONE: 1})
+            admission = await kubelet.admit(Pod(uid="pod", containers=(container,)))
+            assert admission.admitted, admission.message
+            assert counts(kubelet, ONE) == before
+            daemon.process.send_signal(signal.SIGTERM)
+            assert await daemon.ends() == 0
+        async with place.daemon(*arguments) as daemon:
+            await daemon.says("the last good config is ignored: ")
+            await daemon.says("nothing is served until it is corrected")
+            assert kubelet.observed.registrations[ONE] == 1
+            policy.write_text(f"{HEAD}devices:\n  paths: [/dev/tty*]\n")
+            await kubelet.wait_for(lambda: kubelet.observed.registrations[ONE] == 2, 20)
+
+
+async def test_a_policy_that_is_spoilt_ends_a_daemon_only_at_its_start(short_folder: Path) -> None:
+    place = Place(short_folder)
+    place.config.write_text(config("ttyUSB0"))
+    policy = short_folder / "p.yaml"
+    policy.write_text(f"{HEAD}devices: {{}}\n")
+    async with Kubelet(place.kubelet_folder) as kubelet:
+        async with place.daemon(f"--policy={policy}") as daemon:
+            await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1, 20)
+            policy.write_text("")
+            await daemon.says("the policy cannot be used: the one in force stays until")
+            assert kubelet.capacity(ONE) == 1
+            daemon.process.send_signal(signal.SIGTERM)
+            assert await daemon.ends() == 0
+        async with place.daemon(f"--policy={policy}") as daemon:
+            assert await daemon.ends() == 2
+            assert "a policy that allows nothing has two lines" in "".join(daemon.lines)
 
 
 async def test_another_policy_leaves_what_it_allows_healthy_and_takes_back_the_rest(

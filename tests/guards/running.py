@@ -1,0 +1,81 @@
+"""The daemon as a process that has registered and come to rest."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genericdp.simulator.kubelet import Kubelet
+from tests.conftest import POOLED
+from tests.test_daemon import Place
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_HEAD = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
+_STILL_SECONDS = 1.0
+_LAUNCH = ("env", "MALLOC_ARENA_MAX=1", sys.executable)
+"""With what the image and the unit set."""
+
+
+class Process:
+    """What the kernel says of a process, in numbers that do not depend on who else runs."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._folder = Path(f"/proc/{pid}")
+
+    def descriptors(self) -> int:
+        """Without those of which gRPC opens more when many things happen at once."""
+        found = []
+        for one in (self._folder / "fd").iterdir():
+            with suppress(FileNotFoundError):  # it has been closed meanwhile
+                found.append(os.readlink(one))
+        return sum(one not in POOLED for one in found)
+
+    def threads(self) -> tuple[int, int]:
+        """Those named as the process is, and all; gRPC gives its own other names."""
+        names = []
+        for one in (self._folder / "task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                names.append((one / "comm").read_text())
+        return names.count((self._folder / "comm").read_text()), len(names)
+
+    def anonymous(self) -> float:
+        """Memory with no file behind it, in MB of a million bytes."""
+        lines = (self._folder / "smaps_rollup").read_text().splitlines()
+        (kib,) = (line.split()[1] for line in lines if line.startswith("Anonymous:"))
+        return int(kib) * 1024 / 1e6
+
+
+@asynccontextmanager
+async def at_rest(folder: Path, resources: int) -> AsyncIterator[Process]:
+    """Run the daemon for so many resources of one device each."""
+    folder.mkdir(exist_ok=True)
+    place = Place(folder)
+    names = [f"example.com/t{number}" for number in range(resources)]
+    for number in range(resources):
+        place.host.plug(f"ttyUSB{number}")
+    entries = (
+        f"  - name: {name}\n    match: [{{path: /dev/ttyUSB{number}}}]\n"
+        for number, name in enumerate(names)
+    )
+    place.config.write_text(_HEAD + "".join(entries))
+    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(launch=_LAUNCH) as daemon:
+        await kubelet.wait_for(lambda: all(kubelet.capacity(one) == 1 for one in names), 120)
+        process = Process(daemon.process.pid)
+        await _still(process)
+        yield process
+
+
+async def _still(process: Process) -> None:
+    """Wait until nothing is opened or closed, no thread comes or goes."""
+    async with asyncio.timeout(60):
+        before = None
+        while (now := (process.descriptors(), process.threads())) != before:
+            before = now
+            await asyncio.sleep(_STILL_SECONDS)
