@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import genericdp
 from genericdp.config.loaded import Loaded, unusable
-from genericdp.process.outcome import signal_name
-from genericdp.process.output import Pipe
+from genericdp.process.outcome import Pipe, signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +45,7 @@ async def load_in_child(
         return _failed(paths, f"the config could not be loaded: {error.strerror or error}")
     if code is None:
         return _failed(paths, f"loading the config took longer than {timeout_seconds:g} s")
-    return _loaded(paths, code, output.kept.data, complaint.kept.data)
+    return _loaded(paths, code, bytes(output.data), bytes(complaint.data))
 
 
 def _environment() -> dict[str, str]:

@@ -1,16 +1,25 @@
-"""How a command, or another probe, ended: in words for people."""
+"""What a command wrote, and how it ended: in words for people."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import signal
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from genericdp.process.output import decoded
+from genericdp.printing import printable, shortened
 
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+MOST_KEPT = 64 * 1024
+"""Bytes of a command's output, half of its start and half of its end."""
+_MOST_IN_PIPE = 64 * 1024
 _MOST_INTERPRETER = 256  # bytes of a #! line that the kernel reads
 
 
@@ -32,21 +41,94 @@ class Outcome:
         return not self.reason
 
 
+class Pipe:
+    """A pipe that a command writes to and the loop reads from while it runs.
+
+    Of what is written, the first and the last part are kept: ``most`` bytes in all.
+    """
+
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self.data = bytearray()
+        """What is kept; without the middle if that is not all."""
+        self._half = most // 2
+        self._left_out = 0
+        self._loop = asyncio.get_running_loop()
+        self._read_end, self.write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        try:
+            self._loop.add_reader(self._read_end, self.read)
+        except OSError:
+            self._close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        self.close_write_end()
+        self._loop.remove_reader(self._read_end)
+        os.close(self._read_end)
+
+    def close_write_end(self) -> None:
+        """Leave the write end to the command alone."""
+        if self.write_end >= 0:
+            os.close(self.write_end)
+            self.write_end = -1
+
+    def read(self) -> None:
+        """Read what is there, as much as a pipe holds; do not wait for more."""
+        with suppress(BlockingIOError):
+            chunk = os.read(self._read_end, _MOST_IN_PIPE)
+            if not chunk:
+                self._loop.remove_reader(self._read_end)
+            self.data += chunk
+            surplus = len(self.data) - 2 * self._half
+            if surplus > 0:
+                del self.data[self._half : self._half + surplus]
+                self._left_out += surplus
+
+    def text(self) -> str:
+        """Return the output as text, with unprintable bytes escaped."""
+        if not self._left_out:
+            return decoded(self.data)
+        first, last = decoded(self.data[: self._half]), decoded(self.data[self._half :])
+        return f"{first}\n[{self._left_out} bytes left out]\n{last}"
+
+
+def decoded(data: bytes | bytearray) -> str:
+    """Decode as UTF-8, and escape all that is not, or that no terminal should see."""
+    text = data.decode("utf-8", "backslashreplace")
+    return "".join(one if one.isprintable() or one in "\t\n" else printable(one) for one in text)
+
+
+def outcome_of(code: int | None, output: str, *, seconds: float, timeout_seconds: float) -> Outcome:
+    """Return how a command ended, with its last line if it failed; ``None``: it timed out."""
+    if code is None:
+        reason = f"took longer than {timeout_seconds:g} s"
+    elif code < 0:
+        reason = f"killed by {signal_name(-code)}"
+    else:
+        reason = f"exited with {code}" if code else ""
+    line = shortened(output.rstrip().rpartition("\n")[2].strip())
+    if reason and line:
+        reason = f"{reason}: {line}"
+    return Outcome(reason=reason, output=output, seconds=seconds)
+
+
 def signal_name(number: int) -> str:
     """Return the name of a signal; a real-time signal has a number only."""
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def how_it_failed(code: int | None, timeout_seconds: float) -> str:
-    """Describe how a command failed; empty if it succeeded. ``None`` means that it timed out."""
-    if code is None:
-        return f"took longer than {timeout_seconds:g} s"
-    if code < 0:
-        return f"killed by {signal_name(-code)}"
-    return f"exited with {code}" if code else ""
 
 
 def why_not_started(error: OSError | ValueError, program: str) -> str:

@@ -5,25 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import signal
+import subprocess
 import time
 from contextlib import suppress
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.errors import reason_of
 from genericdp.observed import Observed, until
-from genericdp.process.orphans import CHILD_SUBREAPER, NO_NEW_PRIVS, Process, children, prctl, reap
-from genericdp.process.outcome import Outcome, how_it_failed, why_not_started
-from genericdp.process.output import Pipe, last_line
-from genericdp.process.spawn import spawn
+from genericdp.process.orphans import (
+    CHILD_SUBREAPER,
+    CLOCK_TICKS,
+    NO_NEW_PRIVS,
+    Process,
+    children,
+    descendants,
+    prctl,
+    reap,
+)
+from genericdp.process.outcome import Outcome, Pipe, outcome_of, why_not_started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from types import TracebackType
     from typing import Self
-
-    from genericdp.process.spawn import Child
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +46,80 @@ _MOST_SPARED = 64
 _RETRY_DELAY = 1.0
 """Seconds until the next sweep after one that failed."""
 
+_LIMITS = {
+    resource.RLIMIT_CORE: 0,
+    resource.RLIMIT_NOFILE: 1024,
+    # What a process can really use of memory: writable, private.
+    resource.RLIMIT_DATA: 4 * 1024**3,
+    # Also counts what is only reserved: a program in Go 1 GiB, CUDA all memory of node and cards.
+    resource.RLIMIT_AS: 4096 * 1024**3,
+}
+_NICENESS = 10
+"""Of commands: hundreds of them must not starve the daemon that has to end them."""
+
+
+class _Child:
+    """A program in a session of its own; it stays a zombie until it is reaped by ``process``."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        stdout: int,
+        stderr: int,
+        restricted: bool,
+    ) -> None:
+        self.command = argv, env
+        self.is_stuck = False
+        """Whether something of its session could not be killed in time."""
+        self.started = int(time.clock_gettime(time.CLOCK_BOOTTIME) * CLOCK_TICKS)
+        """Clock ticks since boot: nothing that it starts is older."""
+        self.process = subprocess.Popen(  # noqa: S603  # what to run is the config's, and the policy's
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            env=env,
+            cwd="/" if restricted else None,
+            start_new_session=True,
+        )
+        self.pid = self.process.pid
+        """The process ID, which is also that of its group and session."""
+        if restricted:
+            _restrict(self.pid)
+        # When memory runs out, the kernel might otherwise kill the daemon, which is bigger.
+        with suppress(OSError):
+            Path(f"/proc/{self.pid}/oom_score_adj").write_text("1000")
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether it has exited, reaped or not."""
+        if self.process.returncode is not None:
+            return True
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def kill(self) -> None:
+        """Kill its process group, and its descendants in other groups.
+
+        Not after it has been reaped: its process ID may belong to another process by then.
+        """
+        elsewhere = [] if self.has_exited else descendants(self.pid)
+        with suppress(OSError):
+            os.killpg(self.pid, signal.SIGKILL)
+        for pid in elsewhere:  # a bomb would be faster than sweeps
+            _kill(pid)
+
+
+def _restrict(pid: int) -> None:
+    for what, limit in _LIMITS.items():
+        with suppress(OSError):  # it has exited already, or this limit cannot be set
+            _, hard = resource.getrlimit(what)  # which it inherited
+            most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+            resource.prlimit(pid, what, (most, most))
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
+
 
 class Commands:
     """Runs the commands of this process, within an ``async with`` in its main thread.
@@ -49,16 +131,13 @@ class Commands:
     """
 
     def __init__(self) -> None:
-        self._running: set[Child] = set()
-        self._ended: set[Child] = set()
+        self._running: set[_Child] = set()
+        self._ended: set[_Child] = set()
         """Those that were killed, of whose session something is left."""
-        self._stuck: set[Child] = set()
-        """Those of whose session something could not be killed in time."""
         self._deaths = Observed(0)
         """How often a child has died, or may have."""
         self._next_sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
-        self._restore: Callable[[], object] = lambda: None
 
     async def __aenter__(self) -> Self:
         for option in (NO_NEW_PRIVS, CHILD_SUBREAPER):
@@ -68,14 +147,8 @@ class Commands:
                 log.warning(
                     "commands are contained less well: prctl %d: %s", option, reason_of(error)
                 )
-        loop = asyncio.get_running_loop()
-        # Not loop.add_signal_handler: removing that restores SIG_DFL, not the handler that was
-        # there before.
-        before = signal.signal(
-            signal.SIGCHLD, lambda *_: loop.call_soon_threadsafe(self._note_death, loop)
-        )
+        asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._note_death)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})  # who started us may block it
-        self._restore = lambda: signal.signal(signal.SIGCHLD, before)
         return self
 
     async def __aexit__(
@@ -91,7 +164,7 @@ class Commands:
             await _wait_until_gone(self._sweep, "commands")
         finally:
             self._is_closed = True
-            self._restore()
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
             self._deaths.value += 1  # of what was reaped just now, nobody else tells
             if self._next_sweep is not None:
                 self._next_sweep.cancel()
@@ -122,11 +195,8 @@ class Commands:
                 )
         except (OSError, ValueError) as error:
             return Outcome(reason=f"cannot be started: {why_not_started(error, argv[0])}")
-        output = pipe.kept.text()
-        reason = how_it_failed(code, timeout_seconds)
-        if reason and (line := last_line(output)):
-            reason = f"{reason}: {line}"
-        return Outcome(reason=reason, output=output, seconds=time.monotonic() - began)
+        seconds = time.monotonic() - began
+        return outcome_of(code, pipe.text(), seconds=seconds, timeout_seconds=timeout_seconds)
 
     async def complete(
         self,
@@ -141,16 +211,12 @@ class Commands:
         """Run a program until it exits or its time is over, then kill what it started.
 
         Return its exit code, negative: the signal that killed it; None: it took too long. Whoever
-        still holds its output is not waited for. If canceled, the program is ended first.
-        ``restricted``: as ``spawn`` says. Raise OSError or ValueError if it cannot be started.
+        still holds its output is not waited for. If canceled, the program is ended first. If
+        ``restricted``, it starts in / and gets resource limits and a niceness right afterwards.
+        Raise OSError or ValueError if it cannot be started.
         """
-        child = spawn(
-            argv,
-            env,
-            stdout=stdout.write_end,
-            stderr=stderr.write_end,
-            restricted=restricted,
-        )
+        out, err = stdout.write_end, stderr.write_end
+        child = _Child(argv, env, stdout=out, stderr=err, restricted=restricted)
         self._running.add(child)
         try:
             stdout.close_write_end()
@@ -164,24 +230,23 @@ class Commands:
         stderr.read()
         return child.process.returncode if in_time else None
 
-    async def _end(self, child: Child) -> None:
+    async def _end(self, child: _Child) -> None:
         """Kill a command and what it has started."""
         if child in self._running:
             child.kill()
             self._running.remove(child)
             self._ended.add(child)
-        is_gone = await _wait_until_gone(lambda: self._left_of(child), child.argv[0])
-        if not is_gone and child in self._ended:
-            self._stuck.add(child)
+        child.is_stuck = not await _wait_until_gone(
+            lambda: self._left_of(child), child.command[0][0]
+        )
 
     def _is_stuck(self, argv: Sequence[str], env: Mapping[str, str]) -> bool:
         """Return whether a command was run before, could not be killed, and is still there."""
-        if self._stuck:
+        if any(one.is_stuck for one in self._ended):
             self._sweep()
-            self._stuck &= self._ended
-        return any((one.argv, one.env) == (argv, env) for one in self._stuck)
+        return any(one.is_stuck and one.command == (argv, env) for one in self._ended)
 
-    def _left_of(self, child: Child) -> list[Process]:
+    def _left_of(self, child: _Child) -> list[Process]:
         """Sweep, and return what may be left of a command that has ended."""
         left = self._sweep()
         others = {one.pid for one in self._ended if one is not child}
@@ -216,37 +281,40 @@ class Commands:
                 # Also one that is gone: what it has started may not have been among the children.
                 left.append(orphan)
                 if not gone:
-                    _kill(orphan)
+                    _kill(orphan.pid)
             elif not gone and orphan.session not in running:
                 spared.append(orphan)
         if len(spared) > _MOST_SPARED:
             log.warning("commands have left %d processes behind: all are killed", len(spared))
             for orphan in spared:
-                _kill(orphan)
+                _kill(orphan.pid)
             left += spared
         sessions = {one.session for one in left}
         self._ended = {one for one in self._ended if one.pid in sessions}
         return left
 
-    def _note_death(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _note_death(self) -> None:
         self._deaths.value += 1
         # A signal from before the end may come here after it.
         if self._next_sweep is None and not self._is_closed:
-            self._next_sweep = loop.call_later(_SWEEP_DELAY, self._sweep_now, loop)
+            self._sweep_later(_SWEEP_DELAY)
 
-    def _sweep_now(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _sweep_later(self, seconds: float) -> None:
+        self._next_sweep = asyncio.get_running_loop().call_later(seconds, self._sweep_now)
+
+    def _sweep_now(self) -> None:
         self._next_sweep = None
         try:
             is_clean = not self._sweep()
         except OSError:  # no descriptor is left to look with
             is_clean = False
         if not is_clean:
-            self._next_sweep = loop.call_later(_RETRY_DELAY, self._sweep_now, loop)
+            self._sweep_later(_RETRY_DELAY)
 
 
-def _kill(orphan: Process) -> None:
+def _kill(pid: int) -> None:
     with suppress(OSError):
-        os.kill(orphan.pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
 
 
 async def _wait_until_gone(sweep: Callable[[], Collection[Process]], name: str) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import contextmanager
+from functools import partial
 
 # This module is imported first of all, before any signal is handled: not even typing (6 ms).
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Iterable, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sized
     from types import FrameType
 
 SIGINT, SIGTERM, SIGHUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
@@ -87,57 +88,55 @@ async def until_signaled(
 
     if _received:
         return _received[0]
-    stop = _Stop(asyncio.get_running_loop(), on_repeat=on_repeat)
-    with stop.handling(on_hangup):
-        try:
-            await work()
-        except asyncio.CancelledError:
-            if stop.signal is None:
-                raise
-    if stop.signal is not None:
-        logging.getLogger(__name__).info("%s: stopped", stop.signal.name)
-    return stop.signal
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    first: list[signal.Signals] = []
+    since = 0.0
+
+    def stop(number: signal.Signals) -> None:
+        nonlocal since
+        if not first:
+            first.append(number)
+            since = loop.time()
+            if task is not None:
+                task.cancel()
+        elif loop.time() - since > _SAME_REQUEST_SECONDS:
+            on_repeat(number)
+
+    handlers: dict[signal.Signals, Callable[[], None]] = {
+        number: partial(stop, number) for number in not_ignored(HANDLED)
+    }
+    if on_hangup is not None:
+        handlers[SIGHUP] = on_hangup
+    with _handling(loop, handlers, first):
+        await work()
+    if not first:
+        return None
+    logging.getLogger(__name__).info("%s: stopped", first[0].name)
+    return first[0]
 
 
-class _Stop:
-    """Cancels the current task at the first signal."""
+@contextmanager
+def _handling(
+    loop: asyncio.AbstractEventLoop,
+    handlers: dict[signal.Signals, Callable[[], None]],
+    stopped: Sized,
+) -> Iterator[None]:
+    """Have the loop handle signals, then restore their handlers, or what follows a stop.
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        *,
-        on_repeat: Callable[[signal.Signals], None],
-    ) -> None:
-        from asyncio import current_task
+    The cancellation by which one stops the work ends here.
+    """
+    from asyncio import CancelledError
 
-        self.signal: signal.Signals | None = None
-        """The first signal."""
-        self._loop = loop
-        self._task = current_task(loop)
-        self._on_repeat = on_repeat
-        self._time = 0.0
-
-    def _handle(self, number: signal.Signals) -> None:
-        if self.signal is None:
-            self.signal, self._time = number, self._loop.time()
-            if self._task is not None:
-                self._task.cancel()
-        elif self._loop.time() - self._time > _SAME_REQUEST_SECONDS:
-            self._on_repeat(number)
-
-    @contextmanager
-    def handling(self, on_hangup: Callable[[], None] | None) -> Iterator[None]:
-        """Have the event loop handle the signals that are not ignored, then restore handlers."""
-        before = {number: signal.getsignal(number) for number in not_ignored(HANDLED)}
-        for number in before:
-            self._loop.add_signal_handler(number, self._handle, number)
-        if on_hangup is not None:
-            self._loop.add_signal_handler(SIGHUP, on_hangup)
-        try:
-            yield
-        finally:
-            with deferred():  # removing a handler restores the default one, which kills
-                for number, handler in before.items():
-                    self._loop.remove_signal_handler(number)
-                    stopped = self.signal is not None
-                    signal.signal(number, _after_exit.get(number, handler) if stopped else handler)
+    before = {number: signal.getsignal(number) for number in handlers}
+    for number, handle in handlers.items():
+        loop.add_signal_handler(number, handle)
+    try:
+        yield
+    except CancelledError:
+        if not stopped:
+            raise
+    finally:
+        with deferred():  # removing a handler restores the default one, which kills
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, _after_exit.get(number, handler) if stopped else handler)
