@@ -33,10 +33,6 @@ _WHILE_REGISTERING = 5
 _REGISTERED = 2
 REGISTRATIONS_AT_ONCE = 32
 """Resources that register at the same time."""
-_REMEDY = (
-    "allow more (LimitNOFILE= of the unit, the container runtime's ulimits), or serve fewer"
-    " resources"
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,37 +80,54 @@ def listed() -> int:
     return len(os.listdir(_OPEN)) - 1  # noqa: PTH208  # without the one that lists
 
 
+class _Shortage:
+    """Logs once that descriptors run short, and once that they no longer do."""
+
+    def __init__(self) -> None:
+        self._is_told = False
+
+    def begins(self, why: str) -> None:
+        if not self._is_told:
+            self._is_told, now = True, count()
+            log.error(
+                "descriptors run short: %d of %d are in use, and %s: allow more (LimitNOFILE= of"
+                " the unit, the container runtime's ulimits), or serve fewer resources",
+                now.used,
+                now.most,
+                why,
+            )
+
+    def ends(self) -> None:
+        if self._is_told:
+            self._is_told, now = False, count()
+            log.info("descriptors no longer run short: %d of %d are in use", now.used, now.most)
+
+
 def wait_for_a_start() -> None:
     """Raise the limit, and wait until there are enough to start.
 
     With fewer, an import or the event loop itself fails, and with it the daemon.
     """
-    was_short = False
-    while True:
-        raise_limit()
-        now = count()
-        if now.left >= _RESERVED:
-            break
-        if not was_short:
-            _log_short(
-                now, f"starting takes {_RESERVED} more: nothing is served until there are so many"
-            )
-        was_short = True
+    shortage = _Shortage()
+    raise_limit()
+    while count().left < _RESERVED:
+        shortage.begins(
+            f"starting takes {_RESERVED} more: nothing is served until there are so many"
+        )
         time.sleep(_RETRY_SECONDS)
-    if was_short:
-        _log_enough(now)
+        raise_limit()
+    shortage.ends()
 
 
 async def watch(supply: Observed[Supply | None], *, period_seconds: float = PERIOD_SECONDS) -> None:
     """Update ``supply`` periodically, forever; log when they run short and when no longer."""
+    shortage = _Shortage()
     while True:
-        before, now = supply.value, count()
-        was_short = before is not None and before.is_short
-        if now.is_short and not was_short:
-            _log_short(now, "each resource takes 2 or 3, each probe that runs 2")
-        elif was_short and not now.is_short:
-            _log_enough(now)
-        supply.value = now
+        supply.value = now = count()
+        if now.is_short:
+            shortage.begins("each resource takes 2 or 3, each probe that runs 2")
+        else:
+            shortage.ends()
         await asyncio.sleep(period_seconds)
 
 
@@ -127,39 +140,23 @@ class Places:
         registered = (room - for_registering) // _REGISTERED
         self._free = asyncio.Semaphore(max(1, room // _WHILE_REGISTERING, registered))
         self._waiting = 0
-        self._was_short = False
+        self._shortage = _Shortage()
 
     @asynccontextmanager
     async def place(self, resource: str) -> AsyncIterator[None]:
         """Wait until there are descriptors for a resource, and keep them for it."""
-        if not self._waiting:
-            self._was_short = False
-        self._waiting += 1
+        why = f"{resource} waits, and so do all after it"
         # Only if it waits for longer: a resource that is being removed returns its place soon.
-        warning = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._log_wait, resource)
+        waiting = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._shortage.begins, why)
+        self._waiting += 1
         try:
             await self._free.acquire()
         finally:
-            warning.cancel()
+            waiting.cancel()
             self._waiting -= 1
         try:
-            if self._was_short and not self._waiting:
-                _log_enough(count())
+            if not self._waiting:
+                self._shortage.ends()
             yield
         finally:
             self._free.release()
-
-    def _log_wait(self, resource: str) -> None:
-        if not self._was_short:
-            self._was_short = True
-            _log_short(count(), f"{resource} waits, and so do all after it")
-
-
-def _log_short(now: Supply, why: str) -> None:
-    log.error(
-        "descriptors run short: %d of %d are in use, and %s: %s", now.used, now.most, why, _REMEDY
-    )
-
-
-def _log_enough(now: Supply) -> None:
-    log.info("descriptors no longer run short: %d of %d are in use", now.used, now.most)

@@ -10,7 +10,8 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from io import FileIO, RawIOBase
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +22,8 @@ PATH = "/dev/kmsg"
 _DEVICE = os.makedev(1, 11)
 MOST_BYTES = 16_384
 """More than any kernel makes of one record."""
-AT_ONCE = 500
 SLICE_SECONDS = 0.005
-"""After so many records, or so long, the loop gets its turn."""
+"""After so long the loop gets its turn."""
 AGAIN_AFTER_SECONDS = 30.0
 """When a log that cannot be read is tried again."""
 LOSSES_TOLD_EACH_SECONDS = 60.0
@@ -73,41 +73,19 @@ def parse(data: bytes) -> LogRecord | None:
     )
 
 
-class Log(Protocol):
-    """Where records come from."""
-
-    def fileno(self) -> int:
-        """Return the descriptor that is readable when there is a record."""
-
-    def read(self) -> bytes:
-        """Return the next record; raises OSError, BlockingIOError if there is none yet."""
-
-    def close(self) -> None:
-        """Close it."""
-
-
-class _Device:
-    def __init__(self, path: str) -> None:
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-        self._descriptor = os.open(path, flags)
-        # Some container runtimes make it a link to the console.
-        if os.fstat(self._descriptor).st_rdev != _DEVICE:
-            self.close()
-            raise OSError(errno.ENODEV, f"{path} is not the character device 1:11")
-
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def read(self) -> bytes:
-        return os.read(self._descriptor, MOST_BYTES)
-
-    def close(self) -> None:
-        os.close(self._descriptor)
+Log = RawIOBase
+"""Where records come from: each read gives one, or None if there is none yet."""
 
 
 def open_log(path: str = PATH) -> Log:
     """Open the log at its start; raises OSError."""
-    return _Device(path)
+    flags = os.O_NONBLOCK | os.O_NOCTTY
+    file = FileIO(path, opener=lambda path, more: os.open(path, more | flags))
+    # Some container runtimes make it a link to the console.
+    if os.fstat(file.fileno()).st_rdev != _DEVICE:
+        file.close()
+        raise OSError(errno.ENODEV, f"{path} is not the character device 1:11")
+    return file
 
 
 class KernelRecords:
@@ -134,24 +112,20 @@ class KernelRecords:
         self._again_after_seconds = again_after_seconds
         self._log: Log | None = None
         self._retry: asyncio.TimerHandle | None = None
-        self._failures = 0
-        """Reads in a row of what was overwritten before it was read, or is too long."""
-        self._last: int | None = None
-        """The sequence number of the last record."""
+        self._next: int | None = None
+        """The sequence number of the next record."""
         self._lost = 0
         self._told_losses_at = -math.inf
 
     def start(self) -> None:
         """Begin at the start of the log, once more if it has been read already."""
         self.stop()
-        loop = asyncio.get_running_loop()
+        self._next = None
         try:
             self._log = self._open_log()
-            loop.add_reader(self._log.fileno(), self._drain)
+            asyncio.get_running_loop().add_reader(self._log.fileno(), self._drain, self._log)
         except OSError as error:
             self._give_up(error)
-            return
-        self._failures, self._last = 0, None
 
     def stop(self) -> None:
         """Stop reading the log."""
@@ -174,56 +148,43 @@ class KernelRecords:
         self._retry = loop.call_later(self._again_after_seconds, self.start)
         self._paused()
 
-    def _drain(self) -> None:
+    def _drain(self, source: Log) -> None:
         until = time.perf_counter() + SLICE_SECONDS
-        for _ in range(AT_ONCE):
-            if self._log is None or time.perf_counter() > until:
-                break
+        while source is self._log and time.perf_counter() < until:  # who is told may stop
             try:
-                record = parse(_read(self._log))
-            except BlockingIOError:
+                data = source.read(MOST_BYTES)
+            except BrokenPipeError:
+                continue  # overwritten before it was read: the next read gives what is left
+            except OSError as error:
+                self._give_up(error)
+                return
+            if data is None:
                 self._reached_the_end()
                 break
-            except OSError as error:
-                self._failures += 1
-                # The kernel has gone on to the next record.
-                is_loss = error.errno in {errno.EPIPE, errno.EINVAL}
-                if not is_loss or self._failures >= AT_ONCE:
-                    self._give_up(error)
-                    return
-                continue
-            self._take(record)
+            if not data:
+                self._give_up(OSError(errno.ENODATA, "it has ended"))
+                return
+            if (record := parse(data)) is not None:
+                self._take(record)
         self._paused()
 
-    def _take(self, record: LogRecord | None) -> None:
-        if record is not None:
-            self._note_losses(record.sequence)
-            if record.by_kernel:
-                self._told(record)
-
-    def _note_losses(self, sequence: int) -> None:
-        """Tell of the records that were lost before one that could be read."""
-        if self._failures and self._last is not None:
-            self._lost += max(sequence - self._last - 1, 0)
-        self._failures, self._last = 0, sequence
+    def _take(self, record: LogRecord) -> None:
+        if self._next is not None:
+            self._lost += max(record.sequence - self._next, 0)
+        self._next = record.sequence + 1
         now = time.monotonic()
         # Whoever floods the kernel's log must not flood ours.
         if self._lost and now - self._told_losses_at >= LOSSES_TOLD_EACH_SECONDS:
             log.warning("%d records of the kernel's log were lost: it is overrun", self._lost)
             self._lost, self._told_losses_at = 0, now
+        if record.by_kernel:
+            self._told(record)
 
     def _reached_the_end(self) -> None:
         self.caught_up = True
         if self.trouble:
             log.info("the kernel's log can be read again")
             self.trouble = ""
-
-
-def _read(source: Log) -> bytes:
-    data = source.read()
-    if not data:
-        raise OSError(errno.ENODATA, "it has ended")
-    return data
 
 
 def _trouble_of(error: OSError) -> str:

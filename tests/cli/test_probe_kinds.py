@@ -19,6 +19,7 @@ from genericdp.host.root import Root
 from genericdp.model import KernelLogCheck, Probe
 from tests.cli.test_probe import HEAD, cells, exec_of, own
 from tests.fixtures.make_tree import Tree
+from tests.host.kernel_log import Script, record
 
 if TYPE_CHECKING:
     from genericdp.host.kmsg import Log
@@ -126,36 +127,15 @@ def logged(*regexes: str) -> Subject:
     return Subject(resource="example.com/a", one=ListedDevice(device=device))
 
 
-class Written:
-    """A log that holds some lines; a pipe tells that it can be read."""
-
-    def __init__(self, *lines: str) -> None:
-        self._lines = [f"3,{i},{i},-;{line}\n".encode() for i, line in enumerate(lines)]
-        self._reader, self._writer = os.pipe()
-        os.write(self._writer, b"x")
-
-    def fileno(self) -> int:
-        return self._reader
-
-    def read(self) -> bytes:
-        if not self._lines:
-            raise BlockingIOError
-        return self._lines.pop(0)
-
-    def close(self) -> None:
-        os.close(self._reader)
-        os.close(self._writer)
-
-
 def test_each_probe_of_the_kernel_s_log_has_its_own_answer() -> None:
     """Both were Unhealthy if the log were asked for the device as a whole."""
     probed = probe_once(
         [logged("a burns", "a drowns")],
         MACHINE,
-        open_log=lambda: Written("a smokes", "a drowns"),
+        open_log=Script([record("a smokes", sequence=1), record("a drowns", sequence=2)]).open,
     )
     assert [one and one.ok for one in probed[0].outcomes] == [True, False]
-    assert probed[0].reason == "kernelLog: [0.000001] a drowns"
+    assert probed[0].reason == "kernelLog: [1.000000] a drowns"
 
 
 def test_a_log_that_cannot_be_read_is_a_reason(caplog: pytest.LogCaptureFixture) -> None:

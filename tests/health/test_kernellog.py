@@ -179,7 +179,7 @@ async def test_a_device_that_is_found_after_its_line_is_struck_if_it_was_there()
         await log.look(watched("sdb"))
         await log.look(watched("sdb"), watched("sda", known_since=400.0))
         assert log.struck == ["sda"]
-    assert script.closed == 1, "the log is not read again for it"
+    assert script.closings == 1, "the log is not read again for it"
 
 
 async def test_a_new_rule_is_looked_for_in_the_whole_log() -> None:
@@ -192,7 +192,7 @@ async def test_a_new_rule_is_looked_for_in_the_whole_log() -> None:
         assert log.struck == ["sda"]
         await log.look(resource="other")
         assert log.struck == ["sda"]
-    assert script.closed == 2
+    assert script.closings == 2
 
 
 async def test_each_function_of_a_card_is_told_apart_where_the_line_does() -> None:
@@ -258,7 +258,7 @@ async def test_devices_without_such_a_probe_open_no_log() -> None:
         bare = Device(id="a", key="a", path="/dev/a", identity=Identity(inode=1))
         await log.look(bare)
         assert log.reasons == {}
-    assert script.closed == 0, "what was opened is closed at the end"
+    assert script.closings == 0, "what was opened is closed at the end"
 
 
 async def test_of_names_of_no_device_only_the_last_ones_are_remembered() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from io import RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,13 +31,13 @@ def recorded(name: str) -> list[bytes]:
     return records
 
 
-class Script:
+class Script(RawIOBase):
     """Gives what it was given, then waits; an OSError in it is raised."""
 
     def __init__(self, given: Iterable[bytes | OSError] = ()) -> None:
         self.given = list(given)
         self.next = 0
-        self.closed = 0
+        self.closings = 0
         self._readable, self._writable = -1, -1
 
     def open(self) -> Script:
@@ -55,10 +56,10 @@ class Script:
     def fileno(self) -> int:
         return self._readable
 
-    def read(self) -> bytes:
+    def read(self, most: int = -1, /) -> bytes | None:
         if self.next == len(self.given):
             os.read(self._readable, 10)
-            raise BlockingIOError
+            return None
         self.next += 1
         given = self.given[self.next - 1]
         if isinstance(given, OSError):
@@ -66,6 +67,7 @@ class Script:
         return given
 
     def close(self) -> None:
-        self.closed += 1
-        os.close(self._readable)
-        os.close(self._writable)
+        self.closings += 1
+        for one in {self._readable, self._writable} - {-1}:
+            os.close(one)
+        self._readable = self._writable = -1
