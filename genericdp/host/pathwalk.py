@@ -100,7 +100,7 @@ def read(descriptor: int, limit: int) -> bytes:
 
 
 class _Walker:
-    """One walk, from the top down; holds the last step, and starts again at ``..``.
+    """One walk, from the top down; each step is held until the end, for ``..``.
 
     The kernel's own ``..`` would lead elsewhere from a folder that has been moved meanwhile.
     """
@@ -108,39 +108,38 @@ class _Walker:
     def __init__(self, path: str, top: str) -> None:
         self.error: OSError | None = None
         self._top = top
-        self._at = ""
-        self._held = -1
-        self._status: os.stat_result | None = None
-        """Of what is held; None: nothing is, at the top or past what is missing."""
+        self._names: list[str] = []
+        """The steps that were taken; those past what is missing are not held."""
+        self._held: list[int] = []
+        """Descriptors of the top and of each step."""
         self._pending = _reversed(path)
         self._links: list[str] = []
         self._trouble = ""
 
     def close(self) -> None:
         """Let go of what is held."""
-        if self._held >= 0:
-            os.close(self._held)
-        self._held, self._status = -1, None
+        while self._held:
+            os.close(self._held.pop())
 
     def walk(self) -> Walk:
         return Walk(
-            at=self._at or "/",
+            at="/" + "/".join(self._names),
             links=tuple(self._links),
             trouble=self._trouble,
             error=self.error,
         )
 
     def held(self) -> int:
-        """Return the descriptor of where the walk has ended."""
-        if self._held < 0:
-            self._held = os.open(self._top or "/", _HOLD)
-        return self._held
+        """Return the descriptor of the last step; raise OSError if the top cannot be opened."""
+        if not self._held:
+            self._held.append(os.open(f"{self._top}/", _HOLD))
+        return self._held[-1]
 
     def go(self, *, past_missing: bool = False, follow: bool = True) -> None:
         while self._pending:
             part = self._pending.pop()
             if part == "..":
-                self._go_up()
+                self._go_back(max(len(self._names) - 1, 0))
                 continue
             try:
                 target = self._step(part, follow=follow)
@@ -148,84 +147,68 @@ class _Walker:
                 self.error = self.error or error.with_traceback(None)  # which holds this frame
                 if not past_missing or error.errno == errno.ELOOP:
                     return
-                self.close()
-                self._at = f"{self._at}/{part}"
+                self._names.append(part)
                 continue
             if target.startswith("/"):
-                self._restart("")
+                self._go_back(0)
             self._pending += _reversed(target)
 
-    def _go_up(self) -> None:
-        kept = self._at.split("/")[1:-1]
-        while kept and self._pending and self._pending[-1] == "..":
-            self._pending.pop()
-            kept.pop()
-        self._pending += reversed(kept)
-        self._restart("")
-
-    def _restart(self, at: str) -> None:
-        self.close()
-        self._at = at
+    def _go_back(self, depth: int) -> None:
+        del self._names[depth:]
+        while len(self._held) > depth + 1:
+            os.close(self._held.pop())
 
     def _step(self, part: str, *, follow: bool) -> str:
         """Take one step; return what is written in it if it is a link, else nothing."""
-        path = f"{self._at}/{part}"
-        if self._at and self._held < 0:
+        path = "/".join(["", *self._names, part])
+        if len(self._names) > max(len(self._held) - 1, 0):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        found = (
-            os.open(part, _HOLD, dir_fd=self._held)
-            if self._at
-            else os.open(f"{self._top}/{part}", _HOLD)
-        )
-        try:
-            status = os.fstat(found)
-            if stat.S_ISLNK(status.st_mode):
-                return self._link(path, part, found, status, follow=follow)
-            self._restart(path)
-            self._held, self._status, found = found, status, -1
+        found = os.open(part, _HOLD, dir_fd=self.held())
+        status = os.fstat(found)
+        if not stat.S_ISLNK(status.st_mode):
+            self._held.append(found)
+            self._names.append(part)
             return ""
+        try:
+            if not follow:
+                raise OSError(errno.ELOOP, f"{path} has just become a link", path)
+            target = os.readlink("", dir_fd=found)
         finally:
-            if found >= 0:
-                os.close(found)
-
-    def _link(
-        self, path: str, part: str, found: int, status: os.stat_result, *, follow: bool
-    ) -> str:
-        if not follow:
-            raise OSError(errno.ELOOP, f"{path} has just become a link", path)
-        target = os.readlink("", dir_fd=found)
+            os.close(found)
         self._links.append(path)
         self._trouble = self._trouble or self._why_untrusted(path, status)
         if len(self._links) > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-        if not self._top and _is_of_a_process(self._at):
-            return self._open_file_of_a_process(path, part, target)
+        if not self._top and self._is_in_a_process():
+            self._hold_open_file(path, part, target)
+            return ""
         return target
 
-    def _open_file_of_a_process(self, path: str, part: str, target: str) -> str:
+    def _is_in_a_process(self) -> bool:
+        names = self._names
+        return len(names) > 1 and names[0] == "proc" and names[1].isdecimal()
+
+    def _hold_open_file(self, path: str, part: str, target: str) -> None:
         """Hold what a link below /proc/PID stands for: its text need not be a path of ours."""
         if self._pending:
             raise OSError(errno.ELOOP, f"{path} is a process's own link, no path", path)
-        held = os.open(part, os.O_PATH | os.O_CLOEXEC, dir_fd=self._held)
-        self._restart(target if target.startswith("/") else path)
-        self._held = held
-        return ""
+        self._held.append(os.open(part, os.O_PATH | os.O_CLOEXEC, dir_fd=self.held()))
+        self._names = (target if target.startswith("/") else path).split("/")[1:]
 
     def _why_untrusted(self, link: str, status: os.stat_result) -> str:
         """Return who else than root could redirect a link.
 
         In a sticky folder, as /tmp, only the owners of link and folder can.
         """
-        folder = self._status or os.stat(self._top or "/")
-        dev = self._dev()
+        folder, dev = os.fstat(self.held()), self._dev()
         owners = {folder.st_uid}
         if folder.st_mode & stat.S_IWOTH:
             # Kubelets give the folders of ConfigMaps mode 0777 and mount them read-only. Owners
             # count even there, since a mount that is read-only for us may be writable on the host.
             # That is so for /dev, from which nodes are handed out: there modes count as well.
+            is_read_only = os.fstatvfs(self.held()).f_flag & os.ST_RDONLY
             if not (
-                folder.st_mode & stat.S_ISVTX
-                or (folder.st_dev != dev.st_dev and self._is_read_only())
+                folder.st_mode & stat.S_ISVTX or (folder.st_dev != dev.st_dev and is_read_only)
             ):
                 return f"the link {link} lies in a folder that anybody can write to"
             owners.add(status.st_uid)
@@ -240,14 +223,6 @@ class _Walker:
         except OSError:
             return os.stat(self._top or "/")
 
-    def _is_read_only(self) -> bool:
-        where = self._held if self._held >= 0 else self._top or "/"
-        return bool(os.statvfs(where).f_flag & os.ST_RDONLY)
-
 
 def _reversed(path: str) -> list[str]:
     return [part for part in reversed(path.split("/")) if part not in {"", "."}]
-
-
-def _is_of_a_process(folder: str) -> bool:
-    return folder.startswith("/proc/") and folder.split("/")[2].isdecimal()
