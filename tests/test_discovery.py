@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,7 +12,6 @@ from genericdp.cli.apply import nothing_found_by
 from genericdp.devices.decide import decide
 from genericdp.devices.inventory import Inventory
 from genericdp.host.cache import HostCache
-from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.uevents import Uevent
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import parse
@@ -24,7 +22,6 @@ from tests.fixtures.make_tree import Tree, add_adapter, serial_node
 from tests.looking import INPUT, SERIAL, Discoverer, look
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from genericdp.devices.inventory import Look
@@ -98,45 +95,17 @@ def test_a_glob_that_hangs_is_not_one_that_found_nothing(tree: Tree) -> None:
     assert nothing_found_by([SERIAL], found, Inventory(host, "n")) == ()
 
 
-class Gate:
-    """Looks that hang as long as it is shut; the rest is the real thing."""
-
-    def __init__(self, *patterns: str) -> None:
-        self.open = threading.Event()
-        self.open.set()
-        self.patterns = patterns
-        self.looked: list[str] = []
-
-    def host(self, *arguments: Any, **keys: Any) -> HostCache:
-        gate = self
-
-        class Gated(DeviceFiles):
-            def look(self, pattern: str) -> Look:
-                gate.looked.append(pattern)
-                if pattern in gate.patterns:
-                    gate.open.wait(20)
-                return super().look(pattern)
-
-        host = HostCache(*arguments, **keys)
-        host.files = Gated(arguments[0], arguments[1] and arguments[1].files)
-        return host
-
-
-def discoverer_of(tree: Tree, gate: Gate, look_again: Callable[[], None]) -> Discoverer:
-    return Discoverer(tree.root, look_again=look_again, look_seconds=0.5, cache=gate.host)
-
-
 async def test_a_folder_that_hangs_concerns_its_devices_alone_until_it_answers(
     tree: Tree, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     again = asyncio.Event()
-    gate = Gate("/dev/input/*")
-    discoverer = discoverer_of(tree, gate, again.set)
+    root = HangingRoot(tree.folder)
+    discoverer = Discoverer(root, look_again=again.set, look_seconds=0.5)
     first = await discoverer.discover([SERIAL, INPUT], {})
     assert healthy(first.lists, "input") == ["event0", "event1", "event10"]
 
-    gate.open.clear()
+    root.hanging = {"/dev/input"}
     tree.remove("dev/ttyUSB1")
     async with asyncio.timeout(60):
         second = await discoverer.discover([SERIAL, INPUT], first.lists)
@@ -145,14 +114,14 @@ async def test_a_folder_that_hangs_concerns_its_devices_alone_until_it_answers(
     assert unhealthy(second.lists, "input") == dict.fromkeys(names, reason)
     assert healthy(second.lists, "serial") == ["ttyUSB0"], "changes elsewhere are still seen"
 
-    gate.looked.clear()
+    asked = root.asked["/dev/input"]
     async with asyncio.timeout(60):
         third = await discoverer.discover([SERIAL, INPUT], second.lists)
-    assert "/dev/input/*" not in gate.looked, "one thread hangs there, not one more each pass"
+    assert root.asked["/dev/input"] == asked, "one thread hangs there, not one more each pass"
     assert unhealthy(third.lists, "input") == dict.fromkeys(names, reason)
 
     assert not again.is_set()
-    gate.open.set()
+    root.answer()
     async with asyncio.timeout(60):
         await again.wait()
     fourth = await discoverer.discover([SERIAL, INPUT], third.lists)
@@ -164,17 +133,16 @@ async def test_a_folder_that_hangs_concerns_its_devices_alone_until_it_answers(
 
 
 async def test_a_node_to_inject_that_hangs_makes_its_device_unhealthy(tree: Tree) -> None:
-    gate = Gate("/dev/snd/ttyUSB1")
+    root = HangingRoot(tree.folder, "/dev/snd/ttyUSB1")
     given = inject(nodes("$(device.path)"), nodes("/dev/snd/$(device.name)", optional=True))
     one = resource("serial", "/dev/ttyUSB*", given=given)
     required = resource("input", "/dev/input/event0", given=inject(nodes("/dev/snd/ttyUSB1")))
     again = asyncio.Event()
-    discoverer = discoverer_of(tree, gate, again.set)
-    gate.open.clear()
+    discoverer = Discoverer(root, look_again=again.set, look_seconds=0.5)
     found = await discoverer.discover([one, required], {})
     assert healthy(found.lists, "serial") == ["ttyUSB0", "ttyUSB1"]
     assert unhealthy(found.lists, "input") == {"event0": "looking at /dev/snd/ttyUSB1 does not end"}
-    gate.open.set()
+    root.answer()
     async with asyncio.timeout(60):
         await again.wait()
 
@@ -213,13 +181,12 @@ async def test_what_hangs_after_something_else_is_given_up_sooner(
 
 
 async def test_a_pass_that_is_canceled_leaves_nothing_behind(tree: Tree) -> None:
-    gate = Gate("/dev/ttyUSB*")
-    gate.open.clear()
-    discoverer = discoverer_of(tree, gate, lambda: None)
+    root = HangingRoot(tree.folder, "/dev")
+    discoverer = Discoverer(root, look_seconds=0.5)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await discoverer.discover([SERIAL], {})
-    gate.open.set()
+    root.answer()
 
 
 def test_a_device_is_given_once_whichever_way_it_is_reached(tree: Tree) -> None:

@@ -248,7 +248,9 @@ class Passes(RuleBasedStateMachine):
         self.host.write_outside(place, text)
 
     @rule(
-        name=st.sampled_from(["ttyUSB0", "ttyUSB1", "control", "aux/ttyUSB1x", "1-0", "aux/odd"]),
+        name=st.sampled_from(
+            ["ttyUSB0", "ttyUSB1", "control", "aux/ttyUSB1x", "1-0", "aux/odd", ".hidden"]
+        ),
         there=st.booleans(),
     )
     def change_file(self, name: str, there: bool) -> None:

@@ -68,6 +68,8 @@ class Stale:
     """Entries of watched folders."""
     all_files: bool = False
     """Whether any watched folder may have changed."""
+    everything: bool = False
+    """Whether events were lost: all of it may have changed."""
 
 
 class HostCache:
@@ -100,7 +102,6 @@ class HostCache:
         """What is known of the paths of files."""
         self._looks: dict[str, Look] = {}
         """What globs have found in this reconcile."""
-        self._mount_targets: dict[str, PathTarget] = {}
         self._devices = devices = SysDevices(root, guard=self.guarded)
         # The questions of ``Host`` that SysDevices answers as they are.
         self.device, self.ancestors = devices.get, devices.ancestors
@@ -118,13 +119,10 @@ class HostCache:
     def forget(self, stale: Stale) -> None:
         """Begin a reconcile: ask again what events have told of, and what nothing tells of."""
         self._looks.clear()
-        self._mount_targets.clear()
         self.folders = set()
         if stale.all_files:
             self.files.forget_all()
-        told = set(stale.syspaths)
-        for name in stale.records:
-            told.update(self._devices.syspaths_of_record(name))
+        told = stale.syspaths | self._devices.owners_of(stale.records)
         paths = stale.paths | told | self._device_files(told)
         self.files.forget(paths)
         if paths:
@@ -188,9 +186,15 @@ class HostCache:
         return self._looks[pattern]
 
     @property
-    def unreadable(self) -> set[str]:
-        """What could not be read of what globs were to find, and why."""
-        return {look.trouble for look in self._looks.values() if look.trouble}
+    def unreadable(self) -> dict[str, str]:
+        """Why paths cannot be read: in each folder the first one, and none below another."""
+        troubles = self.files.troubles
+        first: dict[str, str] = {}
+        for path in sorted(troubles):
+            folder = path.rpartition("/")[0] or "/"
+            if folder not in troubles:
+                first.setdefault(folder, path)
+        return {path: troubles[path] for path in first.values()}
 
     def awaited(self, syspath: str) -> bool:
         """Return whether udev has yet to record a device that has just appeared."""
@@ -215,10 +219,7 @@ class HostCache:
         pattern = escape(path)
         if self.look(pattern) is None:
             return PathTarget(target=path)
-        if path not in self._mount_targets:
-            find = partial(self.files.mount_target, path)
-            self._mount_targets[path] = self.guarded(pattern, find)
-        return self._mount_targets[path]
+        return self.guarded(pattern, partial(self.files.mount_target, path))
 
     def text(self, path: str, *, most: int = MOST_TEXT) -> str | None:
         """Return a file's content, stripped; None if it cannot be read or has more bytes than that.
@@ -238,21 +239,24 @@ class HostCache:
         return text
 
     def _read(self, path: str, most: int, *, follow: bool = False) -> str | None:
-        def read() -> str:
-            content = self._root.read_bytes(path, limit=most + 1, follow=follow)
-            return content.decode(errors="backslashreplace")
-
-        self._troubles.pop(path, None)
-        try:
-            text = self.guarded(path, read)
-        except OSError as error:
-            if error.errno not in ABSENT:
-                self._troubles[path] = error.strerror or str(error)
+        read = partial(self._root.read_bytes, path, limit=most + 1, follow=follow)
+        if (content := self._tried(path, read)) is None:
             return None
+        text = content.decode(errors="backslashreplace")
         if len(text) > most:
             self._troubles[path] = f"it has more than {most >> 10} KiB{_HINTS.get(most, '')}"
             return None
         return text.strip()
+
+    def _tried(self, path: str, read: Callable[[], T]) -> T | None:
+        """Return what is read at a path; None if it cannot be, with the reason in ``trouble``."""
+        self._troubles.pop(path, None)
+        try:
+            return self.guarded(path, read)
+        except OSError as error:
+            if error.errno not in ABSENT:
+                self._troubles[path] = error.strerror or str(error)
+            return None
 
     def link(self, path: str) -> str | None:
         """Return the last part of what a path leads to when every link is followed."""
@@ -261,13 +265,7 @@ class HostCache:
 
     def target(self, path: str) -> str | None:
         """Return what a path leads to when every link is followed."""
-        self._troubles.pop(path, None)
-        try:
-            return self.guarded(path, lambda: self._root.resolve(path).at)
-        except OSError as error:
-            if error.errno not in ABSENT:
-                self._troubles[path] = error.strerror or str(error)
-            return None
+        return self._tried(path, lambda: self._root.resolve(path).at)
 
     def paths(self, pattern: str) -> tuple[str, ...]:
         """Return the paths that a glob finds, whatever they are."""
@@ -301,7 +299,6 @@ class HostReader:
         look_again: Callable[[], None],
         look_seconds: float = LOOK_SECONDS,
         now: Callable[[], float] = time.monotonic,
-        cache: Callable[..., HostCache] = HostCache,
     ) -> None:
         self.folders: frozenset[str] = frozenset()
         """Where a change calls for another reconcile; paths of the host."""
@@ -311,13 +308,12 @@ class HostReader:
         self._look_again = look_again
         self._look_seconds = look_seconds
         self._now = now
-        self._cache = cache
         self._hanging: set[str] = set()
         self._host = self._anew()
         self._stale = Stale()
         self._blind = False
         """Whether nothing can be concluded from the host just now."""
-        self._troubles: set[str] = set()
+        self._unreadable: dict[str, str] = {}
         """What could not be read in the last reconcile, and why."""
         self._pause = AGAIN_SECONDS
         self._again = 0.0
@@ -326,12 +322,12 @@ class HostReader:
 
     def _anew(self, before: HostCache | None = None) -> HostCache:
         """Return a cache that has to ask the host everything."""
-        return self._cache(self._root, before, hanging=self._hanging, now=self._now)
+        return HostCache(self._root, before, hanging=self._hanging, now=self._now)
 
     def mark_event(self, event: Uevent | None) -> None:
         """Have what the kernel told of read again. None: everything is."""
         if event is None:
-            self._host = self._anew(self._host)
+            self._stale.everything = True
         else:
             self._stale.syspaths |= {event.syspath, event.former_syspath} - {""}
             if event.action == "add":
@@ -341,7 +337,7 @@ class HostReader:
     def mark_record(self, name: str | None) -> None:
         """Have what udev has written read again. None: everything is."""
         if name is None:
-            self._host = self._anew(self._host)
+            self._stale.everything = True
         else:
             self._stale.records.add(name)
         self._look_again()
@@ -364,7 +360,7 @@ class HostReader:
         """
         stale, self._stale = self._stale, Stale()
         waiting = self._waiting(stale)
-        if full or CHANGED_FILES in self._hanging:
+        if full or stale.everything or CHANGED_FILES in self._hanging:
             self._host, stale = self._anew(self._host), Stale()
         if not wants_records:
             waiting = {}
@@ -383,7 +379,7 @@ class HostReader:
             if result.done():
                 host.settle()
                 self._log_unreadable(host.unreadable)
-                due = [*waiting.values(), *([self._again] if self._troubles else [])]
+                due = [*waiting.values(), *([self._again] if self._unreadable else [])]
                 self.folders, self.due = frozenset(host.folders), min(due, default=None)
                 return result.result()
             # The thread may still write into what it holds.
@@ -420,23 +416,23 @@ class HostReader:
         self._blind = True
         await asyncio.sleep(AGAIN_SECONDS)
 
-    def _log_unreadable(self, troubles: set[str]) -> None:
+    def _log_unreadable(self, unreadable: dict[str, str]) -> None:
         """Log what cannot be read since this reconcile, or can be again; plan when to try."""
         if self._blind:
             self._blind = False
             log.info("the host can be looked at again")
-        troubles = {one for one in troubles if not _is_below(one, troubles)}
-        for trouble in sorted(troubles - self._troubles):
-            log.warning("%s: what is known of it stays", trouble)
-        for trouble in sorted(self._troubles - troubles):
-            log.info("%s can be read again", trouble.partition(" cannot be read")[0])
+        before, self._unreadable = self._unreadable, unreadable
+        new = sorted(unreadable.keys() - before.keys())
+        for path in new:
+            log.warning("%s cannot be read (%s): what is known of it stays", path, unreadable[path])
+        for path in sorted(before.keys() - unreadable.keys()):
+            log.info("%s can be read again", path)
         now = self._now()
-        if troubles - self._troubles:
+        if new:
             self._pause, self._again = AGAIN_SECONDS, now + AGAIN_SECONDS
         elif now >= self._again:
             self._pause = min(2 * self._pause, LONGEST_AGAIN_SECONDS)
             self._again = now + self._pause
-        self._troubles = troubles
 
     def _give_up(self, pattern: str, result: asyncio.Future[Any]) -> None:
         """Leave the thread alone until its look ends, if ever; then look again."""
@@ -452,9 +448,3 @@ class HostReader:
             self._look_again()
 
         result.add_done_callback(ended)
-
-
-def _is_below(trouble: str, others: Collection[str]) -> bool:
-    """Return whether the folder of a path that cannot be read is another such path."""
-    folder = trouble.partition(" cannot be read")[0].rpartition("/")[0]
-    return any(one.startswith(f"{folder} cannot be read") for one in others)

@@ -15,7 +15,7 @@ from genericdp import glob as globs
 from genericdp.devices.inventory import FoundFile, Identity, Look
 from genericdp.devices.natural import natural_key
 from genericdp.devices.sysdevice import PathTarget
-from genericdp.host.root import ABSENT, upwards
+from genericdp.host.root import ABSENT, target_of, upwards
 from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType
 
@@ -58,35 +58,35 @@ class DeviceFiles:
         self._root = root
         self._guard = guard
         self._files: dict[str, FoundFile | None] = {}
-        """By path, also what is out of date, in case it cannot be read now."""
+        """By path, what is up to date."""
         self._names: dict[str, list[str]] = {}
         """The same of what is in a folder, sorted."""
+        self._old_files: dict[str, FoundFile | None] = {}
+        """What is out of date, in case it cannot be read now."""
+        self._old_names: dict[str, list[str]] = {}
         if before is not None:
             # Copies: a thread that hangs may still be adding to those.
-            self._files, self._names = before._files.copy(), before._names.copy()  # noqa: SLF001
+            self._old_files = before._old_files | before._files  # noqa: SLF001
+            self._old_names = before._old_names | before._names  # noqa: SLF001
         self._walks: dict[str, Walk] = {}
         """Where paths lead, or would if what is missing were there."""
-        self._examined: set[str] = set()
-        """The paths whose files are up to date,"""
-        self._listed: set[str] = set()
-        """and the folders whose names are."""
-        self._troubles: dict[str, str] = {}
-        """What is there, for all we know, but cannot be read: why."""
+        self.troubles: dict[str, str] = {}
+        """What is there, for all we know, but cannot be read: why, by path."""
         self._nodes_of_copy: Mapping[str, tuple[FileType, tuple[int, int] | None]] | None = None
 
     def settle(self) -> None:
         """Forget what is out of date: nobody has asked for it."""
-        for path in self._files.keys() - self._examined:
-            del self._files[path]
-        for folder in self._names.keys() - self._listed:
-            del self._names[folder]
+        self._old_files.clear()
+        self._old_names.clear()
 
     def forget_all(self) -> None:
         """Read every path again."""
         self._walks.clear()
-        self._examined.clear()
-        self._listed.clear()
-        self._troubles.clear()
+        self._old_files |= self._files
+        self._old_names |= self._names
+        self._files.clear()
+        self._names.clear()
+        self.troubles.clear()
         self._nodes_of_copy = None
 
     def forget(self, paths: Collection[str]) -> None:
@@ -104,9 +104,9 @@ class DeviceFiles:
         }
 
         def is_current(path: str) -> bool:
-            file = self._files.get(path)
+            file = self._files[path]
             syspath = None if file is None else file.identity.syspath
-            if path not in walks or path in self._troubles:
+            if path not in walks or path in self.troubles:
                 return False
             if path.startswith(_SILENT) and path != syspath:
                 return False
@@ -114,17 +114,20 @@ class DeviceFiles:
                 return not _is_within(syspath, changed)
             return file is None or file.identity.device_number is None or not has_devices
 
-        self._examined = set(filter(is_current, self._examined))
-        self._listed = {
-            folder
-            for folder in self._listed
-            if folder in walks
-            and folder not in self._troubles
-            and parents.isdisjoint((folder, walks[folder].at))
-            and not f"{folder}/".startswith(_SILENT)
-        }
+        def is_listed(folder: str) -> bool:
+            return (
+                folder in walks
+                and folder not in self.troubles
+                and parents.isdisjoint((folder, walks[folder].at))
+                and not f"{folder}/".startswith(_SILENT)
+            )
+
+        for path in [one for one in self._files if not is_current(one)]:
+            self._old_files[path] = self._files.pop(path)
+        for folder in [one for one in self._names if not is_listed(one)]:
+            self._old_names[folder] = self._names.pop(folder)
         self._walks = walks
-        self._troubles.clear()
+        self.troubles.clear()
         self._nodes_of_copy = None
 
     def look(self, pattern: str) -> Look:
@@ -138,7 +141,7 @@ class DeviceFiles:
                 files.append(file)
             elif self._is_link(path):
                 dangling.append(path)
-            found.trouble = found.trouble or self._troubles.get(path, "")
+            found.trouble = found.trouble or self.trouble(path)
             if file is None or file.is_link:
                 # Its links may be turned elsewhere, and what they lead to may come and go.
                 self._note_folders(path, found)
@@ -151,32 +154,33 @@ class DeviceFiles:
 
     def examine(self, path: str) -> FoundFile | None:
         """Return what a path leads to, or None if there is nothing."""
-        if path not in self._examined:
+        if path not in self._files:
+            found = None
             try:
-                self._files[path] = self._examine(path)
+                found = self._examine(path)
             except OSError as error:
                 # A link that leads in a circle leads nowhere; behind such a folder may be anything.
                 leads_nowhere = error.errno == errno.ELOOP and self._is_link(path)
-                if leads_nowhere or not self._note_trouble(path, error):
-                    self._files[path] = None
-            self._examined.add(path)
-        return self._files.get(path)
+                if not leads_nowhere and self._note_trouble(path, error):
+                    found = self._old_files.get(path)
+            self._files[path] = found
+        return self._files[path]
 
     def mount_target(self, path: str) -> PathTarget:
         """Return where a path to be mounted leads, or would if all that is missing were there."""
         if (found := self.examine(path)) is None:
-            return self._root.target_of(path)
+            return target_of(self._walk(path))
         return PathTarget(target=found.target, trouble=found.mount_trouble)
 
     def trouble(self, path: str) -> str:
         """Return why a path that was examined cannot be read; empty if it was, or is not there."""
-        return self._troubles.get(path, "")
+        return f"{path} cannot be read ({self.troubles[path]})" if path in self.troubles else ""
 
     def _note_trouble(self, path: str, error: OSError) -> bool:
         """Take note of an error; return whether it is something else than an absence."""
         if error.errno in ABSENT:
             return False
-        self._troubles[path] = f"{path} cannot be read ({error.strerror or error})"
+        self.troubles[path] = error.strerror or str(error)
         return True
 
     def _examine(self, path: str) -> FoundFile:
@@ -230,7 +234,7 @@ class DeviceFiles:
         folder = at or "/"
         self._note_folders(folder, found)
         names = self._names_in(folder, segment)
-        found.trouble = found.trouble or self._troubles.get(folder, "")
+        found.trouble = found.trouble or self.trouble(folder)
         for name in names:
             # As in a shell, a hidden file is only found by a pattern that begins with a dot.
             hidden = name.startswith(".") and not segment.startswith(".")
@@ -243,18 +247,19 @@ class DeviceFiles:
             elif self._is_folder(path):
                 self._expand(path, rest, found)
             else:
-                found.trouble = found.trouble or self._troubles.get(path, "")
+                found.trouble = found.trouble or self.trouble(path)
 
     def _names_in(self, folder: str, segment: str) -> list[str]:
         """Return the names in a folder that begin as the pattern does."""
-        if folder not in self._listed:
+        if folder not in self._names:
+            names = []
             try:
-                self._names[folder] = sorted(self._root.entries(folder))
+                names = sorted(self._root.entries(folder))
             except OSError as error:
-                if not self._note_trouble(folder, error):
-                    self._names[folder] = []
-            self._listed.add(folder)
-        names = self._names.get(folder, [])
+                if self._note_trouble(folder, error):
+                    names = self._old_names.get(folder, [])
+            self._names[folder] = names
+        names = self._names[folder]
         # A hundred patterns over one folder of ten thousand must not be a million matches.
         prefix = _MAGIC.split(segment, maxsplit=1)[0]
         first = bisect_left(names, prefix)
@@ -272,7 +277,8 @@ class DeviceFiles:
         try:
             return stat.S_ISDIR(self._root.lstat(path).st_mode)
         except OSError as error:
-            return self._note_trouble(path, error) and path in self._names
+            was_folder = self._names.get(path) or self._old_names.get(path)
+            return self._note_trouble(path, error) and bool(was_folder)
 
     def _note_folders(self, path: str, found: _Expansion) -> None:
         """Add the folders in which a change could let the path lead elsewhere.

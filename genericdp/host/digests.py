@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,6 @@ class Digests:
     def __init__(self, now: Callable[[], int] = time.time_ns) -> None:  # noqa: TID251
         self._now = now
         self._known: dict[str, tuple[_State, str]] = {}
-        self._lock = threading.Lock()
 
     def sha256(self, path: str) -> str:
         """Return it as hexadecimal digits; links are followed. Raises OSError; may hang."""
@@ -47,10 +45,9 @@ class Digests:
         if self._now() - max(state[-2:]) < _TICK_NS:
             # A write in the same tick of the kernel's clock would leave the times as they are.
             return digest.hexdigest()
-        with self._lock:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
-            self._known[path] = (state, digest.hexdigest())
+        if len(self._known) >= _MOST_KEPT:
+            self._known.clear()
+        self._known[path] = (state, digest.hexdigest())
         return digest.hexdigest()
 
 

@@ -165,13 +165,17 @@ class Root:
 
     def target_of(self, path: str) -> PathTarget:
         """Return where a path leads, or would lead if all that is missing were there."""
-        walk = self.walk(path, past_missing=True)
-        trouble = walk.trouble
-        if walk.error is not None and walk.error.errno == errno.ELOOP:
-            trouble = walk.error.strerror or ""
-            if trouble == os.strerror(errno.ELOOP):
-                trouble = "its links lead in a circle"
-        return PathTarget(target=walk.at, trouble=trouble)
+        return target_of(self.walk(path, past_missing=True))
+
+
+def target_of(walk: Walk) -> PathTarget:
+    """Return where a walk past all that is missing has led."""
+    trouble = walk.trouble
+    if walk.error is not None and walk.error.errno == errno.ELOOP:
+        trouble = walk.error.strerror or ""
+        if trouble == os.strerror(errno.ELOOP):
+            trouble = "its links lead in a circle"
+    return PathTarget(target=walk.at, trouble=trouble)
 
 
 def upwards(path: str) -> Iterator[str]:

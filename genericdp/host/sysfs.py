@@ -6,7 +6,6 @@ import errno
 import posixpath
 from bisect import bisect_left
 from collections.abc import Callable
-from contextlib import suppress
 from sys import intern
 from typing import TYPE_CHECKING
 
@@ -44,6 +43,9 @@ class SysDevices:
         """Their syspaths, sorted as texts."""
         self._subsystems: tuple[str, ...] | None = None
         self._records: frozenset[str] | None = None
+        """The names of the files in the udev database."""
+        self._owners: dict[str, str] = {}
+        """The devices that were read, by the name of their file there."""
 
     def get(self, syspath: str) -> SysDevice | None:
         """Return the device of a folder below /sys/devices, or None if there is none."""
@@ -113,24 +115,11 @@ class SysDevices:
             self._sorted.pop(subsystem, None)
         return set(before)
 
-    def syspaths_of_record(self, name: str) -> tuple[str, ...]:
-        """Return the devices that a file of the udev database is about."""
-        if name[:1] in {"b", "c"}:
-            file_type = FileType.BLOCK if name[0] == "b" else FileType.CHAR
-            major, _, minor = name[1:].partition(":")
-            if not (major.isdecimal() and minor.isdecimal()):
-                return ()
-            syspath = None
-            with suppress(OSError):  # what cannot be read now is read in the next full look
-                syspath = syspath_of(self._root, file_type, (int(major), int(minor)))
-            return () if syspath is None else (syspath,)
-        if name.startswith("n"):
-            # By the number of an interface, which only its uevent tells.
-            return tuple(device.syspath for device in self.members("net"))
-        subsystem, _, entry = name.removeprefix("+").partition(":")
-        folders = (f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}")
-        found = (self._linked(folder, entry) for folder in folders)
-        return tuple(syspath for syspath in found if syspath is not None)
+    def owners_of(self, records: Collection[str]) -> set[str]:
+        """Return the devices, of those read, that files of the udev database are about."""
+        if records:
+            self._records = None
+        return {self._owners[name] for name in records if name in self._owners}
 
     def _linked(self, folder: str, entry: str) -> str | None:
         try:
@@ -183,6 +172,7 @@ class SysDevices:
             number=number,
             interface_index=uevent.get("IFINDEX", ""),
         )
+        self._owners[name] = syspath
         if self._records is None:
             # One listing instead of a failed open for each of the many devices without a record.
             self._records = frozenset(self._entries(udevdb.FOLDER))

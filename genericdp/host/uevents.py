@@ -32,7 +32,6 @@ class Uevent:
     action: str
     """``add``, ``remove``, ``change``, ``bind``, ``unbind``, ``move``, ``online``, ``offline``."""
     syspath: str
-    subsystem: str = ""
     former_syspath: str = ""
     """Where it was before a ``move``."""
 
@@ -126,6 +125,5 @@ def uevent_of(device: pyudev.Device) -> Uevent:
     return Uevent(
         action=device.action,
         syspath=device.sys_path,
-        subsystem=device.subsystem or "",
         former_syspath=f"/sys{former}" if former else "",
     )

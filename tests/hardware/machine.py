@@ -83,8 +83,7 @@ class Machine:
 
     def event(self, action: str, path: str) -> Uevent:
         """What the kernel tells of one device."""
-        (entry,) = loading.parse(self._blocks[path])
-        return Uevent(action=action, syspath=f"/sys{path}", subsystem=entry.subsystem)
+        return Uevent(action=action, syspath=f"/sys{path}")
 
     def offers(self, *resources: Resource) -> DeviceLists:
         """One look at everything."""

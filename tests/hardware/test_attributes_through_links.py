@@ -81,6 +81,6 @@ async def test_it_is_read_again_when_the_device_behind_the_link_changes(
     assert healthy(offers, "vf") == of_one
     for count in (2, 1, 2):
         (machine.folder / f"sys{CARD}/sriov_numvfs").write_text(f"{count}\n")
-        discoverer.mark_event(Uevent(action="change", syspath=f"/sys{CARD}", subsystem="pci"))
+        discoverer.mark_event(Uevent(action="change", syspath=f"/sys{CARD}"))
         offers = (await discoverer.discover(wanted, offers, full=False)).lists
         assert healthy(offers, "vf") == (of_one if count == 1 else of_two)

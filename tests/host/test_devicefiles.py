@@ -273,3 +273,31 @@ def test_the_committed_tree_is_what_its_maker_makes(tmp_path: Path) -> None:
         }
 
     assert content(committed) == content(tmp_path)
+
+
+@pytest.mark.parametrize("pattern", ["/proc/d*", "/sys/devices/usb/t*", "/sys/devices/usb/x"])
+def test_what_nothing_tells_of_is_not_remembered(tmp_path: Path, pattern: str) -> None:
+    tree = Tree(tmp_path)
+    tree.write("proc/driver", "")
+    tree.write("sys/devices/usb/tty7/uevent", "")
+    files = DeviceFiles(tree.root)
+    before = files.look(pattern)
+    tree.write("proc/device", "")
+    tree.write("sys/devices/usb/types", "")
+    tree.write("sys/devices/usb/x", "")
+    files.forget(())
+    assert files.look(pattern) != before
+    assert files.look(pattern) == DeviceFiles(tree.root).look(pattern)
+
+
+def test_an_event_of_a_device_is_about_the_files_of_all_that_sits_on_it(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.node("tty1", "188:1", at="usb")
+    files = DeviceFiles(tree.root)
+    before = files.look("/dev/tty*")
+    tree.remove("dev/tty1")
+    tree.node("tty1", "188:9", at="usb")
+    files.forget({"/sys/devices/other"})
+    assert files.look("/dev/tty*") == before
+    files.forget({"/sys/devices/usb"})
+    assert files.look("/dev/tty*") != before

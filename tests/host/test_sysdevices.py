@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from genericdp.host.cache import HostCache, Stale
 from genericdp.host.root import Root
 from genericdp.host.sysfs import SysDevices
 from tests.budget import examples
@@ -184,11 +185,28 @@ def test_a_subsystem_that_is_new_is_named(adapters: Root) -> None:
     assert names(devices, "misc") == ["fuse"]
 
 
-def test_a_record_leads_to_its_device(tmp_path: Path) -> None:
-    can = SysDevices(loading.build(loading.path_of("can"), tmp_path / "can"))
-    nvme = SysDevices(loading.build(loading.path_of("nvme"), tmp_path / "nvme"))
-    assert CAN in can.syspaths_of_record("n7")
-    assert can.syspaths_of_record("+pci:0000:00:14.0") == ("/sys/devices/pci0000:00/0000:00:14.0",)
-    (disk,) = nvme.syspaths_of_record("b259:0")
-    assert disk.endswith("/nvme0n1")
-    assert nvme.syspaths_of_record("c259:0") == ()
+@pytest.mark.parametrize(
+    ("testbed", "record", "path"),
+    [
+        ("can", "n7", CAN),
+        ("can", "+pci:0000:00:14.0", "/sys/devices/pci0000:00/0000:00:14.0"),
+        ("nvme", "b259:0", "/nvme0n1"),
+    ],
+)
+def test_a_record_that_is_written_again_is_read_again(
+    tmp_path: Path, testbed: str, record: str, path: str
+) -> None:
+    root = loading.build(loading.path_of(testbed), tmp_path)
+    host = HostCache(root)
+
+    def renewed() -> list[str]:
+        members = (one for name in host.subsystems() for one in host.members(name))
+        return [one.syspath for one in members if "NEW" in one.properties]
+
+    assert renewed() == []
+    with Path(root.real(f"/run/udev/data/{record}")).open("a") as file:
+        file.write("E:NEW=1\n")
+    assert renewed() == [], "it is remembered"
+    host.forget(Stale(records={record, "c1:99", "n", "+", ""}))
+    (syspath,) = renewed()
+    assert syspath.endswith(path)

@@ -53,10 +53,11 @@ def _run(data: bytes, root: Root) -> None:
     facts.subsystems()
     for message in messages:
         with suppress(UnicodeError):
-            event = uevent_of(_device(message))
+            device = _device(message)
+            event = uevent_of(device)
             facts.forget(Stale(syspaths={event.syspath}))
             facts.device(event.syspath)
-            facts.members(event.subsystem)
+            facts.members(device.subsystem or "")
     lines = (line.decode(errors="surrogateescape") for line in text.split(b"\n")[:5])
     facts.forget(Stale(records={line.replace("\0", "") for line in lines}))
 
