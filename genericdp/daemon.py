@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.address import Address
-    from genericdp.config.loaded import Loaded
+    from genericdp.config.files import Loaded
     from genericdp.config.reload import Load
     from genericdp.health.health import Health
     from genericdp.host.inotify import Shortage

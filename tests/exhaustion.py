@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.simulator.kubelet import Kubelet
+from tests.config.changing import config
 from tests.hostile_configs import GOOD, host_files, hostile_configs
-from tests.reloading.configs import config
 from tests.test_daemon import Place
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.reloading.configs import HEAD
+from tests.config.changing import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

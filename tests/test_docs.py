@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from genericdp.cli.parser import parse
+from genericdp.config.files import STDIN
 from genericdp.config.load import load
-from genericdp.config.loaded import STDIN
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

@@ -10,7 +10,7 @@ import pytest
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from tests.config.bounded import HEAD
-from tests.reloading.configs import config
+from tests.config.changing import config
 from tests.test_daemon import Place
 from tests.world import World, counts, resource
 

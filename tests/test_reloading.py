@@ -12,8 +12,8 @@ import pytest
 
 from genericdp.host.workers import in_worker
 from genericdp.simulator.kubelet import Kubelet
+from tests.config.changing import BAD, HEAD, ConfigMap, config
 from tests.polling import poll_until
-from tests.reloading.configs import BAD, HEAD, ConfigMap, config
 from tests.test_daemon import Place
 from tests.world import World, counts, resource, serial
 

@@ -13,7 +13,7 @@ from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
-from tests.reloading.configs import HEAD
+from tests.config.changing import HEAD
 
 if TYPE_CHECKING:
     from pathlib import Path

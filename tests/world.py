@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from genericdp.config.loaded import Loaded
+    from genericdp.config.files import Loaded
     from genericdp.devices.device import ContainerEdits
     from genericdp.health.health import Health
     from genericdp.simulator.kubelet import Kubelet

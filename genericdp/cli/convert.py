@@ -8,9 +8,8 @@ from genericdp.cli.loading import read_pipes
 from genericdp.cli.options import add_output
 from genericdp.cli.output import refuse_existing, write_new
 from genericdp.cli.parser import config_of, path_of
-from genericdp.config.files import read_file
-from genericdp.config.load import unquoted, unreadable
-from genericdp.config.loaded import STDIN, shown
+from genericdp.config.files import STDIN, read_file, shown, unreadable
+from genericdp.config.load import unquoted
 from genericdp.convert.conversion import PEERS, convert
 from genericdp.errors import ConfigError
 from genericdp.printing import print_document, print_json

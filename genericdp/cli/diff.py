@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-    from genericdp.config.loaded import Loaded
+    from genericdp.config.files import Loaded
     from genericdp.devices.devicelist import DeviceList, ListedDevice
     from genericdp.host.cache import HostCache
     from genericdp.model import Resource

@@ -14,7 +14,7 @@ from genericdp.cli.loading import load_in_time
 from genericdp.cli.options import add_output, add_root, root_of, root_option
 from genericdp.cli.output import refuse_existing, write_new
 from genericdp.cli.parser import path_of
-from genericdp.config.loaded import STDIN
+from genericdp.config.files import STDIN
 from genericdp.devices.hardware import function_of
 from genericdp.errors import GenericdpError
 from genericdp.explain.entry import buses_of

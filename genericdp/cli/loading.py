@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from genericdp.config.files import MAX_BYTES
+from genericdp.config.files import MAX_BYTES, STDIN, Loaded, unusable
 from genericdp.config.load import load
-from genericdp.config.loaded import STDIN, Loaded, unusable
 from genericdp.errors import ConfigError, UsageError
 from genericdp.printing import print_warning
 

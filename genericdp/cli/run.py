@@ -19,7 +19,7 @@ from genericdp.cli.options import (
     set_up_logging,
 )
 from genericdp.cli.parser import path_of
-from genericdp.config.loaded import STDIN
+from genericdp.config.files import STDIN
 from genericdp.daemon import KUBELET_FOLDER, Settings
 from genericdp.daemon import run as run_daemon
 from genericdp.errors import UsageError

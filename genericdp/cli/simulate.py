@@ -28,7 +28,7 @@ from genericdp.cli.options import (
 )
 from genericdp.cli.output import edits_as_json, edits_as_text
 from genericdp.cli.parser import Append
-from genericdp.config.loaded import STDIN
+from genericdp.config.files import STDIN
 from genericdp.daemon import Settings
 from genericdp.devices.hardware import online_nodes
 from genericdp.errors import UsageError

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from genericdp.config.loaded import Loaded
+    from genericdp.config.files import Loaded
     from genericdp.errors import Problem
 
 EXAMPLE = (

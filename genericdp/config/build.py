@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genericdp import model
-from genericdp.config.loaded import Loaded
-from genericdp.errors import Problem
 from genericdp.template import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from genericdp.policy import Policy
 
@@ -28,51 +24,11 @@ _CLASSES: dict[str, type[Bus]] = {
 }
 
 
-def decode(text: bytes) -> Loaded:
-    """Return what ``load.encode`` has encoded; raise ValueError for anything else."""
-    try:
-        return _decoded(text)
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"it is no encoded config: {error}") from error
-
-
-def _decoded(text: bytes) -> Loaded:
-    message = json.loads(text)
-    policy = None
-    if message["policy"]:  # most nodes have none
-        from genericdp.policy import from_plain
-
-        policy = from_plain(message["policy"])
-    resources = tuple(
-        resource
-        for document in message["documents"]
-        for resource in build(
-            document["resources"], [model.Place(**place) for place in document["places"]], policy
-        )
-    )
-    return Loaded(
-        resources=resources,
-        problems=tuple(Problem(**problem) for problem in message["problems"]),
-        warnings=tuple(Problem(**warning) for warning in message["warnings"]),
-        files=tuple(Path(path) for path in message["files"]),
-        digest=message["digest"],
-        policy=policy,
-        policy_is_unusable=message["policyIsUnusable"],
-        texts=tuple((name, one.encode()) for name, one in message["texts"]),
-        pinned=tuple(message["pinned"]),
-    )
-
-
 def build(
-    resources: Sequence[Mapping[str, Any]],
-    places: Sequence[model.Place],
-    policy: Policy | None = None,
+    checked: Iterable[tuple[Mapping[str, Any], model.Place]], policy: Policy | None = None
 ) -> tuple[model.Resource, ...]:
-    """Return the resources of a document, each with its place and what bounds it."""
-    return tuple(
-        _resource(resource, place, policy)
-        for resource, place in zip(resources, places, strict=True)
-    )
+    """Return the resources of checked, plain data with their places, and with what bounds them."""
+    return tuple(_resource(resource, place, policy) for resource, place in checked)
 
 
 def _given(mapping: Mapping[str, Any], **convert: Callable[[Any], Any]) -> dict[str, Any]:

@@ -1,24 +1,51 @@
-"""Loads a config in a short-lived process, so that no config can block or exhaust the daemon."""
+"""Loads a config in a short-lived process, so that no config can block or exhaust the daemon.
+
+``python -m genericdp.config.child [--policy FILE] PATH…`` is that process. The two share no values:
+the child writes JSON with plain, checked data, of which the daemon builds the resources.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import sys
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import genericdp
-from genericdp.config.loaded import Loaded, unusable
-from genericdp.process.outcome import Pipe, signal_name
+from genericdp.config.files import Loaded, unusable
+from genericdp.errors import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from genericdp.model import Place
     from genericdp.process.run import Commands
 
 MAX_OUTPUT = 16 * 1024 * 1024
 """The daemon keeps it and makes values of it: several times what can be read in time."""
+MAX_PROBLEMS = 1000
+"""More than a person reads, and than a log should hold."""
 _MAX_COMPLAINT = 64 * 1024
+_MIB = 1024 * 1024
+_MAX_MEMORY = 256 * _MIB
+"""Four times what the largest file takes."""
+_MIN_MEMORY = 32 * _MIB
+"""Twice what any config takes."""
+_SPARED_MEMORY = 8 * _MIB
+"""What the others in our cgroup may take meanwhile: where it is used up, all may be killed."""
+_LIMITS = {
+    resource.RLIMIT_AS: 1024 * _MIB,
+    resource.RLIMIT_NOFILE: 1024,
+    resource.RLIMIT_CPU: 30,
+    resource.RLIMIT_CORE: 0,
+}
+_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
+_VERSION_2 = ("memory.max", "memory.current", "")
+"""Of cgroups: limit, use, and the prefix of what is in memory.stat."""
 
 
 async def load_in_child(
@@ -29,8 +56,11 @@ async def load_in_child(
     timeout_seconds: float = 10.0,
 ) -> Loaded:
     """Return the same as ``load``, by a child process; whatever becomes of it is a problem."""
+    # Not in the child, which needs no asyncio.
+    from genericdp.process.outcome import Pipe
+
     bounded = [] if policy is None else ["--policy", os.fspath(policy)]
-    argv = [sys.executable, "-P", "-m", "genericdp.config", *bounded, *map(os.fspath, paths)]
+    argv = [sys.executable, "-P", "-m", "genericdp.config.child", *bounded, *map(os.fspath, paths)]
     try:
         with Pipe(MAX_OUTPUT) as output, Pipe(_MAX_COMPLAINT) as complaint:
             # At the daemon's own niceness: a reload must not wait for a busy node's other work.
@@ -45,7 +75,13 @@ async def load_in_child(
         return _failed(paths, f"the config could not be loaded: {error.strerror or error}")
     if code is None:
         return _failed(paths, f"loading the config took longer than {timeout_seconds:g} s")
-    return _loaded(paths, code, bytes(output.data), bytes(complaint.data))
+    if code != 0:
+        why = _why(code, bytes(complaint.data).decode("utf-8", "replace").strip())
+        return _failed(paths, f"the config could not be loaded: its process {why}")
+    try:
+        return decode(bytes(output.data))
+    except ValueError:
+        return _failed(paths, "the config could not be loaded: it is too much")
 
 
 def _environment() -> dict[str, str]:
@@ -55,23 +91,133 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{given}" if given else package}
 
 
-def _loaded(paths: Sequence[Path], code: int, output: bytes, complaint: bytes) -> Loaded:
-    if code == 0:
-        # The model takes longer to import than the child to start: not before that.
-        from genericdp.config.build import decode
+def _why(code: int, complaint: str) -> str:
+    from genericdp.process.outcome import signal_name
 
-        try:
-            return decode(output)
-        except ValueError:
-            return _failed(paths, "the config could not be loaded: it is too much")
     how = f"ended by {signal_name(-code)}" if code < 0 else f"failed with code {code}"
-    text = complaint.decode("utf-8", "replace").strip()
-    why = f": {text.splitlines()[-1]}" if text else ""
-    if "MemoryError" in text:  # Python itself could not go on, and says where it was, not why
-        why = ": it takes more memory than it may have"
-    return _failed(paths, f"the config could not be loaded: its process {how}{why}")
+    if "MemoryError" in complaint:  # Python could not go on, and says where it was, not why
+        return f"{how}: it takes more memory than it may have"
+    return f"{how}: {complaint.splitlines()[-1]}" if complaint else how
 
 
 def _failed(paths: Sequence[Path], message: str) -> Loaded:
-    name = os.fspath(paths[0]) if paths else "config"
-    return Loaded(problems=(unusable(name, message),))
+    return Loaded(problems=(unusable(paths[0], message),))
+
+
+def decode(text: bytes) -> Loaded:
+    """Return what ``encode`` has encoded; raise ValueError for anything else."""
+    # They take longer to import than the child to start: not before that.
+    from genericdp.config.build import build
+    from genericdp.model import Place
+
+    try:
+        message = json.loads(text)
+        policy = None
+        if message["policy"]:  # most nodes have none
+            from genericdp.policy import from_plain
+
+            policy = from_plain(message["policy"])
+        checked = [(plain, Place(**place)) for plain, place in message["resources"]]
+        values = {
+            "resources": build(checked, policy),
+            "problems": tuple(Problem(**problem) for problem in message["problems"]),
+            "warnings": tuple(Problem(**warning) for warning in message["warnings"]),
+            "files": tuple(map(Path, message["files"])),
+            "policy": policy,
+            "texts": tuple((name, os.fsencode(one)) for name, one in message["texts"]),
+            "pinned": tuple(message["pinned"]),
+        }
+        return Loaded(**{**message, **values})
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"it is no encoded config: {error}") from error
+
+
+def encode(loaded: Loaded, checked: Sequence[tuple[dict[str, Any], Place]]) -> bytes:
+    """Return JSON for the pipe to the daemon."""
+    cut = replace(
+        loaded,
+        problems=loaded.problems[:MAX_PROBLEMS],
+        warnings=loaded.warnings[:MAX_PROBLEMS],
+        texts=() if loaded.problems else loaded.texts,
+    )
+    resources = [(plain, asdict(place)) for plain, place in checked]
+    return json.dumps({**asdict(cut), "resources": resources}, default=os.fsdecode).encode()
+
+
+def main() -> None:
+    """Load; what a hostile config can cost is limited, also if the daemon is gone."""
+    left = memory_left()
+    most = _MAX_MEMORY if left is None else min(_MAX_MEMORY, left - _SPARED_MEMORY)
+    most = _limit(resource.RLIMIT_DATA, max(_MIN_MEMORY, most))
+    for what, limit in _LIMITS.items():
+        _limit(what, limit)
+    answer = b""
+    # Not to be said within: the error keeps all that was built, and there is no memory to speak.
+    # SystemError: C code that forgot to say that there was no memory.
+    with suppress(MemoryError, SystemError):
+        answer = _answer(sys.argv[1:])
+    if not answer:
+        sys.exit(f"it takes more than the {most // _MIB} MiB of memory that it may have")
+    sys.stdout.buffer.write(answer)
+    sys.stdout.flush()
+    os._exit(0)  # to take everything apart takes a seventh of all the time
+
+
+def _answer(arguments: Sequence[str]) -> bytes:
+    # Imported within the limits.
+    from genericdp.config.load import load_plain
+
+    given, policy = [Path(path) for path in arguments], None
+    if arguments[:1] == ["--policy"]:
+        policy, given = given[1], given[2:]
+    return encode(*load_plain(given, policy=policy))
+
+
+def _limit(what: int, most: int) -> int:
+    """Set a limit and return it: whoever started us may have set a lower one."""
+    _, hard = resource.getrlimit(what)
+    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(what, (limit, limit))
+    return limit
+
+
+def memory_left(root: Path = Path("/")) -> int | None:
+    """Return how many bytes our cgroups, those of the container, leave; None: it is not known."""
+    found = (_left_in(folder, files) for folder, files in _cgroups(root))
+    return min((left for left in found if left is not None), default=None)
+
+
+def _cgroups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
+    """Yield the folders of our cgroup and of all above it, as far as they can be seen."""
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            top, files = root / "sys/fs/cgroup", _VERSION_2
+        elif "memory" in controllers.split(","):
+            top, files = root / "sys/fs/cgroup/memory", _VERSION_1
+        else:
+            continue
+        # In a container the path may be that of the node, of which its top is ours.
+        folder = top / path.lstrip("/")
+        yield from ((one, files) for one in (folder, *folder.parents) if one.is_relative_to(top))
+
+
+def _left_in(folder: Path, files: tuple[str, str, str]) -> int | None:
+    limit, used, prefix = files
+    try:
+        most = int((folder / limit).read_text())
+        taken = int((folder / used).read_text())
+        lines = (folder / "memory.stat").read_text().splitlines()
+    except (OSError, ValueError):  # no such folder here, or "max"
+        return None
+    counts = dict(line.split(" ", 1) for line in lines if " " in line)
+    # What the kernel gives back before anybody lacks memory counts as left.
+    cache = sum(int(counts.get(prefix + name, "0")) for name in ("inactive_file", "active_file"))
+    return most - taken + cache
+
+
+if __name__ == "__main__":
+    main()

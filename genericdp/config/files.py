@@ -1,22 +1,61 @@
-"""The files of a config and their bytes: nothing here hangs or reads without end."""
+"""The files of a config, read without a hang or an end of memory; what was loaded from them."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.config.loaded import SUFFIXES
-from genericdp.errors import is_shortage
-from genericdp.host.pathwalk import opened, read
+from genericdp.errors import Problem, is_shortage
+from genericdp.host.pathwalk import NotAFileError, opened, read
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from genericdp.model import Resource
+    from genericdp.policy import Policy
+
+STDIN = Path("-")
+"""Stands for the config that somebody else has read from stdin."""
+SUFFIXES = (".yaml", ".yml")
 MAX_BYTES = 1024 * 1024
+_MESSAGES = {
+    errno.ENOENT: "it does not exist",
+    errno.EACCES: "it cannot be read: permission denied",
+    errno.ELOOP: "it is a symbolic link that leads to itself",
+    errno.ENOTDIR: "a part of its path is no folder",
+    errno.EFBIG: "it is larger than 1 MiB, the most that a config may have",
+    errno.ENODATA: "the folder holds no config: no *.yaml or *.yml that is not hidden",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loaded:
+    """A whole config: its resources if there is no problem, and all that is to be said of it."""
+
+    digest: str = ""
+    """SHA-256, hexadecimal; tells whether a config is another one.
+
+    It is over the names (without their folders) and contents of its files, in the order of
+    precedence, and over the content of the policy. Empty if loading itself has failed.
+    """
+    resources: tuple[Resource, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    files: tuple[Path, ...] = ()
+    """The files that were read or should have been, in the order of precedence."""
+    policy: Policy | None = None
+    """What bounds the resources; each of them carries it."""
+    policy_is_unusable: bool = False
+    """Whether a policy was asked for and there is none: its problems are among the problems."""
+    texts: tuple[tuple[str, bytes], ...] = field(default=(), compare=False, repr=False)
+    """Name and content of each file that was read; from a child, only those of a good config."""
+    pinned: tuple[str, ...] = field(default=(), compare=False)
+    """Files and folders that are never seen to change on this machine, with the reason."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,3 +139,21 @@ def _known(error: OSError) -> OSError:
     if is_shortage(error):  # which says nothing about the file
         raise error
     return error
+
+
+def unreadable(name: str | Path, error: OSError) -> Problem:
+    """Return the problem of a file that cannot be read."""
+    if isinstance(error, NotAFileError):
+        return unusable(name, error.strerror or "it is not a file")
+    other = f"it cannot be read: {(error.strerror or str(error)).lower()}"
+    return unusable(name, _MESSAGES.get(error.errno or 0, other))
+
+
+def unusable(name: str | Path, message: str, hint: str = "") -> Problem:
+    """Return the problem of a file as a whole."""
+    return Problem(file=shown(name), line=1, column=1, path="", message=message, hint=hint)
+
+
+def shown(name: str | Path) -> str:
+    """Return a file's name as one printable line, whatever bytes it consists of."""
+    return printable(os.fsencode(name).decode("utf-8", "backslashreplace"))

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import os
 import re
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genericdp.config.build import build
-from genericdp.config.files import Content, Digest, read_file, read_files
-from genericdp.config.loaded import STDIN, Loaded, shown, unusable
-from genericdp.config.policyfile import LoadedPolicy, load_policy
+from genericdp.config.files import (
+    STDIN,
+    Content,
+    Digest,
+    Loaded,
+    read_file,
+    read_files,
+    shown,
+    unreadable,
+    unusable,
+)
+from genericdp.config.policy import load_policy
 from genericdp.config.read import read_config
 from genericdp.config.rules import check, resources_of
-from genericdp.host.pathwalk import NotAFileError
 from genericdp.model import Place
 from genericdp.printing import printable
 
@@ -28,16 +34,6 @@ if TYPE_CHECKING:
     from genericdp.config.tree import Document
     from genericdp.errors import Problem
 
-MAX_PROBLEMS = 1000
-"""More than a person reads, and than a log should hold."""
-_MESSAGES = {
-    errno.ENOENT: "it does not exist",
-    errno.EACCES: "it cannot be read: permission denied",
-    errno.ELOOP: "it is a symbolic link that leads to itself",
-    errno.ENOTDIR: "a part of its path is no folder",
-    errno.EFBIG: "it is larger than 1 MiB, the most that a config may have",
-    errno.ENODATA: "the folder holds no config: no *.yaml or *.yml that is not hidden",
-}
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _OF_A_VOLUME = re.compile(r"/\.\.\d{4}_\d\d_\d\d_")
 """As the kubelet names the folders that ``..data`` leads to, one for each version."""
@@ -51,21 +47,14 @@ def load(
     ``pipes`` holds what was read from paths that can be read only once (``-`` is stdin),
     ``policy`` is the file that bounds the config.
     """
-    loaded, documents = read_all(paths, pipes, policy)
-    if loaded.problems:
-        return loaded
-    resources = tuple(
-        resource
-        for document in documents
-        for resource in build(resources_of(document), places_of(document), loaded.policy)
-    )
-    return replace(loaded, resources=resources)
+    loaded, checked = load_plain(paths, pipes, policy)
+    return replace(loaded, resources=build(checked, loaded.policy))
 
 
-def read_all(
+def load_plain(
     paths: Sequence[Path], pipes: Mapping[Path, bytes] | None = None, policy: Path | None = None
-) -> tuple[Loaded, list[Document]]:
-    """Return all but the resources, and the checked documents to build them from."""
+) -> tuple[Loaded, list[tuple[dict[str, Any], Place]]]:
+    """Return all but the resources, and of a good config the plain data to build them from."""
     try:
         bounds = None if policy is None else read_file(policy)
         files = list(read_files(paths, pipes))
@@ -73,11 +62,15 @@ def read_all(
         message = f"the config could not be loaded: {error.strerror or error}"
         return Loaded(problems=(unusable(paths[0], message),)), []
     digest, contents = Digest(), dict[str, Content]()
-    rules = LoadedPolicy()
+    rules = Loaded()
+    watched = [*paths, *(path for path, _ in files)]
     if policy is not None and bounds is not None:
         digest.add("policy", bounds)
-        rules = _policy(policy, bounds, contents)
-    problems: list[Problem] = [*rules.problems]
+        watched.append(policy)
+        rules = load_policy(policy, bounds)
+        if isinstance(bounds, Content):
+            contents[shown(policy)] = bounds
+    problems = [*rules.problems]
     documents: list[Document] = []
     for path, given in files:
         digest.add(path.name, given)
@@ -92,35 +85,18 @@ def read_all(
         problems += wrong
     wrong, warnings = check(documents, rules.policy)
     problems += wrong
-    loaded = Loaded(
+    loaded = replace(
+        rules,
+        digest=str(digest),
         problems=tuple(sorted(set(unquoted(problems, contents)))),
         warnings=(*rules.warnings, *unquoted(warnings, contents)),
         files=tuple(path for path, _ in files),
         texts=tuple((path.name, one.text) for path, one in files if isinstance(one, Content)),
-        pinned=tuple(
-            _pinned((*paths, *([policy] if policy else []), *(path for path, _ in files)))
-        ),
-        digest=str(digest),
-        policy=rules.policy,
-        policy_is_unusable=bool(rules.problems),
+        pinned=tuple(_pinned(watched)),
     )
-    return loaded, documents
-
-
-def _policy(path: Path, given: Content | OSError, contents: dict[str, Content]) -> LoadedPolicy:
-    if isinstance(given, OSError):
-        hint = "it is the policy that --policy or GENERICDP_POLICY names"
-        return LoadedPolicy(problems=(replace(unreadable(shown(path), given), hint=hint),))
-    contents[shown(path)] = given
-    return load_policy(path, given)
-
-
-def unreadable(name: str | Path, error: OSError) -> Problem:
-    """Return the problem of a file that cannot be read."""
-    if isinstance(error, NotAFileError):
-        return unusable(name, error.strerror or "it is not a file")
-    other = f"it cannot be read: {(error.strerror or str(error)).lower()}"
-    return unusable(name, _MESSAGES.get(error.errno or 0, other))
+    return loaded, [] if problems else [
+        one for document in documents for one in plain_resources(document)
+    ]
 
 
 def unquoted(problems: Iterable[Problem], contents: Mapping[str, Content]) -> list[Problem]:
@@ -128,19 +104,15 @@ def unquoted(problems: Iterable[Problem], contents: Mapping[str, Content]) -> li
 
     Instead, there is one for each such file. ``contents`` are by the names of the files.
     """
-    shown: list[Problem] = []
-    hidden: Counter[str] = Counter()
-    for problem in problems:
-        if (of := contents.get(problem.file)) is not None and of.doubt:
-            hidden[problem.file] += 1
-        else:
-            shown.append(problem)
+    doubtful = {name: content for name, content in contents.items() if content.doubt}
+    problems = list(problems)
+    hidden = Counter(problem.file for problem in problems if problem.file in doubtful)
+    shown = [problem for problem in problems if problem.file not in doubtful]
     for name, count in hidden.items():
-        of = contents[name]
         mistakes = "1 mistake that is" if count == 1 else f"{count} mistakes that are"
-        message = f"it has {mistakes} not shown: {of.doubt}"
-        hint = f"check {printable(of.at)} itself, or let only root change the link"
-        shown.append(replace(unusable(name, message), hint=hint))
+        message = f"it has {mistakes} not shown: {doubtful[name].doubt}"
+        hint = f"check {printable(doubtful[name].at)} itself, or let only root change the link"
+        shown.append(unusable(name, message, hint))
     return shown
 
 
@@ -171,29 +143,8 @@ def _real_path(path: Path) -> str:
         return ""
 
 
-def places_of(document: Document) -> list[Place]:
-    """Return the place of each resource of a document."""
-    marks = [document.mark(("resources", i)) for i in range(len(resources_of(document)))]
-    return [Place(file=document.file, line=mark.line, column=mark.column) for mark in marks]
-
-
-def encode(loaded: Loaded, documents: Sequence[Document]) -> bytes:
-    """Return JSON for the pipe to the daemon, which ``build.decode`` takes apart."""
-    if loaded.problems:
-        documents = ()
-    message = {
-        "documents": [
-            {"resources": resources_of(one), "places": [asdict(place) for place in places_of(one)]}
-            for one in documents
-        ],
-        "problems": [asdict(problem) for problem in loaded.problems[:MAX_PROBLEMS]],
-        "warnings": [asdict(warning) for warning in loaded.warnings[:MAX_PROBLEMS]],
-        "files": [os.fspath(path) for path in loaded.files],
-        # Those of a good config, which are UTF-8.
-        "texts": [(name, text.decode()) for name, text in loaded.texts] if documents else [],
-        "pinned": loaded.pinned,
-        "digest": loaded.digest,
-        "policy": loaded.policy and asdict(loaded.policy),
-        "policyIsUnusable": loaded.policy_is_unusable,
-    }
-    return json.dumps(message).encode()
+def plain_resources(document: Document) -> Iterator[tuple[dict[str, Any], Place]]:
+    """Yield the resources of a checked document, each with its place."""
+    for i, resource in enumerate(resources_of(document)):
+        mark = document.mark(("resources", i))
+        yield resource, Place(file=document.file, line=mark.line, column=mark.column)

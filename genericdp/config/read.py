@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from genericdp.config.loaded import SUFFIXES
+from genericdp.config.files import SUFFIXES
 from genericdp.config.scalars import plain, quoted, reading
 from genericdp.config.tree import FAULTY, Document, Mark, YamlNode, shown_path
 from genericdp.errors import Problem

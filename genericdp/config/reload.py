@@ -15,8 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genericdp.config.files import Digest, read_file, read_files
-from genericdp.config.loaded import ConfigState, Loaded, unusable
+from genericdp.config.files import Digest, Loaded, read_file, read_files, unusable
 from genericdp.errors import ConfigError
 from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch, Shortage
 from genericdp.host.pathwalk import walk
@@ -38,7 +37,6 @@ log = logging.getLogger(__name__)
 LAST_GOOD = "last-good"
 """In the state directory, a link to the folder with the files of the last good config."""
 _VERSION = ".last-good-"
-_OF_OLDER_VERSIONS = "last-good.json"
 _LEFT_SECONDS = 60.0
 """An older folder that nothing links to is left over; another daemon may be writing a newer one."""
 _LOOK_SECONDS = 2.0
@@ -46,8 +44,27 @@ _LOOK_SECONDS = 2.0
 _MOST_TRIES = 10
 _MOST_WAITS = 50
 """A config that has been another one after each of so many pauses (10 s) is read as it is."""
-_ACCEPTED: dict[str, Any] = {"differs_since": None, "problems": (), "refused": ""}
-"""What the state says of the config on disk once that is in force."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfigState:
+    """The config in force and the one on disk, as last read.
+
+    Times are seconds since 1970, for people: nothing is decided by them.
+    """
+
+    loaded: Loaded | None = None
+    """The config in force; None: there is none, nothing is served, and the daemon is not ready."""
+    since: float | None = None
+    """When it was put in force."""
+    from_state_dir: bool = False
+    """Whether it is the last good one of an earlier run: the one on disk could not be used."""
+    refused: Loaded | None = None
+    """The config on disk where that cannot be used; None: it is the one in force."""
+    differs_since: float | None = None
+    """Since when the one on disk has been refused, whichever it was."""
+    pinned: tuple[str, ...] = ()
+    """Config files that never change here, with the reason (``subPath``)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,9 +114,9 @@ class Reloader:
         self._put_in_force = put_in_force
         self._hangup = hangup
         self._decided = decided
-        self._in_force: Observed[Loaded | None] = Observed(None)
-        """The config in force, if it is the one on disk."""
         self._state_dir = state_dir
+        self._kept = ""
+        """The digest of the config that was last stored there."""
         self._pace = pace or ReloadPace()
         self._shortage = shortage or Shortage()
         self._tally = tally or Tally()
@@ -208,18 +225,19 @@ class Reloader:
     async def _take(self, loaded: Loaded, *, asked: bool) -> None:
         """Do what is to be done about a config that has been read: all of it is taken, or none."""
         before = self.state.value
+        accepted = replace(before, from_state_dir=False, refused=None, differs_since=None)
         if loaded.problems:
             self._tally.reloads["refused"] += 1
             await self._refuse(loaded, asked=asked)
-        elif loaded.digest == before.digest:
+        elif before.loaded is not None and loaded.digest == before.loaded.digest:
             self._tally.reloads["unchanged"] += 1
-            self.state.value = replace(before, from_state_dir=False, **_ACCEPTED)
+            same = replace(before.loaded, files=loaded.files)
+            self.state.value = replace(accepted, loaded=same)
             if asked or self.state.value != before:
                 log.info("the config on disk is the one in force")
         else:
             self._tally.reloads["applied"] += 1
-            self._apply(loaded, replace(before, from_state_dir=False, **_ACCEPTED))
-            self._in_force.value = loaded
+            self._apply(loaded, accepted)
         if not loaded.digest:  # the loading has failed: it may be a good config
             pause = min(self._pace.retry * 2 ** min(self._failures, 16), self._pace.last_retry)
             self._due = asyncio.get_running_loop().time() + pause
@@ -232,57 +250,46 @@ class Reloader:
         self.state.value = replace(self.state.value, pinned=loaded.pinned)
 
     def _apply(self, loaded: Loaded, state: ConfigState) -> None:
-        self.state.value = replace(
-            state,
-            digest=loaded.digest,
-            since=self._clock(),
-            files=tuple(map(str, loaded.files)),
-            policy="" if loaded.policy is None else loaded.policy.file,
-            policy_digest="" if loaded.policy is None else loaded.policy.sha256,
-            resources=len(loaded.resources),
-            warnings=tuple(map(str, loaded.warnings)),
-        )
+        self.state.value = replace(state, loaded=loaded, since=self._clock())
         for warning in loaded.warnings:
             log.warning("%s", warning)
         self._put_in_force(loaded)
 
     async def _refuse(self, loaded: Loaded, *, asked: bool) -> None:
         """Leave what is in force; log the problems if they are others, or somebody waits."""
-        before, problems = self.state.value, tuple(map(str, loaded.problems))
+        before = self.state.value
         since = self._clock() if before.differs_since is None else before.differs_since
-        self.state.value = replace(
-            before, differs_since=since, problems=problems, refused=loaded.digest
-        )
-        if not asked and (problems, loaded.digest) == (before.problems, before.refused):
+        self.state.value = replace(before, refused=loaded, differs_since=since)
+        if loaded == before.refused and not asked:
             return
-        for problem in problems:
+        for problem in loaded.problems:
             log.error("%s", problem)
-        if not before.in_force and await self._recall():
+        if before.loaded is None and await self._recall():
             return
         what = "policy" if loaded.policy_is_unusable else "config"
         stays = "nothing is served"
-        if before.in_force:
+        if before.loaded is not None:
             has_policy = what == "config" and self._policy is not None
             stays = f"the one in force stays{', with its policy,' if has_policy else ''}"
         log.error("the %s cannot be used: %s until it is corrected (%s)", what, stays, self._shown)
 
     async def _keep(self, folder: Path) -> None:
         """Store each config by which every resource could be decided, forever."""
-        kept: Loaded | None = None
         while True:
+            await until(self._is_good_and_new, self.state, self._decided)
+            loaded = self.state.value.loaded or Loaded()
+            self._kept = loaded.digest
+            try:
+                await in_worker(partial(_store, folder, loaded.texts))
+            except OSError as error:
+                why = error.strerror or str(error)
+                log.warning("the last good config cannot be kept in %s: %s", folder, why)
 
-            def is_good(kept: Loaded | None = kept) -> bool:
-                loaded = self._in_force.value
-                good = loaded is not None and loaded.resources == self._decided.value
-                return good and loaded is not kept
-
-            await until(is_good, self._in_force, self._decided)
-            if (kept := self._in_force.value) is not None:
-                try:
-                    await in_worker(partial(_store, folder, kept.texts))
-                except OSError as error:
-                    why = error.strerror or str(error)
-                    log.warning("the last good config cannot be kept in %s: %s", folder, why)
+    def _is_good_and_new(self) -> bool:
+        state = self.state.value
+        if state.loaded is None or state.from_state_dir or state.loaded.digest == self._kept:
+            return False
+        return state.loaded.resources == self._decided.value
 
     async def _recall(self) -> bool:
         """Put the last good config in force, if there is one that the policy of today allows."""
@@ -337,7 +344,6 @@ def _look(configs: Sequence[Path], policy: Path | None) -> tuple[str, dict[str, 
 def _store(folder: Path, texts: Iterable[tuple[str, bytes]]) -> None:
     """Store the files of a config, all or none; raises OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (folder / _OF_OLDER_VERSIONS).unlink(missing_ok=True)
     link = folder / LAST_GOOD
     for path in folder.glob(f"{_VERSION}*"):
         with suppress(OSError):  # another daemon may have removed it
@@ -367,8 +373,6 @@ def _stored(folder: Path) -> list[Path]:
     try:
         target = link.readlink()
     except FileNotFoundError:
-        if (old := folder / _OF_OLDER_VERSIONS).exists():
-            raise OSError(f"{old} is of an older version of genericdp") from None
         return []
     if len(target.parts) != 1 or target.name == LAST_GOOD:
         raise OSError(f"{link} leads to {target}, where it is not kept")

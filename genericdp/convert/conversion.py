@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from genericdp.config.files import STDIN
 from genericdp.config.load import load
-from genericdp.config.loaded import STDIN
 from genericdp.convert import akri, rdma, smarter, squat, sriov
 from genericdp.convert.document import Source, called, find, is_object, objects, parse
 from genericdp.convert.output import Draft, render, resource_lines

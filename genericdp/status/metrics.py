@@ -168,14 +168,14 @@ def _samples(state: State, tally: Tally, *, each_device: bool) -> Iterator[Sampl
 
 
 def _of_process(state: State, tally: Tally) -> Iterator[Sample]:
-    config = state.config
-    yield "config_valid", (), config.in_force and config.differs_since is None
+    config, loaded = state.config, state.config.loaded
+    yield "config_valid", (), loaded is not None and config.refused is None
     own = not config.from_state_dir
     yield "config_last_success_timestamp_seconds", (), (config.since or 0.0) * own
-    if config.in_force:
-        yield "config_hash_info", (config.digest,), 1
-    if config.policy_digest:
-        yield "policy_hash_info", (config.policy_digest,), 1
+    if loaded is not None:
+        yield "config_hash_info", (loaded.digest,), 1
+        if loaded.policy is not None:
+            yield "policy_hash_info", (loaded.policy.sha256,), 1
     if state.descriptors is not None:
         yield "descriptors_used", (), state.descriptors.used
         yield "descriptors_limit", (), state.descriptors.most

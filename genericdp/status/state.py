@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from genericdp import __version__
+from genericdp.config.files import Loaded
 from genericdp.devices.conditions import kind_of
 from genericdp.logs import timestamp
 from genericdp.model import PathSelector
@@ -16,7 +17,7 @@ from genericdp.tally import probe_names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from genericdp.config.loaded import ConfigState
+    from genericdp.config.reload import ConfigState
     from genericdp.devices.devicelist import DeviceList, ListedDevice
     from genericdp.devices.inventory import Identity
     from genericdp.host.descriptors import Supply
@@ -131,8 +132,9 @@ class State:
             for one in self.resources
             if not one.registered
         ]
-        if not self.config.in_force:
-            first, *more = self.config.problems or ("it is being read",)
+        if self.config.loaded is None:
+            refused = self.config.refused
+            first, *more = refused.problems if refused else ("it is being read",)
             rest = f" (and {len(more)} more)" if more else ""
             lacking.insert(0, f"no config in force: {first}{rest}")
         return tuple(lacking)
@@ -182,7 +184,7 @@ def _resource(
 
 def as_json(state: State, hardware: HardwareOf | None = None) -> dict[str, Any]:
     """Return what ``/status`` answers; docs/status.md explains each key."""
-    config, supply = state.config, state.descriptors
+    supply = state.descriptors
     return {
         "version": __version__,
         "node": state.node,
@@ -195,21 +197,7 @@ def as_json(state: State, hardware: HardwareOf | None = None) -> dict[str, Any]:
             "present": state.kubelet_present,
             "reason": state.kubelet_reason,
         },
-        "config": {
-            "inForce": config.in_force,
-            "digest": config.digest,
-            "since": _time(config.since),
-            "files": config.files,
-            "policy": config.policy,
-            "policyDigest": config.policy_digest,
-            "resources": config.resources,
-            "fromStateDir": config.from_state_dir,
-            "warnings": config.warnings,
-            "differsSince": _time(config.differs_since),
-            "problems": config.problems,
-            "refused": config.refused,
-            "pinned": config.pinned,
-        },
+        "config": _config_json(state.config),
         "descriptors": supply
         and {"used": supply.used, "most": supply.most, "short": supply.is_short},
         "resources": [_resource_json(one, hardware or {}) for one in state.resources],
@@ -223,6 +211,26 @@ def as_json(state: State, hardware: HardwareOf | None = None) -> dict[str, Any]:
             }
             for one in state.events
         ],
+    }
+
+
+def _config_json(config: ConfigState) -> dict[str, Any]:
+    loaded, refused = config.loaded or Loaded(), config.refused or Loaded()
+    policy = loaded.policy
+    return {
+        "inForce": config.loaded is not None,
+        "digest": loaded.digest,
+        "since": _time(config.since),
+        "files": list(map(str, loaded.files)),
+        "policy": policy.file if policy else "",
+        "policyDigest": policy.sha256 if policy else "",
+        "resources": len(loaded.resources),
+        "fromStateDir": config.from_state_dir,
+        "warnings": list(map(str, loaded.warnings)),
+        "differsSince": _time(config.differs_since),
+        "problems": list(map(str, refused.problems)),
+        "refused": refused.digest,
+        "pinned": config.pinned,
     }
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.cli import main
+from genericdp.config.files import STDIN
 from genericdp.config.load import load
-from genericdp.config.loaded import STDIN
 from tests.fixtures.make_tree import Tree
 from tests.hosts.hosts import EXAMPLES, FOLDER
 from tests.testbeds import loading

@@ -11,7 +11,7 @@ import pytest
 
 from genericdp.cli import main
 from tests.cli.asking import HEAD
-from tests.reloading.configs import ConfigMap
+from tests.config.changing import ConfigMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

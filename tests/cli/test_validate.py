@@ -12,7 +12,7 @@ import pytest
 
 from genericdp.cli import main
 from genericdp.cli.loading import load_in_time
-from genericdp.config.loaded import Loaded
+from genericdp.config.files import Loaded
 
 ROOT = Path(__file__).parent.parent.parent
 INVALID = ROOT / "tests/configs/invalid"

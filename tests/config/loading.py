@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from genericdp.config.files import STDIN, Loaded
 from genericdp.config.load import load
-from genericdp.config.loaded import STDIN, Loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

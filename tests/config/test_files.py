@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.config.files import shown
 from genericdp.config.load import load
-from genericdp.config.loaded import shown
-from tests.reloading.configs import ConfigMap, config
+from tests.config.changing import ConfigMap, config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.__main__ import memory_left
+from genericdp.config.child import memory_left
 from tests.process.cgroups import cgroup
 from tests.process.running import load_in_child
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from genericdp.config.files import STDIN
 from genericdp.config.load import load
-from genericdp.config.loaded import STDIN
 from genericdp.convert.conversion import PEERS, convert
 from tests.budget import examples
 from tests.convert.offering import CONFIGS, golden_of, problems_of, text_of

@@ -11,12 +11,13 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from genericdp.config.loaded import ConfigState
+from genericdp.config.files import Loaded
+from genericdp.config.reload import ConfigState
 from genericdp.host.descriptors import Supply
 from genericdp.status.metrics import exposition
 from genericdp.tally import Tally
 from tests.deploy.rendering import ROOT, tool
-from tests.status.states import declared, device, devices, resource, state
+from tests.status.states import REFUSED, declared, device, devices, resource, state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +40,7 @@ EMPTY = {"GenericdpServesNothing"}
 
 WELL = state(
     resource(NAME, devices=devices(device(0), device(1)), contested=""),
-    config=ConfigState(digest="ab", since=1.0),
+    config=ConfigState(loaded=Loaded(digest="ab"), since=1.0),
 )
 ILL = state(
     resource(
@@ -48,7 +49,7 @@ ILL = state(
         reason="refused",
         devices=devices(device(0, reason="gone"), not_offered={"/dev/a1": "its id is that of …"}),
     ),
-    config=ConfigState(digest="ab", since=1.0, differs_since=2.0, problems=("wrong",)),
+    config=ConfigState(loaded=Loaded(digest="ab"), since=1.0, refused=REFUSED, differs_since=2.0),
     descriptors=Supply(used=1000, most=1024),
 )
 
@@ -112,7 +113,7 @@ def test_nothing_fires_where_all_is_well(tmp_path: Path) -> None:
 
 def test_a_daemon_without_a_config_is_told_of(tmp_path: Path) -> None:
     """Found by a new user: nothing of it was critical, for there were no resources."""
-    config = ConfigState(differs_since=2.0, problems=("wrong",))
+    config = ConfigState(refused=REFUSED, differs_since=2.0)
     status = replace(WELL, config=config, resources=())
     expected = {"GenericdpServesNothing", "GenericdpConfigRefused"}
     assert fires(tmp_path, status, expected, is_well=True) == ""

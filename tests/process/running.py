@@ -14,7 +14,7 @@ from genericdp.process.run import Commands
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from genericdp.config.loaded import Loaded
+    from genericdp.config.files import Loaded
     from genericdp.process.outcome import Outcome
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.reloading import configs
+from tests.config import changing
 from tests.soak.config import BROKEN, PLAIN, VOLUME
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Disk:
         self.plain = folder / "plain" / "plain.yaml"
         self.plain.parent.mkdir(parents=True)
         self.plain.write_text(self._text(first[PLAIN]))
-        self._volume = configs.ConfigMap(folder / "volume", self._files(first[VOLUME]))
+        self._volume = changing.ConfigMap(folder / "volume", self._files(first[VOLUME]))
         self.volume = self._volume.folder
 
     def write(self, source: str, specs: Sequence[Spec], way: str) -> None:
@@ -31,7 +31,7 @@ class Disk:
         if source == VOLUME:
             self._volume.update(self._files(specs))
         else:
-            getattr(configs, way)(self.plain, self._text(specs))
+            getattr(changing, way)(self.plain, self._text(specs))
 
     def break_(self, source: str, way: str, good: Sequence[Spec]) -> None:
         """Write a bad one, or one good file and a bad one; ``way``: how, and what is wrong."""
@@ -39,7 +39,7 @@ class Disk:
         if source == VOLUME:
             self._volume.update({**self._files(good), "b.yaml": BROKEN[wrong]})
         else:
-            getattr(configs, how)(self.plain, BROKEN[wrong])
+            getattr(changing, how)(self.plain, BROKEN[wrong])
 
     def _files(self, specs: Sequence[Spec]) -> dict[str, str]:
         halves = {"a.yaml": specs[:2], "b.yaml": specs[2:]}

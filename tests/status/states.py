@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from genericdp.config.loaded import ConfigState
+from genericdp.config.files import Loaded
+from genericdp.config.reload import ConfigState
 from genericdp.devices.device import Device, NotOffered
 from genericdp.devices.devicelist import DeviceList, ListedDevice
 from genericdp.devices.inventory import Identity
+from genericdp.errors import Problem
 from genericdp.host.descriptors import Supply
 from genericdp.model import (
     Command,
@@ -20,6 +22,7 @@ from genericdp.model import (
     Resource,
     Selector,
 )
+from genericdp.policy import SECTIONS, Policy, Section
 from genericdp.status.state import ResourceState, State
 from genericdp.template import Template
 
@@ -27,8 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAME = "example.com/a"
-IN_FORCE = ConfigState(
-    digest="ab" * 32, since=1500.0, policy="/etc/p.yaml", policy_digest="cd" * 32
+_SECTIONS: dict[str, Any] = {key: Section(key=key, place="/etc/p.yaml:1") for key in SECTIONS}
+POLICY = Policy(place="/etc/p.yaml:1", sha256="cd" * 32, **_SECTIONS)
+IN_FORCE = ConfigState(loaded=Loaded(digest="ab" * 32, policy=POLICY), since=1500.0)
+REFUSED = Loaded(
+    digest="ef", problems=(Problem(file="a.yaml", line=1, column=1, path="", message="wrong"),)
 )
 _COMMAND = Command(argv=(Template(("/bin/true",)),))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.reloading.configs import BAD
+from tests.config.changing import BAD
 from tests.world import World, resource, serial
 
 NAME = "example.com/serial"

@@ -10,10 +10,20 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from genericdp.config.loaded import ConfigState
+from genericdp.config.files import Loaded
+from genericdp.config.reload import ConfigState
 from genericdp.status.metrics import METRICS, MOST_DEVICES, MOST_OF_RESOURCE, PREFIX, exposition
 from genericdp.tally import BOUNDS, Tally
-from tests.status.states import NAME, declared, device, devices, resource, state
+from tests.status.states import (
+    NAME,
+    POLICY,
+    REFUSED,
+    declared,
+    device,
+    devices,
+    resource,
+    state,
+)
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -29,6 +39,7 @@ DESIGNED = """
     config_valid{} config_reloads_total{result} config_last_success_timestamp_seconds{}
     config_hash_info{hash} build_info{version,python,grpc}
 """
+LOADED = Loaded(digest="a")
 LABELS = {one.name.removesuffix("_total"): one.labels for one in METRICS}
 
 
@@ -162,10 +173,10 @@ def test_what_is_no_longer_in_the_config_is_not_counted(tally: Tally) -> None:
 
 
 def test_whether_a_policy_bounds_the_config_is_shown(tally: Tally) -> None:
-    bounded = ConfigState(digest="a", since=5.0, policy="/etc/p.yaml", policy_digest="5a")
-    found = values(families(tally, state(config=bounded)))
-    assert (found["policy_hash_info{5a}"], found["config_hash_info{a}"]) == (1, 1)
-    unbounded = families(tally, state(config=ConfigState(digest="a", since=5.0)))
+    found = values(families(tally, state()))
+    assert found[f"policy_hash_info{{{POLICY.sha256}}}"] == 1
+    assert found[f"config_hash_info{{{'ab' * 32}}}"] == 1
+    unbounded = families(tally, state(config=ConfigState(loaded=LOADED, since=5.0)))
     assert unbounded["genericdp_policy_hash_info"].samples == []
 
 
@@ -173,12 +184,16 @@ def test_whether_a_policy_bounds_the_config_is_shown(tally: Tally) -> None:
     ("config", "valid", "since", "hashes"),
     [
         pytest.param(ConfigState(), 0, 0, 0, id="none"),
-        pytest.param(ConfigState(digest="a", since=5.0), 1, 5, 1, id="in-force"),
+        pytest.param(ConfigState(loaded=LOADED, since=5.0), 1, 5, 1, id="in-force"),
         pytest.param(
-            ConfigState(digest="a", since=5.0, differs_since=7.0), 0, 5, 1, id="refused-on-disk"
+            ConfigState(loaded=LOADED, since=5.0, refused=REFUSED, differs_since=7.0),
+            0,
+            5,
+            1,
+            id="refused-on-disk",
         ),
         pytest.param(
-            ConfigState(digest="a", since=5.0, differs_since=5.0, from_state_dir=True),
+            ConfigState(loaded=LOADED, since=5.0, refused=REFUSED, from_state_dir=True),
             0,
             0,
             1,

@@ -7,11 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from genericdp.config.build import build, decode
-from genericdp.config.load import encode, places_of
-from genericdp.config.loaded import Loaded
+from genericdp.config.build import build
+from genericdp.config.child import decode, encode
+from genericdp.config.files import Loaded
+from genericdp.config.load import plain_resources
 from genericdp.config.read import read_config
-from genericdp.config.rules import check, resources_of
+from genericdp.config.rules import check
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.servicer import encode_list
@@ -65,9 +66,9 @@ def _run(content: bytes, root: Root) -> None:
         str(problem).encode()
     if problems or found:
         return
-    listed = [(resources_of(one), places_of(one)) for one in documents]
-    resources = tuple(one for data, places in listed for one in build(data, places))
-    decoded = decode(encode(Loaded(), documents))
+    checked = [one for document in documents for one in plain_resources(document)]
+    resources = build(checked)
+    decoded = decode(encode(Loaded(), checked))
     assert decoded.resources == resources, "the pipe changes the config"
     offers = decide(
         resources,

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from genericdp.config.loaded import ConfigState, Loaded
+    from genericdp.config.files import Loaded
+    from genericdp.config.reload import ConfigState
     from genericdp.model import Resource
 
 QUICK = ReloadPace(settle=0.02, poll=0.05)
@@ -53,6 +54,12 @@ class Followed:
     def state(self) -> Observed[ConfigState]:
         assert self.reloader is not None
         return self.reloader.state
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the config on disk is refused."""
+        refused = self.state.value.refused
+        return [] if refused is None else [str(problem) for problem in refused.problems]
 
     async def has(self, *names: str) -> None:
         """Wait until these resources are in force."""

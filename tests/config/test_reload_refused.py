@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.loaded import ConfigState, Loaded
-from genericdp.config.reload import ReloadPace
+from genericdp.config.files import Loaded
+from genericdp.config.reload import ConfigState, ReloadPace
 from genericdp.errors import Problem
 from genericdp.tally import Tally
 from tests.config.bounded import HEAD
+from tests.config.changing import BAD, config, rename
+from tests.config.reloading import QUICK, following, load_here, until_true
 from tests.process.running import load_in_child
-from tests.reloading.configs import BAD, config, rename
-from tests.reloading.following import QUICK, following, load_here, until_true
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,9 +37,9 @@ async def test_each_problem_is_told_once_until_the_files_are_others(
     async with following(tmp_path) as followed:
         await followed.has("a")
         file.write_text(BAD)
-        await followed.is_(lambda state: state.problems)
+        await followed.is_(lambda state: state.refused)
         first = followed.state.value
-        assert (told(), first.in_force, first.from_state_dir) == (1, True, False)
+        assert (told(), first.from_state_dir) == (1, False)
         assert "the config cannot be used: the one in force stays until" in caplog.text
         for _ in range(3):
             rename(file, BAD)
@@ -64,8 +64,8 @@ async def test_a_bad_config_at_start_waits_for_the_first_good_one(
     file = tmp_path / "a.yaml"
     file.write_text(BAD)
     async with following(file) as followed:
-        await followed.is_(lambda state: state.problems)
-        assert not followed.state.value.in_force
+        await followed.is_(lambda state: state.refused)
+        assert followed.state.value.loaded is None
         file.write_text(config("a"))
         await followed.has("a")
     assert "the config cannot be used: nothing is served until it is corrected" in caplog.text
@@ -90,12 +90,12 @@ async def test_after_any_history_the_last_good_one_is_in_force(tmp_path: Path) -
             state = followed.state.value
             if name in ("a", "b"):
                 good = name
-                assert (state.differs_since, state.problems, state.refused) == (None, (), "")
+                assert (state.differs_since, state.refused) == (None, None)
             else:
                 differs = time if before.differs_since is None else differs
-                assert (state.differs_since, state.digest) == (differs, before.digest)
-                assert state.problems
-                assert (state.since, state.files) == (before.since, before.files)
+                assert (state.differs_since, state.loaded) == (differs, before.loaded)
+                assert followed.problems
+                assert state.since == before.since
             assert followed.names.value == (good,)
     assert followed.applied == 4
     assert tally.reloads == {"applied": 4, "unchanged": 3, "refused": 5}
@@ -109,15 +109,9 @@ async def test_how_things_stand_is_told_in_full(tmp_path: Path) -> None:
     async with following(file, policy=policy, clock=lambda: 7.0) as followed:
         await followed.has("a", "b")
         loaded = await load_here([file], policy=policy)
-        assert followed.state.value == ConfigState(
-            digest=loaded.digest,
-            since=7.0,
-            files=(str(file),),
-            policy=str(policy),
-            policy_digest=hashlib.sha256(policy.read_bytes()).hexdigest(),
-            resources=2,
-            warnings=tuple(map(str, loaded.warnings)),
-        )
+        assert followed.state.value == ConfigState(loaded=loaded, since=7.0)
+        assert loaded.policy is not None
+        assert loaded.policy.sha256 == hashlib.sha256(policy.read_bytes()).hexdigest()
         assert len(loaded.warnings) == 2
 
 
@@ -158,7 +152,7 @@ async def test_a_child_that_breaks_changes_nothing(
         with monkeypatch.context() as patch:
             patch.setattr("sys.executable", str(tmp_path / "python"))
             file.write_text(config("b"))
-            await followed.is_(lambda state: state.problems)
-        assert (followed.names.value, followed.state.value.digest) == (("a",), before.digest)
+            await followed.is_(lambda state: state.refused)
+        assert (followed.names.value, followed.state.value.loaded) == (("a",), before.loaded)
         file.write_text(config("c"))
         await followed.has("c")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.config.reload import ReloadPace
-from tests.reloading.configs import WAYS, ConfigMap, config, rename, write
-from tests.reloading.following import following, load_here, until_true
+from tests.config.changing import WAYS, ConfigMap, config, rename, write
+from tests.config.reloading import following, load_here, until_true
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from genericdp.config.loaded import Loaded
+    from genericdp.config.files import Loaded
 
 
 @pytest.mark.parametrize("as_folder", [True, False], ids=["folder", "file"])
@@ -110,8 +110,8 @@ async def test_a_deleted_config_is_refused_and_taken_when_it_returns(tmp_path: P
         await followed.has("a")
         await followed.idle()
         shutil.rmtree(file.parent)
-        await followed.is_(lambda state: state.problems)
-        (problem,) = followed.state.value.problems
+        await followed.is_(lambda state: state.refused)
+        (problem,) = followed.problems
         assert problem.endswith(": it does not exist")
         assert followed.names.value == ("a",)
         await followed.idle()
@@ -135,7 +135,7 @@ async def test_several_configs_are_one_and_each_is_watched(tmp_path: Path) -> No
 
 async def test_what_is_written_together_is_read_together(tmp_path: Path) -> None:
     async with following(tmp_path, pace=ReloadPace(settle=0.2)) as followed:
-        await followed.is_(lambda state: state.problems)
+        await followed.is_(lambda state: state.refused)
         for name in "abc":
             (tmp_path / f"{name}.yaml").write_text(config(name))
             await asyncio.sleep(0.02)
@@ -184,7 +184,7 @@ async def test_what_is_no_config_is_refused_until_it_is_one(name: str, tmp_path:
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "fifo")
     async with following(tmp_path / name) as followed:
-        await followed.is_(lambda state: state.problems)
+        await followed.is_(lambda state: state.refused)
         await followed.idle()
         taken = tmp_path / name.partition("/")[0]
         taken.unlink()
@@ -251,5 +251,5 @@ async def test_a_config_that_keeps_changing_is_read_all_the_same(tmp_path: Path)
     async with following(file) as followed, asyncio.TaskGroup() as tasks:
         await followed.has("a")
         changing = tasks.create_task(change())
-        await followed.is_(lambda state: state.problems or followed.applied > 1)
+        await followed.is_(lambda state: state.refused or followed.applied > 1)
         changing.cancel()

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.loaded import Loaded
+from genericdp.config.files import Loaded
 from genericdp.config.reload import LAST_GOOD
 from genericdp.errors import ConfigError, Problem
 from tests.config.bounded import HEAD
+from tests.config.changing import BAD, ConfigMap, config, rename, write
+from tests.config.reloading import Followed, following, until_true
 from tests.process.running import load_in_child
-from tests.reloading.configs import BAD, ConfigMap, config, rename, write
-from tests.reloading.following import Followed, following, until_true
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,7 +59,7 @@ async def test_a_policy_that_changes_is_in_force_by_itself(
             change(place.policy, allowing(*names))
             await until_true(lambda i=i: followed.applied == i + 2)  # type: ignore[misc]
             assert bounds(followed) == tuple(f"/dev/{name}" for name in names)
-        assert followed.state.value.problems == ()
+        assert followed.problems == []
 
 
 async def test_a_policy_in_a_config_map_that_is_swapped_is_noticed(place: Place) -> None:
@@ -81,24 +81,24 @@ async def test_what_a_stricter_policy_forbids_stays_in_force_and_is_told_as_prob
         await followed.has("a")
         before = followed.state.value
         place.policy.write_text(allowing("b"))
-        await followed.is_(lambda state: state.problems)
+        await followed.is_(lambda state: state.refused)
         state = followed.state.value
-        assert state.problems == (
+        assert followed.problems == [
             f"{place.config}:5:20: .resources[0].match[0].path: '/dev/a' is not allowed"
             f" (policy {place.policy}:3 says devices: /dev/b)",
-        )
+        ]
         assert state.differs_since is not None
-        assert (state.digest, state.since) == (before.digest, before.since)
+        assert (state.loaded, state.since) == (before.loaded, before.since)
         assert (bounds(followed), followed.applied) == (("/dev/a",), 1)
         told = [one.message for one in caplog.records if one.levelno == logging.ERROR]
-        assert told[0] == state.problems[0]
+        assert told[0] == followed.problems[0]
         assert told[1].startswith(
             "the config cannot be used: the one in force stays, with its policy, until it is"
         )
         place.config.write_text(config("b"))
         await followed.has("b")
         assert bounds(followed) == ("/dev/b",)
-        assert followed.state.value.problems == ()
+        assert followed.problems == []
 
 
 @pytest.mark.parametrize("spoilt", ["", "x: 1\n", None], ids=["empty", "wrong", "deleted"])
@@ -113,7 +113,7 @@ async def test_a_policy_that_cannot_be_used_any_more_changes_nothing_and_is_told
         else:
             place.policy.write_text(spoilt)
         await followed.is_(
-            lambda state: any(one.startswith(str(place.policy)) for one in state.problems)
+            lambda _: any(one.startswith(str(place.policy)) for one in followed.problems)
         )
         said = "the policy cannot be used: the one in force stays until it is corrected"
         await until_true(lambda: said in caplog.text)
@@ -157,9 +157,9 @@ async def test_the_last_good_config_is_held_against_the_policy_of_today(
     await keep(place, "a", policy=place.policy if bound_before else None)
     place.policy.write_text(allowing("b"))
     async with following(place.config, policy=place.policy, state_dir=place.state_dir) as followed:
-        await followed.is_(lambda state: state.problems)
+        await followed.is_(lambda state: state.refused)
         await until_true(lambda: "nothing is served until it is corrected" in caplog.text)
-        assert not followed.state.value.in_force
+        assert followed.state.value.loaded is None
         (said,) = (one for one in caplog.messages if "the last good config is ignored" in one)
         assert f"{place.state_dir}/" in said
         assert "/a.yaml:5:20: .resources[0].match[0].path: '/dev/a' is not allowed" in said
@@ -202,4 +202,4 @@ async def test_without_a_policy_to_be_had_the_last_good_config_is_not_used(
         place.config, policy=place.policy, state_dir=place.state_dir, load=load
     ) as followed:
         await until_true(lambda: "the last good config is ignored: a.yaml:1:1: en" in caplog.text)
-        assert not followed.state.value.in_force
+        assert followed.state.value.loaded is None

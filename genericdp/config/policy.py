@@ -1,4 +1,4 @@
-"""Checks the plain texts of a config, globs included, against a policy.
+"""Loads a policy, and checks the plain texts of a config, globs included, against it.
 
 What templates give is only known on the host, and checked there. But where a section of the policy
 allows nothing at all, they are refused as well.
@@ -6,48 +6,157 @@ allows nothing at all, they are refused as well.
 
 from __future__ import annotations
 
+import hashlib
 import re
+import stat
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from genericdp import glob
-from genericdp.config.finding import Finding, shown
+from genericdp.config.files import Content, Loaded, unreadable, unusable
+from genericdp.config.files import shown as shown_file
+from genericdp.config.finding import Finding, problem_of, shown
+from genericdp.config.read import read_config
+from genericdp.config.schema import POLICY, schema
+from genericdp.config.validation import validate
 from genericdp.glob import may_name, segments_of
 from genericdp.model import FileType, PathSelector
-from genericdp.policy import CDI_ANNOTATION
+from genericdp.policy import CDI_ANNOTATION, SECTIONS, Policy, Rule, Section
 from genericdp.template import TemplateSyntaxError, parse
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Iterator, Sequence
 
-    from genericdp.config.tree import Path
-    from genericdp.policy import Policy, Rule, Section
+    from genericdp.config.tree import Document, Path
+    from genericdp.errors import Problem
 
     Resource = dict[str, Any]
 
+_IF_EMPTY = (
+    "a policy that allows nothing has two lines: 'apiVersion: genericdp.io/v1alpha1' and"
+    " 'kind: DevicePluginPolicy'"
+)
 _NODE_TYPES = {FileType.CHAR, FileType.BLOCK}
 _TOKEN = re.compile(r"\[!?+\]?+[^]]*\]|.", re.DOTALL)
 """A part of a glob that stands for one character, or a ``*``."""
 
 
+def load_policy(path: pathlib.Path, given: Content | OSError) -> Loaded:
+    """Return the policy of a file that has been read, or all of its problems."""
+    if isinstance(given, OSError):
+        hint = "it is the policy that --policy or GENERICDP_POLICY names"
+        problem = replace(unreadable(path, given), hint=hint)
+        return Loaded(problems=(problem,), policy_is_unusable=True)
+    documents, problems = read_config(shown_file(path), given.text, if_empty=_IF_EMPTY)
+    for extra in documents[1:]:
+        message = "a policy is one document, and this is another one"
+        problems.append(problem_of(Finding(path=(), message=message), extra))
+    for document in documents[:1]:
+        found, rest = validate(document, POLICY)
+        findings = [*found, *_by_rules(rest.data)]
+        problems += (problem_of(finding, document) for finding in findings)
+    if problems:
+        return Loaded(problems=tuple(problems), policy_is_unusable=True)
+    policy = _policy(documents[0], sha256=hashlib.sha256(given.text).hexdigest())
+    return Loaded(policy=policy, warnings=tuple(_warnings(path, given.doubt)))
+
+
+def _warnings(path: pathlib.Path, doubt: str) -> Iterator[Problem]:
+    if doubt:
+        yield unusable(path, f"who can do so chooses the policy: {doubt}")
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        who = "anybody" if mode & stat.S_IWOTH else "its group"
+        yield unusable(path, f"{who} can write this policy, so it restricts nothing (chmod go-w)")
+
+
+def _by_rules(data: object) -> Iterator[Finding]:
+    """Yield what the schema cannot express."""
+    for path, text in _texts_in(data):
+        match path:
+            case ("devices", "paths", _) | ("files", _) | ("mounts", _, "hostPath"):
+                problem = _path_problem(text)
+            case ("commands", _, "path"):
+                wrong = f"a command is named in full, without wildcards: {shown(text)}"
+                problem = _path_problem(text) or (wrong if glob.is_glob(text) else None)
+            case ("env" | "annotations" | "cdi", _) | ("commands", _, "env", _):
+                problem = glob.pattern_problem(text)
+            case _:
+                problem = None
+        if problem:
+            yield Finding(path=path, message=problem)
+
+
+def _path_problem(text: str) -> str | None:
+    if "$(" in text:
+        return f"a policy takes no templates: {shown(text)}"
+    return glob.path_problem(text)
+
+
+def _policy(document: Document, *, sha256: str) -> Policy:
+    devices = document.data.get("devices") or {}
+    at = ("devices", "block")
+    return Policy(
+        place=_place(document, ()),
+        block=devices.get("block", False),
+        block_place=_place(document, at, of_key=True) if "block" in devices else "",
+        sha256=sha256,
+        **{key: _section(document, key) for key in SECTIONS},
+    )
+
+
+def _section(document: Document, key: str) -> Section:
+    at: Path = (key,)
+    given = listed = document.data.get(key)
+    if key == "devices" and given is not None:
+        default = schema(POLICY)["$defs"]["devices"]["properties"]["paths"]["default"]
+        at, listed = ("devices", "paths"), given.get("paths", default)
+    return Section(
+        key=key,
+        place=_place(document, (key,), of_key=True),
+        given=given is not None,
+        rules=tuple(_rule(one, _place(document, (*at, i))) for i, one in enumerate(listed or ())),
+    )
+
+
+def _rule(one: str | dict[str, Any], place: str) -> Rule:
+    if isinstance(one, str):
+        return Rule(text=one, place=place)
+    return Rule(
+        text=one.get("hostPath") or one["path"],
+        place=place,
+        read_only=one.get("readOnly", True),
+        sha256=one.get("sha256", "").lower(),
+        env=tuple(one.get("env", ())),
+    )
+
+
+def _place(document: Document, path: Path, *, of_key: bool = False) -> str:
+    return f"{document.file}:{document.mark(path, of_key=of_key).line}"
+
+
 def policy_findings(at: Path, resource: Resource, policy: Policy) -> Iterator[Finding]:
     """Yield what a resource asks for and the policy does not allow."""
-    for path, text in texts_in(resource):
+    for path, text in _texts_in(resource):
         for check in (_path_findings, _node_findings, _name_findings, _command_findings):
             for finding in check(path, text, resource, policy):
                 yield replace(finding, path=(*at, *finding.path))
 
 
-def texts_in(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def _texts_in(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """Yield each text of plain data with its path."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):
         for key, one in value.items():
-            yield from texts_in(one, (*path, key))
+            yield from _texts_in(one, (*path, key))
     elif isinstance(value, list):
         for i, one in enumerate(value):
-            yield from texts_in(one, (*path, i))
+            yield from _texts_in(one, (*path, i))
 
 
 def _path_findings(path: Path, text: str, resource: Resource, policy: Policy) -> Iterator[Finding]:
@@ -55,10 +164,12 @@ def _path_findings(path: Path, text: str, resource: Resource, policy: Policy) ->
     plain = _plain(text)
     if section is None or (plain is None and section.rules):
         return
-    rules = [] if plain is None else _rules_for(section, plain, is_glob=is_glob)
+    # A path is literal where no glob is possible.
+    parts = segments_of(plain or "" if is_glob else glob.escape(plain or ""))
+    rules = [rule for rule in section.rules if lies_within(parts, segments_of(rule.text))]
     if not rules:
         yield Finding(path=path, message=_outside(text), hint=section.says)
-    elif _is_written(path, resource) and all(rule.read_only for rule in rules):
+    elif all(rule.read_only for rule in rules) and _is_written(path, resource):
         message = f"{shown(text)} may be mounted only for reading"
         hint = rules[0].says_read_only
         yield Finding(path=(*path[:-1], "readOnly"), message=message, hint=hint)
@@ -98,12 +209,6 @@ def _plain(text: str) -> str | None:
     return None if parsed.references else "".join(map(str, parsed.parts))
 
 
-def _rules_for(section: Section, path: str, *, is_glob: bool) -> list[Rule]:
-    """Return the rules that allow all that a path or glob stands for."""
-    parts = segments_of(path if is_glob else glob.escape(path))
-    return [rule for rule in section.rules if lies_within(parts, segments_of(rule.text))]
-
-
 def _outside(text: str) -> str:
     if glob.is_glob(text) or "$(" in text:
         return f"{shown(text)} can lead to what is not allowed"
@@ -134,7 +239,7 @@ def _types_of_nodes(resource: Resource, i: int) -> set[str]:
     """Return the types of nodes that containers get as a selector of paths finds them."""
     if _lists_nodes(resource):
         return set()
-    types = {text for _, text in texts_in(resource["match"][i].get("type"))}
+    types = {text for _, text in _texts_in(resource["match"][i].get("type"))}
     return (types or set(PathSelector(globs=()).types)) & _NODE_TYPES
 
 
@@ -206,28 +311,21 @@ def covers(wide: str, narrow: str) -> bool:
     It reads ``narrow`` as if that were a text: a ``*`` there needs a ``*`` in ``wide``, anything
     else must be among what its counterpart in ``wide`` matches.
     """
-    tokens = _TOKEN.findall(wide)
-    reached = _past_stars({0}, tokens)
-    for token in _TOKEN.findall(narrow):
-        taken = {at for at in reached if at < len(tokens) and _takes(tokens[at], token)}
-        reached = _past_stars({at + (tokens[at] != "*") for at in taken}, tokens)
-    return len(tokens) in reached
-
-
-def _past_stars(reached: set[int], tokens: Sequence[str]) -> set[int]:
-    """Add where else ``wide`` may be at: a ``*`` may stand for nothing."""
-    for at in sorted(reached):
-        after = at
-        while after < len(tokens) and tokens[after] == "*":
-            after += 1
-            reached.add(after)
-    return reached
+    tokens = _TOKEN.findall(narrow)
+    # Each token becomes one character, which what takes it in ``wide`` lists in brackets.
+    letters = {token: chr(0xE000 + i) for i, token in enumerate(dict.fromkeys(tokens))}
+    pattern = "".join(
+        "*" if one == "*" else f"[\0{''.join(letters[two] for two in letters if _takes(one, two))}]"
+        for one in _TOKEN.findall(wide)
+    )
+    return glob.matches(pattern, "".join(letters[token] for token in tokens))
 
 
 def _takes(wide: str, narrow: str) -> bool:
-    if wide == "*" or narrow == "*":
-        return wide == "*"
+    """Return whether a token that is no ``*`` matches every character that another one does."""
     # What a bracket takes changes only at a character that is written in it.
     codes = {ord(one) + offset for one in wide + narrow for offset in (-1, 0, 1)}
     characters = (chr(code) for code in codes if 0 < code <= 0x10FFFF)
-    return all(glob.matches(wide, one) for one in characters if glob.matches(narrow, one))
+    return narrow != "*" and all(
+        glob.matches(wide, one) for one in characters if glob.matches(narrow, one)
+    )

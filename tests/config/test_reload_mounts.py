@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reloading.configs import config
+from tests.config.changing import config
 
 SCRIPT = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
 VERSION = "..2026_11_21_14_00_00.12"
