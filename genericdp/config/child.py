@@ -20,7 +20,7 @@ from genericdp.config.files import Loaded, unusable
 from genericdp.errors import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from genericdp.model import Place
     from genericdp.process.run import Commands
@@ -183,26 +183,22 @@ def _limit(what: int, most: int) -> int:
 
 def memory_left(root: Path = Path("/")) -> int | None:
     """Return how many bytes our cgroups, those of the container, leave; None: it is not known."""
-    found = (_left_in(folder, files) for folder, files in _cgroups(root))
-    return min((left for left in found if left is not None), default=None)
-
-
-def _cgroups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
-    """Yield the folders of our cgroup and of all above it, as far as they can be seen."""
     lines: list[str] = []
     with suppress(OSError):
         lines = (root / "proc/self/cgroup").read_text().splitlines()
+    left: list[int | None] = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            top, files = root / "sys/fs/cgroup", _VERSION_2
-        elif "memory" in controllers.split(","):
-            top, files = root / "sys/fs/cgroup/memory", _VERSION_1
-        else:
+        if controllers and "memory" not in controllers.split(","):
             continue
+        # Only version 1 names its controllers.
+        files, top = (_VERSION_1, "memory") if controllers else (_VERSION_2, "")
+        folder = root / "sys/fs/cgroup" / top
         # In a container the path may be that of the node, of which its top is ours.
-        folder = top / path.lstrip("/")
-        yield from ((one, files) for one in (folder, *folder.parents) if one.is_relative_to(top))
+        for part in ("", *Path(path.lstrip("/")).parts):
+            folder /= part
+            left.append(_left_in(folder, files))
+    return min((one for one in left if one is not None), default=None)
 
 
 def _left_in(folder: Path, files: tuple[str, str, str]) -> int | None:

@@ -25,6 +25,7 @@ from genericdp.config.files import (
 from genericdp.config.policy import load_policy
 from genericdp.config.read import read_config
 from genericdp.config.rules import check, resources_of
+from genericdp.host.pathwalk import walk
 from genericdp.model import Place
 from genericdp.printing import printable
 
@@ -127,20 +128,13 @@ def _pinned(paths: Iterable[Path]) -> Iterator[str]:
         for fields in (os.fsdecode(line).split(" ") for line in mounts):
             root, point = (_OCTAL.sub(lambda at: chr(int(at[1], 8)), one) for one in fields[3:5])
             roots[point] = root
-    for path in dict.fromkeys(filter(None, map(_real_path, paths))):
+    for path in dict.fromkeys(walk(os.fspath(Path.cwd() / path)).at for path in paths):
         of_a_volume = _OF_A_VOLUME.search(f"{roots.get(path, '')}/")
         if path in roots and (of_a_volume or not Path(path).is_dir()):
             yield (
                 f"{path} is mounted by itself (subPath?), so an update that replaces it is never"
                 " seen: mount the whole folder or volume instead"
             )
-
-
-def _real_path(path: Path) -> str:
-    try:
-        return os.path.realpath(path)
-    except OSError:  # a link may not be read; whoever reads the config says so
-        return ""
 
 
 def plain_resources(document: Document) -> Iterator[tuple[dict[str, Any], Place]]:

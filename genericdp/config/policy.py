@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from genericdp import glob
 from genericdp.config.files import Content, Loaded, unreadable, unusable
 from genericdp.config.files import shown as shown_file
-from genericdp.config.finding import Finding, problem_of, shown
+from genericdp.config.finding import Field, Finding, problem_of, shown
 from genericdp.config.read import read_config
 from genericdp.config.schema import POLICY, schema
 from genericdp.config.validation import validate
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from genericdp.config.tree import Document, Path
     from genericdp.errors import Problem
-
-    Resource = dict[str, Any]
 
 _IF_EMPTY = (
     "a policy that allows nothing has two lines: 'apiVersion: genericdp.io/v1alpha1' and"
@@ -53,8 +51,8 @@ def load_policy(path: pathlib.Path, given: Content | OSError) -> Loaded:
         message = "a policy is one document, and this is another one"
         problems.append(problem_of(Finding(path=(), message=message), extra))
     for document in documents[:1]:
-        found, rest = validate(document, POLICY)
-        findings = [*found, *_by_rules(rest.data)]
+        findings, sound = validate(document, POLICY)
+        _check_texts(Field(sound, (), sound.data, findings))
         problems += (problem_of(finding, document) for finding in findings)
     if problems:
         return Loaded(problems=tuple(problems), policy_is_unusable=True)
@@ -74,27 +72,22 @@ def _warnings(path: pathlib.Path, doubt: str) -> Iterator[Problem]:
         yield unusable(path, f"{who} can write this policy, so it restricts nothing (chmod go-w)")
 
 
-def _by_rules(data: object) -> Iterator[Finding]:
-    """Yield what the schema cannot express."""
-    for path, text in _texts_in(data):
-        match path:
-            case ("devices", "paths", _) | ("files", _) | ("mounts", _, "hostPath"):
-                problem = _path_problem(text)
-            case ("commands", _, "path"):
-                wrong = f"a command is named in full, without wildcards: {shown(text)}"
-                problem = _path_problem(text) or (wrong if glob.is_glob(text) else None)
-            case ("env" | "annotations" | "cdi", _) | ("commands", _, "env", _):
-                problem = glob.pattern_problem(text)
-            case _:
-                problem = None
-        if problem:
-            yield Finding(path=path, message=problem)
-
-
-def _path_problem(text: str) -> str | None:
-    if "$(" in text:
-        return f"a policy takes no templates: {shown(text)}"
-    return glob.path_problem(text)
+def _check_texts(policy: Field) -> None:
+    """Find what the schema cannot express."""
+    paths = [*policy["devices"]["paths"], *policy["files"]]
+    paths += [mount["hostPath"] for mount in policy["mounts"]]
+    paths += [command["path"] for command in policy["commands"]]
+    for path in paths:
+        if "$(" in (text := path.text or "/"):
+            path.refuse(f"a policy takes no templates: {shown(text)}")
+        elif problem := glob.path_problem(text):
+            path.refuse(problem)
+        elif path.path[0] == "commands" and glob.is_glob(text):
+            path.refuse(f"a command is named in full, without wildcards: {shown(text)}")
+    names = [name for key in ("env", "annotations", "cdi") for name in policy[key]]
+    for name in (*names, *(one for command in policy["commands"] for one in command["env"])):
+        if problem := glob.pattern_problem(name.text or ""):
+            name.refuse(problem)
 
 
 def _policy(document: Document, *, sha256: str) -> Policy:
@@ -139,65 +132,62 @@ def _place(document: Document, path: Path, *, of_key: bool = False) -> str:
     return f"{document.file}:{document.mark(path, of_key=of_key).line}"
 
 
-def policy_findings(at: Path, resource: Resource, policy: Policy) -> Iterator[Finding]:
-    """Yield what a resource asks for and the policy does not allow."""
-    for path, text in _texts_in(resource):
-        for check in (_path_findings, _node_findings, _name_findings, _command_findings):
-            for finding in check(path, text, resource, policy):
-                yield replace(finding, path=(*at, *finding.path))
+def check_policy(resource: Field, policy: Policy) -> None:
+    """Find what a resource asks for and the policy does not allow."""
+    _check_nodes(resource, policy)
+    for mount in resource["inject"]["mounts"]:
+        _check_mount(mount, policy)
+    for variable in resource["inject"]["env"]:
+        _check_name(variable, policy.env)
+    for annotation in resource["inject"]["annotations"]:
+        _check_name(annotation, policy.annotations)
+        if annotation.key.startswith(CDI_ANNOTATION):
+            _check_cdi(annotation, annotation.text or "", policy)
+    for device in resource["inject"]["cdi"]:
+        _check_cdi(device, (device.text or "").partition("=")[0], policy)
+    for value in resource["values"]:
+        _check_path(value["link"], policy.files, is_glob=True)
+        _check_path(value["file"], policy.files)
+    for one in (*resource["health"], *resource["hooks"]):
+        _check_path(one["file"]["path"], policy.files)
+        _check_command(one["exec"], policy)
 
 
-def _texts_in(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield each text of plain data with its path."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, one in value.items():
-            yield from _texts_in(one, (*path, key))
-    elif isinstance(value, list):
-        for i, one in enumerate(value):
-            yield from _texts_in(one, (*path, i))
+def _check_nodes(resource: Field, policy: Policy) -> None:
+    listed, section = resource["inject"]["devices"], policy.devices
+    for entry in listed:
+        _check_path(entry["path"], section, is_glob=True)
+        if entry["subsystem"].text is not None and not section.rules:
+            entry.refuse("it asks for device nodes", section.says)
+    # In place of what ``match`` finds, containers get the nodes that are listed.
+    for selector in () if listed.value is not None else resource["match"]:
+        if selector["udev"].value is not None and not section.rules:
+            selector["udev"].refuse("it asks for device nodes", section.says)
+        types = {text for _, text in selector["type"].texts()} or {*PathSelector(globs=()).types}
+        if types & _NODE_TYPES:
+            for path, _ in selector["path"].texts():
+                _check_path(path, section, is_glob=True)
+        if types & _NODE_TYPES == {FileType.BLOCK} and section.rules and not policy.block:
+            selector["type"].refuse("block devices are not allowed", policy.block_says)
 
 
-def _path_findings(path: Path, text: str, resource: Resource, policy: Policy) -> Iterator[Finding]:
-    section, is_glob = _section_of(path, resource, policy)
-    plain = _plain(text)
-    if section is None or (plain is None and section.rules):
-        return
-    # A path is literal where no glob is possible.
+def _check_mount(mount: Field, policy: Policy) -> None:
+    rules = _check_path(mount["hostPath"], policy.mounts)
+    if rules and mount["readOnly"].value is False and all(rule.read_only for rule in rules):
+        message = f"{shown(mount['hostPath'].value)} may be mounted only for reading"
+        mount["readOnly"].refuse(message, rules[0].says_read_only)
+
+
+def _check_path(path: Field, section: Section, *, is_glob: bool = False) -> list[Rule]:
+    """Return the rules that allow a path of the host; what a template gives is checked there."""
+    plain = _plain(path.text or "")
+    if path.text is None or (plain is None and section.rules):
+        return []
     parts = segments_of(plain or "" if is_glob else glob.escape(plain or ""))
     rules = [rule for rule in section.rules if lies_within(parts, segments_of(rule.text))]
     if not rules:
-        yield Finding(path=path, message=_outside(text), hint=section.says)
-    elif all(rule.read_only for rule in rules) and _is_written(path, resource):
-        message = f"{shown(text)} may be mounted only for reading"
-        hint = rules[0].says_read_only
-        yield Finding(path=(*path[:-1], "readOnly"), message=message, hint=hint)
-
-
-def _is_written(path: Path, resource: Resource) -> bool:
-    match path:
-        case ("inject", "mounts", i, "hostPath"):
-            return resource["inject"]["mounts"][i].get("readOnly") is False
-        case _:
-            return False
-
-
-def _section_of(path: Path, resource: Resource, policy: Policy) -> tuple[Section | None, bool]:
-    """Return what must allow a text, and whether it is a glob; None: it is no path of the host."""
-    match path:
-        case ("match", int(i), "path", *_) if _types_of_nodes(resource, i):
-            return policy.devices, True
-        case ("inject", "devices", _, "path"):
-            return policy.devices, True
-        case ("inject", "mounts", _, "hostPath"):
-            return policy.mounts, False
-        case ("values", _, "link"):
-            return policy.files, True
-        case ("values", _, "file") | ("health", _, "file", "path"):
-            return policy.files, False
-        case _:
-            return None, False
+        path.refuse(_outside(path.text), section.says)
+    return rules
 
 
 def _plain(text: str) -> str | None:
@@ -215,82 +205,30 @@ def _outside(text: str) -> str:
     return f"{shown(text)} is not allowed"
 
 
-def _node_findings(path: Path, _: str, resource: Resource, policy: Policy) -> Iterator[Finding]:
-    """Check what asks for device nodes by other means than a path."""
-    no_nodes = Finding(path=path[:3], message="it asks for device nodes", hint=policy.devices.says)
-    match path:
-        case ("inject", "devices", _, "subsystem") if not policy.devices.rules:
-            yield no_nodes
-        case ("match", _, "udev", *_) if not policy.devices.rules and not _lists_nodes(resource):
-            yield no_nodes
-        case ("match", int(i), "type", *_) if policy.devices.rules and not policy.block:
-            if _types_of_nodes(resource, i) == {FileType.BLOCK}:
-                message = "block devices are not allowed"
-                yield Finding(path=path[:3], message=message, hint=policy.block_says)
+def _check_name(field: Field, section: Section) -> None:
+    if not section.allows_name(field.key):
+        field.refuse(f"{shown(field.key)} is not allowed", section.says, of_key=True)
 
 
-def _lists_nodes(resource: Resource) -> bool:
-    """Return whether ``inject.devices`` says which nodes containers get, in place of ``match``."""
-    inject = resource.get("inject")
-    return isinstance(inject, dict) and inject.get("devices") is not None
-
-
-def _types_of_nodes(resource: Resource, i: int) -> set[str]:
-    """Return the types of nodes that containers get as a selector of paths finds them."""
-    if _lists_nodes(resource):
-        return set()
-    types = {text for _, text in _texts_in(resource["match"][i].get("type"))}
-    return (types or set(PathSelector(globs=()).types)) & _NODE_TYPES
-
-
-def _name_findings(path: Path, text: str, _: Resource, policy: Policy) -> Iterator[Finding]:
-    """Check the names of variables and annotations, and CDI names."""
-    match path:
-        case ("inject", "env", str(name), *_):
-            yield from _key_findings(path[:3], name, policy.env)
-        case ("inject", "annotations", str(name)):
-            yield from _key_findings(path, name, policy.annotations)
-            if name.startswith(CDI_ANNOTATION):
-                yield from _cdi_findings(path, text, text, policy)
-        case ("inject", "cdi", _):
-            yield from _cdi_findings(path, text, text.partition("=")[0], policy)
-        case _:
-            pass
-
-
-def _key_findings(path: Path, name: str, section: Section) -> Iterator[Finding]:
-    if not section.allows_name(name):
-        message = f"{shown(name)} is not allowed"
-        yield Finding(path=path, message=message, hint=section.says, of_key=True)
-
-
-def _cdi_findings(path: Path, text: str, names: str, policy: Policy) -> Iterator[Finding]:
+def _check_cdi(field: Field, names: str, policy: Policy) -> None:
     plain = _plain(names)
     if not policy.cdi.rules or (plain is not None and policy.cdi_refusal(plain)):
-        yield Finding(path=path, message=_outside(text), hint=policy.cdi.says)
+        field.refuse(_outside(field.text or ""), policy.cdi.says)
 
 
-def _command_findings(
-    path: Path, text: str, resource: Resource, policy: Policy
-) -> Iterator[Finding]:
-    match path:
-        case ("health" | "hooks", _, "exec", "command", 0):
-            if policy.command_rule(text) is None:
-                message = f"the command {shown(text)} is not allowed"
-                yield Finding(path=path, message=message, hint=policy.commands.says)
-        case ("health" | "hooks" as key, which, "exec", "env", str(name)):
-            program = (resource[key][which]["exec"].get("command") or [None])[0]
-            rule = policy.command_rule(program)
-            if rule is not None and not glob.matches_any(rule.env, name):
-                said = f"env: {', '.join(rule.env)}" if rule.env else "no env"
-                yield Finding(
-                    path=path,
-                    message=f"the variable {shown(name)} is not allowed for {rule.text}",
-                    hint=f"policy {rule.place} says {said} for this command",
-                    of_key=True,
-                )
-        case _:
-            pass
+def _check_command(program: Field, policy: Policy) -> None:
+    if not program["command"].value or (path := program["command"][0]).text is None:
+        return
+    rule = policy.command_rule(path.text)
+    if rule is None:
+        path.refuse(f"the command {shown(path.text)} is not allowed", policy.commands.says)
+        return
+    said = f"env: {', '.join(rule.env)}" if rule.env else "no env"
+    for variable in program["env"]:
+        if not glob.matches_any(rule.env, variable.key):
+            message = f"the variable {shown(variable.key)} is not allowed for {rule.text}"
+            hint = f"policy {rule.place} says {said} for this command"
+            variable.refuse(message, hint, of_key=True)
 
 
 def lies_within(inner: Sequence[str], outer: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from genericdp.config.across import check_across, check_counts
 from genericdp.config.finding import Field, Finding, guess, problem_of, shown
 from genericdp.config.names import is_cdi_name, name_hint, name_problem
-from genericdp.config.policy import policy_findings
+from genericdp.config.policy import check_policy
 from genericdp.config.schema import CONFIG, schema
 from genericdp.config.selectors import check_selectors, may_find_several, undeclared
 from genericdp.config.texts import (
@@ -63,7 +63,7 @@ def check(
             resources.append(resource)
             _check_resource(resource)
             if policy is not None:
-                findings += policy_findings(resource.path, resource.value, policy)
+                check_policy(resource, policy)
     check_across(resources)
     found = [(document, finding) for document, findings in checked for finding in findings]
     warnings = {problem_of(one, document) for document, one in found if one.warning}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import shutil
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from genericdp.config.reload import ReloadPace
 from tests.config.changing import WAYS, ConfigMap, config, rename, write
-from tests.config.reloading import following, load_here, until_true
+from tests.config.reloading import following, load_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -217,26 +216,6 @@ async def test_what_else_happens_in_the_folder_is_not_loaded(
         write(file, config("b"))
         await followed.has("b")
     assert loads == 2
-
-
-async def test_a_hangup_reads_a_config_that_shows_no_change(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """C8: SIGHUP restarts without reading."""
-    caplog.set_level(logging.INFO)
-    loads = 0
-
-    async def load(paths: Sequence[Path], *, policy: Path | None) -> Loaded:
-        nonlocal loads
-        loads += 1
-        return await load_here(paths, policy=policy)
-
-    (tmp_path / "a.yaml").write_text(config("a"))
-    async with following(tmp_path, load=load) as followed:
-        await followed.has("a")
-        followed.hangup.set()
-        await until_true(lambda: "the config on disk is the one in force" in caplog.text)
-    assert (loads, followed.applied) == (2, 1)
 
 
 async def test_a_config_that_keeps_changing_is_read_all_the_same(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from genericdp.config.files import Loaded
 from genericdp.config.reload import LAST_GOOD
-from genericdp.errors import ConfigError, Problem
+from genericdp.errors import Problem
 from tests.config.bounded import HEAD
 from tests.config.changing import BAD, ConfigMap, config, rename, write
 from tests.config.reloading import Followed, following, until_true
@@ -120,22 +120,6 @@ async def test_a_policy_that_cannot_be_used_any_more_changes_nothing_and_is_told
         assert (caplog.text.count(said), followed.names.value) == (1, ("a",))
         place.policy.write_text(allowing("b"))
         await followed.has("b")
-
-
-async def test_at_the_start_a_policy_that_cannot_be_used_ends_it(
-    place: Place, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Nothing runs without the bounds that were asked for, not even what was good before."""
-    place.policy.write_text("")
-    with pytest.raises(ExceptionGroup) as raised:
-        async with following(
-            place.config, policy=place.policy, state_dir=place.state_dir
-        ) as followed:
-            await followed.has("a")
-    (error,) = raised.value.exceptions
-    assert isinstance(error, ConfigError)
-    assert "p.yaml:1:1: it is empty (a policy that allows nothing has two lines: " in str(error)
-    assert followed.applied == 0
 
 
 async def keep(place: Place, *names: str, policy: Path | None) -> None:

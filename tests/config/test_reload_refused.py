@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from functools import partial
 from typing import TYPE_CHECKING
-
-import pytest
 
 from genericdp.config.files import Loaded
 from genericdp.config.reload import ConfigState, ReloadPace
@@ -17,11 +14,12 @@ from genericdp.tally import Tally
 from tests.config.bounded import HEAD
 from tests.config.changing import BAD, config, rename
 from tests.config.reloading import QUICK, following, load_here, until_true
-from tests.process.running import load_in_child
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    import pytest
 
 
 async def test_each_problem_is_told_once_until_the_files_are_others(
@@ -133,26 +131,3 @@ async def test_a_reading_that_fails_is_told_once_and_tried_again_by_itself(
         await followed.has("a")
     assert tries == 4
     assert caplog.text.count("ended by SIGKILL") == 1
-
-
-@pytest.mark.parametrize("how", ["hangs", "is-killed", "prints-garbage"])
-async def test_a_child_that_breaks_changes_nothing(
-    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever becomes of the process that reads is a problem of the config like any other."""
-    file = tmp_path / "etc" / "a.yaml"
-    file.parent.mkdir()
-    file.write_text(config("a"))
-    scripts = {"hangs": "exec sleep 60", "is-killed": "kill -KILL $$", "prints-garbage": "echo [["}
-    (tmp_path / "python").write_text(f"#!/bin/sh\n{scripts[how]}\n")
-    (tmp_path / "python").chmod(0o755)
-    async with following(file, load=partial(load_in_child, timeout_seconds=5)) as followed:
-        await followed.has("a")
-        before = followed.state.value
-        with monkeypatch.context() as patch:
-            patch.setattr("sys.executable", str(tmp_path / "python"))
-            file.write_text(config("b"))
-            await followed.is_(lambda state: state.refused)
-        assert (followed.names.value, followed.state.value.loaded) == (("a",), before.loaded)
-        file.write_text(config("c"))
-        await followed.has("c")
