@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 CDI_ANNOTATION = "cdi.k8s.io/"
 """What the keys of annotations begin with in which runtimes look for names of CDI devices."""
-_MOST_LISTED = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,21 +44,9 @@ class Rule:
 class Section:
     """Everything that is allowed of one kind."""
 
-    key: str
-    """The key of the policy."""
-    place: str
-    """Where the policy has that key, or where a policy begins that does not have it."""
-    given: bool = False
+    says: str
+    """What a refusal cites."""
     rules: tuple[Rule, ...] = ()
-
-    @property
-    def says(self) -> str:
-        """What a refusal cites."""
-        if not self.given:
-            return f"policy {self.place} has no {self.key!r}, which allows none"
-        listed = ", ".join(rule.text for rule in self.rules[:_MOST_LISTED])
-        more = ", …" if len(self.rules) > _MOST_LISTED else ""
-        return f"policy {self.place} says {self.key}: {listed or 'none'}{more}"
 
     def rules_for(self, path: str) -> list[Rule]:
         """Return the rules that allow a path."""
@@ -74,7 +61,8 @@ class Section:
 class Policy:
     """What the configs of a node may do. Each ``…_refusal`` is a reason, or empty: it may."""
 
-    place: str
+    file: str
+    """What it was read from, as messages call it."""
     devices: Section
     mounts: Section
     files: Section
@@ -84,19 +72,10 @@ class Policy:
     cdi: Section
     block: bool = False
     """Whether block devices are among what ``devices`` allows."""
-    block_place: str = ""
+    block_says: str = ""
+    """What a refusal of a block device cites."""
     sha256: str = ""
     """Of its file, in lower-case hexadecimal digits."""
-
-    @property
-    def file(self) -> str:
-        """What it was read from, as messages call it."""
-        return self.place.rpartition(":")[0]
-
-    @property
-    def block_says(self) -> str:
-        """What a refusal of a block device cites."""
-        return f"policy {self.block_place or self.devices.place} allows no block devices"
 
     def node_refusal(self, path: str, target: str, *, block: bool) -> str:
         """Return why a device node must not be given to containers.

@@ -63,8 +63,7 @@ def load_plain(
         message = f"the config could not be loaded: {error.strerror or error}"
         return Loaded(problems=(unusable(paths[0], message),)), []
     digest, contents = Digest(), dict[str, Content]()
-    rules = Loaded()
-    watched = [*paths, *(path for path, _ in files)]
+    rules, watched = Loaded(), [*paths, *(path for path, _ in files)]
     if policy is not None and bounds is not None:
         digest.add("policy", bounds)
         watched.append(policy)
@@ -95,9 +94,8 @@ def load_plain(
         texts=tuple((path.name, one.text) for path, one in files if isinstance(one, Content)),
         pinned=tuple(_pinned(watched)),
     )
-    return loaded, [] if problems else [
-        one for document in documents for one in plain_resources(document)
-    ]
+    good = [] if problems else documents
+    return loaded, [one for document in good for one in plain_resources(document)]
 
 
 def unquoted(problems: Iterable[Problem], contents: Mapping[str, Content]) -> list[Problem]:
@@ -123,12 +121,13 @@ def _pinned(paths: Iterable[Path]) -> Iterator[str]:
     What takes the place of a file that is mounted by itself is not seen; nor is another version of
     a volume where one version is mounted, without the volume's ``..data``.
     """
-    roots = {}
+    roots, here = {}, Path("/")
     with suppress(OSError), Path("/proc/self/mountinfo").open("rb") as mounts:
+        here = Path.cwd()  # which may have been removed
         for fields in (os.fsdecode(line).split(" ") for line in mounts):
             root, point = (_OCTAL.sub(lambda at: chr(int(at[1], 8)), one) for one in fields[3:5])
             roots[point] = root
-    for path in dict.fromkeys(walk(os.fspath(Path.cwd() / path)).at for path in paths):
+    for path in dict.fromkeys(walk(os.fspath(here / path)).at for path in paths):
         of_a_volume = _OF_A_VOLUME.search(f"{roots.get(path, '')}/")
         if path in roots and (of_a_volume or not Path(path).is_dir()):
             yield (

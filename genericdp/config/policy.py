@@ -35,6 +35,7 @@ _IF_EMPTY = (
     "a policy that allows nothing has two lines: 'apiVersion: genericdp.io/v1alpha1' and"
     " 'kind: DevicePluginPolicy'"
 )
+_MOST_LISTED = 5
 _NODE_TYPES = {FileType.CHAR, FileType.BLOCK}
 _TOKEN = re.compile(r"\[!?+\]?+[^]]*\]|.", re.DOTALL)
 """A part of a glob that stands for one character, or a ``*``."""
@@ -92,11 +93,11 @@ def _check_texts(policy: Field) -> None:
 
 def _policy(document: Document, *, sha256: str) -> Policy:
     devices = document.data.get("devices") or {}
-    at = ("devices", "block")
+    block = _place(document, ("devices", "block") if "block" in devices else ("devices",))
     return Policy(
-        place=_place(document, ()),
+        file=document.file,
         block=devices.get("block", False),
-        block_place=_place(document, at, of_key=True) if "block" in devices else "",
+        block_says=f"policy {block} allows no block devices",
         sha256=sha256,
         **{key: _section(document, key) for key in SECTIONS},
     )
@@ -104,19 +105,22 @@ def _policy(document: Document, *, sha256: str) -> Policy:
 
 def _section(document: Document, key: str) -> Section:
     at: Path = (key,)
-    given = listed = document.data.get(key)
-    if key == "devices" and given is not None:
+    listed = document.data.get(key)
+    where = f"policy {_place(document, at)}"
+    if listed is None:
+        return Section(says=f"{where} has no {key!r}, which allows none")
+    if key == "devices":
         default = schema(POLICY)["$defs"]["devices"]["properties"]["paths"]["default"]
-        at, listed = ("devices", "paths"), given.get("paths", default)
-    return Section(
-        key=key,
-        place=_place(document, (key,), of_key=True),
-        given=given is not None,
-        rules=tuple(_rule(one, _place(document, (*at, i))) for i, one in enumerate(listed or ())),
-    )
+        at, listed = ("devices", "paths"), listed.get("paths", default)
+    rules = tuple(_rule(document, (*at, i), one) for i, one in enumerate(listed))
+    allowed = [rule.text for rule in rules[:_MOST_LISTED]]
+    if len(rules) > _MOST_LISTED:
+        allowed.append("…")
+    return Section(says=f"{where} says {key}: {', '.join(allowed) or 'none'}", rules=rules)
 
 
-def _rule(one: str | dict[str, Any], place: str) -> Rule:
+def _rule(document: Document, path: Path, one: str | dict[str, Any]) -> Rule:
+    place = f"{document.file}:{document.mark(path).line}"
     if isinstance(one, str):
         return Rule(text=one, place=place)
     return Rule(
@@ -128,8 +132,8 @@ def _rule(one: str | dict[str, Any], place: str) -> Rule:
     )
 
 
-def _place(document: Document, path: Path, *, of_key: bool = False) -> str:
-    return f"{document.file}:{document.mark(path, of_key=of_key).line}"
+def _place(document: Document, path: Path) -> str:
+    return f"{document.file}:{document.mark(path, of_key=True).line}"
 
 
 def check_policy(resource: Field, policy: Policy) -> None:

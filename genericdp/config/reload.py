@@ -9,14 +9,14 @@ import shutil
 import stat
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.files import Digest, Loaded, read_file, read_files, unusable
-from genericdp.errors import ConfigError
+from genericdp.errors import ConfigError, reason_of
 from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch, Shortage
 from genericdp.host.pathwalk import walk
 from genericdp.host.root import upwards
@@ -170,18 +170,15 @@ class Reloader:
             self._tell()
 
     async def _follow(self, loaded: Loaded) -> None:
-        watch = FolderWatch(
-            lambda *_: self._tell(), what=f"the config {self._shown}", shortage=self._shortage
-        )
-        try:
+        what = f"the config {self._shown}"
+        watch = FolderWatch(lambda *_: self._tell(), what=what, shortage=self._shortage)
+        with closing(watch):
             while True:
                 # What could not be loaded is tried again when it changes, or is due.
                 await self._until_changed(watch, loaded.digest or self._seen)
                 asked, self._asked = self._asked, False
                 loaded = await self._read()
                 await self._take(loaded, asked=asked)
-        finally:
-            watch.close()
 
     async def _until_changed(self, watch: FolderWatch, taken: str) -> None:
         """Wait until another config has been on disk for a while, one is due, or asked for."""
@@ -282,7 +279,7 @@ class Reloader:
             try:
                 await in_worker(partial(_store, folder, loaded.texts))
             except OSError as error:
-                why = error.strerror or str(error)
+                why = reason_of(error)
                 log.warning("the last good config cannot be kept in %s: %s", folder, why)
 
     def _is_good_and_new(self) -> bool:
@@ -297,11 +294,11 @@ class Reloader:
             return False
         try:
             files = await in_worker(partial(_stored, folder))
-        except OSError as error:
-            log.warning("the last good config is ignored: %s", error.strerror or str(error))
-            return False
-        if not files:
+        except FileNotFoundError:
             log.warning("there is no last good config in %s", folder)
+            return False
+        except OSError as error:
+            log.warning("the last good config is ignored: %s", reason_of(error))
             return False
         loaded = await self._load(files, policy=self._policy)
         if loaded.problems:
@@ -368,12 +365,12 @@ def _store(folder: Path, texts: Iterable[tuple[str, bytes]]) -> None:
 
 
 def _stored(folder: Path) -> list[Path]:
-    """Return the files of the last good config, if any; raises OSError if they cannot be used."""
+    """Return the files of the last good config; raises OSError if they cannot be used.
+
+    If there are none, it is a FileNotFoundError.
+    """
     link = folder / LAST_GOOD
-    try:
-        target = link.readlink()
-    except FileNotFoundError:
-        return []
+    target = link.readlink()
     if len(target.parts) != 1 or target.name == LAST_GOOD:
         raise OSError(f"{link} leads to {target}, where it is not kept")
     version = folder / target
@@ -381,4 +378,6 @@ def _stored(folder: Path) -> list[Path]:
     owners = {status.st_uid, link.lstat().st_uid}
     if not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o022 or owners - {0, os.geteuid()}:
         raise OSError(f"{version}: others may have written it")
-    return sorted(version.glob("*/*"))
+    if not (files := sorted(version.glob("*/*"))):
+        raise FileNotFoundError(version)
+    return files

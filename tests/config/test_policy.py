@@ -37,7 +37,6 @@ def test_a_policy_knows_the_line_of_each_thing_that_it_allows() -> None:
 
 def test_a_section_that_is_absent_allows_nothing_and_says_where(tmp_path: Path) -> None:
     policy = policy_of(tmp_path, "")
-    assert not policy.devices.given
     assert policy.devices.rules == ()
     assert policy.mounts.says == f"policy {tmp_path}/p.yaml:1 has no 'mounts', which allows none"
 
@@ -110,7 +109,7 @@ def test_an_empty_policy_says_what_one_that_allows_nothing_has(tmp_path: Path, t
     path.write_text(HEAD)
     policy = load([], policy=path).policy
     assert policy is not None
-    assert not policy.devices.given
+    assert policy.devices.rules == ()
 
 
 @pytest.mark.parametrize(

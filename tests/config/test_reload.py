@@ -58,26 +58,6 @@ async def test_a_config_map_that_the_kubelet_swaps_is_noticed(
             await followed.has("b")
 
 
-async def test_no_config_is_put_together_from_two_versions(tmp_path: Path) -> None:
-    """Both files are read as files, from one ``..data`` that may be swapped between them."""
-    volume = ConfigMap(tmp_path / "v", {"a.yaml": config("a1"), "b.yaml": config("b1")})
-    files = [volume.folder / "a.yaml", volume.folder / "b.yaml"]
-    seen = set()
-
-    async def load(paths: Sequence[Path], *, policy: Path | None) -> Loaded:
-        loaded = await load_here(paths, policy=policy)
-        seen.add(tuple(one.name for one in loaded.resources))
-        return loaded
-
-    async with following(*files, load=load) as followed:
-        await followed.has("a1", "b1")
-        for i in range(2, 30):
-            volume.update({"a.yaml": config(f"a{i}"), "b.yaml": config(f"b{i}")})
-            await asyncio.sleep(0.001 * (i % 5))
-        await followed.has("a29", "b29")
-    assert all(a.replace("/a", "/b") == b for a, b in filter(None, seen))
-
-
 async def test_what_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
     """A mixture of two would be taken otherwise."""
     one, other = tmp_path / "a.yaml", tmp_path / "b.yaml"
@@ -130,16 +110,6 @@ async def test_several_configs_are_one_and_each_is_watched(tmp_path: Path) -> No
             await followed.idle()
             path.write_text(config(f"{path.parent.name}2"))
             await followed.has(*(("a2", "b") if i == 0 else ("a2", "b2")))
-
-
-async def test_what_is_written_together_is_read_together(tmp_path: Path) -> None:
-    async with following(tmp_path, pace=ReloadPace(settle=0.2)) as followed:
-        await followed.is_(lambda state: state.refused)
-        for name in "abc":
-            (tmp_path / f"{name}.yaml").write_text(config(name))
-            await asyncio.sleep(0.02)
-        await followed.has("a", "b", "c")
-        assert followed.applied == 1
 
 
 async def test_what_keeps_changing_is_read_once_it_rests(tmp_path: Path) -> None:

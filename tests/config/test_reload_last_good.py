@@ -76,6 +76,9 @@ async def test_a_start_with_a_bad_config_serves_the_last_good_one(
         place.write("c", "d")
         await followed.is_(lambda state: state.differs_since is None)
         assert (followed.state.value.from_state_dir, followed.applied) == (False, 1)
+        loaded = followed.state.value.loaded
+        assert loaded is not None
+        assert loaded.files == tuple(path / "x.yaml" for path in place.configs)
         place.write("e", "f")
         await followed.has("e", "f")
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAME = "example.com/a"
-_SECTIONS: dict[str, Any] = {key: Section(key=key, place="/etc/p.yaml:1") for key in SECTIONS}
-POLICY = Policy(place="/etc/p.yaml:1", sha256="cd" * 32, **_SECTIONS)
+_SECTIONS: dict[str, Any] = {key: Section(says="") for key in SECTIONS}
+POLICY = Policy(file="/etc/p.yaml", sha256="cd" * 32, **_SECTIONS)
 IN_FORCE = ConfigState(loaded=Loaded(digest="ab" * 32, policy=POLICY), since=1500.0)
 REFUSED = Loaded(
     digest="ef", problems=(Problem(file="a.yaml", line=1, column=1, path="", message="wrong"),)
