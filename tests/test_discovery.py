@@ -11,7 +11,6 @@ import pytest
 from genericdp.cli.apply import nothing_found_by
 from genericdp.devices.decide import decide
 from genericdp.devices.inventory import Inventory
-from genericdp.host.cache import HostCache
 from genericdp.host.uevents import Uevent
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import parse
@@ -23,8 +22,6 @@ from tests.looking import INPUT, SERIAL, Discoverer, look
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from genericdp.devices.inventory import Look
 
 
 @pytest.fixture
