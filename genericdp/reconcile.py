@@ -20,9 +20,9 @@ from genericdp.devices.decide import decide
 from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import reads_properties
+from genericdp.kubelet.folder import SocketNames
 from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.servicer import Servicer
-from genericdp.kubelet.sockets import SocketNames
 from genericdp.kubelet.timing import PluginTiming
 from genericdp.observed import Observed, until
 from genericdp.tally import Tally

@@ -15,8 +15,8 @@ from genericdp.host.cache import HostReader
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch, Shortage
 from genericdp.host.uevents import Uevents
 from genericdp.host.workers import in_worker
+from genericdp.kubelet.folder import remove_leftovers
 from genericdp.kubelet.peers import PeerWatch
-from genericdp.kubelet.sockets import remove_leftovers
 from genericdp.observed import Observed, until
 from genericdp.reconcile import Reconciler
 from genericdp.tally import Tally

@@ -35,7 +35,7 @@ from genericdp.errors import UsageError
 from genericdp.host import descriptors
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
-from genericdp.kubelet.sockets import check_length
+from genericdp.kubelet.folder import check_length
 from genericdp.printing import print_json, print_lines
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.simulator.settings import MOST_NUMA_NODES, Generation, Topology, TopologyPolicy

@@ -19,9 +19,8 @@ from genericdp.logs import resource_name
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
-    from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
+    from genericdp.kubelet.folder import KubeletFolder, SocketIdentity, SocketNames
     from genericdp.kubelet.servicer import Servicer
-    from genericdp.kubelet.sockets import SocketNames
     from genericdp.kubelet.timing import PluginTiming
     from genericdp.tally import ResourceTally
 

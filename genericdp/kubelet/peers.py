@@ -11,12 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.registration import KUBELET_SOCKET
-from genericdp.kubelet.sockets import PREFIX, digest_of, parts_of, refuses
+from genericdp.kubelet.folder import KUBELET_SOCKET, PREFIX, digest_of, parts_of, refuses
 from genericdp.observed import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
@@ -43,58 +42,87 @@ class Peer:
     """When it was created, by the clock of the filesystem."""
 
 
-class PeerConnections:
-    """Looks which other instances run, by a connection to each: its end is an event.
+class PeerWatch:
+    """Keeps ``KubeletFolder.peers`` up to date, and logs which other instances come and leave.
 
-    A process that was killed leaves its sockets behind; they refuse connections. Connecting again
-    and again instead would make gRPC in the other process use more and more memory.
+    It holds a connection to each instance, whose end is an event: a process that was killed leaves
+    its sockets behind, and they refuse connections. Connecting again and again instead would make
+    gRPC in the other process use more and more memory.
     """
 
-    def __init__(self, folder: Path, *, instance: str, ended: Callable[[], None]) -> None:
-        self._folder = folder
+    def __init__(
+        self, kubelet: KubeletFolder, *, instance: str, resources: Callable[[], Iterable[str]]
+    ) -> None:
+        self._kubelet = kubelet
         self._instance = instance
-        self._ended = ended
+        self._resources = resources
         self._connections: dict[str, socket.socket] = {}
-        self._seen: frozenset[Peer] = frozenset()
+        """By instance."""
+        self._logged: set[str] = set()
+        """The instances that run and have been logged."""
+        self._last: SocketIdentity | None = None
+        """The kubelet.sock beside which they were seen."""
 
-    def look(self) -> frozenset[Peer]:
-        """Return the sockets of all other instances that run; never wait.
-
-        Return those of the last look if the folder is missing or cannot be read.
-        """
+    async def run(self) -> None:
+        """Look at each event, forever."""
+        events = self._kubelet.events
         try:
-            names = os.listdir(self._folder)  # noqa: PTH208  # Paths are expensive
-        except OSError:  # also if there is no free file descriptor
-            return self._seen
-        by_instance: dict[str, list[Peer]] = {}
-        for peer in self._sockets(names):
-            by_instance.setdefault(peer.instance, []).append(peer)
-        for instance in self._connections.keys() - by_instance.keys():
-            self._disconnect(instance)
-        self._seen = frozenset(
-            peer
-            for instance, peers in by_instance.items()
-            if instance in self._connections or self._connect(instance, peers)
-            for peer in peers
-        )
-        return self._seen
+            while True:
+                seen = events.value
+                settled = self.look()
+                await asyncio.sleep(_BURST_SECONDS)
+                await until(
+                    lambda seen=seen: events.value != seen,  # type: ignore[misc]
+                    events,
+                    timeout_seconds=None if settled else _REST_SECONDS,
+                )
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Close all connections."""
         for instance in tuple(self._connections):
             self._disconnect(instance)
 
-    def _sockets(self, names: Iterable[str]) -> Iterator[Peer]:
-        """Yield the sockets of other instances, whether they run or not."""
-        # Each list that the kubelet gets leads here: our own hundred sockets must cost nothing.
-        for name in names:
+    def look(self) -> bool:
+        """Look once, without waiting; return whether nothing has changed.
+
+        Those of the last look stay if the folder is missing or cannot be read.
+        """
+        kubelet, before = self._kubelet, self._kubelet.peers.value
+        with suppress(OSError):  # also if there is no free file descriptor
+            kubelet.peers.value = self._running()
+        if kubelet.socket.value != self._last:
+            # With its folder, or when a kubelet starts, a socket goes, but not its owner.
+            self._last = kubelet.socket.value
+            self._logged.clear()
+        settled = kubelet.peers.value == before
+        if settled and self._last is not None:  # now all sockets of a new peer are there
+            self._log_changes()
+        return settled
+
+    def _running(self) -> dict[str, list[Peer]]:
+        """Return the sockets of all other instances that run, by digest; raise OSError."""
+        by_instance: dict[str, list[Peer]] = {}
+        for name in sorted(os.listdir(self._kubelet.path)):  # noqa: PTH208  # Paths are expensive
+            # Each list that the kubelet gets leads here: our own hundred sockets must cost nothing.
             if not name.startswith(PREFIX) or self._instance in name:
                 continue
             if (parts := parts_of(name)) is None:
                 continue
-            with suppress(OSError):
-                bound_ns = (self._folder / name).lstat().st_ctime_ns
-                yield Peer(name=name, digest=parts[0], instance=parts[1], bound_ns=bound_ns)
+            digest, instance = parts
+            with suppress(FileNotFoundError):
+                bound_ns = (self._kubelet.path / name).lstat().st_ctime_ns
+                peer = Peer(name=name, digest=digest, instance=instance, bound_ns=bound_ns)
+                by_instance.setdefault(instance, []).append(peer)
+        for instance in self._connections.keys() - by_instance.keys():
+            self._disconnect(instance)
+        running: dict[str, list[Peer]] = {}
+        for instance, peers in by_instance.items():
+            if instance in self._connections or self._connect(instance, peers):
+                for peer in peers:
+                    running.setdefault(peer.digest, []).append(peer)
+        return running
 
     def _connect(self, instance: str, peers: Iterable[Peer]) -> bool:
         """Connect to an instance; return whether it runs."""
@@ -102,7 +130,7 @@ class PeerConnections:
             connection = socket.socket(socket.AF_UNIX)
             connection.settimeout(0)
             try:
-                connection.connect(str(self._folder / peer.name))
+                connection.connect(str(self._kubelet.path / peer.name))
             except (ConnectionRefusedError, FileNotFoundError):
                 connection.close()
                 continue
@@ -128,64 +156,24 @@ class PeerConnections:
         except OSError:
             pass
         self._disconnect(instance)
-        self._ended()
+        self._kubelet.note_event()
 
     def _disconnect(self, instance: str) -> None:
         connection = self._connections.pop(instance)
         asyncio.get_running_loop().remove_reader(connection)
         connection.close()
 
-
-class PeerWatch:
-    """Keeps ``KubeletFolder.peers`` up to date, and logs which peers come and leave."""
-
-    def __init__(
-        self, kubelet: KubeletFolder, *, instance: str, resources: Callable[[], Iterable[str]]
-    ) -> None:
-        self._kubelet = kubelet
-        self._instance = instance
-        self._resources = resources
-        self._logged: set[str] = set()
-        """The instances that run and have been logged."""
-        self._last: SocketIdentity | None = None
-        """The kubelet.sock beside which they were seen."""
-
-    async def run(self) -> None:
-        """Look at each event, forever."""
-        kubelet = self._kubelet
-        connections = PeerConnections(
-            kubelet.path, instance=self._instance, ended=kubelet.note_event
-        )
-        try:
-            while True:
-                seen = kubelet.events.value
-                peers = connections.look()
-                before, kubelet.peers.value = kubelet.peers.value, _by_digest(peers)
-                if kubelet.socket.value != self._last:
-                    # With its folder, or when a kubelet starts, a socket goes, but not its owner.
-                    self._last = kubelet.socket.value
-                    self._logged.clear()
-                settled = kubelet.peers.value == before
-                if settled and self._last is not None:  # now all sockets of a new peer are there
-                    self._log_changes(peers)
-                await asyncio.sleep(_BURST_SECONDS)
-                await until(
-                    lambda seen=seen: kubelet.events.value != seen,  # type: ignore[misc]
-                    kubelet.events,
-                    timeout_seconds=None if settled else _REST_SECONDS,
-                )
-        finally:
-            connections.close()
-
-    def _log_changes(self, peers: frozenset[Peer]) -> None:
-        here = {peer.instance for peer in peers}
-        for instance in sorted(self._logged - here):
+    def _log_changes(self) -> None:
+        served: dict[str, set[str]] = {}
+        for digest, peers in self._kubelet.peers.value.items():
+            for peer in peers:
+                served.setdefault(peer.instance, set()).add(digest)
+        for instance in sorted(self._logged - served.keys()):
             log.info("the other instance of genericdp (%s) has gone", instance)
             self._logged.remove(instance)
         names = {digest_of(name): name for name in self._resources()}
-        for instance in sorted(here - self._logged):
-            digests = {peer.digest for peer in peers if peer.instance == instance}
-            if common := sorted(names[digest] for digest in digests & names.keys()):
+        for instance in sorted(served.keys() - self._logged):
+            if common := sorted(names[digest] for digest in served[instance] & names.keys()):
                 self._logged.add(instance)
                 log.warning(
                     "another instance of genericdp (%s) serves on this node, too: %s; all is well"
@@ -235,13 +223,6 @@ class ResourcePeers:
     def later_left(self) -> bool:
         """Whether an instance that came after our socket is missing now."""
         return not self._later <= self._instances
-
-
-def _by_digest(peers: Iterable[Peer]) -> dict[str, list[Peer]]:
-    found: dict[str, list[Peer]] = {}
-    for peer in sorted(peers, key=lambda peer: peer.name):
-        found.setdefault(peer.digest, []).append(peer)
-    return found
 
 
 def sockets_of_others(folder: Path) -> tuple[str, ...]:

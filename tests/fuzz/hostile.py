@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from genericdp.kubelet.registration import KUBELET_SOCKET
+from genericdp.kubelet.folder import KUBELET_SOCKET
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator

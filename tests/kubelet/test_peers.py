@@ -7,8 +7,9 @@ import socket
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.peers import PeerConnections, sockets_of_others
-from genericdp.kubelet.sockets import SocketNames, digest_of
+from genericdp.kubelet.folder import KubeletFolder, SocketNames, digest_of
+from genericdp.kubelet.peers import Peer, PeerWatch, sockets_of_others
+from genericdp.observed import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,10 +24,22 @@ def bind(path: Path, stack: ExitStack, *, listening: bool = True) -> socket.sock
     return made
 
 
-def peers_in(folder: Path, stack: ExitStack, *, instance: str = "00000000") -> PeerConnections:
-    peers = PeerConnections(folder, instance=instance, ended=lambda: None)
-    stack.callback(peers.close)
-    return peers
+class Peers:
+    """What is known of the other instances at a folder."""
+
+    def __init__(self, folder: Path, stack: ExitStack, *, instance: str = "00000000") -> None:
+        self.kubelet = KubeletFolder(folder)
+        self._watch = PeerWatch(self.kubelet, instance=instance, resources=list)
+        stack.callback(self._watch.close)
+
+    def look(self) -> set[Peer]:
+        self._watch.look()
+        return {one for several in self.kubelet.peers.value.values() for one in several}
+
+    async def ended(self) -> None:
+        """Wait until something is told since the first look."""
+        events = self.kubelet.events
+        assert await until(lambda: events.value > 0, events, timeout_seconds=30)
 
 
 async def test_only_instances_that_run_are_peers(short_folder: Path) -> None:
@@ -37,7 +50,7 @@ async def test_only_instances_that_run_are_peers(short_folder: Path) -> None:
             for resource in ("a/b", "a/c"):
                 path = short_folder / names.next_name(resource)
                 bind(path, stack, listening=names is not killed)
-        peers = peers_in(short_folder, stack, instance=own.instance)
+        peers = Peers(short_folder, stack, instance=own.instance)
         for found in (peers.look(), peers.look()):
             assert {one.instance for one in found} == {living.instance}
             assert {one.digest for one in found} == {digest_of("a/b"), digest_of("a/c")}
@@ -48,7 +61,7 @@ async def test_one_socket_that_answers_is_enough(short_folder: Path) -> None:
     with ExitStack() as stack:
         bind(short_folder / names.next_name("a/b"), stack, listening=False)
         bind(short_folder / names.next_name("a/c"), stack)
-        assert len(peers_in(short_folder, stack).look()) == 2
+        assert len(Peers(short_folder, stack).look()) == 2
 
 
 async def test_one_that_is_too_busy_to_answer_runs(short_folder: Path) -> None:
@@ -58,16 +71,14 @@ async def test_one_that_is_too_busy_to_answer_runs(short_folder: Path) -> None:
         bind(path, stack).listen(0)
         waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
         waiting.connect(str(path))
-        assert len(peers_in(short_folder, stack).look()) == 1
+        assert len(Peers(short_folder, stack).look()) == 1
 
 
 async def test_the_end_of_one_that_is_killed_is_told(short_folder: Path) -> None:
     path = short_folder / SocketNames().next_name("a/b")
-    ended = asyncio.Event()
     with ExitStack() as stack:
         listener = bind(path, stack)
-        peers = PeerConnections(short_folder, instance="00000000", ended=ended.set)
-        stack.callback(peers.close)
+        peers = Peers(short_folder, stack)
         assert peers.look()
         connection, _ = listener.accept()
         connection.send(b"settings")
@@ -75,8 +86,7 @@ async def test_the_end_of_one_that_is_killed_is_told(short_folder: Path) -> None
         assert peers.look()
         connection.close()
         listener.close()
-        async with asyncio.timeout(30):
-            await ended.wait()
+        await peers.ended()
         assert path.is_socket()
         assert not peers.look()
 
@@ -84,15 +94,12 @@ async def test_the_end_of_one_that_is_killed_is_told(short_folder: Path) -> None
 async def test_who_hangs_up_and_still_runs_is_called_again(short_folder: Path) -> None:
     """As gRPC does after a minute."""
     path = short_folder / SocketNames().next_name("a/b")
-    ended = asyncio.Event()
     with ExitStack() as stack:
         listener = bind(path, stack)
-        peers = PeerConnections(short_folder, instance="00000000", ended=ended.set)
-        stack.callback(peers.close)
+        peers = Peers(short_folder, stack)
         peers.look()
         listener.accept()[0].close()
-        async with asyncio.timeout(30):
-            await ended.wait()
+        await peers.ended()
         assert peers.look()
         listener.accept()[0].close()
         path.unlink()
@@ -105,7 +112,7 @@ async def test_nothing_is_known_of_peers_while_the_folder_is_gone(short_folder: 
     folder.mkdir()
     with ExitStack() as stack:
         bind(folder / SocketNames().next_name("a/b"), stack)
-        peers = peers_in(folder, stack)
+        peers = Peers(folder, stack)
         before = peers.look()
         folder.rename(away)
         assert before
@@ -126,5 +133,5 @@ def test_strangers_are_the_other_sockets_that_answer(short_folder: Path) -> None
 
 async def test_a_folder_that_is_not_there_has_none(short_folder: Path) -> None:
     with ExitStack() as stack:
-        assert peers_in(short_folder / "x", stack).look() == frozenset()
+        assert Peers(short_folder / "x", stack).look() == set()
     assert sockets_of_others(short_folder / "x") == ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.errors import UsageError
-from genericdp.kubelet import sockets
+from genericdp.kubelet import folder as sockets
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError
+from genericdp.kubelet.folder import KUBELET_SOCKET
 from genericdp.kubelet.podresources import allocated_devices, held_shares, list_pods
-from genericdp.kubelet.registration import KUBELET_SOCKET
 from genericdp.kubelet.v1 import podresources_pb2 as api
 from tests.fuzz.hostile import asked
 from tests.fuzz.targets import register

@@ -6,7 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError
-from genericdp.kubelet.registration import KUBELET_SOCKET, RegistrationError, check, register
+from genericdp.kubelet.folder import KUBELET_SOCKET
+from genericdp.kubelet.registration import RegistrationError, check, register
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from tests.fuzz.hostile import asked
 
