@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from genericdp.devices.changes import (
@@ -20,6 +19,7 @@ from genericdp.devices.decide import decide
 from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import reads_properties
+from genericdp.health.commands import HookRunner
 from genericdp.kubelet.folder import SocketNames
 from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.servicer import Servicer
@@ -28,13 +28,11 @@ from genericdp.observed import Observed, until
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from genericdp.devices.decide import Decision, DeviceLists, Reports
-    from genericdp.devices.device import Device, HookName
     from genericdp.devices.devicelist import AllocatedDevices, DeviceList
-    from genericdp.health.health import Health, ProbeRun
-    from genericdp.health.hooks import HookRunner
+    from genericdp.health.health import Health
     from genericdp.host.cache import HostCache, HostReader
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
@@ -116,6 +114,7 @@ class Reconciler:
         """Whether what health tells of has just been asked for."""
         self._tally = tally or Tally()
         self._run_command = commands.run
+        self._hooks = HookRunner(commands.run, told=self._count_hook)
 
     @property
     def running(self) -> dict[str, Plugin]:
@@ -229,31 +228,18 @@ class Reconciler:
         if not self._watches:
             self._health_changed()
 
-    def _count_probe(self, run: ProbeRun) -> None:
-        one = self._tally.of(run.resource)
-        one.probed(run.index, ok=run.outcome.ok, seconds=run.outcome.seconds)
+    def _count_probe(self, resource: str, index: int, outcome: Outcome) -> None:
+        self._tally.of(resource).probed(index, ok=outcome.ok, seconds=outcome.seconds)
 
     def _count_hook(self, resource: str, hook: str, outcome: Outcome) -> None:
         self._tally.of(resource).hooked(hook, ok=outcome.ok)
-
-    async def _run_hooks(
-        self, name: HookName, resource: str, devices: Sequence[Device], unfinished: dict[str, str]
-    ) -> None:
-        await self._hooks.run(name, resource, devices, unfinished)
-
-    @cached_property
-    def _hooks(self) -> HookRunner:
-        # Most nodes never need it.
-        from genericdp.health.hooks import HookRunner
-
-        return HookRunner(self._run_command, told=self._count_hook)
 
     def _start(self, resource: Resource, devices: DeviceList, tasks: asyncio.TaskGroup) -> _Running:
         servicer = Servicer(
             resource.name,
             root=self._root,
             look_again=self._look_again,
-            run_hooks=self._run_hooks,
+            run_hooks=self._hooks.run,
             pre_start=resource.hooks.pre_start is not None,
             prefer=resource.prefer,
             replicas=resource.replicas,

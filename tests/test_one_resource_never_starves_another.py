@@ -13,7 +13,7 @@ import pytest
 
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
-from genericdp.health.hooks import HookRunner
+from genericdp.health.commands import HookRunner
 from genericdp.health.probes import Probes
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root

@@ -15,9 +15,9 @@ from genericdp.cli.options import add_config, add_host, add_output
 from genericdp.devices.device import FileRead, LogWatch
 from genericdp.devices.devicelist import DeviceList
 from genericdp.errors import UsageError
+from genericdp.health.commands import POOL
 from genericdp.health.kernellog import KernelLog
 from genericdp.health.probes import Probes
-from genericdp.health.slots import POOL
 from genericdp.health.state import DeviceHealth, join_reasons
 from genericdp.host.kmsg import open_log
 from genericdp.printing import plural, print_json, print_lines, printable, shortened, table

@@ -1,23 +1,29 @@
-"""Runs commands for a device, as probes or hooks: only what its policy permits."""
+"""Commands for devices, as probes or hooks: what the policy permits, and so many at once."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
+from genericdp.errors import UnusableDeviceError
 from genericdp.host.workers import in_worker
 from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
 
-    from genericdp.devices.device import CommandRun, Device
+    from genericdp.devices.device import BoundHook, CommandRun, Device, HookName
     from genericdp.host.digests import Digests
     from genericdp.policy import Policy
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SHOWN_DIGITS = 12
+POOL = 32
+"""Slots that all owners share, beyond the one that each of them has."""
 
 
 @cache
@@ -92,3 +98,152 @@ async def why_not_permitted(policy: Policy | None, program: str, *, timeout_seco
         f"is not run: {program} has the SHA-256 {digest[:_SHOWN_DIGITS]}…"
         f" (policy {rule.place} says {rule.sha256[:_SHOWN_DIGITS]}…)"
     )
+
+
+@dataclass(slots=True)
+class Slots:
+    """Slots for jobs: each owner always has one of its own, beyond that all share a pool.
+
+    A free slot of the pool goes to the waiting owners in turn. The jobs of one owner start in the
+    order in which they came.
+    """
+
+    pool: int = POOL
+    most_of_owner: int | None = None
+    """How many jobs of one owner may run at once; None: as many as there are slots."""
+    _waiting: dict[Hashable, deque[asyncio.Event]] = field(default_factory=dict)
+    _running: dict[Hashable, int] = field(default_factory=dict)
+    """Jobs that hold a slot, by owner; without the owners that have none."""
+    _total: int = 0
+
+    @asynccontextmanager
+    async def slot(self, owner: Hashable) -> AsyncIterator[None]:
+        """Wait for a slot, and hold it until the context ends."""
+        turn = asyncio.Event()
+        self._waiting.setdefault(owner, deque()).append(turn)
+        self._start_next()
+        try:
+            await turn.wait()
+            yield
+        finally:
+            if turn.is_set():  # also if canceled at the moment when the turn had come
+                self._leave(owner)
+            else:
+                self._remove(owner, turn)
+
+    def _start_next(self) -> None:
+        """Start the first job that may run: never more than one can, after each change."""
+        owner = next((one for one in self._waiting if self._may_start(one)), None)
+        if owner is None:
+            return
+        turn = self._waiting[owner][0]
+        self._remove(owner, turn)
+        if owner in self._waiting:  # to the end: the other owners come first next time
+            self._waiting[owner] = self._waiting.pop(owner)
+        self._running[owner] = self._running.get(owner, 0) + 1
+        self._total += 1
+        turn.set()
+
+    def _may_start(self, owner: Hashable) -> bool:
+        running = self._running.get(owner, 0)
+        if not running:
+            return True
+        if self.most_of_owner is not None and running >= self.most_of_owner:
+            return False
+        return self._total - len(self._running) < self.pool
+
+    def _leave(self, owner: Hashable) -> None:
+        self._total -= 1
+        self._running[owner] -= 1
+        if not self._running[owner]:
+            del self._running[owner]
+        self._start_next()
+
+    def _remove(self, owner: Hashable, turn: asyncio.Event) -> None:
+        self._waiting[owner].remove(turn)
+        if not self._waiting[owner]:
+            del self._waiting[owner]
+
+
+class HookRunner:
+    """Runs the hooks of all resources: those of several devices at once, of one never."""
+
+    def __init__(
+        self, run: RunCommand, *, told: Callable[[str, str, Outcome], None] = lambda *_: None
+    ) -> None:
+        self._told = told
+        """Called with resource, name of the hook and outcome."""
+        self._run = run
+        self._slots = {"allocate": Slots(), "preStart": Slots()}
+        """By hook, so that an ``allocate`` hook waits for no ``preStart`` hook or probe."""
+        self._turns = Slots(pool=0)
+        """One for each device, by resource and id: its hooks never overlap."""
+        self._running: dict[tuple[str, str], str] = {}
+        """The hook whose turn it is, by resource and id."""
+
+    async def run(
+        self,
+        name: HookName,
+        resource: str,
+        devices: Iterable[Device],
+        unfinished: dict[str, str] | None = None,
+    ) -> None:
+        """Run that hook of each device that has one; raise UnusableDeviceError if any fails.
+
+        If the call is canceled, ``unfinished`` tells, by device, the hook that had not ended: its
+        own, or the one that it waited for.
+        """
+        asked = [(device, hook) for device in devices if (hook := _hook(device, name)) is not None]
+        # All to their end, so that none goes on after the answer; canceled with the call.
+        async with asyncio.TaskGroup() as tasks:
+            running = [
+                tasks.create_task(
+                    self._run_one(resource, name, device, hook, unfinished), name=f"{name} hook"
+                )
+                for device, hook in asked
+            ]
+        failures = {
+            device.id: f"its {name} hook {hook.command.argv[0]} {outcome.reason}"
+            for (device, hook), task in zip(asked, running, strict=True)
+            if not (outcome := task.result()).ok
+        }
+        if failures:
+            why = "; ".join(f"device {name}: {reason}" for name, reason in failures.items())
+            only = next(iter(failures)) if len(failures) == 1 else ""
+            raise UnusableDeviceError(f"{resource}: {why}", device=only)
+
+    async def _run_one(
+        self,
+        resource: str,
+        name: HookName,
+        device: Device,
+        hook: BoundHook,
+        unfinished: dict[str, str] | None,
+    ) -> Outcome:
+        key, label = (resource, device.id), f"{name} hook {hook.command.argv[0]}"
+        outcome = Outcome(reason="was given up")
+        try:
+            async with self._turns.slot(key):
+                self._running[key] = label
+                try:
+                    async with self._slots[name].slot(resource):
+                        outcome = await run_for(
+                            device,
+                            hook.command,
+                            resource=resource,
+                            timeout_seconds=hook.timeout_seconds,
+                            run=self._run,
+                        )
+                finally:
+                    del self._running[key]
+        except asyncio.CancelledError:
+            if unfinished is not None:
+                unfinished[device.id] = self._running.get(key, label)
+            raise
+        finally:  # also where the call that it is part of has taken too long
+            self._told(resource, name, outcome)
+        return outcome
+
+
+def _hook(device: Device, name: HookName) -> BoundHook | None:
+    return device.hooks.allocate if name == "allocate" else device.hooks.pre_start

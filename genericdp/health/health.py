@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 import math
 import time
-from contextlib import suppress
-from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import FileRead
+from genericdp.health.commands import Slots
 from genericdp.health.kernellog import KernelLog
-from genericdp.health.slots import Slots
 from genericdp.health.state import DeviceHealth, ProbeState
 from genericdp.host.kmsg import open_log
 from genericdp.process.outcome import Outcome
@@ -33,22 +29,12 @@ MOST_OF_RESOURCE = 4
 """Limit on the probes of one resource that run at once."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProbeRun:
-    """One result, for whoever counts them."""
-
-    resource: str
-    device_id: str
-    index: int
-    """Which probe of the resource, in the order of the config."""
-    outcome: Outcome
-
-
 class Health:
     """Owns the state of each device under watch; ``run`` must run meanwhile.
 
     ``changed`` is called on the loop whenever the reason of a device has changed, also from within
-    ``watch``; ``told`` with each result of a probe.
+    ``watch``; ``told`` with each result of a probe: the resource, which of its probes it is, in the
+    order of the config, and the outcome.
     """
 
     def __init__(
@@ -57,7 +43,7 @@ class Health:
         *,
         run_probe: RunProbe,
         changed: Callable[[], None],
-        told: Callable[[ProbeRun], None] = lambda _: None,
+        told: Callable[[str, int, Outcome], None] = lambda *_: None,
         now: Callable[[], float] = time.monotonic,
         open_log: Callable[[], Log] = open_log,
     ) -> None:
@@ -69,11 +55,8 @@ class Health:
         self._devices: dict[str, dict[str, DeviceHealth]] = {}
         """By resource and ID."""
         self._log = KernelLog(self._update, open_log=open_log, now=now)
-        self._queue: list[tuple[float, int, DeviceHealth]] = []
-        """A heap of what is due when; the number makes the device irrelevant to the order."""
-        self._numbers = count()
-        self._earlier = asyncio.Event()
-        """Set when something is due before all that was queued."""
+        self._tasks: asyncio.TaskGroup | None = None
+        """Of the probes that run; None: ``run`` has not begun, and nothing is."""
         self._slots = Slots(most_of_owner=MOST_OF_RESOURCE)
         self._file_slots = Slots(most_of_owner=MOST_OF_RESOURCE)
         """For probes of files, which wait for no command that hangs."""
@@ -139,18 +122,20 @@ class Health:
     async def run(self) -> None:
         """Run probes and follow the kernel log forever."""
         try:
-            async with asyncio.TaskGroup() as tasks:
-                while True:
-                    self._earlier.clear()
-                    for device, state in self._take_due():
-                        work = self._probe(device, state)
-                        tasks.create_task(work, name=f"probe {device.device.id}")
-                    rest = self._queue[0][0] - self._now() if self._queue else None
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(rest):
-                            await self._earlier.wait()
+            async with asyncio.TaskGroup() as self._tasks:
+                try:
+                    for device in self._all():
+                        self._plan(device)
+                    await asyncio.get_running_loop().create_future()
+                finally:
+                    self._tasks = None  # which takes no more
+                    for device in self._all():
+                        self._forget(device)
         finally:
             self._log.close()
+
+    def _all(self) -> list[DeviceHealth]:
+        return [one for devices in self._devices.values() for one in devices.values()]
 
     def _update(self, device: DeviceHealth) -> None:
         """Plan and tell what follows from another state of a device."""
@@ -160,37 +145,30 @@ class Health:
 
     def _forget(self, device: DeviceHealth) -> None:
         self._log.forget(device)
-        device.states = []  # so that what is queued or running of it comes to nothing
+        device.states = []  # so that what runs of it comes to nothing
+        self._plan(device)
 
     def _plan(self, device: DeviceHealth) -> None:
-        """Queue a device for when something of it is due."""
+        """Set the timer of a device to when something of it is due."""
+        if device.timer is not None:
+            device.timer.cancel()
+            device.timer = None
         due = device.next_due(running=_name(device) in self._busy)
-        if due < device.queued:
-            device.queued = due
-            heapq.heappush(self._queue, (due, next(self._numbers), device))
-            if self._queue[0][2] is device:
-                self._earlier.set()
+        if self._tasks is not None and due < math.inf:
+            rest, loop = max(0.0, due - self._now()), asyncio.get_running_loop()
+            device.timer = loop.call_later(rest, self._run_due, device, self._tasks)
 
-    def _take_due(self) -> list[tuple[DeviceHealth, ProbeState]]:
-        """Return the probes that are due."""
+    def _run_due(self, device: DeviceHealth, tasks: asyncio.TaskGroup) -> None:
+        """Start the probe that is due, and drop the lines that no longer count."""
         now = self._now()
-        due_probes = []
-        while self._queue and self._queue[0][0] <= now:
-            due, _, device = heapq.heappop(self._queue)
-            if due != device.queued:
-                continue  # it was queued for an earlier time since
-            device.queued = math.inf
-            if not device.states:
-                continue  # it is no longer watched
-            expired = device.expire(now)
-            state = None if _name(device) in self._busy else device.due_probe(now)
-            if state is not None:
-                self._busy.add(_name(device))
-                due_probes.append((device, state))
+        expired = device.expire(now)
+        if _name(device) not in self._busy and (state := device.due_probe(now)) is not None:
+            self._busy.add(_name(device))
+            tasks.create_task(self._probe(device, state), name=f"probe {device.device.id}")
+        if expired:
+            self._update(device)
+        else:
             self._plan(device)
-            if expired:
-                self._update(device)
-        return due_probes
 
     async def _probe(self, device: DeviceHealth, state: ProbeState) -> None:
         try:
@@ -220,11 +198,7 @@ class Health:
             return
         index = device.states.index(state)
         device.add(state, outcome, self._now())
-        self._told(
-            ProbeRun(
-                resource=device.resource, device_id=device.device.id, index=index, outcome=outcome
-            )
-        )
+        self._told(device.resource, index, outcome)
         self._update(device)
 
     def _end(self, device: DeviceHealth) -> None:

@@ -1,28 +1,158 @@
-"""Follower of the kernel log: it hands each line to the devices that the line is about."""
+"""The kernel log: which of its lines are about which devices, and since when each counts."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from genericdp.health.logmatch import agree, stems_of
-from genericdp.health.state import Line
 from genericdp.host.kmsg import KernelRecords, open_log
 from genericdp.printing import printable
+from genericdp.regex import compiled, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from genericdp.health.logmatch import Names, Rule, Stems
-    from genericdp.health.state import DeviceHealth, LogState
+    from genericdp.devices.device import BoundProbe, LogWatch
+    from genericdp.health.state import DeviceHealth
     from genericdp.host.kmsg import Log, LogRecord
 
 MOST_NAMED = 4096
 """Limit on the names of no device that are kept for each rule, in case such a device appears."""
 MOST_SHOWN = 160
 """Limit on the characters of a line that are quoted."""
+
+_PCI = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?")
+_HEX = re.compile(r"(?:0x)?[0-9a-f]+(?:[.:-][0-9a-f]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A text in a form in which equal ones are easily found."""
+
+    stem: str
+    function: str = ""
+    """Of a PCI address; empty: all functions, or none such."""
+
+    def agrees(self, other: Name) -> bool:
+        """Check whether both can mean the same thing."""
+        either = not self.function or not other.function
+        return self.stem == other.stem and (either or self.function == other.function)
+
+
+Names = tuple[Name, ...]
+"""The texts of the groups that ``where`` compares, in the order of the groups' names."""
+Stems = tuple[str, ...]
+
+
+@lru_cache(maxsize=16_384)
+def name_of(text: str) -> Name:
+    """Normalize a text: hexadecimal ones to lower case, PCI addresses to one form."""
+    lower = text.lower()
+    if _HEX.fullmatch(lower) is None:
+        return Name(text)
+    address = _PCI.fullmatch(lower)
+    if address is None:
+        return Name(lower)
+    domain, bus, slot, function = address.groups(default="")
+    return Name(f"{int(domain or '0', 16):04x}:{bus}:{slot}", function)
+
+
+def stems_of(names: Names) -> Stems:
+    """Return what is equal for all names that may agree."""
+    return tuple(name.stem for name in names)
+
+
+def agree(these: Names, those: Names) -> bool:
+    """Check whether a device and a line can mean the same."""
+    return len(these) == len(those) and all(map(Name.agrees, these, those))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is the same in a probe for all devices, so that a line is matched once for all."""
+
+    regex: str
+    where: tuple[str, ...]
+    """Groups, sorted."""
+    ignore: tuple[tuple[str, tuple[Name, ...]], ...]
+
+    def names_in(self, line: str) -> Names | None:
+        """Return what a line names; None: it does not count."""
+        hit = search(self.regex, line)
+        if hit is None:
+            return None
+        groups = compiled(self.regex).groupindex
+        for group, ignored in self.ignore:
+            text = hit.group(groups[group])
+            if text is not None and any(map(name_of(text).agrees, ignored)):
+                return None
+        texts = [hit.group(groups[group]) for group in self.where]
+        named = tuple(name_of(text) for text in texts if text is not None)
+        return named if len(named) == len(texts) else None
+
+
+def rule_of(watch: LogWatch) -> Rule:
+    """Return the rule that a probe of one device shares with those of the others."""
+    ignore = tuple((group, tuple(map(name_of, watch.ignore[group]))) for group in watch.ignore)
+    return Rule(watch.regex, tuple(sorted(watch.where)), ignore)
+
+
+def names_of(watch: LogWatch) -> Names:
+    """Return what a line must name to be about the device."""
+    return tuple(name_of(watch.where[group]) for group in sorted(watch.where))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """A line of the kernel log that matches a rule."""
+
+    sequence: int
+    at: float
+    """Seconds of the monotonic clock."""
+    text: str
+
+
+@dataclass(slots=True, eq=False)
+class LogState:
+    """State of a ``kernelLog`` probe: the latest line about the device."""
+
+    bound: BoundProbe
+    rule: Rule
+    names: Names
+    since: float
+    """Older lines do not count."""
+    trouble: str
+    """Why it is not known what the log says; empty: the log has been read."""
+    line: str = ""
+    due: float | None = None
+    """When ``line`` stops counting; None: never."""
+    sequence: int = -1
+    """Of the last line that was counted, so that none counts twice."""
+
+    @property
+    def reason(self) -> str:
+        """Return why the device is not healthy by this probe; empty if it is."""
+        return self.line or self.trouble
+
+    def add(self, line: Line, now: float) -> None:
+        """Count a line about the device."""
+        if line.at < self.since or line.sequence <= self.sequence:
+            return
+        after = self.bound.probe.recover_after_seconds
+        self.sequence, self.line = line.sequence, line.text
+        self.due = None if after is None else line.at + after
+        self.expire(now)
+
+    def expire(self, now: float) -> bool:
+        """Drop the line once ``recoverAfterSeconds`` have passed; return whether they have."""
+        expired = self.due is not None and self.due <= now
+        if expired:
+            self.line, self.due = "", None
+        return expired
 
 
 @dataclass(slots=True)
@@ -89,8 +219,7 @@ class KernelLog:
         """Read what has to be read for the devices that are watched now."""
         self._rules = {rule: one for rule, one in self._rules.items() if one.devices}
         if not self._rules:
-            self._records.stop()
-            self._read.set()
+            self.close()
         elif self._has_new_rule:
             self._read.clear()
             self._records.start()
@@ -143,15 +272,12 @@ class KernelLog:
         is_read = self._records.caught_up or bool(trouble)
         if is_read and (trouble != self._trouble or not was_read):
             self._read.set()
-            self._set_trouble(trouble)
-
-    def _set_trouble(self, trouble: str) -> None:
-        self._trouble = trouble
-        for rule in self._rules.values():
-            for alike in rule.devices.values():
-                for state, device in alike.items():
-                    state.trouble = trouble
-                    self._changed(device)
+            self._trouble = trouble
+            for rule in self._rules.values():
+                for alike in rule.devices.values():
+                    for state, device in alike.items():
+                        state.trouble = trouble
+                        self._changed(device)
 
 
 def _forget_names_of_no_device(rule: _Followed) -> None:

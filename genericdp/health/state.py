@@ -9,13 +9,13 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import NOT_PROBED, LogWatch, Report
-from genericdp.health.logmatch import names_of, rule_of
+from genericdp.health.kernellog import LogState, names_of, rule_of
 
 if TYPE_CHECKING:
+    from asyncio import TimerHandle
     from collections.abc import Iterable
 
     from genericdp.devices.device import BoundProbe, Device
-    from genericdp.health.logmatch import Names, Rule
     from genericdp.process.outcome import Outcome
 
 
@@ -64,55 +64,6 @@ class ProbeState:
             self.healthy, self.contrary = outcome.ok, 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
-    """A line of the kernel log that matches a rule."""
-
-    sequence: int
-    at: float
-    """Seconds of the monotonic clock."""
-    text: str
-
-
-@dataclass(slots=True, eq=False)
-class LogState:
-    """State of a ``kernelLog`` probe: the latest line about the device."""
-
-    bound: BoundProbe
-    rule: Rule
-    names: Names
-    since: float
-    """Older lines do not count."""
-    trouble: str
-    """Why it is not known what the log says; empty: the log has been read."""
-    line: str = ""
-    due: float | None = None
-    """When ``line`` stops counting; None: never."""
-    sequence: int = -1
-    """Of the last line that was counted, so that none counts twice."""
-
-    @property
-    def reason(self) -> str:
-        """Return why the device is not healthy by this probe; empty if it is."""
-        return self.line or self.trouble
-
-    def add(self, line: Line, now: float) -> None:
-        """Count a line about the device."""
-        if line.at < self.since or line.sequence <= self.sequence:
-            return
-        after = self.bound.probe.recover_after_seconds
-        self.sequence, self.line = line.sequence, line.text
-        self.due = None if after is None else line.at + after
-        self.expire(now)
-
-    def expire(self, now: float) -> bool:
-        """Drop the line once ``recoverAfterSeconds`` have passed; return whether they have."""
-        expired = self.due is not None and self.due <= now
-        if expired:
-            self.line, self.due = "", None
-        return expired
-
-
 State = ProbeState | LogState
 
 
@@ -127,8 +78,8 @@ class DeviceHealth:
     report: Report
     states: list[State]
     """In the order of the config; empty once it is no longer watched."""
-    queued: float = math.inf
-    """When the prober looks at it next."""
+    timer: TimerHandle | None = None
+    """Ends when something of it is due next; None: nothing is."""
 
     @classmethod
     def new(

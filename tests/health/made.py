@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.devices.device import NOT_PROBED, BoundProbe, Check, CommandRun, Device, FileRead
 from genericdp.devices.inventory import Identity
+from genericdp.health.commands import HookRunner
 from genericdp.health.health import Health
-from genericdp.health.hooks import HookRunner
-from genericdp.health.logmatch import agree, names_of, rule_of
+from genericdp.health.kernellog import agree, names_of, rule_of
 from genericdp.model import FileCheck, Probe
 from genericdp.process.run import Commands
 from genericdp.template import parse

@@ -1,4 +1,4 @@
-"""genericdp.health.hooks: which commands run for a container, and what their failure says."""
+"""genericdp.health.commands: which commands run for a container, and what their failure says."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import pytest
 from genericdp.devices.device import BoundHook, BoundHooks, CommandRun, Device
 from genericdp.devices.inventory import Identity
 from genericdp.errors import UnusableDeviceError
-from genericdp.health.hooks import HookRunner
-from genericdp.health.slots import POOL
+from genericdp.health.commands import POOL, HookRunner
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from tests.polling import poll_until

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.device import LogWatch
-from genericdp.health.logmatch import agree, name_of, names_of, rule_of, stems_of
+from genericdp.health.kernellog import agree, name_of, names_of, rule_of, stems_of
 from genericdp.host.kmsg import parse
 from tests.health.made import struck
 from tests.host.kernel_log import recorded

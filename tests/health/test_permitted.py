@@ -11,8 +11,7 @@ import pytest
 
 from genericdp.devices.device import CommandRun, FileRead
 from genericdp.errors import UnusableDeviceError
-from genericdp.health.commands import run_for, why_not_permitted
-from genericdp.health.hooks import HookRunner
+from genericdp.health.commands import HookRunner, run_for, why_not_permitted
 from genericdp.health.probes import read_file
 from genericdp.host.root import Root
 from genericdp.process.outcome import Outcome

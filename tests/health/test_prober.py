@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import pytest
 
     from genericdp.devices.device import BoundProbe, Device
-    from genericdp.health.health import ProbeRun
     from tests.health.made import Watched
 
 OK = Outcome()
@@ -86,13 +85,13 @@ async def test_all_probes_must_pass_and_the_reason_names_the_one_that_does_not(
 async def test_a_device_flips_after_its_threshold_and_recovers(tmp_path: Path) -> None:
     """D6: no device stays Unhealthy once its probe passes again."""
     probes = Probes()
-    told: list[ProbeRun] = []
-    async with probing(probes, tmp_path, told=told.append) as prober:
+    told: list[tuple[str, int, Outcome]] = []
+    async with probing(probes, tmp_path, told=lambda *one: told.append(one)) as prober:
         prober.watch(device("a", probe(period_seconds=0.02, failure_threshold=2)))
         await prober.probed()
         probes.outcomes["/a/0"] = Outcome(reason="broken")
         await prober.until(lambda: bool(prober.reasons))
-        assert [one.outcome.reason for one in told].count("broken") >= 2
+        assert [outcome.reason for _, _, outcome in told].count("broken") >= 2
         assert prober.reasons == {"a": "exec /a/0: broken"}
         probes.outcomes["/a/0"] = OK
         await prober.until(lambda: not prober.reasons)
