@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from genericdp.config.reload import Load
     from genericdp.health.health import Health
     from genericdp.host.inotify import Shortage
-    from genericdp.kubelet.timing import PluginTiming
+    from genericdp.kubelet.lifecycle import PluginTiming
     from genericdp.supervisor import Supervisor
 
 log = logging.getLogger(__name__)

@@ -21,9 +21,8 @@ from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import reads_properties
 from genericdp.health.commands import HookRunner
 from genericdp.kubelet.folder import SocketNames
-from genericdp.kubelet.lifecycle import Plugin
+from genericdp.kubelet.lifecycle import Plugin, PluginTiming
 from genericdp.kubelet.servicer import Servicer
-from genericdp.kubelet.timing import PluginTiming
 from genericdp.observed import Observed, until
 from genericdp.tally import Tally
 

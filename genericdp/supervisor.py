@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
     from genericdp.host.uevents import Uevent
     from genericdp.kubelet.folder import KubeletFolder
-    from genericdp.kubelet.lifecycle import Plugin
+    from genericdp.kubelet.lifecycle import Plugin, PluginTiming
     from genericdp.kubelet.podresources import PodResourcesPoller
-    from genericdp.kubelet.timing import PluginTiming
     from genericdp.model import Resource
     from genericdp.process.outcome import Outcome
     from genericdp.process.run import Commands

@@ -17,9 +17,9 @@ from genericdp.health.commands import HookRunner
 from genericdp.health.probes import Probes
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
+from genericdp.kubelet.lifecycle import PluginTiming
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.servicer import Servicer
-from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.process.outcome import Outcome

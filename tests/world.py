@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from genericdp.address import Address
 from genericdp.config.load import load
 from genericdp.daemon import Settings, serve
-from genericdp.kubelet.timing import PluginTiming
+from genericdp.kubelet.lifecycle import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.logs import add_subject

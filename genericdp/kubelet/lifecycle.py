@@ -19,22 +19,84 @@ from genericdp.logs import resource_name
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
+    from typing import Never
+
     from genericdp.kubelet.folder import KubeletFolder, SocketIdentity, SocketNames
     from genericdp.kubelet.servicer import Servicer
-    from genericdp.kubelet.timing import PluginTiming
     from genericdp.tally import ResourceTally
 
 log = logging.getLogger(__name__)
 
 _SUSPICIOUS_ENDS = 3
 """So many streams in a row that end early are no accident."""
+_MOST_DOUBLINGS = 16
 
 
-class RegistrationEndedError(KubeletError):
-    """A registration is over, through no failure of ours."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PluginTiming:
+    """How long a plugin waits, in seconds."""
+
+    self_check: float = 5.0
+    """For its own socket to answer before it registers."""
+    register: float = 75.0
+    """Much longer than the 10 s that a kubelet takes to dial back: one that is stopped or stuck
+    completes the call when it goes on. Giving up earlier would leave a ghost registration with
+    older kubelets (REG-3) and end it with those from 1.36 on, without anybody telling us."""
+    stream: float = 5.0
+    """After a registration the stream comes within one second (REG-12)."""
+    first_retry: float = 0.2
+    last_retry: float = 5.0
+    conflict_retry: float = 30.0
+    """The longest delay while another plugin seems to replace us: the node must not flap."""
+    permanent_retry: float = 60.0
+    stable: float = 60.0
+    """A registration that has lasted so long resets the delays."""
+
+    same_age: float = 2.0
+    """Of two instances whose sockets are this close in age, either may have registered later."""
+    peer_return: float = 0.3
+    """A peer that registers again is back within this time; after it, the peer has left."""
+    resend: float = 0.2
+    """For so long a kubelet may be processing the last list of a peer that has left."""
+
+    node_check: float = 5.0
+    """How long Allocate may look at nodes: the kubelet waits forever, and all its pods with it."""
+    allocate: float = 9.5
+    """How long Allocate may take in all, hooks included (ALL-4)."""
+    device_return: float = 2.0
+    """How long a device that its own allocate hook has re-created may take to be usable again."""
+    pre_start: float = 28.0
+    """How long PreStartContainer may take: the kubelet gives up after 30 s (PRE-1)."""
+    preferred: float = 1.0
+    """How long choosing preferred devices may take: the pods of the node wait meanwhile."""
+
+    pod_resources_period: float = 10.0
+    """Between two requests for the devices that pods hold: all clients share the kubelet's rate
+    limit (PRS-1)."""
+    pod_resources: float = 5.0
+    """How long the answer may take."""
+    pods_known: float = 60.0
+    """A kubelet that has just started may not know its pods yet, and would name none."""
+
+    def retry_delay(self, attempts: int, *, conflict: bool) -> float:
+        """Return the delay after this many attempts in a row, from 1 on, before jitter."""
+        longest = self.conflict_retry if conflict else self.last_retry
+        return min(longest, _doubled(self.first_retry, attempts))
+
+    def doubtful_stream(self, attempts: int) -> float:
+        """Return how long to wait for a stream that may never come, at the n-th attempt in a row.
+
+        The stream of a busy kubelet may just be late, and a socket given up makes it drop the next
+        one, too.
+        """
+        return min(self.stream, _doubled(self.peer_return, attempts))
 
 
-class PeerLeftError(RegistrationEndedError):
+def _doubled(first: float, attempts: int) -> float:
+    return first * float(2 ** min(attempts - 1, _MOST_DOUBLINGS))
+
+
+class PeerLeftError(KubeletError):
     """Another instance has left, and a kubelet up to 1.36 has dropped us with it (REG-9b)."""
 
 
@@ -98,8 +160,6 @@ class Plugin:
         """Attempts in a row without a stream."""
         self._early_ends = 0
         """Streams in a row that this kubelet has ended soon after they had begun (REG-9b)."""
-        self._first_early_began = 0.0
-        """When the first of them began, on the loop's clock."""
         self._suspicion = ""
         """What has been logged about another plugin that seems to serve the resource."""
         self._last_reason = ""
@@ -142,7 +202,6 @@ class Plugin:
             # A bug that shows in one resource must not stop the others (K6).
             log.exception("unexpected failure")
             return self._retry_after(KubeletError(f"unexpected failure: {error}"))
-        return self._retry_after(RegistrationEndedError("ended"))
 
     def _not_registered_yet(self, step: str) -> None:
         before = f"; the last time: {self._last_reason}" if self._last_reason else ""
@@ -166,8 +225,8 @@ class Plugin:
         jitter = random.uniform(0.5, 1.0)  # noqa: S311
         return _Retry(reason=str(error), delay_seconds=longest * jitter)
 
-    async def _serve(self, kubelet: SocketIdentity) -> None:
-        """Serve and register once; always end with an exception that says why it is over."""
+    async def _serve(self, kubelet: SocketIdentity) -> Never:
+        """Serve and register once; raise KubeletError or OSError, which says why it is over."""
         name = self._names.next_name(self.resource)
         path = self._kubelet.path / name
         began = _now()
@@ -190,7 +249,8 @@ class Plugin:
                 await self._wait_for_end(streams, kubelet)
             finally:
                 if streams.value.ended:  # by the kubelet itself, or because of another plugin
-                    self._count_early_end(began)
+                    is_early = _now() - began <= self._timing.stable
+                    self._early_ends = self._early_ends + 1 if is_early else 0
                 self.registration.not_registered("the stream is over")
 
     async def _register(self, endpoint: str, kubelet: SocketIdentity) -> None:
@@ -200,7 +260,7 @@ class Plugin:
         # plugin looks on the event loop, which takes a few stat calls in the kubelet's folder.
         self._kubelet.look()
         if self._is_replaced(kubelet):
-            raise RegistrationEndedError("new kubelet")
+            raise KubeletError("new kubelet")
         try:
             # Not a task group: up to Python 3.12 it loses a cancellation if a child fails at that
             # very moment, and the plugin would live on forever.
@@ -220,7 +280,7 @@ class Plugin:
                         timeout_seconds=self._timing.register,
                     )
         except TimeoutError as error:
-            raise RegistrationEndedError("new kubelet") from error
+            raise KubeletError("new kubelet") from error
 
     def _is_replaced(self, kubelet: SocketIdentity) -> bool:
         return self._kubelet.socket.value not in {None, kubelet}
@@ -248,9 +308,9 @@ class Plugin:
             if not await until(is_over, *values, timeout_seconds=patience):
                 raise PeerLeftError("another instance of genericdp left while we registered")
         if not streams.value.opened:
-            raise RegistrationEndedError("the kubelet did not open its stream")
+            raise KubeletError("the kubelet did not open its stream")
 
-    async def _wait_for_end(self, streams: Observed[Streams], kubelet: SocketIdentity) -> None:
+    async def _wait_for_end(self, streams: Observed[Streams], kubelet: SocketIdentity) -> Never:
         """Wait until a stream ends, kubelet.sock is a new one (KST-3), or a later peer has left.
 
         Each stream counts: a kubelet up to 1.36 drops the current connection when an older one
@@ -284,8 +344,8 @@ class Plugin:
                 self._clear_suspicion()
                 limit = None
         if streams.value.ended:
-            raise RegistrationEndedError("the kubelet has ended the stream")
-        raise RegistrationEndedError("new kubelet")
+            raise KubeletError("the kubelet has ended the stream")
+        raise KubeletError("new kubelet")
 
     async def _wait_to_retry(self, kubelet: SocketIdentity, retry: _Retry) -> None:
         """Wait before the next attempt; a new kubelet.sock ends any delay."""
@@ -327,14 +387,6 @@ class Plugin:
         """Whether another plugin seems to replace us again and again."""
         return self._early_ends >= _SUSPICIOUS_ENDS
 
-    def _count_early_end(self, began: float) -> None:
-        if _now() - began > self._timing.stable:
-            self._early_ends = 0
-            return
-        if not self._early_ends:
-            self._first_early_began = began
-        self._early_ends += 1
-
     async def _report_suspicion(self) -> None:
         """Log once that another plugin seems to replace us."""
         if not self._is_suspicious or self._suspicion:
@@ -342,9 +394,9 @@ class Plugin:
         others = await in_worker(partial(sockets_of_others, self._kubelet.path))
         named = f" (sockets there that are not ours: {first_few(others)})" if others else ""
         self._suspicion = (
-            f"the kubelet has ended our stream {self._early_ends} times within"
-            f" {_now() - self._first_early_began:.0f} s, each time soon after it had begun: another"
-            f" device plugin may serve {self.resource} on this node{named}"
+            f"the kubelet has ended our stream {self._early_ends} times in a row, each time soon"
+            f" after it had begun: another device plugin may serve {self.resource} on this node"
+            f"{named}"
         )
         self._update_peers()
         if not self._peers.current:  # else it is known who serves it, and has been logged

@@ -16,8 +16,8 @@ from genericdp.devices.device import device_id_of
 from genericdp.devices.devicelist import AllocatedDevices
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
+from genericdp.kubelet.lifecycle import PluginTiming
 from genericdp.kubelet.registration import channel
-from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1 import podresources_pb2 as api
 from genericdp.observed import Observed, until
 

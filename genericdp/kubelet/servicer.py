@@ -18,7 +18,7 @@ from genericdp.devices.preferred import preferred_ids
 from genericdp.errors import InvalidCallError, OverdueCallError, UnusableDeviceError
 from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.workers import in_worker, start
-from genericdp.kubelet.timing import PluginTiming
+from genericdp.kubelet.lifecycle import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.observed import Observed, until

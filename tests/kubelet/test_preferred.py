@@ -14,8 +14,8 @@ from genericdp.devices.devicelist import NOTHING, DeviceList, ListedDevice
 from genericdp.devices.inventory import Identity
 from genericdp.devices.topology import NOWHERE, distance
 from genericdp.host.root import Root
+from genericdp.kubelet.lifecycle import PluginTiming
 from genericdp.kubelet.servicer import Servicer
-from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from tests.fixtures.topologies import two_sockets

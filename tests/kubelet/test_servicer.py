@@ -13,9 +13,9 @@ import pytest
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
+from genericdp.kubelet.lifecycle import PluginTiming
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.servicer import Servicer
-from genericdp.kubelet.timing import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from tests.fixtures.hanging import HangingRoot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from genericdp.kubelet.timing import PluginTiming
+from genericdp.kubelet.lifecycle import PluginTiming
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.timing import PluginTiming
+from genericdp.kubelet.lifecycle import PluginTiming
 from tests.soak.figures import Taken
 from tests.soak.invariants import (
     PROBE_PERIODS,
