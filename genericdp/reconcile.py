@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.changes import (
@@ -21,10 +21,9 @@ from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import reads_properties
 from genericdp.health.commands import HookRunner
 from genericdp.kubelet.folder import SocketNames
-from genericdp.kubelet.lifecycle import Plugin, PluginTiming
+from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.servicer import Servicer
 from genericdp.observed import Observed, until
-from genericdp.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,9 +34,11 @@ if TYPE_CHECKING:
     from genericdp.host.cache import HostCache, HostReader
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.kubelet.lifecycle import PluginTiming
     from genericdp.model import Resource
     from genericdp.process.outcome import Outcome
     from genericdp.process.run import Commands
+    from genericdp.tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -65,11 +66,7 @@ class _Running:
 
 
 class Reconciler:
-    """Owns the plugins: ``reconcile`` says what they serve, ``run`` looks after their health.
-
-    ``look_again`` asks for a reconcile that reads all files again; ``health_changed`` is called
-    when probes say something else.
-    """
+    """Owns the plugins: ``reconcile`` says what they serve, ``run`` looks after their health."""
 
     def __init__(
         self,
@@ -78,26 +75,25 @@ class Reconciler:
         node_name: str,
         kubelet: KubeletFolder,
         reader: HostReader,
-        look_again: Callable[[], None],
-        health_changed: Callable[[], None],
         commands: Commands,
-        allocated: Callable[[], AllocatedDevices | None],
-        timing: PluginTiming | None = None,
-        tally: Tally | None = None,
-        now: Callable[[], float] = time.monotonic,
-        health: Callable[..., Health] | None = None,
+        timing: PluginTiming,
+        tally: Tally,
+        now: Callable[[], float],
+        health: Callable[..., Health] | None,
     ) -> None:
         self.lists: Observed[DeviceLists] = Observed({})
         """What the kubelet is told, with all reasons."""
         self.names = SocketNames()
+        self.health_news = Observed(0)
+        """How often probes have said something else."""
+        self._health_seen = 0
+        """How often they had when it was last decided."""
         self._root = root
         self._node_name = node_name
         self._kubelet = kubelet
         self._reader = reader
-        self._look_again = look_again
-        self._health_changed = health_changed
-        self._allocated = allocated
-        self._timing = timing or PluginTiming()
+        self._timing = timing
+        self._tally = tally
         self._now = now
         self._running: dict[str, _Running] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
@@ -109,9 +105,6 @@ class Reconciler:
         self._make_health = health
         self._health: Observed[Health | None] = Observed(None)
         """None until there is something to probe."""
-        self._watches = False
-        """Whether what health tells of has just been asked for."""
-        self._tally = tally or Tally()
         self._run_command = commands.run
         self._hooks = HookRunner(commands.run, told=self._count_hook)
 
@@ -120,27 +113,37 @@ class Reconciler:
         """The running plugins, by resource name."""
         return {name: one.plugin for name, one in self._running.items()}
 
+    @property
+    def has_health_news(self) -> bool:
+        """Whether probes have said something else since it was last decided."""
+        return self.health_news.value != self._health_seen
+
     def probe_results(self, resource: str) -> Mapping[str, tuple[Outcome | None, ...]]:
         """Return the latest result of each probe of a resource, by device ID."""
         return {} if self._health.value is None else self._health.value.results(resource)
 
     async def run(self) -> None:
         """Look after the health of the devices forever."""
-        while (health := self._health.value) is None:
-            await until(lambda: self._health.value is not None, self._health)
-        await health.run()
+        await until(lambda: self._health.value is not None, self._health)
+        if self._health.value is not None:
+            await self._health.value.run()
 
     async def reconcile(
-        self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], *, full: bool
+        self,
+        tasks: asyncio.TaskGroup,
+        wanted: Mapping[str, Resource],
+        *,
+        full: bool,
+        allocated: AllocatedDevices | None,
     ) -> tuple[Decision, bool]:
-        """Decide all device lists, and have them served.
+        """Decide all device lists, and have them served; ``full``: all is read again.
 
         Return the decision, and whether the kubelet gets any list that is another one.
         """
-        decision = await self._decided(wanted, full=full)
+        decision = await self._decided(wanted, allocated, full=full)
         if self._watch_health(wanted, decision.lists):
             # Nothing was known of the health of new devices; of some something is at once.
-            decision = await self._decided(wanted, full=False)
+            decision = await self._decided(wanted, allocated, full=False)
         sent = self._apply(tasks, wanted, decision.lists)
         before, self.lists.value = self.lists.value, decision.lists
         log_changes(before, decision.lists)
@@ -148,8 +151,10 @@ class Reconciler:
         self._undecided = log_failures(decision, self._undecided)
         return decision, sent
 
-    async def _decided(self, wanted: Mapping[str, Resource], *, full: bool) -> Decision:
-        previous, allocated = self.lists.value, self._allocated()
+    async def _decided(
+        self, wanted: Mapping[str, Resource], allocated: AllocatedDevices | None, *, full: bool
+    ) -> Decision:
+        previous, self._health_seen = self.lists.value, self.health_news.value
         health: Reports = {} if self._health.value is None else self._health.value.reports()
 
         def work(host: HostCache) -> Decision:
@@ -192,7 +197,6 @@ class Reconciler:
             self._health.value = self._new_health()
         health = self._health.value
         before = health.reports()
-        self._watches = True
         for name in before:
             if name not in wanted or not wanted[name].health:
                 health.forget(name)
@@ -201,7 +205,6 @@ class Reconciler:
                 listed = lists[name].devices.items()
                 here = {one: its.device for one, its in listed if its.gone_since is None}
                 health.watch(name, here, delayed=name in self._running)
-        self._watches = False
         return any(
             before.get(name, {}).get(device_id) != report
             for name, reports in health.reports().items()
@@ -217,15 +220,13 @@ class Reconciler:
         return make(
             self._root,
             run_probe=Probes(self._run_command).run,
-            changed=self._take_health,
+            changed=self._note_health,
             told=self._count_probe,
             now=self._now,
         )
 
-    def _take_health(self) -> None:
-        """Ask for a reconcile, unless one is about to decide by it anyway."""
-        if not self._watches:
-            self._health_changed()
+    def _note_health(self) -> None:
+        self.health_news.value += 1
 
     def _count_probe(self, resource: str, index: int, outcome: Outcome) -> None:
         self._tally.of(resource).probed(index, ok=outcome.ok, seconds=outcome.seconds)
@@ -237,7 +238,7 @@ class Reconciler:
         servicer = Servicer(
             resource.name,
             root=self._root,
-            look_again=self._look_again,
+            look_again=partial(self._reader.mark_file, None),
             run_hooks=self._hooks.run,
             pre_start=resource.hooks.pre_start is not None,
             prefer=resource.prefer,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -12,31 +11,30 @@ from typing import TYPE_CHECKING
 from genericdp.devices.matching import for_node
 from genericdp.host import udevdb
 from genericdp.host.cache import HostReader
-from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch, Shortage
+from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch
 from genericdp.host.uevents import Uevents
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import remove_leftovers
+from genericdp.kubelet.lifecycle import PluginTiming
 from genericdp.kubelet.peers import PeerWatch
+from genericdp.kubelet.podresources import PodResourcesPoller
 from genericdp.observed import Observed, until
 from genericdp.reconcile import Reconciler
-from genericdp.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
-    from genericdp.devices.decide import Decision, DeviceLists
+    from genericdp.devices.decide import Decision
     from genericdp.health.health import Health
+    from genericdp.host.inotify import Shortage
     from genericdp.host.root import Root
     from genericdp.host.uevents import Uevent
     from genericdp.kubelet.folder import KubeletFolder
-    from genericdp.kubelet.lifecycle import Plugin, PluginTiming
-    from genericdp.kubelet.podresources import PodResourcesPoller
+    from genericdp.kubelet.lifecycle import Plugin
     from genericdp.model import Resource
-    from genericdp.process.outcome import Outcome
     from genericdp.process.run import Commands
-
-log = logging.getLogger(__name__)
+    from genericdp.tally import Tally
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,11 +76,11 @@ class Supervisor:
         node_name: str,
         kubelet: KubeletFolder,
         commands: Commands,
+        tally: Tally,
+        shortage: Shortage,
         timing: PluginTiming | None = None,
         pace: Pace | None = None,
         pod_resources: Path | None = None,
-        tally: Tally | None = None,
-        shortage: Shortage | None = None,
         now: Callable[[], float] = time.monotonic,
         health: Callable[..., Health] | None = None,
     ) -> None:
@@ -90,36 +88,25 @@ class Supervisor:
         """What is wanted; None until a config has been loaded."""
         self.decided: Observed[tuple[Resource, ...] | None] = Observed(None)
         """What was wanted when every resource could be decided last; None: never yet."""
+        self.kubelet = kubelet
         self._root = root
         self._node_name = node_name
-        self.kubelet = kubelet
         self._pace = pace or Pace()
-        self._tally = tally or Tally()
+        self._tally = tally
         self._now = now
         self._host_news = Observed(0)
         """How often the host was to be looked at again."""
-        self._health_news = Observed(0)
-        """How often probes have said something else."""
         self._records = root.real(udevdb.FOLDER)
-        self._watch = FolderWatch(
-            self._tell_of_entry, what="device folders", shortage=shortage or Shortage()
-        )
+        self._watch = FolderWatch(self._tell_of_entry, what="device folders", shortage=shortage)
         self._uevents = Uevents(self._mark_event, again_seconds=self._pace.full_look)
-        self._lists_changed = False
-        """Whether the last reconcile gave the kubelet a new list."""
         self._looked_at = 0.0
         """When the last full look ended."""
         self._looked_seconds = 0.0
-        self._pod_resources: PodResourcesPoller | None = None
+        timing = timing or PluginTiming()
+        self._pod_resources = None
         if pod_resources is not None:
-            # Nothing of it is imported where nobody is to be asked.
-            from genericdp.kubelet.podresources import PodResourcesPoller
-
             self._pod_resources = PodResourcesPoller(
-                pod_resources,
-                kubelet=kubelet,
-                look_again=self.look_again,
-                timing=timing,
+                pod_resources, kubelet=kubelet, look_again=self.look_again, timing=timing
             )
         self._reader = HostReader(root, look_again=self.look_again, now=now)
         self._reconciler = Reconciler(
@@ -127,16 +114,15 @@ class Supervisor:
             node_name=node_name,
             kubelet=kubelet,
             reader=self._reader,
-            look_again=partial(self._reader.mark_file, None),
-            health_changed=self._note_health,
             commands=commands,
-            allocated=lambda: self._pod_resources.allocated if self._pod_resources else None,
             timing=timing,
-            tally=self._tally,
+            tally=tally,
             now=now,
             health=health,
         )
-
+        self.lists = self._reconciler.lists
+        """What the kubelet is told, with the reasons."""
+        self.probe_results = self._reconciler.probe_results
         self._peers = PeerWatch(
             kubelet, instance=self._reconciler.names.instance, resources=lambda: self.wanted
         )
@@ -144,9 +130,6 @@ class Supervisor:
     def look_again(self) -> None:
         """Ask for a reconcile: something may have changed."""
         self._host_news.value += 1
-
-    def _note_health(self) -> None:
-        self._health_news.value += 1
 
     def _mark_event(self, event: Uevent | None) -> None:
         self._tally.happened("resync" if event is None else event.action)
@@ -190,15 +173,6 @@ class Supervisor:
         """The running plugins, by resource name."""
         return self._reconciler.running
 
-    @property
-    def lists(self) -> Observed[DeviceLists]:
-        """What the kubelet is told, with the reasons."""
-        return self._reconciler.lists
-
-    def probe_results(self, resource: str) -> Mapping[str, tuple[Outcome | None, ...]]:
-        """Return the latest result of each probe of a resource, by device ID."""
-        return self._reconciler.probe_results(resource)
-
     async def run(self) -> None:
         """Look after the plugins forever; raises as ``KubeletFolder.watch`` does."""
         async with asyncio.TaskGroup() as tasks:
@@ -209,45 +183,52 @@ class Supervisor:
             tasks.create_task(self._peers.run(), name="peers")
             tasks.create_task(self._remove_leftovers(), name="leftovers")
             if self._pod_resources is not None:
-                asking = self._pod_resources.run(
-                    self.lists, self._forget_after_seconds, self.resources
-                )
+                asking = self._pod_resources.run(self.lists, self.resources, lambda: self.wanted)
                 tasks.create_task(asking, name="pod resources")
-
-    def _forget_after_seconds(self) -> dict[str, float]:
-        return {one.name: one.forget_after_seconds for one in self.wanted.values()}
 
     async def _reconcile_forever(self, tasks: asyncio.TaskGroup) -> None:
         await until(lambda: self.resources.value is not None, self.resources)
         full = True
         try:
             while True:
-                asked, resources = self._host_news.value, self.resources.value
-                probed = self._health_news.value
-                begun = self._now()
-                decision = await self._reconcile(tasks, full=full)
-                self._set_watch()
-                pause = self._pace.pause(self._now() - begun, lists_changed=self._lists_changed)
-                await asyncio.sleep(pause)
-
-                def told(asked: int = asked, resources: object = resources) -> bool:
-                    return self._host_news.value != asked or self.resources.value is not resources
-
-                def news(told: Callable[[], bool] = told, probed: int = probed) -> bool:
-                    return told() or self._health_news.value != probed
-
-                await until(
-                    news,
-                    self._host_news,
-                    self._health_news,
-                    self.resources,
-                    timeout_seconds=self._rest(decision),
-                )
-                # A timer or a probe changes nothing on the host: what is known of it is still true.
-                changed_unseen = not self._events_tell and (told() or not self._watch.complete)
-                full = changed_unseen or self._now() >= self._full_look_due
+                full = await self._reconcile(tasks, full=full)
         finally:
             self._watch.close()
+
+    async def _reconcile(self, tasks: asyncio.TaskGroup, *, full: bool) -> bool:
+        """Decide, have the plugins serve that, and wait until there is a reason to do it again.
+
+        Return whether all of the host has to be looked at then.
+        """
+        host_news, resources, begun = self._host_news.value, self.resources.value, self._now()
+        reconciler, poller = self._reconciler, self._pod_resources
+        allocated = None if poller is None else poller.allocated
+        decision, lists_changed = await reconciler.reconcile(
+            tasks, self.wanted, full=full, allocated=allocated
+        )
+        took = self._now() - begun
+        self._tally.discovery.add(took)
+        if full:
+            self._looked_at, self._looked_seconds = self._now(), took
+        if not decision.failures:
+            self.decided.value = resources
+        self._set_watch()
+        pause = self._pace.pause(self._now() - begun, lists_changed=lists_changed)
+        await asyncio.sleep(pause)
+
+        def told() -> bool:
+            return self._host_news.value != host_news or self.resources.value is not resources
+
+        await until(
+            lambda: told() or reconciler.has_health_news,
+            self._host_news,
+            reconciler.health_news,
+            self.resources,
+            timeout_seconds=self._rest(decision),
+        )
+        # A timer or a probe changes nothing on the host: what is known of it is still true.
+        changed_unseen = not self._events_tell and (told() or not self._watch.complete)
+        return changed_unseen or self._now() >= self._full_look_due
 
     async def _hear_the_kernel(self) -> None:
         """Have the kernel tell of changes; not before the first lists are out."""
@@ -270,18 +251,6 @@ class Supervisor:
             return self._looked_at + self._pace.between_full_looks(self._looked_seconds)
         # It is no net then, but how changes are found.
         return self._looked_at + self._pace.full_look
-
-    async def _reconcile(self, tasks: asyncio.TaskGroup, *, full: bool) -> Decision:
-        """Decide, and have the plugins serve what was decided."""
-        resources, wanted, begun = self.resources.value, self.wanted, self._now()
-        decision, self._lists_changed = await self._reconciler.reconcile(tasks, wanted, full=full)
-        took = self._now() - begun
-        self._tally.discovery.add(took)
-        if full:
-            self._looked_at, self._looked_seconds = self._now(), took
-        if not decision.failures:
-            self.decided.value = resources
-        return decision
 
     async def _remove_leftovers(self) -> None:
         remove = partial(

@@ -16,18 +16,19 @@ from genericdp.devices.device import device_id_of
 from genericdp.devices.devicelist import AllocatedDevices
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
-from genericdp.kubelet.lifecycle import PluginTiming
 from genericdp.kubelet.registration import channel
 from genericdp.kubelet.v1 import podresources_pb2 as api
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from genericdp.devices.decide import DeviceLists
     from genericdp.devices.devicelist import DeviceList
     from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.kubelet.lifecycle import PluginTiming
+    from genericdp.model import Resource
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +45,14 @@ class PodResourcesPoller:
         *,
         kubelet: KubeletFolder,
         look_again: Callable[[], None],
-        timing: PluginTiming | None = None,
+        timing: PluginTiming,
     ) -> None:
         self.allocated = AllocatedDevices()
         """The last answer."""
         self._socket = socket
         self._kubelet = kubelet
         self._look_again = look_again
-        self._timing = timing or PluginTiming()
+        self._timing = timing
         self._last_asked = -inf
         self._knows_pods_at = inf
         """When the kubelet surely knows its pods, on the loop's clock."""
@@ -60,19 +61,15 @@ class PodResourcesPoller:
     async def run(
         self,
         lists: Observed[DeviceLists],
-        forget_after_seconds: Callable[[], Mapping[str, float]],
         config: Observed[Any],
+        wanted: Callable[[], Mapping[str, Resource]],
     ) -> None:
-        """Ask when it is time, forever; a new ``config`` may change that time."""
+        """Ask when it is time, forever; a new ``config`` may change what is ``wanted``."""
         now = asyncio.get_running_loop().time
 
         def due() -> float | None:
-            question = next_question(
-                lists.value,
-                forget_after_seconds(),
-                self._last_asked,
-                pace_seconds=self._timing.pod_resources_period,
-            )
+            period = self._timing.pod_resources_period
+            question = next_question(lists.value, wanted(), self._last_asked, period_seconds=period)
             return None if question is None else max(question, self._knows_pods_at)
 
         def note_kubelet() -> None:
@@ -92,20 +89,22 @@ class PodResourcesPoller:
                     )
                     continue
                 await self._ask(asked_at=now())
-                if are_news(self.allocated, lists.value, forget_after_seconds()):
+                if any(self.allocated.have_let_go(*one) for one in vanished(lists.value, wanted())):
                     self._look_again()
 
     async def _ask(self, *, asked_at: float) -> None:
         self._last_asked, knows_pods_at = asked_at, self._knows_pods_at
         try:
             answer = await list_pods(self._socket, timeout_seconds=self._timing.pod_resources)
-            shares = await in_worker(partial(held_shares, answer))
-        except KubeletError as error:
+            devices = await in_worker(partial(held_devices, answer))
+        except Exception as error:
+            # A mistake of ours here must not take the devices along: it counts as no answer.
             if not self._failed:  # in a row: the first failure and the end are logged
                 log.warning(
                     "the kubelet does not say which devices pods hold: %s;"
                     " until it does, vanished ones stay listed",
                     error,
+                    exc_info=None if isinstance(error, KubeletError) else error,
                 )
             self._failed = True
             return
@@ -113,7 +112,7 @@ class PodResourcesPoller:
             log.info("the kubelet says again which devices pods hold")
         self._failed = False
         if self._knows_pods_at == knows_pods_at:  # there is no other kubelet meanwhile
-            self.allocated = allocated_devices(shares, asked_at=asked_at)
+            self.allocated = AllocatedDevices(asked_at=asked_at, devices=devices)
 
 
 async def list_pods(socket: Path, *, timeout_seconds: float) -> bytes:
@@ -154,10 +153,10 @@ def _reason(error: grpc.aio.AioRpcError, timeout_seconds: float) -> str:
             return f"{code.name}: {error.details()}"
 
 
-def held_shares(answer: bytes) -> dict[str, set[str]]:
-    """Return the IDs that the containers of all pods hold, by resource; raise KubeletError.
+def held_devices(answer: bytes) -> dict[str, frozenset[str]]:
+    """Return the IDs of what the containers of all pods hold at least a share of, by resource.
 
-    Init containers that have ended are not among them: no kubelet lists these.
+    Raise KubeletError. Init containers that have ended are not among them: no kubelet lists these.
     """
     try:
         listed = api.ListPodResourcesResponse.FromString(answer)
@@ -167,48 +166,33 @@ def held_shares(answer: bytes) -> dict[str, set[str]]:
     for pod in listed.pod_resources:
         for container in pod.containers:
             for devices in container.devices:
-                held.setdefault(devices.resource_name, set()).update(devices.device_ids)
-    return held
-
-
-def allocated_devices(shares: Mapping[str, Iterable[str]], *, asked_at: float) -> AllocatedDevices:
-    """Return what is held, from the shares that all containers have of each resource."""
-    devices = {name: frozenset(map(device_id_of, held)) for name, held in shares.items()}
-    return AllocatedDevices(asked_at=asked_at, devices=devices)
+                ids = map(device_id_of, devices.device_ids)
+                held.setdefault(devices.resource_name, set()).update(ids)
+    return {name: frozenset(ids) for name, ids in held.items()}
 
 
 def next_question(
     lists: Mapping[str, DeviceList],
-    forget_after_seconds: Mapping[str, float],
+    wanted: Mapping[str, Resource],
     last_asked: float,
     *,
-    pace_seconds: float,
+    period_seconds: float,
 ) -> float | None:
-    """Return when to ask who holds what: once a device is to be forgotten, then at that pace.
+    """Return when to ask who holds what: once a device is to be forgotten, then periodically.
 
     None as long as none has vanished.
     """
-    dues = (due for _, _, due in _vanished(lists, forget_after_seconds))
-    first = min(dues, default=None)
-    return None if first is None else max(first, last_asked + pace_seconds)
+    first = min((due for _, _, due in vanished(lists, wanted)), default=None)
+    return None if first is None else max(first, last_asked + period_seconds)
 
 
-def are_news(
-    allocated: AllocatedDevices,
-    lists: Mapping[str, DeviceList],
-    forget_after_seconds: Mapping[str, float],
-) -> bool:
-    """Return whether a device can be forgotten now that is still listed."""
-    return any(allocated.have_let_go(*one) for one in _vanished(lists, forget_after_seconds))
-
-
-def _vanished(
-    lists: Mapping[str, DeviceList], forget_after_seconds: Mapping[str, float]
+def vanished(
+    lists: Mapping[str, DeviceList], wanted: Mapping[str, Resource]
 ) -> Iterator[tuple[str, str, float]]:
-    """Return resource and id of each vanished device, and when it is to be forgotten."""
+    """Yield resource and ID of each vanished device, and when it is to be forgotten."""
     for name, devices in lists.items():
-        if name not in forget_after_seconds:
+        if name not in wanted:
             continue  # it is leaving, with all its devices
         for device_id, one in devices.devices.items():
             if one.gone_since is not None:
-                yield name, device_id, one.gone_since + forget_after_seconds[name]
+                yield name, device_id, one.gone_since + wanted[name].forget_after_seconds

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.errors import KubeletError
-from genericdp.kubelet.podresources import held_shares, list_pods
+from genericdp.kubelet.podresources import held_devices, list_pods
 from genericdp.kubelet.v1 import podresources_pb2 as api
 
 if TYPE_CHECKING:
@@ -48,14 +48,14 @@ def listed(*ids: str, resource: str = "example.com/x") -> bytes:
 
 
 def test_what_all_containers_hold_by_resource() -> None:
-    assert held_shares(listed("a", "b::1")) == {"example.com/x": {"a", "b::1"}}
-    assert held_shares(b"") == {}
+    assert held_devices(listed("a", "b::1")) == {"example.com/x": {"a", "b"}}
+    assert held_devices(b"") == {}
 
 
 @given(st.binary())
 def test_whatever_bytes_come_the_answer_is_read_or_refused(answer: bytes) -> None:
     try:
-        held_shares(answer)
+        held_devices(answer)
     except KubeletError as error:
         assert str(error) == "the answer is no ListPodResourcesResponse"
 
