@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from genericdp.config.files import Loaded
     from genericdp.config.reload import Load
     from genericdp.health.health import Health
-    from genericdp.host.inotify import Shortage
     from genericdp.kubelet.lifecycle import PluginTiming
     from genericdp.supervisor import Supervisor
 
@@ -96,15 +95,13 @@ async def serve(
     reload: asyncio.Event,
     commands: Commands,
     watched: Callable[[Supervisor], None] = lambda _: None,
-    now: Callable[[], float] = time.monotonic,
     load: Load | None = None,
     health: Callable[..., Health] | None = None,
 ) -> None:
     """Run until canceled; ``watched`` is given the supervisor, to look on.
 
-    ``now`` is the clock of the running loop, ``load`` reads and checks each config, and
-    ``health`` stands in for the class Health, which reads the kernel's log and runs probes.
-    Raises GenericdpError for what a person must mend.
+    ``load`` reads and checks each config, and ``health`` stands in for the class Health, which
+    reads the kernel's log and runs probes. Raises GenericdpError for what a person must mend.
     """
     load = load or partial(load_in_child, commands)
     log.info("genericdp %s, on node %s", __version__, settings.node_name)
@@ -114,9 +111,22 @@ async def serve(
         first = tasks.create_task(loading, name="first config")
         await asyncio.sleep(0)
         from genericdp.host.inotify import Shortage
+        from genericdp.host.root import Root
+        from genericdp.kubelet.folder import KubeletFolder
+        from genericdp.supervisor import Supervisor
 
         tally, shortage = Tally(), Shortage()
-        supervisor = _make_supervisor(settings, commands, tally, shortage, now, health)
+        supervisor = Supervisor(
+            root=Root(settings.root),
+            node_name=settings.node_name,
+            kubelet=KubeletFolder(settings.kubelet_folder, shortage=shortage),
+            commands=commands,
+            timing=settings.timing,
+            pod_resources=settings.pod_resources,
+            tally=tally,
+            shortage=shortage,
+            health=health,
+        )
         watched(supervisor)
         reloader = Reloader(
             settings.configs,
@@ -165,32 +175,6 @@ async def _endpoints(
             started=time.time(),  # noqa: TID251  # to be shown
         )
         await serve(address, sources, shows_status=settings.shows_status)
-
-
-def _make_supervisor(
-    settings: Settings,
-    commands: Commands,
-    tally: Tally,
-    shortage: Shortage,
-    now: Callable[[], float],
-    health: Callable[..., Health] | None,
-) -> Supervisor:
-    from genericdp.host.root import Root
-    from genericdp.kubelet.folder import KubeletFolder
-    from genericdp.supervisor import Supervisor
-
-    return Supervisor(
-        root=Root(settings.root),
-        node_name=settings.node_name,
-        kubelet=KubeletFolder(settings.kubelet_folder, shortage=shortage),
-        commands=commands,
-        timing=settings.timing,
-        pod_resources=settings.pod_resources,
-        tally=tally,
-        shortage=shortage,
-        now=now,
-        health=health,
-    )
 
 
 def _put_in_force(supervisor: Supervisor, node_name: str, loaded: Loaded) -> None:

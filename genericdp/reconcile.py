@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -78,7 +79,6 @@ class Reconciler:
         commands: Commands,
         timing: PluginTiming,
         tally: Tally,
-        now: Callable[[], float],
         health: Callable[..., Health] | None,
     ) -> None:
         self.lists: Observed[DeviceLists] = Observed({})
@@ -94,7 +94,6 @@ class Reconciler:
         self._reader = reader
         self._timing = timing
         self._tally = tally
-        self._now = now
         self._running: dict[str, _Running] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """Plugins of removed resources that are not over yet."""
@@ -163,7 +162,7 @@ class Reconciler:
                 host,
                 node_name=self._node_name,
                 previous=previous,
-                now=self._now(),
+                now=time.monotonic(),
                 health=health,
                 allocated=allocated,
             )
@@ -222,7 +221,6 @@ class Reconciler:
             run_probe=Probes(self._run_command).run,
             changed=self._note_health,
             told=self._count_probe,
-            now=self._now,
         )
 
     def _note_health(self) -> None:

@@ -81,7 +81,6 @@ class Supervisor:
         timing: PluginTiming | None = None,
         pace: Pace | None = None,
         pod_resources: Path | None = None,
-        now: Callable[[], float] = time.monotonic,
         health: Callable[..., Health] | None = None,
     ) -> None:
         self.resources: Observed[tuple[Resource, ...] | None] = Observed(None)
@@ -93,7 +92,6 @@ class Supervisor:
         self._node_name = node_name
         self._pace = pace or Pace()
         self._tally = tally
-        self._now = now
         self._host_news = Observed(0)
         """How often the host was to be looked at again."""
         self._records = root.real(udevdb.FOLDER)
@@ -108,7 +106,7 @@ class Supervisor:
             self._pod_resources = PodResourcesPoller(
                 pod_resources, kubelet=kubelet, look_again=self.look_again, timing=timing
             )
-        self._reader = HostReader(root, look_again=self.look_again, now=now)
+        self._reader = HostReader(root, look_again=self.look_again)
         self._reconciler = Reconciler(
             root=root,
             node_name=node_name,
@@ -117,7 +115,6 @@ class Supervisor:
             commands=commands,
             timing=timing,
             tally=tally,
-            now=now,
             health=health,
         )
         self.lists = self._reconciler.lists
@@ -200,20 +197,20 @@ class Supervisor:
 
         Return whether all of the host has to be looked at then.
         """
-        host_news, resources, begun = self._host_news.value, self.resources.value, self._now()
+        host_news, resources, begun = self._host_news.value, self.resources.value, time.monotonic()
         reconciler, poller = self._reconciler, self._pod_resources
         allocated = None if poller is None else poller.allocated
         decision, lists_changed = await reconciler.reconcile(
             tasks, self.wanted, full=full, allocated=allocated
         )
-        took = self._now() - begun
+        took = time.monotonic() - begun
         self._tally.discovery.add(took)
         if full:
-            self._looked_at, self._looked_seconds = self._now(), took
+            self._looked_at, self._looked_seconds = time.monotonic(), took
         if not decision.failures:
             self.decided.value = resources
         self._set_watch()
-        pause = self._pace.pause(self._now() - begun, lists_changed=lists_changed)
+        pause = self._pace.pause(time.monotonic() - begun, lists_changed=lists_changed)
         await asyncio.sleep(pause)
 
         def told() -> bool:
@@ -228,7 +225,7 @@ class Supervisor:
         )
         # A timer or a probe changes nothing on the host: what is known of it is still true.
         changed_unseen = not self._events_tell and (told() or not self._watch.complete)
-        return changed_unseen or self._now() >= self._full_look_due
+        return changed_unseen or time.monotonic() >= self._full_look_due
 
     async def _hear_the_kernel(self) -> None:
         """Have the kernel tell of changes; not before the first lists are out."""
@@ -237,7 +234,7 @@ class Supervisor:
             await self._uevents.run()
 
     def _rest(self, decision: Decision) -> float:
-        now = self._now()
+        now = time.monotonic()
         # However often there is other news meanwhile.
         due_in = max(0.0, self._full_look_due - now)
         longest = due_in if self._watch.complete else self._pace.poll
