@@ -268,6 +268,10 @@ async def test_a_link_that_is_turned_after_the_device_was_listed_is_refused_at_a
         link.unlink()
         link.symlink_to("../etc")
         assert "/etc is not among the mounts that are allowed (policy " in await world.refusal(r=1)
+        await daemon.log.says(
+            "device ttyUSB0 is Unhealthy: /dev/ttyUSB0: /etc is not among the mounts"
+        )
+        assert daemon.log.count("is not offered") == 0, "one line says it"
 
 
 async def test_the_daemon_says_why_it_offers_nothing(world: World) -> None:

@@ -180,6 +180,7 @@ def _show_json(picture: Picture, start: Start | None) -> None:
         "capacity": {name: one.capacity for name, one in picture.items()},
         "allocatable": {name: one.allocatable for name, one in picture.items()},
         "unhealthy": {name: dict(one.unhealthy) for name, one in picture.items()},
+        "notOffered": {name: dict(one.not_offered) for name, one in picture.items()},
     }
     if start is not None and start.given is not None:
         line["container"] = edits_as_json(start.given)
@@ -194,6 +195,8 @@ class _Screen:
     def __init__(self, once: bool) -> None:  # noqa: FBT001
         self._once = once
         self._shown: Picture | None = None
+        self._refused: list[str] = []
+        """What has been shown as not offered."""
 
     def show(self, picture: Picture, start: Start | None) -> None:
         """Print what the node shows now, and what a container got or waits for."""
@@ -223,6 +226,7 @@ class _Screen:
         if unhealthy:
             yield "Unhealthy:"
             yield from unhealthy
+        yield from self._not_offered(picture)
         if start is not None and start.given is not None:
             yield "The container gets:"
             yield from edits_as_text(start.given)
@@ -231,6 +235,17 @@ class _Screen:
             yield f"  {_why_it_waits(start)}"
         if self._shown is None and not self._once:
             yield "(Ctrl-C ends it; plug or unplug something and look)"
+
+    def _not_offered(self, picture: Picture) -> Iterator[str]:
+        refused = [
+            f"  {name}: {path}: {reason}"
+            for name, one in picture.items()
+            for path, reason in one.not_offered
+        ]
+        if refused and refused != self._refused:
+            yield "Not offered:"
+            yield from refused
+        self._refused = refused
 
     def _is_worth_a_line(self, name: str, one: Shown) -> bool:
         before = self._shown and self._shown.get(name)

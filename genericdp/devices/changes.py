@@ -171,7 +171,17 @@ def _log_refusals(name: str, before: DeviceList, after: DeviceList) -> None:
     if left_out and left_out != _left_out(before):
         log.warning("list full: left out are %d of the devices", left_out, extra=about)
     logged = {(one.path, one.reason) for one in before.not_offered}
-    refused = [one for one in after.not_offered if (one.path, one.reason) not in logged]
+    # Of what is listed it has been logged already why it is Unhealthy.
+    told = {
+        key: one.unhealthy
+        for one in after.devices.values()
+        for key in (one.device.key, *one.device.keys)
+    }
+    refused = [
+        one
+        for one in after.not_offered
+        if (one.path, one.reason) not in logged and one.reason not in told.get(one.key, "")
+    ]
     for refusal in refused[:MOST_LINES]:
         log.info("%s is not offered: %s", refusal.path, refusal.reason, extra=about)
     if rest := refused[MOST_LINES:]:

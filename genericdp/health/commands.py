@@ -210,7 +210,7 @@ class HookRunner:
         if failures:
             why = "; ".join(f"device {name}: {reason}" for name, reason in failures.items())
             only = next(iter(failures)) if len(failures) == 1 else ""
-            raise UnusableDeviceError(f"{resource}: {why}", device=only)
+            raise UnusableDeviceError(why, device=only)
 
     async def _run_one(
         self,

@@ -128,9 +128,9 @@ class Health:
                         self._plan(device)
                     await asyncio.get_running_loop().create_future()
                 finally:
-                    self._tasks = None  # which takes no more
+                    self._tasks = None  # which takes no more: all timers end
                     for device in self._all():
-                        self._forget(device)
+                        self._plan(device)
         finally:
             self._log.close()
 

@@ -16,7 +16,7 @@ from genericdp.devices.device import device_id_of
 from genericdp.devices.devicelist import AllocatedDevices
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
-from genericdp.kubelet.registration import channel
+from genericdp.kubelet.registration import call
 from genericdp.kubelet.v1 import podresources_pb2 as api
 from genericdp.observed import Observed, until
 
@@ -121,14 +121,16 @@ async def list_pods(socket: Path, *, timeout_seconds: float) -> bytes:
     A kubelet answers 100 calls in a second, of all clients together, and refuses more.
     """
     _check_socket(socket)
-    async with channel(socket, max_receive_message_length=_MOST_BYTES) as connection:
-        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = connection.unary_unary(
-            "/v1.PodResourcesLister/List"
+    try:
+        return await call(
+            socket,
+            "/v1.PodResourcesLister/List",
+            b"",
+            timeout_seconds=timeout_seconds,
+            max_receive_message_length=_MOST_BYTES,
         )
-        try:
-            return await call(b"", timeout=timeout_seconds)
-        except grpc.aio.AioRpcError as error:
-            raise KubeletError(_reason(error, timeout_seconds)) from error
+    except grpc.aio.AioRpcError as error:
+        raise KubeletError(_reason(error, timeout_seconds)) from error
 
 
 def _check_socket(socket: Path) -> None:

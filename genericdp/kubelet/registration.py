@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import grpc
 
 from genericdp.errors import KubeletError
 from genericdp.host.descriptors import count
+from genericdp.kubelet.folder import KUBELET_SOCKET
 from genericdp.kubelet.server import SERVICE, VERSION
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
-
-KUBELET_SOCKET = "kubelet.sock"
 
 GRPC_VERSION: str = grpc.__version__
 
@@ -29,7 +26,6 @@ _CHANNEL_OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
 )
 
-
 _PERMANENT = re.compile(r"not supported by kubelet|the ResourceName .* is invalid", re.DOTALL)
 
 _NO_SERVER = re.compile(r"connect failed: .*(Connection refused|No such file or directory)")
@@ -39,24 +35,26 @@ _END_OF_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
 """gRPC's text about a failed system call is followed by bytes of its own record."""
 
 
-@asynccontextmanager
-async def channel(socket: Path, **options: int) -> AsyncIterator[grpc.aio.Channel]:
-    """Yield a channel to a unix socket with a connection of its own, closed on exit.
-
-    ``options``: more of them, as gRPC names them after ``grpc.``.
-    """
-    more = ((f"grpc.{name}", value) for name, value in options.items())
-    options_of_all = (*_CHANNEL_OPTIONS, *more)
-    async with grpc.aio.insecure_channel(f"unix:{socket}", options=options_of_all) as opened:
-        yield opened
-
-
 class RegistrationError(KubeletError):
     """The kubelet did not accept a registration; a ``permanent`` refusal is due to the config."""
 
     def __init__(self, message: str, *, permanent: bool = False) -> None:
         super().__init__(message)
         self.permanent = permanent
+
+
+async def call(
+    socket: Path, method: str, request: bytes, *, timeout_seconds: float, **options: int
+) -> bytes:
+    """Call a method at a unix socket, on a connection of its own; raise AioRpcError.
+
+    ``options``: more of the channel's, as gRPC names them after ``grpc.``.
+    """
+    more = ((f"grpc.{name}", value) for name, value in options.items())
+    target, all_options = f"unix:{socket}", (*_CHANNEL_OPTIONS, *more)
+    async with grpc.aio.insecure_channel(target, options=all_options) as channel:
+        caller: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
+        return await caller(request, timeout=timeout_seconds)
 
 
 async def register(
@@ -75,24 +73,21 @@ async def register(
     """
     request = api.RegisterRequest(
         version=VERSION, endpoint=endpoint, resource_name=resource, options=options
-    )
-    async with channel(folder / KUBELET_SOCKET) as connection:
-        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = connection.unary_unary(
-            "/v1beta1.Registration/Register"
-        )
-        try:
-            await call(request.SerializeToString(), timeout=timeout_seconds)
-        except grpc.aio.AioRpcError as error:
-            # Every refusal comes as UNKNOWN with a text (REG-8).
-            text = _END_OF_TEXT.split(error.details() or error.code().name)[0]
-            if _NO_SERVER.search(text):
-                raise RegistrationError(
-                    "nobody listens at kubelet.sock: the kubelet is down, or is starting"
-                ) from error
+    ).SerializeToString()
+    method, socket = "/v1beta1.Registration/Register", folder / KUBELET_SOCKET
+    try:
+        await call(socket, method, request, timeout_seconds=timeout_seconds)
+    except grpc.aio.AioRpcError as error:
+        # Every refusal comes as UNKNOWN with a text (REG-8).
+        text = _END_OF_TEXT.split(error.details() or error.code().name)[0]
+        if _NO_SERVER.search(text):
             raise RegistrationError(
-                f"the kubelet did not take the registration: {text}",
-                permanent=_PERMANENT.search(text) is not None,
+                "nobody listens at kubelet.sock: the kubelet is down, or is starting"
             ) from error
+        raise RegistrationError(
+            f"the kubelet did not take the registration: {text}",
+            permanent=_PERMANENT.search(text) is not None,
+        ) from error
 
 
 async def check(socket: Path, *, timeout_seconds: float) -> None:
@@ -100,12 +95,9 @@ async def check(socket: Path, *, timeout_seconds: float) -> None:
 
     Raise KubeletError if it does not answer.
     """
-    async with channel(socket) as connection:
-        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = connection.unary_unary(
-            f"/{SERVICE}/GetDevicePluginOptions"
-        )
-        try:
-            await call(b"", timeout=timeout_seconds)
-        except grpc.aio.AioRpcError as error:
-            short = ": descriptors run short" if count().is_short else ""
-            raise KubeletError(f"our own socket does not answer{short}") from error
+    method = f"/{SERVICE}/GetDevicePluginOptions"
+    try:
+        await call(socket, method, b"", timeout_seconds=timeout_seconds)
+    except grpc.aio.AioRpcError as error:
+        short = ": descriptors run short" if count().is_short else ""
+        raise KubeletError(f"our own socket does not answer{short}") from error

@@ -35,6 +35,10 @@ _MOST_BYTES = 4 * 1024 * 1024
 _MOST_PREFERRED_BYTES = 16 * 1024 * 1024
 """For each container it names those that are free, and those that the container must have."""
 _OPTIONS = (("grpc.max_receive_message_length", _MOST_PREFERRED_BYTES),)
+_STATUS = {
+    InvalidCallError: grpc.StatusCode.INVALID_ARGUMENT,
+    OverdueCallError: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
 _PRIVATE = 0o177  # as umask: the socket is 0600; the kubelet is root (TRN-5)
 
 
@@ -151,15 +155,8 @@ def _answering(
         try:
             return await call(request)
         except CallError as error:
-            await context.abort(_status(error), str(error))
+            status = _STATUS.get(type(error), grpc.StatusCode.FAILED_PRECONDITION)
+            await context.abort(status, str(error))
             raise
 
     return grpc.unary_unary_rpc_method_handler(answer)
-
-
-def _status(error: CallError) -> grpc.StatusCode:
-    if isinstance(error, InvalidCallError):
-        return grpc.StatusCode.INVALID_ARGUMENT
-    if isinstance(error, OverdueCallError):
-        return grpc.StatusCode.DEADLINE_EXCEEDED
-    return grpc.StatusCode.FAILED_PRECONDITION

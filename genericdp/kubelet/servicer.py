@@ -1,4 +1,4 @@
-"""The answers of one resource to the kubelet's calls, and their protobuf"""
+"""The answers of one resource to the kubelet's calls, and their protobuf."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import time
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
@@ -15,7 +15,7 @@ from genericdp.devices.allocation import AllocationConflictError, edits, why_ref
 from genericdp.devices.device import device_id_of
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.preferred import preferred_ids
-from genericdp.errors import InvalidCallError, OverdueCallError, UnusableDeviceError
+from genericdp.errors import CallError, InvalidCallError, OverdueCallError, UnusableDeviceError
 from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.workers import in_worker, start
 from genericdp.kubelet.lifecycle import PluginTiming
@@ -26,12 +26,29 @@ from genericdp.tally import ResourceTally
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Collection,
+        Coroutine,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
+    from typing import Any, TypeAlias
 
     from genericdp.devices.device import ContainerEdits, Device, HookName
     from genericdp.devices.devicelist import DeviceList, ListedDevice
     from genericdp.host.root import Root
     from genericdp.tally import AllocationResult
+
+    RunHooks: TypeAlias = Callable[
+        [HookName, str, Sequence[Device], dict[str, str]], Coroutine[Any, Any, None]
+    ]
+    """Runs that hook of each device of a resource that has one; raises UnusableDeviceError.
+
+    If canceled, it adds to the dict, by device ID, the hook that each of them still waited for.
+    """
 
 log = logging.getLogger(__name__)
 
@@ -47,18 +64,6 @@ _RESULTS: Mapping[type[BaseException], AllocationResult] = {
 """How an Allocate that raises is counted."""
 _MOST_SHOWN = 256
 """How many characters of an unknown ID are shown."""
-
-
-class RunHooks(Protocol):
-    """Runs the hooks of devices."""
-
-    async def __call__(
-        self, name: HookName, resource: str, devices: Sequence[Device], unfinished: dict[str, str]
-    ) -> None:
-        """Run that hook of each device that has one; raise UnusableDeviceError if any fails.
-
-        If canceled, ``unfinished`` maps each device to the hook that it still waited for.
-        """
 
 
 class Servicer:
@@ -200,18 +205,17 @@ class Servicer:
                 async with asyncio.timeout(seconds):
                     yield unfinished
             except TimeoutError as error:
-                why = f"{self._resource}: {call} took longer than {seconds:g} s"
+                why = f"{call} took longer than {seconds:g} s"
                 hooks = "; ".join(
                     f"device {name}: its {hook} has not ended" for name, hook in unfinished.items()
                 )
                 only = next(iter(unfinished)) if len(unfinished) == 1 else ""
                 raise OverdueCallError(f"{why}: {hooks}" if hooks else why, device=only) from error
-        except (UnusableDeviceError, InvalidCallError, OverdueCallError) as error:
+        except CallError as error:
             about = {"resource": self._resource, "device": error.device}
+            log.warning("%s refused: %s", call, error, extra=about)
             # The kubelet shows the whole text; a line of the log begins with the resource anyway.
-            why = str(error).removeprefix(f"{self._resource}: ")
-            log.warning("%s refused: %s", call, why, extra=about)
-            raise
+            raise type(error)(f"{self._resource}: {error}", device=error.device) from error
         finally:
             self.in_progress.value -= 1
 
@@ -220,14 +224,14 @@ class Servicer:
         devices = self._usable_devices(shares)
         if reason := await self._check_nodes(devices):
             self._look_again()
-            raise UnusableDeviceError(f"{self._resource}: {reason}", device=_only_id(devices))
+            raise UnusableDeviceError(reason, device=_only_id(devices))
         if any(device.hooks.allocate for device in devices):
             await self._run_hooks("allocate", self._resource, devices, unfinished)
             devices = await self._devices_after_hooks(shares)
         try:
             return edits(devices)
         except (AllocationConflictError, UnusableValueError) as error:
-            raise UnusableDeviceError(f"{self._resource}: {error}") from error
+            raise UnusableDeviceError(str(error)) from error
 
     async def _devices_after_hooks(self, shares: Sequence[str]) -> list[Device]:
         """Check the devices again: a hook may have re-created one, with another node.
@@ -243,12 +247,12 @@ class Servicer:
                 devices = self._usable_devices(shares)
                 reason = await self._check_nodes(devices)
             except (UnusableDeviceError, InvalidCallError) as error:
-                reason = str(error).removeprefix(f"{self._resource}: ")
+                reason = str(error)
             if not reason:
                 return devices
             if is_last:
                 raise UnusableDeviceError(
-                    f"{self._resource}: after its allocate hook: {reason}", device=_only_id(devices)
+                    f"after its allocate hook: {reason}", device=_only_id(devices)
                 )
             self._look_again()
             await until(
@@ -274,7 +278,7 @@ class Servicer:
         except TimeoutError as error:
             names = ", ".join(device.id for device in waited_for)
             raise OverdueCallError(
-                f"{self._resource}: looking at the nodes of {names} does not end",
+                f"looking at the nodes of {names} does not end",
                 device=_only_id(waited_for),
             ) from error
 
@@ -297,7 +301,7 @@ class Servicer:
             one = self._listed(share)
             if one.unhealthy:
                 raise UnusableDeviceError(
-                    f"{self._resource}: device {share} is Unhealthy: {one.unhealthy}",
+                    f"device {share} is Unhealthy: {one.unhealthy}",
                     device=one.device.id,
                 )
             devices.append(one.device)
@@ -307,8 +311,7 @@ class Servicer:
         one = self.devices.devices.get(device_id_of(share))
         if one is None or not one.device.has_share(share):
             name = share if len(share) <= _MOST_SHOWN else f"{share[:_MOST_SHOWN]}…"
-            why = f"{self._resource}: there is no device {name!r}"
-            raise InvalidCallError(why, device=name)
+            raise InvalidCallError(f"there is no device {name!r}", device=name)
         return one
 
 

@@ -36,6 +36,8 @@ class Shown:
     allocatable: int
     unhealthy: Mapping[str, str] = field(default_factory=dict)
     """The reason for each Unhealthy device, by ID."""
+    not_offered: tuple[tuple[str, str], ...] = ()
+    """What was matched and is not on the list at all: path and reason."""
 
 
 class Simulation:
@@ -127,6 +129,7 @@ class Simulation:
                     for device_id, listed in device_list.devices.items()
                     if listed.unhealthy
                 },
+                not_offered=tuple((one.path, one.reason) for one in device_list.not_offered),
             )
             for name, device_list in lists.items()
         }

@@ -29,7 +29,6 @@ it drops, since they are tried again only after a second."""
 _BIND_AGAIN_SECONDS = 1.0
 _SERVE_AGAIN_SECONDS = 10.0
 _FIRST_LISTS_SECONDS = 0.5
-_MOST_CONNECTIONS = 64
 _SHARE = 16
 """At most one of so many descriptors is for a connection: the devices need the others."""
 
@@ -51,7 +50,7 @@ async def serve(address: Address, sources: Sources, *, shows_status: bool) -> No
         from genericdp.status.endpoints import Endpoints
         from genericdp.status.server import Limits, Server
 
-        most = max(2, min(_MOST_CONNECTIONS, most_allowed() // _SHARE))
+        most = max(2, min(Limits().connections, most_allowed() // _SHARE))
         endpoints = Endpoints(sources, shows_status=shows_status)
         return Server(endpoints.respond, limits=Limits(connections=most))
 

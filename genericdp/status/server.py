@@ -101,11 +101,6 @@ class Server:
         """Why the last request of a path could not be answered."""
         self._is_short = False
 
-    @property
-    def connections(self) -> int:
-        """Return how many there are."""
-        return len(self._connections)
-
     async def run(self, sockets: Sequence[socket.socket]) -> None:
         """Serve forever at listening sockets; closes them in the end."""
         try:

@@ -104,6 +104,7 @@ async def test_a_picture_as_json_has_a_container_as_allocate_gives_it(
         "capacity": {"example.com/serial": 2},
         "allocatable": {"example.com/serial": 2},
         "unhealthy": {"example.com/serial": {}},
+        "notOffered": {"example.com/serial": {}},
         "container": json.loads(capsys.readouterr().out)["example.com/serial"],
     }
 
@@ -143,6 +144,24 @@ def test_a_temporary_folder_with_too_long_a_path_is_told_as_such(
     said = refused(host, capsys)
     assert said.endswith("is too long for unix sockets in it: set TMPDIR to a shorter one\n")
     assert list(long.iterdir()) == []
+
+
+async def test_why_the_policy_leaves_a_device_out(host: Host, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginPolicy\n"
+        "devices: {paths: [/dev/ttyUSB1]}\n"
+    )
+    text = CONFIG.replace("env: {SERIAL: $(device.path)}", "devices: [{path: $(device.path)}]")
+    (tmp_path / "config.yaml").write_text(text)
+    host.plug("ttyUSB1")
+    code, out, _ = await finished(await simulate(host, "--once", f"--policy={policy}"))
+    assert code == 0
+    refusal = (
+        "/dev/ttyUSB0: /dev/ttyUSB0 is not among the device nodes that are allowed"
+        f" (policy {policy}:3 says devices: /dev/ttyUSB1)"
+    )
+    assert out.splitlines()[-2:] == ["Not offered:", f"  example.com/serial: {refusal}"]
 
 
 async def test_changes_show_at_once_and_control_c_is_a_good_end(host: Host) -> None:

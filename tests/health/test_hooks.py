@@ -116,7 +116,7 @@ async def test_a_failure_names_device_and_hook_and_quotes_the_last_line_of_outpu
         with pytest.raises(UnusableDeviceError) as raised:
             await hooks.run("allocate", R, [bad, device("good", "/bin/true")])
     assert str(raised.value) == (
-        f"{R}: device bad: its allocate hook /bin/sh exited with 3: the card is locked"
+        "device bad: its allocate hook /bin/sh exited with 3: the card is locked"
     )
     assert sorted((name, which, one.ok) for name, which, one in told) == [
         (R, "allocate", False),

@@ -67,7 +67,7 @@ async def test_a_malformed_request_is_an_error_and_the_next_one_is_answered(
     async with calling(short_folder) as channel:
         for request in (*MALFORMED.values(), no_utf8):
             said = await refusal(channel, method, request)
-            assert (said or "").startswith(f"{message} cannot be parsed: ")
+            assert (said or "").startswith(f"example.com/none: {message} cannot be parsed: ")
         assert await answer(channel, method, b"") == b""
         assert await answer(channel, method, UNKNOWN_FIELD) == b""
 
