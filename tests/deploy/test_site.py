@@ -9,10 +9,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.status.chromium import WHY_NOT, chromium
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.status.chromium import Page
 
 ROOT = Path(__file__).parents[2]
 ZENSICAL = Path(os.environ.get("DOCS_VENV", ROOT / "build/docs-venv")) / "bin/zensical"
@@ -34,25 +40,31 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-@pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
-async def test_it_is_read_from_a_disk_and_asks_nobody_else(site: Path) -> None:
-    async with chromium() as page:
-        await page.look(width=390, dark=True)
-        for name in ("index", "config", "hardware/index", "hardware/fuse", "comparison"):
-            await page.visit(f"file://{site}/{name}.html")
-            wide = await page.ask("document.documentElement.scrollWidth <= innerWidth")
-            assert wide, f"{name} is wider than a phone"
-        elsewhere = [url for url in page.requested if not url.startswith(("file:", "data:"))]
-        assert (elsewhere, page.said) == ([], [])
+@pytest.fixture
+async def page() -> AsyncIterator[Page]:
+    """An empty tab."""
+    if WHY_NOT:
+        pytest.skip(WHY_NOT)
+    with chromium() as browser:
+        async with browser.tab() as opened:
+            yield opened
 
 
-@pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
-async def test_its_search_works_from_a_disk(site: Path) -> None:
-    async with chromium() as page:
-        await page.look(width=1280, dark=False)
-        await page.visit(f"file://{site}/index.html")
-        await page.ask("document.querySelector('.md-search__button').click()")
-        text = "document.activeElement.shadowRoot?.textContent ?? ''"
-        await page.until(f"!({text}).includes('Loading')")
-        await page.do("Input.insertText", text="groupneeds")
-        await page.until(f"/[1-9]\\d* results?/.test({text})")
+async def test_it_is_read_from_a_disk_and_asks_nobody_else(site: Path, page: Page) -> None:
+    await page.look(width=390, dark=True)
+    for name in ("index", "config", "hardware/index", "hardware/fuse", "comparison"):
+        await page.visit(f"file://{site}/{name}.html")
+        wide = await page.ask("document.documentElement.scrollWidth <= innerWidth")
+        assert wide, f"{name} is wider than a phone"
+    elsewhere = [url for url in page.requested if not url.startswith(("file:", "data:"))]
+    assert (elsewhere, page.said) == ([], [])
+
+
+async def test_its_search_works_from_a_disk(site: Path, page: Page) -> None:
+    await page.look(width=1280, dark=False)
+    await page.visit(f"file://{site}/index.html")
+    await page.ask("document.querySelector('.md-search__button').click()")
+    text = "document.activeElement.shadowRoot?.textContent ?? ''"
+    await page.until(f"!({text}).includes('Loading')")
+    await page.do("Input.insertText", text="groupneeds")
+    await page.until(f"/[1-9]\\d* results?/.test({text})")

@@ -8,12 +8,13 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
@@ -25,60 +26,90 @@ _FLAGS = (
     *("--no-proxy-server", "--hide-scrollbars", "--remote-debugging-pipe"),
 )
 PATIENCE_SECONDS = 120
-_MOST_BYTES = 64 * 1024 * 1024
+_READ_BYTES = 1 << 16
 
 
-class Page:
-    """A tab, with what it has said and asked for since it was opened."""
+class Browser:
+    """A browser; each tab has a profile of its own. At most one event loop uses it at a time."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: int) -> None:
+    def __init__(self, reader: int, writer: int) -> None:
+        os.set_blocking(reader, False)
         self._reader = reader
         self._writer = writer
-        self._session = ""
         self._number = 0
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self.said: list[str] = []
-        """Console messages, exceptions, violations: none is wanted."""
-        self.requested: list[str] = []
-        """URLs."""
+        self._pages: dict[str, Page] = {}
+        """By session."""
+        self._received = bytearray()
+        """The beginning of a message; it may come in the time of two tests."""
 
-    async def listen(self) -> None:
-        """Take what comes, forever."""
-        while True:
-            try:
-                message = json.loads((await self._reader.readuntil(b"\0"))[:-1])
-            except asyncio.IncompleteReadError:
-                return
-            if answer := self._answers.pop(message.get("id", 0), None):
-                if not answer.done():
-                    answer.set_result(message)
-            elif handle := getattr(self, f"_on_{message['method'].replace('.', '_')}", None):
-                handle(message["params"])
-
-    async def do(self, method: str, **parameters: object) -> dict[str, Any]:
+    async def do(self, method: str, *, session: str = "", **parameters: object) -> dict[str, Any]:
         """Call a method of the protocol."""
         self._number += 1
-        call: dict[str, object] = {
-            "id": self._number,
-            "method": method,
-            "params": parameters,
-            **({"sessionId": self._session} if self._session else {}),
-        }
+        call: dict[str, object] = {"id": self._number, "method": method, "params": parameters}
         answer = self._answers[self._number] = asyncio.get_running_loop().create_future()
-        os.write(self._writer, json.dumps(call).encode() + b"\0")
+        os.write(
+            self._writer,
+            json.dumps(call | ({"sessionId": session} if session else {})).encode() + b"\0",
+        )
         async with asyncio.timeout(PATIENCE_SECONDS):
             said = await answer
         assert "error" not in said, (method, said)
         result: dict[str, Any] = said["result"]
         return result
 
-    async def open_tab(self) -> None:
-        """Attach to a new tab and listen to all that it says."""
-        made = await self.do("Target.createTarget", url="about:blank")
-        attached = await self.do("Target.attachToTarget", targetId=made["targetId"], flatten=True)
-        self._session = attached["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            await self.do(f"{domain}.enable")
+    @asynccontextmanager
+    async def tab(self) -> AsyncIterator[Page]:
+        """Open a tab, and listen to all that it says."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._reader, self._read)
+        try:
+            profile = (await self.do("Target.createBrowserContext"))["browserContextId"]
+            made = await self.do("Target.createTarget", url="about:blank", browserContextId=profile)
+            attached = await self.do(
+                "Target.attachToTarget", targetId=made["targetId"], flatten=True
+            )
+            page = self._pages[attached["sessionId"]] = Page(self, attached["sessionId"])
+            for domain in ("Page", "Runtime", "Network", "Log"):
+                await page.do(f"{domain}.enable")
+            yield page
+            del self._pages[attached["sessionId"]]
+            await self.do("Target.disposeBrowserContext", browserContextId=profile)
+        finally:
+            loop.remove_reader(self._reader)
+
+    def _read(self) -> None:
+        data = os.read(self._reader, _READ_BYTES)
+        if not data:  # it has ended
+            asyncio.get_running_loop().remove_reader(self._reader)
+        *messages, rest = data.split(b"\0")
+        for one in messages:
+            self._take(json.loads(bytes(self._received) + one))
+            self._received.clear()
+        self._received += rest
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if answer := self._answers.pop(message.get("id", 0), None):
+            if not answer.done():
+                answer.set_result(message)
+        elif page := self._pages.get(message.get("sessionId", "")):
+            page.take(message["method"], message["params"])
+
+
+class Page:
+    """A tab, with what it has said and asked for since it was opened."""
+
+    def __init__(self, browser: Browser, session: str) -> None:
+        self._browser = browser
+        self._session = session
+        self.said: list[str] = []
+        """Console messages, exceptions, violations: none is wanted."""
+        self.requested: list[str] = []
+        """URLs."""
+
+    async def do(self, method: str, **parameters: object) -> dict[str, Any]:
+        """Call a method of the protocol for this tab."""
+        return await self._browser.do(method, session=self._session, **parameters)
 
     async def visit(self, url: str) -> None:
         """Open a URL and wait until it is complete."""
@@ -100,7 +131,11 @@ class Page:
             shown = "document.body.innerText"
             over = asyncio.get_running_loop().time() > end
             assert not over, f"never: {expression}\n{await self.ask(shown)}\n{self.said}"
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.02)
+
+    async def refresh(self) -> None:
+        """Have the page ask for the status now, as when a person comes back to its tab."""
+        await self.ask("document.dispatchEvent(new Event('visibilitychange')); 1")
 
     async def look(self, *, width: int, dark: bool) -> None:
         """Be a screen of a width, in light or dark."""
@@ -124,52 +159,43 @@ class Page:
         )
         to.write_bytes(base64.b64decode(shot["data"]))
 
-    def _on_Runtime_consoleAPICalled(self, message: dict[str, Any]) -> None:
-        self.said.append(json.dumps(message["args"]))
+    def take(self, event: str, about: dict[str, Any]) -> None:
+        """Note what an event tells."""
+        match event:
+            case "Runtime.consoleAPICalled":
+                self.said.append(json.dumps(about["args"]))
+            case "Runtime.exceptionThrown":
+                self.said.append(json.dumps(about["exceptionDetails"]))
+            case "Log.entryAdded":
+                self.said.append(about["entry"]["text"])
+            case "Network.requestWillBeSent":
+                self.requested.append(about["request"]["url"])
 
-    def _on_Runtime_exceptionThrown(self, message: dict[str, Any]) -> None:
-        self.said.append(json.dumps(message["exceptionDetails"]))
 
-    def _on_Log_entryAdded(self, message: dict[str, Any]) -> None:
-        self.said.append(message["entry"]["text"])
-
-    def _on_Network_requestWillBeSent(self, message: dict[str, Any]) -> None:
-        self.requested.append(message["request"]["url"])
-
-
-@asynccontextmanager
-async def chromium() -> AsyncIterator[Page]:
-    """Run a browser with one tab; whatever it started has ended afterwards."""
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Run a browser; whatever it started has ended afterwards."""
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()
     with tempfile.TemporaryDirectory(prefix="chromium", ignore_cleanup_errors=True) as folder:
-        process = await asyncio.create_subprocess_exec(
-            *("bash", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "bash"),
-            *(PROGRAM, *_FLAGS, f"--user-data-dir={folder}", "about:blank"),
+        process = subprocess.Popen(
+            [
+                *("bash", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "bash"),
+                *(PROGRAM, *_FLAGS, f"--user-data-dir={folder}", "about:blank"),
+            ],
             pass_fds=(theirs_in, theirs_out),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             process_group=0,
             env={**os.environ, "HOME": folder},
         )
         os.close(theirs_in)
         os.close(theirs_out)
-        reader = asyncio.StreamReader(limit=_MOST_BYTES)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours_in, "rb", buffering=0)
-        )
-        page = Page(reader, ours_out)
         try:
-            async with asyncio.TaskGroup() as tasks:
-                listening = tasks.create_task(page.listen())
-                await page.open_tab()
-                yield page
-                listening.cancel()
+            yield Browser(ours_in, ours_out)
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-            transport.close()
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            os.close(ours_in)
             os.close(ours_out)
-            await asyncio.sleep(0)

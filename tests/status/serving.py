@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, cast
 from genericdp.host.root import Root
 from genericdp.status.endpoints import Endpoints
 from genericdp.status.server import Request, Response, Server
-from tests.status.chromium import Page, chromium
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
     from genericdp.status.state import Sources
+    from tests.status.chromium import Browser, Page
     from tests.status.samples import Document
 
 
@@ -55,11 +55,13 @@ class Shown:
 
 
 @asynccontextmanager
-async def served(status: Document, folder: Path) -> AsyncIterator[tuple[Shown, Page]]:
-    """Serve the page and have it open in a browser, with the status shown."""
+async def served(
+    status: Document, folder: Path, browser: Browser
+) -> AsyncIterator[tuple[Shown, Page]]:
+    """Serve the page and have it open in a tab, with the status shown."""
     shown, listener = Shown(status, folder), socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
-    async with chromium() as page, asyncio.TaskGroup() as tasks:
+    async with browser.tab() as page, asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(Server(shown.respond).run([listener]))
         shown.port = listener.getsockname()[1]
         await page.visit(f"http://127.0.0.1:{shown.port}/")

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.simulator.kubelet import Kubelet
-from tests.status.chromium import WHY_NOT, Page, chromium
 from tests.test_daemon import Place
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from tests.test_daemon import Daemon
+    from tests.status.chromium import Browser, Page
 
 PROBED = """
 apiVersion: genericdp.io/v1alpha1
@@ -34,7 +32,7 @@ resources:
 """
 REFUSED = PROBED.replace("match:", "matches:")
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
+pytestmark = pytest.mark.slow
 
 
 async def shows(page: Page, *texts: str) -> None:
@@ -53,65 +51,44 @@ async def in_terminal(address: str, *more: str) -> str:
     return out.decode()
 
 
-class Watched:
-    """A daemon, its page as somebody watches it, and what its probe reads."""
-
-    def __init__(self, place: Place, daemon: Daemon, page: Page, address: str) -> None:
-        self.place = place
-        self.daemon = daemon
-        self.page = page
-        self.address = address
-
-    @property
-    def modem(self) -> Path:
-        return self.place.host.folder / "etc/modem"
-
-
-@pytest.fixture
-async def watched(short_folder: Path) -> AsyncIterator[Watched]:
+async def test_what_becomes_of_a_daemon_shows_by_itself(
+    browser: Browser, short_folder: Path
+) -> None:
     place = Place(short_folder)
-    (place.host.folder / "etc").mkdir()
-    (place.host.folder / "etc/modem").write_text("awake\n")
+    modem = place.host.folder / "etc/modem"
+    modem.parent.mkdir()
+    modem.write_text("awake\n")
     place.config.write_text(PROBED)
     async with (
         Kubelet(place.kubelet_folder),
         place.daemon("--listen=127.0.0.1:0", "--node-name=edge-1") as daemon,
-        chromium() as page,
+        browser.tab() as page,
     ):
         address = re.findall(r"127\.0\.0\.1:\d+", await daemon.says("endpoints at"))[0]
         await daemon.says("registered")
         await page.visit(f"http://{address}/")
         await shows(page, "edge-1", "1 resource registered, 1 device Healthy.")
         await page.ask("window.never_reloaded = 1")
-        yield Watched(place, daemon, page, address)
+
+        modem.write_text("asleep\n")
+        place.config.write_text(REFUSED)
+        await shows(page, "1 Unhealthy", "/etc/modem", "asleep")
+        await shows(page, "The config on disk is refused", "unknown key 'matches'")
+        assert "The config on disk is REFUSED since" in await in_terminal(address)
+        (device,) = json.loads(await in_terminal(address, "-o", "json"))["resources"][0]["devices"]
+        assert (device["id"], device["state"]) == ("ttyUSB0", "Unhealthy")
+        assert device["reason"] in await page.ask("document.body.innerText")
+
+        modem.write_text("awake\n")
+        place.config.write_text(PROBED)
+        await shows(page, "1 resource registered, 1 device Healthy.")
+        await page.until("!document.getElementById('page').innerText.includes('is refused')")
+
+        daemon.process.send_signal(signal.SIGTERM)
+        await page.until("document.getElementById('gone').innerText.startsWith('No answer since')")
+        assert await daemon.ends() == 0
         assert await page.ask("window.never_reloaded") == 1
         assert {one.split("/")[2] for one in page.requested if "data:" not in one} == {address}
         # That the daemon is gone Chromium itself notes at each attempt.
         assert [one for one in page.said if "ERR_CONNECTION_REFUSED" not in one] == []
     assert "Traceback" not in "".join(daemon.lines)
-
-
-async def test_a_device_turns_unhealthy_and_the_page_shows_it_by_itself(watched: Watched) -> None:
-    page = watched.page
-    watched.modem.write_text("asleep\n")
-    await shows(page, "1 Unhealthy", "/etc/modem", "asleep")
-    told = json.loads(await in_terminal(watched.address, "-o", "json"))
-    (device,) = told["resources"][0]["devices"]
-    assert (device["id"], device["state"]) == ("ttyUSB0", "Unhealthy")
-    assert device["reason"] in await page.ask("document.body.innerText")
-    watched.modem.write_text("awake\n")
-    await shows(page, "1 resource registered, 1 device Healthy.")
-
-
-async def test_a_refused_config_and_the_end_of_the_daemon_show_by_themselves(
-    watched: Watched,
-) -> None:
-    page = watched.page
-    watched.place.config.write_text(REFUSED)
-    await shows(page, "The config on disk is refused", "unknown key 'matches'")
-    assert "The config on disk is REFUSED since" in await in_terminal(watched.address)
-    watched.place.config.write_text(PROBED)
-    await page.until("!document.getElementById('page').innerText.includes('is refused')")
-    watched.daemon.process.send_signal(signal.SIGTERM)
-    await page.until("document.getElementById('gone').innerText.startsWith('No answer since')")
-    assert await watched.daemon.ends() == 0
