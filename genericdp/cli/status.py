@@ -13,13 +13,12 @@ import threading
 from concurrent.futures import Future
 from contextlib import closing
 from datetime import datetime
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from genericdp.address import parse_server_address
 from genericdp.cli.options import add_output
 from genericdp.errors import GenericdpError
-from genericdp.printing import plural, print_document, print_json, printable, table
+from genericdp.printing import plural, print_document, print_json, printable, shortened, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,21 +27,13 @@ if TYPE_CHECKING:
 
     Document = dict[str, Any]
     """What ``/status`` answers, or a part of it: docs/status.md."""
-    Line = tuple[str, "Color"]
-    Rows = list[tuple["Color", tuple[str, ...]]]
+    Line = tuple[str, str]
+    """A text and its color."""
+    Rows = list[tuple[str, tuple[str, ...]]]
+    """The color and the cells of each row."""
 
-
-class Color(Enum):
-    """What a text says beside its words; never instead of them."""
-
-    PLAIN = ""
-    GOOD = "32"
-    BAD = "1;31"
-    ODD = "33"
-    TITLE = "1"
-    FAINT = "2"
-
-
+# Colors stand beside words, never instead of them.
+PLAIN, GOOD, BAD, ODD, TITLE, FAINT = "", "32", "1;31", "33", "1", "2"
 EXAMPLE = (
     "  genericdp status                # of a daemon that was run with --listen=:9733\n"
     "  kubectl exec ds/genericdp -- genericdp status -o json"
@@ -56,9 +47,7 @@ MOST_CHARACTERS = 2000
 """Of one text: whoever wrote it must not fill the screen."""
 _MOST_QUOTED = 200
 _MOST_EVENTS = 20
-_MOST_NAMED = 5
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-_LEVELS = {"error": Color.BAD, "warning": Color.ODD}
+_LEVELS = {"error": BAD, "warning": ODD}
 
 
 def daemon_at(text: str) -> Address:
@@ -130,8 +119,16 @@ def fetch(
         if isinstance(error, http.client.RemoteDisconnected):
             why = "it ends the connection without an answer"
         raise GenericdpError(f"what answers at {address} does not speak HTTP: {why}") from error
+    except ConnectionRefusedError as error:
+        why = f"nothing listens at {address}: is the daemon run with --listen?"
+        raise GenericdpError(why) from error
+    except TimeoutError as error:
+        raise GenericdpError(f"{address} does not answer") from error
+    except socket.gaierror as error:
+        raise GenericdpError(f"the host of {address} is not known") from error
     except OSError as error:
-        raise GenericdpError(_why_unreachable(error, address)) from error
+        why = (error.strerror or str(error)).lower()
+        raise GenericdpError(f"{address} cannot be asked: {why}") from error
 
 
 def _get(address: Address, path: str, seconds: float, most_bytes: int) -> bytes:
@@ -160,27 +157,11 @@ def _get(address: Address, path: str, seconds: float, most_bytes: int) -> bytes:
     return body
 
 
-def _why_unreachable(error: OSError, address: Address) -> str:
-    match error:
-        case ConnectionRefusedError():
-            return f"nothing listens at {address}: is the daemon run with --listen?"
-        case TimeoutError():
-            return f"{address} does not answer"
-        case socket.gaierror():
-            return f"the host of {address} is not known"
-        case _:
-            return f"{address} cannot be asked: {(error.strerror or str(error)).lower()}"
-
-
 def _colors_are_wanted() -> bool:
     """Return whether stdout is a terminal that may be colored (https://no-color.org)."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return sys.stdout is not None and sys.stdout.isatty()
-
-
-def _colored(line: str, color: Color) -> str:
-    return f"\033[{color.value}m{line}\033[0m" if line and color.value else line
 
 
 def lines(status: Document, *, colors: bool) -> Iterator[str]:
@@ -190,24 +171,24 @@ def lines(status: Document, *, colors: bool) -> Iterator[str]:
     what an older daemon does not say is left out.
     """
     for line, color in _lines(status):
-        yield _colored(line, color) if colors else line
+        yield f"\033[{color}m{line}\033[0m" if colors and line and color else line
 
 
 def _lines(status: Document) -> Iterator[Line]:
-    state, color = ("ready", Color.GOOD) if status["ready"] else ("NOT READY", Color.BAD)
+    state, color = ("ready", GOOD) if status["ready"] else ("NOT READY", BAD)
     resources, config = status["resources"], status["config"]
     yield f"{visible(status['node'])}: {state}", color
-    yield summary(status), Color.PLAIN
-    yield from _listed("Not ready", status["notReady"], Color.BAD)
-    if _is_refused(status):
-        since = config["differsSince"]
+    yield _summary(status), PLAIN
+    yield from _listed("Not ready", status["notReady"], BAD)
+    since = config["differsSince"]
+    if since is not None or config["problems"]:
         when = f" since {absolute(since)}" if since is not None else ""
         problems = config["problems"] or ["it could not be read"]
-        yield from _listed(f"The config on disk is REFUSED{when}", problems, Color.BAD)
-    yield "", Color.PLAIN
+        yield from _listed(f"The config on disk is REFUSED{when}", problems, BAD)
+    yield "", PLAIN
     yield from _daemon(status)
-    yield from _listed("Warnings of the config", config["warnings"], Color.ODD)
-    yield from _listed("Never reloaded", config["pinned"], Color.ODD)
+    yield from _listed("Warnings of the config", config["warnings"], ODD)
+    yield from _listed("Never reloaded", config["pinned"], ODD)
     yield from _titled("Resources", _resource_rows(status))
     yield from _titled("Devices", _device_rows(status))
     empty = [f"{one['name']}: {one['empty']}" for one in resources if one.get("empty")]
@@ -221,37 +202,37 @@ def _lines(status: Document) -> Iterator[Line]:
     yield from _titled("Last events (UTC)", _event_rows(status["events"][-_MOST_EVENTS:]))
 
 
-def _listed(title: str, texts: Sequence[str], color: Color = Color.TITLE) -> Iterator[Line]:
+def _listed(title: str, texts: Sequence[str], color: str = TITLE) -> Iterator[Line]:
     if texts:
-        yield "", Color.PLAIN
+        yield "", PLAIN
         yield f"{title}:", color
         for text in texts:
-            yield f"  {visible(text)}", Color.PLAIN
+            yield f"  {visible(text)}", PLAIN
 
 
 def _daemon(status: Document) -> Iterator[Line]:
     config, kubelet, supply = status["config"], status["kubelet"], status["descriptors"]
     running = span(status["started"], status["time"])
-    yield f"Daemon:   genericdp {visible(status['version'])}, for {running}", Color.PLAIN
+    yield f"Daemon:   genericdp {visible(status['version'])}, for {running}", PLAIN
     files = ", ".join(map(visible, config["files"]))
     if config["inForce"]:
         since = f", since {absolute(config['since'])}" if config["since"] is not None else ""
         of_old = ", the last good one of the state folder" if config["fromStateDir"] else ""
         digest = visible(config["digest"][:12])
-        yield f"Config:   in force{since}{of_old} ({digest}; {files})", Color.PLAIN
+        yield f"Config:   in force{since}{of_old} ({digest}; {files})", PLAIN
         bounds = "none: nothing bounds the config"
         if policy := config.get("policy"):
             bounds = f"{visible(policy)} ({visible(config['policyDigest'][:12])})"
-        yield f"Policy:   {bounds}", Color.PLAIN
+        yield f"Policy:   {bounds}", PLAIN
     else:
-        yield f"Config:   none is in force{files and f' ({files})'}", Color.BAD
+        yield f"Config:   none is in force{files and f' ({files})'}", BAD
     if kubelet["present"]:
-        yield f"Kubelet:  kubelet.sock is there ({visible(kubelet['folder'])})", Color.PLAIN
+        yield f"Kubelet:  kubelet.sock is there ({visible(kubelet['folder'])})", PLAIN
     else:
-        yield f"Kubelet:  MISSING: {visible(kubelet.get('reason', ''))}", Color.BAD
+        yield f"Kubelet:  MISSING: {visible(kubelet.get('reason', ''))}", BAD
     if supply is not None:
         short = ": THEY RUN SHORT" if supply["short"] else ""
-        color = Color.BAD if short else Color.PLAIN
+        color = BAD if short else PLAIN
         most = plural(supply["most"], "descriptor")
         yield f"Open:     {supply['used']:d} of {most}{short}", color
 
@@ -259,42 +240,33 @@ def _daemon(status: Document) -> Iterator[Line]:
 def _titled(title: str, rows: Rows) -> Iterator[Line]:
     """Yield a table, if there is anything in it but the heading."""
     if len(rows) > 1:
-        yield "", Color.PLAIN
-        yield f"{title}:", Color.TITLE
+        yield "", PLAIN
+        yield f"{title}:", TITLE
         texts = table(tuple(map(visible, cells)) for _, cells in rows)
         yield from zip(texts, (color for color, _ in rows), strict=True)
 
 
 def _resource_rows(status: Document) -> Rows:
     heading = ("RESOURCE", "REGISTERED", "FOR", "HEALTHY", "ALLOCATABLE", "CAPACITY", "WHY")
-    reasons = [_why(one) for one in status["resources"]]
-    rows: Rows = [(Color.FAINT, heading if any(reasons) else heading[:-1])]
-    for one, why in zip(status["resources"], reasons, strict=True):
+    rows: Rows = [(FAINT, heading)]
+    for one in status["resources"]:
         registered, devices = one["registered"], one["devices"]
         cells = (
             one["name"],
             "yes" if registered else "NO",
             _for(one, status),
-            f"{len(devices) - len(_unhealthy(one))} of {len(devices)}",
+            f"{len(devices) - _unhealthy(one)} of {len(devices)}",
             f"{one['allocatable']:d}",
             f"{one['capacity']:d}",
+            "; ".join(filter(None, ("" if registered else one["reason"], one["contested"]))),
         )
-        color = Color.PLAIN if registered else Color.BAD
-        color = Color.ODD if registered and one["contested"] else color
-        rows.append((color, (*cells, why) if any(reasons) else cells))
+        rows.append((BAD if not registered else ODD if one["contested"] else PLAIN, cells))
     return rows
 
 
-def _why(resource: Document) -> str:
-    reason = "" if resource["registered"] else resource["reason"]
-    return "; ".join(filter(None, (reason, resource["contested"])))
-
-
 def _device_rows(status: Document) -> Rows:
-    heading = ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", "WHY")
+    rows: Rows = [(FAINT, ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", "WHY"))]
     devices = [(one["name"], each) for one in status["resources"] for each in one["devices"]]
-    some = any(one["reason"] for _, one in devices)
-    rows: Rows = [(Color.FAINT, heading if some else heading[:-1])]
     for name, one in sorted(devices, key=lambda pair: pair[1]["state"] == "Healthy"):
         cells = (
             name,
@@ -303,9 +275,9 @@ def _device_rows(status: Document) -> Rows:
             _for(one, status),
             " ".join(one["nodes"]) or one["path"],
             ",".join(map(str, one["numaNodes"])),
+            one["reason"],
         )
-        color = Color.PLAIN if one["state"] == "Healthy" else Color.BAD
-        rows.append((color, (*cells, one["reason"]) if some else cells))
+        rows.append((PLAIN if one["state"] == "Healthy" else BAD, cells))
     return rows
 
 
@@ -314,37 +286,20 @@ def _for(one: Document, status: Document) -> str:
 
 
 def _event_rows(events: Sequence[Document]) -> Rows:
-    rows: Rows = [(Color.FAINT, ("TIME", "LEVEL", "ABOUT", "WHAT"))]
+    rows: Rows = [(FAINT, ("TIME", "LEVEL", "ABOUT", "WHAT"))]
     for one in events:
         about = " ".join(filter(None, (one["resource"], one["device"])))
         when = absolute(one["time"]).removesuffix(" UTC")
-        color = _LEVELS.get(one["level"], Color.PLAIN)
+        color = _LEVELS.get(one["level"], PLAIN)
         rows.append((color, (when, one["level"], about, one["message"])))
     return rows
 
 
-def _is_refused(status: Document) -> bool:
-    """Return whether the config on disk is refused."""
-    config = status["config"]
-    return config["differsSince"] is not None or bool(config["problems"])
+def _unhealthy(resource: Document) -> int:
+    return sum(one["state"] != "Healthy" for one in resource["devices"])
 
 
-def _unhealthy(resource: Document) -> list[str]:
-    return [one["id"] for one in resource["devices"] if one["state"] != "Healthy"]
-
-
-def summary(status: Document) -> str:
-    """Return the status in a line or two."""
-    parts = [_of_resources(status)]
-    if _is_refused(status):
-        parts.append("The config on disk is refused.")
-    elsewhere = [one["name"] for one in status["resources"] if one["contested"]]
-    if elsewhere:
-        parts.append(f"Also served by somebody else: {_named(elsewhere)}.")
-    return " ".join(parts)
-
-
-def _of_resources(status: Document) -> str:
+def _summary(status: Document) -> str:
     resources = status["resources"]
     if not status["config"]["inForce"]:
         return "No config is in force: nothing is served."
@@ -352,35 +307,20 @@ def _of_resources(status: Document) -> str:
         return "The config has no resource for this node."
     registered = sum(bool(one["registered"]) for one in resources)
     devices = sum(len(one["devices"]) for one in resources)
-    unhealthy = {one["name"]: _unhealthy(one) for one in resources}
-    healthy = devices - sum(map(len, unhealthy.values()))
-    sentence = (
+    healthy = devices - sum(map(_unhealthy, resources))
+    return (
         f"{_all_or(registered, len(resources), 'resource')} registered,"
         f" {_all_or(healthy, devices, 'device')} Healthy."
     )
-    named = [f"{visible(name, 100)}: {_named(ids)}" for name, ids in unhealthy.items() if ids]
-    if not named:
-        return sentence
-    more = len(named) - _MOST_NAMED
-    rest = f"; and of {plural(more, 'more resource')}" if more > 0 else ""
-    return f"{sentence} Unhealthy: {'; '.join(named[:_MOST_NAMED])}{rest}."
 
 
 def _all_or(count: int, of: int, one: str) -> str:
     return plural(of, one) if count == of else f"{count:,} of {plural(of, one)}"
 
 
-def _named(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    named = ", ".join(visible(one, 100) for one in names[:_MOST_NAMED])
-    return f"{named} and {more:,} more" if more > 0 else named
-
-
 def visible(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Return one line of at most about ``most`` characters that hides and reorders nothing."""
-    if len(text) > most:
-        text = f"{text[:most]}… ({plural(len(text) - most, 'more character')})"
-    return printable(text)
+    """Return one line of not much more than ``most`` characters that hides and reorders nothing."""
+    return printable(shortened(text, most))
 
 
 def absolute(time: str) -> str:
@@ -393,18 +333,11 @@ def span(begin: str, end: str) -> str:
 
     As in ``42 s``, ``3 h 5 min``, ``2 d 4 h``.
     """
-    seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
-    if seconds < _MINUTE:
-        # A clock may have been set back meanwhile.
-        return f"{max(0.0, seconds):.0f} s" if seconds < _MINUTE - 0.5 else "1 min"
-    if seconds < _HOUR:
-        return f"{seconds // _MINUTE:.0f} min"
-    if seconds < _DAY:
-        return _two(seconds, _HOUR, "h", _MINUTE, "min")
-    return _two(seconds, _DAY, "d", _HOUR, "h")
-
-
-def _two(seconds: float, large: int, word: str, small: int, small_word: str) -> str:
-    rest = seconds % large // small
-    first = f"{seconds // large:,.0f} {word}"
-    return f"{first} {rest:.0f} {small_word}" if rest else first
+    passed = datetime.fromisoformat(end) - datetime.fromisoformat(begin)
+    # A clock may have been set back meanwhile.
+    seconds = max(0, round(passed.total_seconds()))
+    for large, unit, small, small_unit in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min")):
+        if seconds >= large:
+            rest = seconds % large // small
+            return f"{seconds // large:,} {unit}" + (f" {rest} {small_unit}" if rest else "")
+    return f"{seconds // 60} min" if seconds >= 60 else f"{seconds} s"
