@@ -159,9 +159,8 @@ async def _endpoints(
 ) -> None:
     # Nothing of it is imported where nobody listens.
     from genericdp.host.root import Root
-    from genericdp.status.events import follow
     from genericdp.status.listen import serve
-    from genericdp.status.state import Sources
+    from genericdp.status.state import Sources, follow
 
     with follow() as events:
         sources = Sources(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.logs import add_subject
-from genericdp.status.events import Events
+from genericdp.status.state import Events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -22,7 +22,7 @@ LEAVING = {
         "not logging.getLogger('genericdp.x').filters",
     ),
     "what the page shows": (
-        "from genericdp.status.events import Events; logging.getLogger().addHandler(Events())",
+        "from genericdp.status.state import Events; logging.getLogger().addHandler(Events())",
         "'Events' not in str(logging.getLogger().handlers)",
     ),
     "a variable": ("os.environ['LEFT'] = '1'", "'LEFT' not in os.environ"),

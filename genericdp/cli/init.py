@@ -15,9 +15,7 @@ from genericdp.cli.options import add_output, add_root, root_of, root_option
 from genericdp.cli.output import refuse_existing, write_new
 from genericdp.cli.parser import path_of
 from genericdp.config.files import STDIN
-from genericdp.devices.hardware import function_of
 from genericdp.errors import GenericdpError
-from genericdp.explain.entry import buses_of
 from genericdp.printing import (
     plural,
     print_document,
@@ -26,6 +24,7 @@ from genericdp.printing import (
     printable,
     shell_words,
 )
+from genericdp.status.hardware import hardware_of
 
 if TYPE_CHECKING:
     import argparse
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList
-    from genericdp.devices.sysdevice import Host
     from genericdp.host.cache import HostCache
     from genericdp.model import Resource
 
@@ -146,9 +144,9 @@ class _Found:
 
     example: _Example
     name: str
-    devices: tuple[tuple[str, str, str], ...]
-    """ID, path, and what the hardware is called."""
-    shares: int
+    devices: list[Device]
+    lines: tuple[str, ...]
+    """ID, path, and what the hardware is called, of each device."""
 
 
 def _find(examples: Sequence[_Example], host: HostCache) -> list[_Found]:
@@ -164,33 +162,18 @@ def _find(examples: Sequence[_Example], host: HostCache) -> list[_Found]:
 
 
 def _found(example: _Example, name: str, listed: DeviceList, host: HostCache) -> _Found:
-    healthy = _healthy(listed)
-    devices = tuple((one.id, one.path, _hardware_name(one, host)) for one in healthy)
-    shares = sum(one.replicas for one in healthy)
-    return _Found(example=example, name=name, devices=devices, shares=shares)
+    devices = _healthy(listed)
+    texts = ((one.id, one.path, *hardware_of(one.identity, host)) for one in devices)
+    lines = tuple("  ".join(filter(None, map(printable, one))) for one in texts)
+    return _Found(example=example, name=name, devices=devices, lines=lines)
 
 
 def _healthy(listed: DeviceList) -> list[Device]:
     return [one.device for one in listed.devices.values() if not one.unhealthy]
 
 
-def _hardware_name(device: Device, host: Host) -> str:
-    """Return what udev, or the hardware that a device is or sits on, calls it, with its IDs."""
-    known = host.device(device.identity.syspath or "")
-    place = None if known is None else function_of(known, host)
-    if place is None:
-        return ""
-    words = [
-        place.properties.get(f"ID_{key}_FROM_DATABASE")
-        or host.attribute(place.syspath, attribute)
-        or ""
-        for key, attribute in (("VENDOR", "manufacturer"), ("MODEL", "product"))
-    ]
-    # Of a USB device, not of the PCI function that its bus sits on.
-    for bus, texts in list(buses_of(place, host).items())[:1]:
-        ids = [texts[key] for key in ("vendor", "product", "device") if key in texts]
-        words.append(f"({bus} {':'.join(ids)})")
-    return " ".join(filter(None, words))
+def _shares(found: _Found) -> int:
+    return sum(one.replicas for one in found.devices)
 
 
 def _text_of(found: Sequence[_Found], machine: str, root: list[str]) -> str:
@@ -219,9 +202,8 @@ def _text_of(found: Sequence[_Found], machine: str, root: list[str]) -> str:
 
 
 def _now(found: _Found) -> Iterator[str]:
-    yield f"Now: {plural(len(found.devices), 'device')}, {plural(found.shares, 'share')}."
-    for texts in found.devices[:_MOST_DEVICES]:
-        yield "  " + "  ".join(printable(text) for text in texts if text)
+    yield f"Now: {plural(len(found.devices), 'device')}, {plural(_shares(found), 'share')}."
+    yield from (f"  {line}" for line in found.lines[:_MOST_DEVICES])
     if (more := len(found.devices) - _MOST_DEVICES) > 0:
         yield f"  and {more} more"
 
@@ -233,8 +215,8 @@ def _as_json(found: Sequence[_Found], text: str) -> dict[str, object]:
             {
                 "name": one.name,
                 "example": one.example.name,
-                "devices": [device_id for device_id, _, _ in one.devices],
-                "shares": one.shares,
+                "devices": [device.id for device in one.devices],
+                "shares": _shares(one),
             }
             for one in found
         ],

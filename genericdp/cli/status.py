@@ -119,16 +119,20 @@ def fetch(
         if isinstance(error, http.client.RemoteDisconnected):
             why = "it ends the connection without an answer"
         raise GenericdpError(f"what answers at {address} does not speak HTTP: {why}") from error
-    except ConnectionRefusedError as error:
-        why = f"nothing listens at {address}: is the daemon run with --listen?"
-        raise GenericdpError(why) from error
-    except TimeoutError as error:
-        raise GenericdpError(f"{address} does not answer") from error
-    except socket.gaierror as error:
-        raise GenericdpError(f"the host of {address} is not known") from error
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise GenericdpError(f"{address} cannot be asked: {why}") from error
+        raise GenericdpError(_why_unreachable(error, address)) from error
+
+
+def _why_unreachable(error: OSError, address: Address) -> str:
+    match error:
+        case ConnectionRefusedError():
+            return f"nothing listens at {address}: is the daemon run with --listen?"
+        case TimeoutError():
+            return f"{address} does not answer"
+        case socket.gaierror():
+            return f"the host of {address} is not known"
+        case _:
+            return f"{address} cannot be asked: {(error.strerror or str(error)).lower()}"
 
 
 def _get(address: Address, path: str, seconds: float, most_bytes: int) -> bytes:

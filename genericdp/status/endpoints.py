@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from genericdp.host.cache import HostCache
 from genericdp.host.workers import start
 from genericdp.status import metrics
-from genericdp.status.hardware import HardwareNames
+from genericdp.status.hardware import hardware_of
 from genericdp.status.server import Response
 from genericdp.status.state import as_json, take
 
@@ -69,8 +70,9 @@ class Endpoints:
         self._sources = sources
         self._shows_status = shows_status
         self._page = _page()
-        self._hardware = HardwareNames(sources.root)
-        self._reading: asyncio.Future[None] | None = None
+        self._hardware: HardwareOf = {}
+        """Of the listed devices; a replug gives a device another identity."""
+        self._reading: asyncio.Future[HardwareOf] | None = None
         self._kept: dict[str, asyncio.Future[Response]] = {}
 
     async def respond(self, request: Request) -> Response:
@@ -91,7 +93,7 @@ class Endpoints:
             case "/status" if self._shows_status:
                 if "/status" not in self._kept:
                     await self._read_hardware()
-                make = partial(_status, self._hardware.known)
+                make = partial(_status, self._hardware)
                 return await self._made("/status", make, with_results=True)
         shown = [path for path in ABOUT if self._shows_status or path not in _WITH_DEVICES]
         why = "nothing is here; what there is:"
@@ -128,13 +130,19 @@ class Endpoints:
 
     async def _read_hardware(self) -> None:
         """Read names of hardware in a thread; if that takes long, go on without what is missing."""
-        if self._reading is None or self._reading.done():
-            lists = self._sources.supervisor.lists.value.values()
-            listed = [one.device.identity for each in lists for one in each.devices.values()]
-            self._reading = start(partial(self._hardware.read, listed))
-        await asyncio.wait([self._reading], timeout=_HARDWARE_SECONDS)
-        if self._reading.done():
-            self._reading.result()
+        lists = self._sources.supervisor.lists.value.values()
+        listed = [one.device.identity for each in lists for one in each.devices.values()]
+        known = self._hardware
+
+        def read() -> HardwareOf:
+            host = HostCache(self._sources.root)
+            return {one: known.get(one) or hardware_of(one, host) for one in listed}
+
+        reading = self._reading = self._reading or start(read)
+        await asyncio.wait([reading], timeout=_HARDWARE_SECONDS)
+        if reading.done():
+            self._reading = None
+            self._hardware = reading.result()
 
 
 def _status(hardware: HardwareOf, state: State) -> Response:

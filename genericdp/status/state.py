@@ -1,21 +1,25 @@
-"""The state of the running daemon at one moment, and its JSON."""
+"""The state of the running daemon at one moment, the latest lines of its log, and their JSON."""
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import deque
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from genericdp import __version__
 from genericdp.config.files import Loaded
 from genericdp.devices.conditions import kind_of
-from genericdp.logs import timestamp
+from genericdp.logs import add_subject, timestamp
 from genericdp.model import PathSelector
+from genericdp.printing import shortened
 from genericdp.status.hardware import UNKNOWN
 from genericdp.tally import probe_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from genericdp.config.reload import ConfigState
     from genericdp.devices.devicelist import DeviceList, ListedDevice
@@ -26,7 +30,6 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
     from genericdp.observed import Observed
     from genericdp.process.outcome import Outcome
-    from genericdp.status.events import Event, Events
     from genericdp.status.hardware import Hardware
     from genericdp.supervisor import Supervisor
     from genericdp.tally import Tally
@@ -35,7 +38,67 @@ if TYPE_CHECKING:
     """The latest result of each probe, in the order of the config, by device ID."""
     HardwareOf = Mapping[Identity, Hardware]
 
+MOST_EVENTS = 200
+_MOST_CHARACTERS = 2000
+"""Of a message; the page shows no more of any text."""
+_LEVELS = ((logging.ERROR, "error"), (logging.WARNING, "warning"))
 _UNDECIDED = "the first look at the host is not over"
+
+
+class Events(logging.Handler):
+    """Keeps the latest records of the log at info or above, as ``/status`` has them."""
+
+    def __init__(self, *, most: int = MOST_EVENTS) -> None:
+        super().__init__(logging.INFO)
+        self.addFilter(add_subject)
+        self._kept: deque[dict[str, str]] = deque(maxlen=most)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record."""
+        try:
+            self._kept.append(_event(record))
+        except Exception:  # noqa: BLE001  # as all handlers do
+            self.handleError(record)
+
+    def last(self) -> tuple[dict[str, str], ...]:
+        """Return them, the newest last."""
+        self.acquire()
+        try:
+            return tuple(self._kept)
+        finally:
+            self.release()
+
+
+def _event(record: logging.LogRecord) -> dict[str, str]:
+    message = record.getMessage()
+    if record.exc_info and (error := record.exc_info[1]):
+        message = f"{message}: {type(error).__name__}: {error}"
+    return {
+        "time": timestamp(record.created),
+        "level": next((name for least, name in _LEVELS if record.levelno >= least), "info"),
+        "resource": getattr(record, "resource", ""),
+        "device": getattr(record, "device", ""),
+        "message": shortened(message, _MOST_CHARACTERS),
+    }
+
+
+@contextmanager
+def follow() -> Iterator[Events]:
+    """Keep what is logged within the context, whatever the level of the log itself."""
+    events, root = Events(), logging.getLogger()
+    level, levels = root.level, [(one, one.level) for one in root.handlers]
+    if level > logging.INFO:
+        for handler, own in levels:
+            handler.setLevel(max(own, level))
+        root.setLevel(logging.INFO)
+    root.addHandler(events)
+    try:
+        yield events
+    finally:
+        root.removeHandler(events)
+        root.setLevel(level)
+        for handler, own in levels:
+            handler.setLevel(own)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,8 +184,8 @@ class State:
     """None: not counted yet."""
     resources: tuple[ResourceState, ...] = ()
     """Those wanted on this node, in the order of the config."""
-    events: tuple[Event, ...] = ()
-    """The newest last."""
+    events: tuple[dict[str, str], ...] = ()
+    """The latest lines of the log, the newest last."""
 
     @property
     def not_ready(self) -> tuple[str, ...]:
@@ -201,16 +264,7 @@ def as_json(state: State, hardware: HardwareOf | None = None) -> dict[str, Any]:
         "descriptors": supply
         and {"used": supply.used, "most": supply.most, "short": supply.is_short},
         "resources": [_resource_json(one, hardware or {}) for one in state.resources],
-        "events": [
-            {
-                "time": _time(one.time),
-                "level": one.level,
-                "resource": one.resource,
-                "device": one.device,
-                "message": one.message,
-            }
-            for one in state.events
-        ],
+        "events": state.events,
     }
 
 

@@ -161,15 +161,14 @@ class Page:
 
     def take(self, event: str, about: dict[str, Any]) -> None:
         """Note what an event tells."""
-        match event:
-            case "Runtime.consoleAPICalled":
-                self.said.append(json.dumps(about["args"]))
-            case "Runtime.exceptionThrown":
-                self.said.append(json.dumps(about["exceptionDetails"]))
-            case "Log.entryAdded":
-                self.said.append(about["entry"]["text"])
-            case "Network.requestWillBeSent":
-                self.requested.append(about["request"]["url"])
+        if event == "Runtime.consoleAPICalled":
+            self.said.append(json.dumps(about["args"]))
+        elif event == "Runtime.exceptionThrown":
+            self.said.append(json.dumps(about["exceptionDetails"]))
+        elif event == "Log.entryAdded":
+            self.said.append(about["entry"]["text"])
+        elif event == "Network.requestWillBeSent":
+            self.requested.append(about["request"]["url"])
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.process.outcome import Outcome
-from genericdp.status.events import Event
-from genericdp.status.state import as_json
+from genericdp.status.state import Events, as_json
 from tests.status import states
 from tests.world import World, resource, serial
 
@@ -186,8 +186,9 @@ def test_the_keys_and_their_types_are_those_of_the_documentation() -> None:
     table = (ROOT / "docs/status.md").read_text().partition("## As JSON")[2]
     told = dict(re.findall(r"^\| `([\w.\[\]]+)` \| ([\w, ]+) \|", table, re.MULTILINE))
     one = states.resource(results={"a0": (Outcome(reason="x"), None), "a1": (Outcome(),)})
-    event = Event(time=1.0, level="info", message="m")
-    document = json.loads(json.dumps(as_json(states.state(one, events=(event,)))))
+    events = Events()
+    events.handle(logging.makeLogRecord({"msg": "m", "levelno": logging.INFO}))
+    document = json.loads(json.dumps(as_json(states.state(one, events=events.last()))))
     fields = list(_fields(document, ""))
     assert list(told) == list(dict.fromkeys(field for field, _ in fields))
     for field, value in fields:

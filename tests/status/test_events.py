@@ -10,7 +10,7 @@ import pytest
 from genericdp.cli.status import visible
 from genericdp.logs import resource_name
 from genericdp.simulator.kubelet import Kubelet
-from genericdp.status.events import Events, follow
+from genericdp.status.state import Events, follow
 from tests.world import World, serial
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def test_lines_at_info_or_above_are_kept_whatever_the_log_lets_pass(level: int) 
             log.critical("over")
     finally:
         root.setLevel(before)
-    kept = [(one.level, one.message, one.resource, one.device) for one in events.last()]
+    kept = [tuple(one.values())[1:] for one in events.last()]
     assert kept == [
-        ("info", "1 of 2", "", ""),
-        ("warning", "device lost", "example.com/x", "d"),
-        ("error", "over", "", ""),
+        ("info", "", "", "1 of 2"),
+        ("warning", "example.com/x", "d", "device lost"),
+        ("error", "", "", "over"),
     ]
 
 
@@ -73,8 +73,8 @@ def test_no_more_are_kept_than_there_is_room_for() -> None:
     events = Events(most=3)
     for at in range(10):
         events.handle(logging.makeLogRecord({"msg": f"{at}" * 5000, "levelno": logging.INFO}))
-    assert [one.message[0] for one in events.last()] == ["7", "8", "9"]
-    assert all(len(one.message) == 2000 for one in events.last())
+    assert [one["message"][0] for one in events.last()] == ["7", "8", "9"]
+    assert all(len(one["message"]) == 2000 for one in events.last())
 
 
 @pytest.mark.parametrize(("length", "said"), [(2000, "x" * 2000), (2001, "x" * 1999 + "…")])
@@ -83,8 +83,8 @@ def test_a_line_is_cut_once_and_shown_as_it_is_kept(length: int, said: str) -> N
     events = Events()
     events.handle(logging.makeLogRecord({"msg": "x" * length, "levelno": logging.INFO}))
     (kept,) = events.last()
-    assert kept.message == said
-    assert visible(kept.message) == said
+    assert kept["message"] == said
+    assert visible(kept["message"]) == said
 
 
 def test_a_line_of_a_resources_task_carries_it() -> None:
@@ -94,10 +94,10 @@ def test_a_line_of_a_resources_task_carries_it() -> None:
             log.warning("x")
     finally:
         resource_name.reset(token)
-    assert events.last()[0].resource == "example.com/y"
+    assert events.last()[0]["resource"] == "example.com/y"
 
 
 def test_a_failure_is_told_with_its_reason() -> None:
     with follow() as events:
         log.error("unexpected failure", exc_info=ValueError("why"))
-    assert events.last()[0].message == "unexpected failure: ValueError: why"
+    assert events.last()[0]["message"] == "unexpected failure: ValueError: why"
