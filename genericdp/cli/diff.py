@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import patiently
 from genericdp.cli.options import node_name_of, root_of
 from genericdp.devices.changes import plan
 from genericdp.devices.decide import decide
+from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import for_node
+from genericdp.model import Hooks, Inject
 from genericdp.printing import print_json, print_lines, print_warning, printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from genericdp.config.files import Loaded
     from genericdp.devices.devicelist import DeviceList, ListedDevice
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 _SHORT = str | int | None
 """Values that are shown where they differ; of others only the key is."""
+_OPTIONS = {"hooks.preStart", "prefer"}
 _WHY_ANEW = "which kubelets ask for only when a plugin registers"
 
 
@@ -58,56 +61,32 @@ def compare(old: Sequence[Resource], new: Sequence[Resource]) -> dict[str, Any]:
 
 
 def _change(before: Resource, after: Resource) -> dict[str, Any]:
-    different = [
-        one.name
-        for one in fields(before)
-        if one.compare and getattr(before, one.name) != getattr(after, one.name)
-    ]
-    anew: list[str] = []
-    if _registers_anew(before, after):
-        # Those that would each be enough; else it takes them all.
-        causes = [name for name in different if _registers_anew(before, _with(before, after, name))]
-        anew = [key for name in causes or different for key in _keys(before, after, name)]
+    keys = [_key_change(*one) for one in _differences(before, after)]
+    registers = bool(plan({"": after}, {"": before}).anew)
     return {
         "name": after.name,
-        "keys": [
-            _key_change(before, after, name, key)
-            for name in different
-            for key in _keys(before, after, name)
-        ],
-        "inPlace": not anew,
-        "registeredAnewFor": anew,
+        "keys": keys,
+        "inPlace": not registers,
+        "registeredAnewFor": [one["key"] for one in keys if one["key"] in _OPTIONS and registers],
     }
 
 
-def _registers_anew(before: Resource, after: Resource) -> bool:
-    return bool(plan({"": after}, {"": before}).anew)
+def _differences(before: Any, after: Any) -> Iterator[tuple[str, object, object]]:  # noqa: ANN401
+    """Yield the keys of the config language that differ, with both values."""
+    for one in fields(before):
+        was, now = getattr(before, one.name), getattr(after, one.name)
+        first, *rest = one.name.split("_")
+        key = first + "".join(map(str.capitalize, rest))
+        if not one.compare or was == now:
+            continue
+        if isinstance(was, Inject | Hooks):
+            for inner, old, new in _differences(was, now):
+                yield f"{key}.{inner}", old, new
+        else:
+            yield key, was, now
 
 
-def _with(before: Resource, after: Resource, field: str) -> Resource:
-    """Return the old resource with one field of the new one."""
-    change: dict[str, Any] = {field: getattr(after, field)}
-    return replace(before, **change)
-
-
-def _keys(before: Resource, after: Resource, field: str) -> Iterator[str]:
-    """Yield the key of a field, or those below it where it is a mapping of the language."""
-    was, now = getattr(before, field), getattr(after, field)
-    if field not in {"inject", "hooks"} or not is_dataclass(was):
-        yield _camel(field)
-        return
-    for one in fields(was):
-        if getattr(was, one.name) != getattr(now, one.name):
-            yield f"{_camel(field)}.{_camel(one.name)}"
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))
-
-
-def _key_change(before: Resource, after: Resource, field: str, key: str) -> dict[str, _SHORT]:
-    was, now = getattr(before, field), getattr(after, field)
+def _key_change(key: str, was: object, now: object) -> dict[str, _SHORT]:
     if not (isinstance(was, _SHORT) and isinstance(now, _SHORT)):
         was = now = None
     return {"key": key, "before": was, "after": now}
@@ -125,53 +104,40 @@ def _compare_devices(
     now = decide(new, host, node_name=node_name, previous=was, now=0.0).lists
     keep_seconds = {one.name: one.forget_after_seconds for one in new}
     changes = {
-        name: _device_changes(was.get(name), now.get(name), keep_seconds.get(name, 0))
+        name: _device_changes(
+            was.get(name, NOTHING), now.get(name, NOTHING), keep_seconds.get(name, 0)
+        )
         for name in dict.fromkeys((*now, *was))
     }
     return {name: one for name, one in changes.items() if any(one.values())}
 
 
 def _device_changes(
-    was: DeviceList | None, now: DeviceList | None, keep_seconds: int
+    was: DeviceList, now: DeviceList, keep_seconds: int
 ) -> dict[str, list[dict[str, Any]]]:
-    gone = {} if now is None else {n: one for n, one in now.devices.items() if _has_gone(one)}
-    before = {one.device.key: name for name, one in _present(was).items()}
-    after = {one.device.key for one in _present(now).values()}
-    found = [(before.get(one.device.key), name, one) for name, one in _present(now).items()]
-    return {
-        "appear": [
-            {"id": name, "path": one.device.path} for former, name, one in found if former is None
-        ],
-        "go": [
-            {
-                "id": name,
-                "path": one.device.path,
-                "reason": gone[name].unhealthy if name in gone else "",
-                "unhealthySeconds": keep_seconds if name in gone else 0,
-            }
-            for name, one in _present(was).items()
-            if one.device.key not in after
-        ],
-        "changeId": [
-            {
-                "before": former,
-                "after": name,
-                "path": one.device.path,
-                "unhealthySeconds": keep_seconds if former in gone else 0,
-            }
-            for former, name, one in found
-            if former not in {None, name}
-        ],
-    }
+    gone = {name: one for name, one in now.devices.items() if one.gone_since is not None}
+    before, after = _present(was), _present(now)
+    former = {one.device.key: name for name, one in before.items()}
+    stay = {one.device.key for one in after.values()}
+    found: dict[str, list[dict[str, Any]]] = {"appear": [], "go": [], "changeId": []}
+    for name, one in after.items():
+        path, old = one.device.path, former.get(one.device.key)
+        if old is None:
+            found["appear"].append({"id": name, "path": path})
+        elif old != name:
+            seconds = keep_seconds if old in gone else 0
+            change = {"before": old, "after": name, "path": path, "unhealthySeconds": seconds}
+            found["changeId"].append(change)
+    for name, one in before.items():
+        if one.device.key not in stay:
+            reason, seconds = (gone[name].unhealthy, keep_seconds) if name in gone else ("", 0)
+            going = {"id": name, "path": one.device.path, "reason": reason}
+            found["go"].append({**going, "unhealthySeconds": seconds})
+    return found
 
 
-def _present(devices: DeviceList | None) -> Mapping[str, ListedDevice]:
-    listed = {} if devices is None else devices.devices
-    return {name: one for name, one in listed.items() if not _has_gone(one)}
-
-
-def _has_gone(one: ListedDevice) -> bool:
-    return one.gone_since is not None
+def _present(listed: DeviceList) -> dict[str, ListedDevice]:
+    return {name: one for name, one in listed.devices.items() if one.gone_since is None}
 
 
 def _as_text(resources: dict[str, Any], devices: dict[str, Any]) -> Iterator[str]:
