@@ -1,4 +1,4 @@
-"""Texts of anybody on one line of a log, a table or a page: what cannot be printed is escaped.
+"""Texts of anybody on one line of a log, a table, a page or YAML: unprintable ones are escaped.
 
 Commands print through this module alone.
 """
@@ -6,12 +6,16 @@ Commands print through this module alone.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+_PLAIN_YAML = re.compile(r"[A-Za-z/$][A-Za-z0-9_/.$()*?-]*")
+_NO_YAML_TEXT = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
 def printable(text: str) -> str:
@@ -106,3 +110,40 @@ def table(rows: Iterable[Sequence[str]]) -> list[str]:
 def plural(number: int, word: str) -> str:
     """Return a number with its noun, as ``1 file`` or ``1,200 files``."""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def yaml_text(text: str) -> str:
+    """Return a scalar that every version of YAML reads as this text."""
+    if _PLAIN_YAML.fullmatch(text) and text.lower() not in _NO_YAML_TEXT:
+        return text
+    if not text.isprintable():
+        return '"' + "".join(map(yaml_escaped, text)) + '"'
+    if '"' in text or "\\" in text:
+        return "'" + text.replace("'", "''") + "'"
+    return f'"{text}"'
+
+
+def yaml_escaped(character: str) -> str:
+    """Return a character as it is written between double quotes."""
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\U{code:08x}"
+
+
+def yaml_flow(value: object) -> str:
+    """Return nested mappings and lists of texts, numbers and booleans as YAML on one line."""
+    if isinstance(value, dict):
+        return f"{{{yaml_mapping(value)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(yaml_flow, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return yaml_text(str(value))
+
+
+def yaml_mapping(keys: Mapping[str, object]) -> str:
+    """Return a mapping as ``yaml_flow`` does, without the outer braces."""
+    return ", ".join(f"{yaml_text(key)}: {yaml_flow(value)}" for key, value in keys.items())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.printing import printable
+from genericdp.printing import printable, yaml_flow, yaml_text
 
 
 @pytest.mark.parametrize(
@@ -28,3 +29,22 @@ def test_any_text_becomes_one_printable_line(text: str) -> None:
     shown = printable(text)
     assert shown.isprintable()
     assert printable(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("tty", "tty"),
+        ("ttyUSB*", "ttyUSB*"),
+        ("0403", '"0403"'),
+        ("No", '"No"'),
+        ("1e10", '"1e10"'),
+    ],
+)
+def test_a_text_is_quoted_where_yaml_would_read_something_else(text: str, written: str) -> None:
+    assert yaml_text(text) == written
+
+
+@given(st.dictionaries(st.text(st.characters(exclude_categories=())), st.lists(st.text())))
+def test_any_texts_can_be_read_from_yaml_again(texts: dict[str, list[str]]) -> None:
+    assert yaml.safe_load(yaml_flow(texts)) == texts

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from genericdp.config.names import name_problem
 from genericdp.config.read import read
 from genericdp.config.tree import shown_path
-from genericdp.convert.output import quoted
 from genericdp.errors import Problem
+from genericdp.printing import yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -158,7 +158,7 @@ class Part:
         key = self.path[-1:]
         lines = _written(self.node)
         if key and isinstance(key[0], str):
-            lines = _under(quoted(key[0]), self.node)
+            lines = _under(yaml_text(key[0]), self.node)
         return [f"Not converted, {self.shown or 'this'}: {why}.", *(f"    {one}" for one in lines)]
 
 
@@ -238,7 +238,7 @@ def _written(node: YamlNode) -> list[str]:
     """Return a value as lines of YAML, unquoted scalars as they were written."""
     if node.items:
         return [
-            line for key, (_, value) in node.items.items() for line in _under(quoted(key), value)
+            line for key, (_, value) in node.items.items() for line in _under(yaml_text(key), value)
         ]
     if node.entries:
         lines = []
@@ -248,7 +248,7 @@ def _written(node: YamlNode) -> list[str]:
         return lines
     if node.items is not None or node.entries is not None:
         return ["{}" if node.entries is None else "[]"]
-    return [quoted(str(node.scalar)) if node.source is None else node.source or "null"]
+    return [yaml_text(str(node.scalar)) if node.source is None else node.source or "null"]
 
 
 def _under(key: str, node: YamlNode) -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from genericdp.config.scalars import reading
 from genericdp.devices.device import MAX_REPLICAS
 from genericdp.glob import escape
+from genericdp.printing import yaml_escaped, yaml_flow, yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 Values = dict[str, Any]
 
 _WIDTH = 92
-_PLAIN = re.compile(r"[A-Za-z/$][A-Za-z0-9_/.$()*-]*")
 _FLAT = ("accel", "dma_heap", "dri", "infiniband", "input", "mapper", "net", "snd", "usb", "vfio")
 _LINKS = ("block", "char", "disk", "serial", "v4l")
 DIRECTORIES = {
@@ -123,63 +121,30 @@ def resource_lines(resource: Resource) -> list[str]:
     """Return the YAML of one resource, whether or not it is withheld."""
     body: list[str] = []
     if resource.node_names:
-        body.append(f"nodeNames: {flow(resource.node_names)}")
+        body.append(f"nodeNames: {yaml_flow(resource.node_names)}")
     body += _list("match", resource.match)
     body += _list("exclude", resource.exclude)
     if resource.values:
         body.append("values:")
         for name, entry in resource.values.items():
-            body += _indent([*_comment(entry.comments), f"{name}: {flow(entry.value)}"])
+            body += _indent([*_comment(entry.comments), f"{name}: {yaml_flow(entry.value)}"])
     if resource.group_by:
-        body.append(f"groupBy: {quoted(resource.group_by)}")
+        body.append(f"groupBy: {yaml_text(resource.group_by)}")
     if resource.replicas != 1:
         body.append(f"replicas: {resource.replicas}")
     if resource.topology:
         body.append(f"topology: {resource.topology}")
     body += [*_inject(resource), *_comment(resource.left)]
-    return [*_comment(resource.comments), f"- name: {quoted(resource.name)}", *_indent(body)]
+    return [*_comment(resource.comments), f"- name: {yaml_text(resource.name)}", *_indent(body)]
 
 
 def _inject(resource: Resource) -> list[str]:
     lines = ["devices: []"] if resource.devices == [] else _list("devices", resource.devices or ())
     lines += _list("mounts", resource.mounts)
     if resource.env:
-        variables = [f"{quoted(name)}: {quoted(text)}" for name, text in resource.env.items()]
+        variables = [f"{yaml_text(name)}: {yaml_text(text)}" for name, text in resource.env.items()]
         lines += ["env:", *_indent(variables)]
     return ["inject:", *_indent(lines)] if lines else []
-
-
-def flow(value: Any) -> str:  # noqa: ANN401  # whatever YAML holds
-    """Return a value in flow style."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case dict():
-            return "{" + ", ".join(f"{quoted(k)}: {flow(v)}" for k, v in value.items()) + "}"
-        case list():
-            return "[" + ", ".join(map(flow, value)) + "]"
-        case _:
-            return quoted(str(value))
-
-
-def quoted(text: str) -> str:
-    """Return a scalar that every version of YAML reads as this text."""
-    if _PLAIN.fullmatch(text) and reading(text) is None:
-        return text
-    if not text.isprintable():
-        return '"' + "".join(map(_escaped, text)) + '"'
-    if '"' in text or "\\" in text:
-        return "'" + text.replace("'", "''") + "'"
-    return f'"{text}"'
-
-
-def _escaped(character: str) -> str:
-    if character in '"\\':
-        return f"\\{character}"
-    if character.isprintable():
-        return character
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\U{code:08x}"
 
 
 def _withheld(resource: Resource) -> list[str]:
@@ -194,21 +159,21 @@ def _list(key: str, entries: Iterable[Entry]) -> list[str]:
     for entry in entries:
         value = entry.value
         flat = len(value) > 1 and not any(isinstance(one, dict | list) for one in value.values())
-        items = [flow(value)] if flat else [x for k, v in value.items() for x in _keyed(k, v)]
+        items = [yaml_flow(value)] if flat else [x for k, v in value.items() for x in _keyed(k, v)]
         lines += [*_comment(entry.comments), f"- {items[0]}", *_indent(items[1:])]
     return [f"{key}:", *_indent(lines)] if lines else []
 
 
 def _keyed(key: str, value: object) -> list[str]:
     """Return a key with its value: in one line if it fits."""
-    line = f"{quoted(key)}: {flow(value)}"
+    line = f"{yaml_text(key)}: {yaml_flow(value)}"
     if len(line) <= _WIDTH - 6 or not isinstance(value, dict | list):
         return [line]
     if isinstance(value, dict):
         inner = [line for k, v in value.items() for line in _keyed(str(k), v)]
     else:
-        inner = [f"- {flow(one)}" for one in value]
-    return [f"{quoted(key)}:", *_indent(inner)]
+        inner = [f"- {yaml_flow(one)}" for one in value]
+    return [f"{yaml_text(key)}:", *_indent(inner)]
 
 
 def _indent(lines: Iterable[str]) -> list[str]:
@@ -220,7 +185,7 @@ def _comment(texts: Iterable[str]) -> list[str]:
     lines: list[str] = []
     for line in (line for text in texts for line in text.split("\n")):
         # Whatever else YAML takes for the end of a line would end the comment.
-        safe = "".join(c if c.isprintable() else _escaped(c) for c in line)
+        safe = "".join(c if c.isprintable() else yaml_escaped(c) for c in line)
         wrapped = [safe]
         if not safe.startswith(" "):
             wrapped = textwrap.wrap(safe, _WIDTH, break_long_words=False, break_on_hyphens=False)

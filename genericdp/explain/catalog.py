@@ -10,9 +10,9 @@ from genericdp.devices.hardware import is_net_interface, is_pci_function, is_usb
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.matching import of_device, of_file
 from genericdp.devices.natural import natural_key
-from genericdp.explain.describe import yaml_mapping
 from genericdp.explain.entry import Entry, as_glob, entry_of, hardware_ids
 from genericdp.explain.find import every
+from genericdp.printing import yaml_flow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -126,7 +126,7 @@ def _is_place(entry: Entry) -> bool:
 def _surroundings(entry: Entry) -> tuple[str, str]:
     """Return what a selector without a name has to go by: hardware and subsystem."""
     subsystem = "" if entry.device is None else entry.device.subsystem
-    return yaml_mapping(hardware_ids(entry.buses)), subsystem
+    return yaml_flow(hardware_ids(entry.buses)), subsystem
 
 
 def _kind(device: SysDevice) -> tuple[str, str]:
@@ -163,7 +163,7 @@ def _stem(name: str) -> str:
 
 def _run(entries: list[Entry], kinds: Kinds) -> Run:
     keys = _selector(entries[0], kinds, several=len(entries) > 1)
-    return Run(entries=tuple(entries), selector=f"{{{yaml_mapping(keys)}}}")
+    return Run(entries=tuple(entries), selector=yaml_flow(keys))
 
 
 def _selector(entry: Entry, kinds: Kinds, *, several: bool) -> dict[str, object]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.conditions import KINDS, OF_UEVENT, file_of, kind_of, why_unknown
 from genericdp.model import PathSelector
-from genericdp.printing import printable
+from genericdp.printing import printable, shortened, yaml_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from genericdp.devices.conditions import Condition
     from genericdp.devices.sysdevice import Host
@@ -54,42 +54,13 @@ MEANINGS = {
 }
 """What a condition asks for; keys below ``hardware`` mean the same of what it sits on."""
 
-_MOST_SHOWN = 80
+_MOST_SHOWN = 81
 _HUMP = re.compile(r"_([a-z])")
-_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./*?-]*")
-_NO_TEXT = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
 def shown(text: str) -> str:
     """Return a text of the host on one line, shortened if it is long."""
-    text = printable(text)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
-
-
-def yaml_text(text: str) -> str:
-    """Return the YAML of a text: quoted unless every YAML version reads it as text."""
-    if _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXT:
-        return text
-    return '"' + "".join(map(_yaml_character, text)) + '"'
-
-
-def _yaml_character(one: str) -> str:
-    if one in '"\\':
-        return f"\\{one}"
-    return one if one.isprintable() else f"\\U{ord(one):08X}"
-
-
-def yaml_mapping(keys: Mapping[str, object]) -> str:
-    """Return nested mappings of texts and lists as YAML on one line, without the outer braces."""
-    return ", ".join(f"{yaml_text(key)}: {_yaml_value(value)}" for key, value in keys.items())
-
-
-def _yaml_value(value: object) -> str:
-    if isinstance(value, dict):
-        return f"{{{yaml_mapping(value)}}}"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_yaml_value, value))}]"
-    return yaml_text(str(value))
+    return shortened(printable(text), _MOST_SHOWN)
 
 
 def selector_text(selector: Selector) -> str:

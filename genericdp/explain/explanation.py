@@ -27,11 +27,11 @@ from genericdp.devices.matching import (
     taken,
     unmet_values,
 )
-from genericdp.explain.describe import any_of, complaint, selector_text, shown, source, yaml_mapping
+from genericdp.explain.describe import any_of, complaint, selector_text, shown, source
 from genericdp.explain.entry import buses_of, hardware_ids, what_it_is
 from genericdp.explain.find import every
 from genericdp.model import PathSelector, UdevSelector
-from genericdp.printing import printable
+from genericdp.printing import printable, yaml_flow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -457,7 +457,7 @@ def _match(device: SysDevice, host: Host) -> str:
     keys: dict[str, object] = {"udev": {"subsystem": device.subsystem}}
     if hardware := hardware_ids(buses_of(device, host)):
         keys["hardware"] = hardware
-    return f"match {{{yaml_mapping(keys)}}}"
+    return f"match {yaml_flow(keys)}"
 
 
 _SENTENCES = {

@@ -16,7 +16,7 @@ from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import DeviceList
 from genericdp.devices.inventory import Inventory, Look
 from genericdp.explain.catalog import catalogue
-from genericdp.explain.describe import selector_text, yaml_text
+from genericdp.explain.describe import selector_text
 from genericdp.explain.entry import as_glob, entry_of
 from genericdp.explain.explanation import Outcome, explain
 from genericdp.explain.find import Asked, Unknown, every, find
@@ -109,7 +109,7 @@ def test_it_never_contradicts_what_is_offered(testbed: Root) -> None:
 def test_each_selector_of_the_catalogue_takes_what_it_stands_beside(
     testbed: Root, tmp_path: Path
 ) -> None:
-    """The mistake is back if ``yaml_text`` does not quote."""
+    """Texts that YAML would read as something else are quoted."""
     config = tmp_path / "config.yaml"
     inventory = inventory_of(testbed)
     groups = catalogue(inventory)
@@ -186,29 +186,6 @@ def test_whatever_is_asked_there_is_an_answer(text: str) -> None:
     found = find(text.replace("\0", ""), Inventory(Known(look=lambda _: None)))
     assert isinstance(found, Unknown)
     assert found.tried
-
-
-@pytest.mark.parametrize(
-    ("text", "yaml"),
-    [
-        ("tty", "tty"),
-        ("0403", '"0403"'),
-        ("1e10", '"1e10"'),
-        ("e10", "e10"),
-        ("on", '"on"'),
-        ("No", '"No"'),
-        ("a: b", '"a: b"'),
-        ("ttyUSB*", "ttyUSB*"),
-        ("*", '"*"'),
-        ("", '""'),
-        ('a"\\', '"a\\"\\\\"'),
-        ("\x1b", '"\\U0000001B"'),
-        ("ü", '"ü"'),
-        ("[0-9]", '"[0-9]"'),
-    ],
-)
-def test_a_text_is_quoted_where_yaml_would_read_something_else(text: str, yaml: str) -> None:
-    assert yaml_text(text) == yaml
 
 
 def test_a_text_of_the_host_is_no_pattern() -> None:
