@@ -11,7 +11,7 @@ from genericdp.cli.options import add_config, add_host, add_output, node_name_of
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import UsageError
-from genericdp.explain.describe import any_of, meaning, selector_text, shown, source
+from genericdp.explain.describe import any_of, selector_text, shown, source
 from genericdp.explain.entry import entry_of
 from genericdp.explain.explanation import Outcome, explain
 from genericdp.explain.find import Asked, awaited_by, find
@@ -171,9 +171,8 @@ def _tried(attempt: Try) -> Iterator[str]:
     if failed is None:
         yield f"    takes it as {attempt.path}"
         return
-    what = meaning(failed)
-    yield f"    {attempt.words}{f' ({what})' if what else ''}"
-    if what and failed.where.startswith("/sys/"):
+    yield f"    {attempt.words}"
+    if failed.where.startswith("/sys/"):
         yield f"    read from {printable(source(failed))}"
 
 

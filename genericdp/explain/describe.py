@@ -23,36 +23,6 @@ NOUNS = {
     "net": "network interface",
     "udev": "sysfs device",
 }
-MEANINGS = {
-    "usb.vendor": "the USB vendor id",
-    "usb.product": "the USB product id",
-    "usb.serial": "the serial number of the USB device",
-    "usb.port": "where the USB device is plugged in",
-    "usb.class": "the USB device class",
-    "usb.interface": "the number of the USB interface that it sits on",
-    "usb.bus": "the number of the USB bus",
-    "usb.number": "the number that the USB device got when it was plugged in",
-    "pci.address": "the PCI address",
-    "pci.vendor": "the PCI vendor id",
-    "pci.device": "the PCI device id",
-    "pci.subsystemVendor": "the vendor id of the card",
-    "pci.subsystemDevice": "the device id of the card",
-    "pci.class": "the PCI class",
-    "pci.driver": "the driver that the PCI function is bound to",
-    "pci.function": "whether it is a virtual function (SR-IOV)",
-    "pci.iommuGroup": "the IOMMU group",
-    "net.name": "the name of the network interface",
-    "net.linkType": "the kind of link",
-    "net.driver": "the driver of the network interface",
-    "net.address": "the hardware address",
-    "udev.subsystem": "the kind of device that the kernel takes it for",
-    "udev.devtype": "the finer kind that the kernel tells",
-    "udev.name": "the name that the kernel gave it",
-    "udev.driver": "the driver in charge",
-    "path": "the name of its file",
-    "type": "what the file is",
-}
-"""What a condition asks for; keys below ``hardware`` mean the same of what it sits on."""
 
 _MOST_SHOWN = 81
 _HUMP = re.compile(r"_([a-z])")
@@ -103,11 +73,6 @@ def _one_or_list(globs: Globs) -> object:
 def any_of(texts: Iterable[str]) -> str:
     """Join alternatives."""
     return " or ".join(map(shown, texts))
-
-
-def meaning(condition: Condition) -> str:
-    """Return what a condition asks for; empty if its key says it."""
-    return MEANINGS.get(condition.key.removeprefix("hardware."), "")
 
 
 def source(condition: Condition) -> str:

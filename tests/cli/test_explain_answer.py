@@ -77,7 +77,7 @@ TEXT = """\
 
 example.com/serial (config.yaml:4): does not take it
   match[0]  udev: {subsystem: tty}, hardware: {usb: {vendor: "0403", product: "6001"}}
-    wants hardware.usb.vendor 0403, found 1a86 (the USB vendor id)
+    wants hardware.usb.vendor 0403, found 1a86
     read from /sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.4/idVendor
 
 example.com/stick (config.yaml:8): takes what it sits on: the USB device 1-1.4 \
