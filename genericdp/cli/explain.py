@@ -109,7 +109,8 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
     for verdict in shown_verdicts:
         yield ""
         place = verdict.resource.place
-        said = _SENTENCES[verdict.outcome].format(id=verdict.device_id, reason=verdict.reason)
+        device_id = verdict.device_id and f" ({verdict.device_id})"
+        said = ": ".join(filter(None, (f"{verdict.outcome}{device_id}", verdict.reason)))
         yield f"{verdict.resource.name} ({place.file}:{place.line}): {said}"
         for attempt in verdict.tries:
             yield from _tried(attempt)
@@ -148,21 +149,6 @@ def _is_unrelated(verdict: Verdict) -> bool:
 def _conditions_held(verdict: Verdict) -> int:
     tries = [verdict.closest] if verdict.closest else verdict.tries
     return max((one.held for one in tries), default=-1)
-
-
-_SENTENCES = {
-    Outcome.OFFERED: "offers it as {id}",
-    Outcome.UNHEALTHY: "offers it as {id}, Unhealthy: {reason}",
-    Outcome.BROUGHT_ALONG: "gives it with {id} ({reason}), by inject.devices",
-    Outcome.REFUSED: "takes it, but does not offer it: {reason}",
-    Outcome.EXCLUDED: "does not offer it: {reason}",
-    Outcome.ABOVE: "offers what sits on it: {reason}",
-    Outcome.BELOW_FAILS: "takes {reason}",
-    Outcome.BELOW: "takes what it sits on: {reason}",
-    Outcome.NOT_TAKEN: "does not take it",
-    Outcome.OTHER_NODE: "{reason}",
-    Outcome.UNDECIDED: "{reason}",
-}
 
 
 def _tried(attempt: Try) -> Iterator[str]:

@@ -45,7 +45,6 @@ PEERS: dict[str, Peer] = {
 """The plugins whose configs can be converted."""
 MAX_RESOURCES = 1000
 _SHARED = "A device that several resources find is offered by the first of them only."
-_ALSO_ABOVE = "{path} is also in {name} above, so it is offered there only."
 _MAX_SHOWN = 5
 """How many withheld resources are shown where there is no other."""
 
@@ -76,7 +75,7 @@ def convert(peer: str, file: str, content: bytes) -> Converted:
     if len(draft.resources) > MAX_RESOURCES:
         many = f"it would be {len(draft.resources)} resources, more than {MAX_RESOURCES}"
         return Converted(problems=(_problem(file, many),))
-    _remark_shared(draft)
+    draft.head += [_SHARED] if len(draft.resources) > 1 else []
     text = render(draft)
     if wrong := load([STDIN], pipes={STDIN: text.encode()}).problems:
         messages = (f"the result would not be valid: {one.path}: {one.message}" for one in wrong)
@@ -104,18 +103,6 @@ def _configs(document: Part, peer: str, draft: Draft) -> list[Part]:
         wrong = f"this is not a config of {plugin.PLUGIN}: {plugin.MARKER} is missing"
         document.fail(wrong, _hint(document, peer))
     return found
-
-
-def _remark_shared(draft: Draft) -> None:
-    """Say that a device has one resource, and which paths an earlier one has already."""
-    draft.head += [_SHARED] if len(draft.resources) > 1 else []
-    owners: dict[str, str] = {}
-    for resource in (one for one in draft.resources if not one.withheld):
-        alone = [one.value["path"] for one in resource.match if one.value.keys() == {"path"}]
-        for path in (path for one in alone for path in (one if isinstance(one, list) else [one])):
-            name = owners.setdefault(path, resource.name)
-            if name != resource.name:
-                resource.comments.append(_ALSO_ABOVE.format(path=path, name=name))
 
 
 def _hint(document: Part, asked: str) -> str:

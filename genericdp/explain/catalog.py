@@ -11,7 +11,7 @@ from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.matching import of_device, of_file
 from genericdp.devices.natural import natural_key
 from genericdp.explain.entry import Entry, as_glob, entry_of, hardware_ids
-from genericdp.explain.find import every
+from genericdp.explain.find import every, is_worth_naming
 from genericdp.printing import yaml_flow
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _entries(inventory: Inventory) -> Iterator[Entry]:
     files = _device_files(inventory)
     seen: set[str] = set()
     for device in every(inventory):
-        if not _is_worth_naming(device) or device.key in seen:
+        if not is_worth_naming(device) or device.key in seen:
             continue
         candidate = of_device(device, inventory)
         if candidate is not None:
@@ -85,11 +85,6 @@ def _entries(inventory: Inventory) -> Iterator[Entry]:
             real = [file for file in found if not file.is_link]
             candidate = of_file((real or found)[0], inventory)
             yield entry_of(candidate, inventory, _links(found))
-
-
-def _is_worth_naming(device: SysDevice) -> bool:
-    its_kind = is_usb_device(device) or is_pci_function(device) or is_net_interface(device)
-    return its_kind or device.number is not None
 
 
 def _device_files(inventory: Inventory) -> dict[str, list[FoundFile]]:

@@ -8,7 +8,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.hardware import function_of
+from genericdp.devices.hardware import (
+    function_of,
+    is_net_interface,
+    is_pci_function,
+    is_usb_device,
+)
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.matching import Candidate, of_device, of_file
 from genericdp.devices.natural import natural_key
@@ -174,21 +179,18 @@ def _stem(name: str) -> str:
 
 
 def _near(text: str, inventory: Inventory) -> tuple[str, ...]:
-    if text.startswith("/"):
-        if ".." in text.split("/"):
-            return ()
-        pattern = glob.escape(text)
-        if inventory.found(f"{pattern.rpartition('/')[0]}/*"):
-            return names_like(pattern, inventory)
-        names = {one.device_file for one in every(inventory) if one.number is not None}
-    else:
-        host = inventory.host
-        names = {
-            one.name
-            for subsystem in ("usb", "pci", "net")
-            for one in host.members(subsystem)
-            if ":" not in one.name or subsystem == "pci"
-        }
-        names |= {one.name for one in every(inventory) if one.number is not None}
+    pattern = glob.escape(text)
+    if ".." in text.split("/"):
+        return ()
+    if text.startswith("/") and inventory.found(f"{pattern.rpartition('/')[0]}/*"):
+        return names_like(pattern, inventory)
+    known = filter(is_worth_naming, every(inventory))
+    names = {one.device_file if text.startswith("/") else one.name for one in known}
     close = get_close_matches(text, sorted(names, key=natural_key), n=_MOST_NEAR, cutoff=0.6)
     return tuple(map(printable, close))
+
+
+def is_worth_naming(device: SysDevice) -> bool:
+    """Return whether somebody may want to offer a device: hardware, or what has a device file."""
+    its_kind = is_usb_device(device) or is_pci_function(device) or is_net_interface(device)
+    return its_kind or device.number is not None

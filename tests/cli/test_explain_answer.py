@@ -75,12 +75,12 @@ TEXT = """\
 
 /dev/ttyUSB3 is a tty device (character device 188:3)
 
-example.com/serial (config.yaml:4): does not take it
+example.com/serial (config.yaml:4): not taken
   match[0]  udev: {subsystem: tty}, hardware: {usb: {vendor: "0403", product: "6001"}}
     wants hardware.usb.vendor 0403, found 1a86
     read from /sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.4/idVendor
 
-example.com/stick (config.yaml:8): takes what it sits on: the USB device 1-1.4 \
+example.com/stick (config.yaml:8): what it sits on is taken: the USB device 1-1.4 \
 (/dev/bus/usb/001/006)
   match[0]  usb: {vendor: "1a86"}
     takes USB devices, but it is a tty device

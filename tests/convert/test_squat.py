@@ -104,7 +104,7 @@ def test_paths_of_a_group_are_paired_by_what_their_stars_stand_for(tmp_path: Pat
         (paths("/b, type: Mount, permissions: r"), "for device files only"),
         # C1: squat ignores keys that it does not know.
         (paths("/dev/fuse, pth: x"), "pth: x"),
-        (f"[{paths('/dev/a')}, {paths('/dev/a')}]", f"/dev/a is also in {DOMAIN}/s above"),
+        (f"[{paths('/dev/a')}, {paths('/dev/a')}]", "is offered by the first of them only"),
         (paths("/dev/fuse"), "before that it was squat.ai"),
         ('[--domain, a.b, --device, "serial,/dev/ttyUSB*"]', "name: a.b/serial"),
         ('{env: [{name: DOMAIN, value: a.b}], args: [--device, "x,/dev/y"]}', "name: a.b/x"),
