@@ -76,15 +76,6 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Given:
-    """What a container gets with a function."""
-
-    mode: Mode
-    is_rdma: bool
-    needs_vhost_net: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Selector:
     """One entry of ``selectors``."""
 
@@ -128,7 +119,7 @@ def _add_entry(entry: Part, node: str, draft: Draft) -> None:
     topology = "none" if keys.take("excludeTopology").is_true() else ""
     is_rdma = keys.take("isRdma").is_true()
     selectors = keys.take("selectors")
-    found: dict[Given, Resource] = {}
+    found: dict[object, Resource] = {}
     left: list[str] = []
     # Old versions have one, newer ones a list.
     for part in (selectors,) if selectors.node.items is not None else selectors.entries():
@@ -167,9 +158,9 @@ def _add_named(resource: Resource, entry: Part, draft: Draft, *, is_first: bool)
 
 
 def _add_selector(
-    part: Part, kind: str, *, is_rdma: bool, found: dict[Given, Resource], left: list[str]
+    part: Part, kind: str, *, is_rdma: bool, found: dict[object, Resource], left: list[str]
 ) -> None:
-    """Add one entry of ``selectors`` to the resources for what its functions need."""
+    """Add one entry of ``selectors`` to the resources, by what a container gets with each."""
     if unreadable := [key for key in _UNREADABLE if part.has(key)]:
         why = "cannot be read from sysfs, and without it more would be offered"
         left += part.quotation(f"{unreadable[0]} {why}")
@@ -196,15 +187,15 @@ def _add_selector(
             why = f"a function with {' or '.join(drivers)} has no interface, so no linkTypes"
             left += part.quotation(why)
             continue
-        given = Given(mode=mode, is_rdma=asked.is_rdma, needs_vhost_net=asked.needs_vhost_net)
-        _match(found.setdefault(given, Resource(name="")), asked, given, drivers)
+        given = (mode, asked.is_rdma, asked.needs_vhost_net)
+        _match(found.setdefault(given, Resource(name="")), asked, mode, drivers)
     left += keys.rest(PLUGIN)
 
 
-def _match(resource: Resource, asked: Selector, given: Given, drivers: list[str]) -> None:
+def _match(resource: Resource, asked: Selector, mode: Mode, drivers: list[str]) -> None:
     """Have a resource offer the functions of a selector that have these drivers."""
     pci = dict(asked.pci)
-    if given.mode is Mode.KERNEL and asked.is_network and not asked.is_named:
+    if mode is Mode.KERNEL and asked.is_network and not asked.is_named:
         pci["function"] = "virtual"
     elif asked.is_network:
         resource.values["functions"] = Entry({"file": f"{_SYSPATH}/sriov_numvfs"})
@@ -216,7 +207,7 @@ def _match(resource: Resource, asked: Selector, given: Given, drivers: list[str]
     for alternative in _alternatives(asked.parents, resource):
         values = {**conditions, **alternative}
         _add(resource.match, Entry({"pci": pci, "values": values} if values else {"pci": pci}))
-    resource.devices = list(_nodes(given, resource))
+    resource.devices = list(_nodes(mode, asked, resource))
     if not asked.drivers and asked.is_network:
         _add(resource.exclude, Entry({"pci": {"driver": list(_USER_SPACE)}}, [_NO_DRIVERS]))
     elif not asked.drivers:
@@ -266,11 +257,11 @@ def _modes(asked: Selector) -> dict[Mode, list[str]]:
     return found
 
 
-def _nodes(given: Given, resource: Resource) -> Iterator[Entry]:
+def _nodes(mode: Mode, asked: Selector, resource: Resource) -> Iterator[Entry]:
     """Yield the entries of ``inject.devices``."""
-    is_either = given.mode is Mode.EITHER
+    is_either = mode is Mode.EITHER
     optional = {"optional": True} if is_either else {}
-    if given.mode in {Mode.VFIO, Mode.EITHER}:
+    if mode in {Mode.VFIO, Mode.EITHER}:
         group = "$(pci.iommuGroup)"
         if is_either:
             group = "$(value.vfio_group:-none)"
@@ -281,13 +272,13 @@ def _nodes(given: Given, resource: Resource) -> Iterator[Entry]:
         other = {"path": f"/dev/vfio/noiommu-{group}", "containerPath": path, "optional": True}
         yield Entry(other, [_NO_IOMMU])
         yield Entry({"path": "/dev/vfio/vfio", **optional})
-    if given.mode in {Mode.UIO, Mode.EITHER}:
+    if mode in {Mode.UIO, Mode.EITHER}:
         yield Entry({"subsystem": "uio", **optional})
-    if given.is_rdma:
+    if asked.is_rdma:
         yield Entry({"subsystem": "infiniband_verbs"})
         yield Entry({"subsystem": "infiniband_mad", "optional": True})
         yield Entry({"path": "/dev/infiniband/rdma_cm", "optional": True})
-    if given.needs_vhost_net:
+    if asked.needs_vhost_net:
         yield Entry({"path": "/dev/vhost-net"})
         yield Entry({"path": "/dev/net/tun"})
 
