@@ -21,7 +21,7 @@ from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import UsageError
 from genericdp.explain.catalog import candidate_count, catalogue
-from genericdp.explain.entry import listed
+from genericdp.explain.describe import listed
 from genericdp.explain.find import names_like
 from genericdp.glob import escape, has_wildcard, unescape
 from genericdp.printing import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from genericdp.cli.probe import Probed
     from genericdp.devices.devicelist import DeviceList
     from genericdp.explain.catalog import Group, Run
-    from genericdp.explain.entry import Entry
+    from genericdp.explain.describe import Entry
     from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
     from genericdp.model import Resource

@@ -11,8 +11,7 @@ from genericdp.cli.options import add_config, add_host, add_output, node_name_of
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import UsageError
-from genericdp.explain.describe import any_of, selector_text, shown, source
-from genericdp.explain.entry import entry_of
+from genericdp.explain.describe import any_of, entry_of, selector_text, shown, source
 from genericdp.explain.explanation import Outcome, explain
 from genericdp.explain.find import Asked, awaited_by, find
 from genericdp.printing import plural, print_json, print_lines, print_warning, printable
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from genericdp.explain.entry import Entry
+    from genericdp.explain.describe import Entry
     from genericdp.explain.explanation import Explanation, Try, Verdict
     from genericdp.explain.find import Unknown
     from genericdp.host.cache import HostCache

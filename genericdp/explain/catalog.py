@@ -10,7 +10,7 @@ from genericdp.devices.hardware import is_net_interface, is_pci_function, is_usb
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.matching import of_device, of_file
 from genericdp.devices.natural import natural_key
-from genericdp.explain.entry import Entry, as_glob, entry_of, hardware_ids
+from genericdp.explain.describe import Entry, as_glob, entry_of, hardware_ids
 from genericdp.explain.find import every, is_worth_naming
 from genericdp.printing import yaml_flow
 

@@ -1,20 +1,35 @@
-"""Selectors and conditions as text, for messages about why something is not offered."""
+"""Facts of devices, selectors and failed conditions in words."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.conditions import KINDS, OF_UEVENT, file_of, kind_of, why_unknown
-from genericdp.model import PathSelector
+from genericdp.devices.hardware import (
+    BUSES,
+    bus_text,
+    driver_of,
+    function_of,
+    is_net_interface,
+    is_pci_function,
+    is_usb_device,
+    is_usb_interface,
+    nearest,
+)
+from genericdp.devices.topology import spot_of
+from genericdp.model import FileType, PathSelector
 from genericdp.printing import printable, shortened, yaml_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from genericdp.devices.conditions import Condition
-    from genericdp.devices.sysdevice import Host
+    from genericdp.devices.inventory import Inventory
+    from genericdp.devices.matching import Candidate
+    from genericdp.devices.sysdevice import Host, SysDevice
     from genericdp.model import Candidates, Globs, Selector
 
 NOUNS = {
@@ -26,6 +41,169 @@ NOUNS = {
 
 _MOST_SHOWN = 81
 _HUMP = re.compile(r"_([a-z])")
+_NEITHER = re.compile(r"_ENC$|_FROM_DATABASE$|_TAG$")
+_TYPES = {
+    FileType.CHAR: "character device",
+    FileType.BLOCK: "block device",
+    FileType.DIRECTORY: "folder",
+    FileType.FILE: "file, no device",
+}
+_KEYS = {
+    "usb": ("vendor", "product", "serial", "port", "class", "interface", "bus", "number"),
+    "pci": (
+        *("address", "vendor", "device", "subsystemVendor", "subsystemDevice", "class"),
+        *("driver", "function", "iommuGroup"),
+    ),
+    "net": ("name", "linkType", "driver", "address"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """The facts of a device; texts that it lacks are empty."""
+
+    path: str
+    """Its device file, else its folder in sysfs."""
+    what: str
+    device: SysDevice | None = None
+    has_node: bool = False
+    links: tuple[str, ...] = ()
+    driver: str = ""
+    numa_nodes: tuple[int, ...] = ()
+    buses: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The texts of ``usb``, ``pci`` and ``net``: of itself or what it sits on."""
+    place: SysDevice | None = None
+    """The USB device, PCI function or platform device that it is or sits on."""
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Its udev properties, without those that repeat others for machines."""
+        known = {} if self.device is None else self.device.properties
+        return {
+            key: text
+            for key, text in sorted(known.items())
+            if key.startswith("ID_") and not _NEITHER.search(key)
+        }
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Yield names and texts for people."""
+        if self.links:
+            yield "links", " ".join(map(printable, self.links))
+        device = self.device
+        if device is None:
+            return
+        yield "sysfs", printable(device.syspath)
+        if self.driver:
+            yield "driver", printable(self.driver)
+        own = {"subsystem": device.subsystem, "devtype": device.devtype, "name": device.name}
+        yield "udev", listed({key: text for key, text in own.items() if text})
+        for bus, texts in self.buses.items():
+            yield bus, listed(texts)
+        if self.properties:
+            yield "properties", listed(self.properties)
+        if device.tags:
+            yield "tags", " ".join(map(printable, sorted(device.tags)))
+        if self.numa_nodes:
+            yield "NUMA node", ",".join(map(str, self.numa_nodes))
+
+    def as_json(self) -> dict[str, object]:
+        """Return the facts as plain data."""
+        device = self.device
+        return {
+            "path": printable(self.path),
+            "deviceFile": self.has_node,
+            "links": list(map(printable, self.links)),
+            "syspath": device and printable(device.syspath),
+            "subsystem": device and printable(device.subsystem),
+            "devtype": device and printable(device.devtype),
+            "name": device and printable(device.name),
+            "driver": printable(self.driver),
+            **{bus: _plain(self.buses.get(bus)) for bus in _KEYS},
+            "properties": _plain(self.properties),
+            "tags": sorted(map(printable, device.tags)) if device else [],
+            "numaNodes": list(self.numa_nodes),
+        }
+
+
+def _plain(texts: Mapping[str, str] | None) -> dict[str, str] | None:
+    return None if texts is None else {key: printable(text) for key, text in texts.items()}
+
+
+def listed(texts: Mapping[str, str]) -> str:
+    """Return names and texts on one line."""
+    return ", ".join(f"{printable(key)} {shown(text)}" for key, text in texts.items())
+
+
+def entry_of(candidate: Candidate, inventory: Inventory, also_linked: Iterable[str] = ()) -> Entry:
+    """Return the facts of a candidate; ``also_linked`` are links that udev did not record."""
+    device, host, file = candidate.device, inventory.host, candidate.file
+    known = _TYPES[file.type]
+    if (number := file.identity.device_number) is not None:
+        known = f"{known} {number[0]}:{number[1]}"
+    path = file.target if candidate.has_node else candidate.path
+    links = {*also_linked, *([file.path] if candidate.has_node and file.is_link else [])}
+    if device is None:
+        links_ = tuple(sorted(links))
+        return Entry(path=path, what=f"a {known}", has_node=candidate.has_node, links=links_)
+    what = what_it_is(device)
+    if candidate.has_node:
+        what = f"{what} ({known})"
+    elif device.number is not None:
+        path = device.device_file
+        what = f"{what} (its device file {printable(path)} is not there)"
+    return Entry(
+        path=path,
+        what=what,
+        device=device,
+        has_node=candidate.has_node,
+        links=tuple(sorted({*links, *device.links})),
+        driver=driver_of(device, host) or "",
+        numa_nodes=spot_of((device,), host).numa_nodes,
+        buses=buses_of(device, host),
+        place=function_of(device, host),
+    )
+
+
+def what_it_is(device: SysDevice) -> str:
+    """Return what kind of device it is, with an article."""
+    if is_usb_device(device):
+        return "a USB device"
+    if is_usb_interface(device):
+        return "an interface of a USB device"
+    if is_pci_function(device):
+        return "a PCI function"
+    if is_net_interface(device):
+        return "a network interface"
+    kind = device.devtype or device.subsystem
+    if not kind:
+        return "a device of no known kind"
+    article = "an" if kind[:1] in "aeiou" else "a"
+    return f"{article} {printable(kind)} device"
+
+
+def buses_of(device: SysDevice, host: Host) -> dict[str, dict[str, str]]:
+    """Return what ``usb``, ``pci`` and ``net`` selectors can ask for, each of the nearest one."""
+    found: dict[str, dict[str, str]] = {}
+    for bus, keys in _KEYS.items():
+        if (one := nearest(device, host, BUSES[bus])) is not None:
+            texts = {key: bus_text(bus, one, key, host, sitting=device) for key in keys}
+            found[bus] = {key: text for key, text in texts.items() if text}
+    return found
+
+
+def hardware_ids(buses: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
+    """Return the IDs of the USB device, else the PCI function, as a value of ``hardware``."""
+    for bus, keys in (("usb", ("vendor", "product")), ("pci", ("vendor", "device"))):
+        texts = buses.get(bus, {})
+        if all(texts.get(key) for key in keys):
+            return {bus: {key: as_glob(texts[key]) for key in keys}}
+    return {}
+
+
+def as_glob(text: str) -> str:
+    """Return a glob for exactly this text; a byte that no config can hold may be any."""
+    escaped = glob.escape(text)
+    return "".join("?" if "\ud800" <= one <= "\udfff" else one for one in escaped)
 
 
 def shown(text: str) -> str:
@@ -54,11 +232,12 @@ def selector_text(selector: Selector) -> str:
 
 def _keys_of(candidates: Candidates) -> dict[str, object]:
     keys: dict[str, object] = {}
-    for field in candidates.__dataclass_fields__:
-        value = getattr(candidates, field)
+    for attribute in candidates.__dataclass_fields__:
+        value = getattr(candidates, attribute)
         if not value:
             continue
-        name = "class" if field == "device_class" else _HUMP.sub(lambda x: x[1].upper(), field)
+        name = _HUMP.sub(lambda found: found[1].upper(), attribute)
+        name = "class" if attribute == "device_class" else name
         if isinstance(value, (str, tuple)):
             keys[name] = value if isinstance(value, str) else _one_or_list(value)
         else:

@@ -27,8 +27,16 @@ from genericdp.devices.matching import (
     taken,
     unmet_values,
 )
-from genericdp.explain.describe import any_of, complaint, selector_text, shown, source
-from genericdp.explain.entry import buses_of, hardware_ids, what_it_is
+from genericdp.explain.describe import (
+    any_of,
+    buses_of,
+    complaint,
+    hardware_ids,
+    selector_text,
+    shown,
+    source,
+    what_it_is,
+)
 from genericdp.explain.find import every
 from genericdp.model import PathSelector, UdevSelector
 from genericdp.printing import printable, yaml_flow

@@ -16,8 +16,7 @@ from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import DeviceList
 from genericdp.devices.inventory import Inventory, Look
 from genericdp.explain.catalog import catalogue
-from genericdp.explain.describe import selector_text
-from genericdp.explain.entry import as_glob, entry_of
+from genericdp.explain.describe import as_glob, entry_of, selector_text
 from genericdp.explain.explanation import Outcome, explain
 from genericdp.explain.find import Asked, Unknown, every, find
 from genericdp.host.cache import HostCache
