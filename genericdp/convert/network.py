@@ -48,6 +48,9 @@ def interface_value(name: str, folder: str, prefix: str, resource: Resource) -> 
     return value
 
 
-def link_layers(types: Sequence[str]) -> str | list[str]:
-    """Return the link layers of those link types that sysfs can tell; an empty list if none."""
-    return any_of(LINK_LAYERS[one] for one in types if one in LINK_LAYERS)
+def link_layers(types: Sequence[str], resource: Resource) -> str | list[str]:
+    """Return the link layers of link types; those that sysfs cannot tell become a comment."""
+    if unknown := [one for one in types if one not in LINK_LAYERS]:
+        why = f"only {', '.join(LINK_LAYERS)} can be read from sysfs"
+        resource.left.append(f"Not converted, linkTypes {', '.join(unknown)}: {why}.")
+    return any_of(LINK_LAYERS[one] for one in types if one in LINK_LAYERS) or "none"

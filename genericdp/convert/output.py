@@ -33,7 +33,6 @@ ANOTHER = (
     "{name} in the plugin, too. What a container gets of these differs from the above, so they need"
     " another resource, and pods must ask for its name."
 )
-ONLY_LINKS = "a directory of symbolic links, for which a container gets no device"
 
 
 @dataclass(slots=True)
@@ -72,6 +71,17 @@ class Resource:
         if count == 0:
             self.withheld = f"{key} is 0, which offers nothing"
         self.replicas = min(max(count, 1), MAX_REPLICAS)
+
+    def add_directory(self, path: str, **keys: str) -> None:
+        """Give a container the device files in a well-known directory."""
+        nodes = DIRECTORIES[path]
+        entry = {"path": nodes or f"{path}/*", **keys, "shared": True, "optional": True}
+        self.devices = [*(self.devices or ()), Entry(entry)]
+        if nodes:
+            self.comments.append("A directory: a container gets the device files in it.")
+        elif not self.withheld:
+            links = "a directory of symbolic links, for which a container gets no device"
+            self.withheld = links
 
 
 @dataclass(slots=True)

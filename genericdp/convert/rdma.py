@@ -60,7 +60,10 @@ def _add_resource(entry: Part, draft: Draft) -> None:
         pci["driver"] = names(drivers)
     selector: Values = {"udev": {"subsystem": "infiniband"}, "hardware": {"pci": pci}}
     if types := selectors.take("linkTypes").texts():
-        selector["values"] = {"link_layer": _link_layer(types, resource)}
+        resource.values["link_layer"] = Entry({"file": "$(device.syspath)/ports/1/link_layer"})
+        selector["values"] = {"link_layer": link_layers(types, resource)}
+        if not set(types) & set(LINK_LAYERS):
+            resource.withheld = resource.withheld or "none of its linkTypes can be read from sysfs"
     _match(selector, (*devices, *selectors.take("ifNames").texts()), entry, resource)
     resource.devices = [
         Entry({"subsystem": "infiniband_verbs", "permissions": "rwm"}),
@@ -69,16 +72,6 @@ def _add_resource(entry: Part, draft: Draft) -> None:
     ]
     resource.left += [*selectors.rest(PLUGIN), *keys.rest(PLUGIN)]
     draft.resources.append(resource)
-
-
-def _link_layer(types: Sequence[str], resource: Resource) -> str | list[str]:
-    """Declare the link layer of an adapter; return the wanted ones."""
-    resource.values["link_layer"] = Entry({"file": "$(device.syspath)/ports/1/link_layer"})
-    if not set(types) <= set(LINK_LAYERS):
-        known = f"of linkTypes only {', '.join(LINK_LAYERS)} can be read from sysfs"
-        resource.left.append(f"Not converted, linkTypes {', '.join(types)}: {known}.")
-        resource.withheld = resource.withheld or ("" if link_layers(types) else known)
-    return link_layers(types) or "none"
 
 
 def _match(selector: Values, interfaces: Sequence[str], entry: Part, resource: Resource) -> None:

@@ -7,15 +7,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
-from genericdp.convert.output import (
-    DIRECTORIES,
-    ONLY_LINKS,
-    Draft,
-    Entry,
-    Resource,
-    any_of,
-    exactly,
-)
+from genericdp.convert.output import DIRECTORIES, Draft, Entry, Resource, any_of, exactly
 from genericdp.glob import path_problem
 from genericdp.regex import PatternError, compiled
 
@@ -126,16 +118,10 @@ def _members(inner: str) -> str:
 
 
 def _match_name(resource: Resource, path: str) -> None:
-    nodes = DIRECTORIES.get(path)
-    if nodes is None:
-        resource.match = [Entry({"path": path})]
-        return
-    resource.match = [Entry({"path": path, "type": "directory"})]
-    resource.devices = [Entry({"path": nodes or f"{path}/*", "shared": True, "optional": True})]
-    if nodes:
-        resource.comments.append("A directory: a container gets the device files in it.")
-    else:
-        resource.withheld = resource.withheld or ONLY_LINKS
+    resource.match = [Entry({"path": path})]
+    if path in DIRECTORIES:
+        resource.match[0].value["type"] = "directory"
+        resource.add_directory(path)
 
 
 def _match_regex(resource: Resource, regex: str) -> None:

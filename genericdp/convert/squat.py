@@ -6,16 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.convert.output import (
-    ANOTHER,
-    DIRECTORIES,
-    ONLY_LINKS,
-    Draft,
-    Entry,
-    Resource,
-    any_of,
-    exactly,
-)
+from genericdp.convert.output import ANOTHER, DIRECTORIES, Draft, Entry, Resource, any_of, exactly
 from genericdp.glob import escape, has_wildcard, is_glob, path_problem, unescape
 
 if TYPE_CHECKING:
@@ -24,14 +15,13 @@ if TYPE_CHECKING:
     from genericdp.convert.document import Part
     from genericdp.convert.output import Values
 
-    Halves = tuple[str, str] | None
-    """What stands before and after the text in which paths differ."""
-
 PLUGIN = "squat/generic-device-plugin"
 MARKER = "groups"
 MAX_PATHS = 256
 """Groups of a device, and paths or USB devices of a group."""
 _DOMAIN = "devic.es"
+_KEY = "$(value.key)"
+"""In a path: the text in which the paths of one device differ from those of another."""
 _FLAG = re.compile(r"--?(?P<name>[a-z-]+)(?:=(?P<value>.*))?", re.DOTALL)
 HEAD: tuple[str, ...] = (
     "Permissions are those of the plugin: rwm for device files of paths, unless the config says"
@@ -349,22 +339,21 @@ def _add_usb(resource: Resource, groups: Sequence[Group]) -> None:
 def _add_paths(resource: Resource, rows: Sequence[Row]) -> None:
     """Fill a resource: one path finds the devices, each comes with the others."""
     row = rows[0]
-    halves = _series(rows) if len(rows) > 1 < len(row) else _stars(row)
-    anchor = _anchor(row, halves or [])
-    if halves is None or (row[anchor].is_mount and len(row) > 1):
-        resource.withheld = _NOT_PAIRED if halves is None else "no device file finds the devices"
+    templates = _series(rows) if len(rows) > 1 < len(row) else _stars(row)
+    anchor = 0 if templates is None else _anchor(row, templates)
+    if templates is None or (row[anchor].is_mount and len(row) > 1):
+        resource.withheld = _NOT_PAIRED if templates is None else "no device file finds the devices"
         resource.comments += [f"  path: {path.glob}" for path in row]
         return
     globs = any_of(one[anchor].glob for one in rows)
     selector: Values = {"path": globs}
     resource.match, resource.devices = [Entry(selector)], []
-    if (key := halves[anchor]) is not None:
-        before, after = (re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", one) for one in key)
-        regex = f"^{before}(.*){after}$"
+    if around := templates[anchor]:
+        texts = (re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", one) for one in around.split(_KEY))
+        regex = f"^{'(.*)'.join(texts)}$"
         resource.values["key"] = Entry({"text": "$(device.path)", "regex": regex})
-    for i, (path, half) in enumerate(zip(row, halves, strict=True)):
-        place = _place([one[i] for one in rows]) or path.mount_path
-        glob = path.glob if half is None else f"{half[0]}$(value.key){half[1]}"
+    for i, (path, template) in enumerate(zip(row, templates, strict=True)):
+        place, glob = _place([one[i] for one in rows]) or path.mount_path, template or path.glob
         _give(resource, path, "$(device.path)" if i == anchor else glob, place)
         if i != anchor and (path.is_mount or not path.optional):
             resource.values[f"path{i + 1}"] = Entry({"link": glob})
@@ -390,12 +379,12 @@ def _remark(resource: Resource, rows: Sequence[Row], anchor: Path) -> None:
             resource.comments.append(_LIMIT.format(limit=path.limit, path=path.glob))
 
 
-def _series(rows: Sequence[Row]) -> list[Halves] | None:
-    """Return what stands before and after the number in which rows differ, for each path.
+def _series(rows: Sequence[Row]) -> list[str] | None:
+    """Return each path with a key for the number in which rows differ; empty if it has none.
 
     Returns None if they differ in anything else.
     """
-    halves: list[Halves] = []
+    templates = []
     numbers: set[tuple[str, ...]] = set()
     for column in zip(*rows, strict=True):
         texts = [re.split(r"(\d+)", path.glob) for path in column]
@@ -409,12 +398,10 @@ def _series(rows: Sequence[Row]) -> list[Halves] | None:
         if len(differing) > 1 or any(i % 2 == 0 for i in differing):
             return None
         if differing:
-            at = differing[0]
-            numbers.add(tuple(one[at] for one in texts))
-            halves.append(("".join(texts[0][:at]), "".join(texts[0][at + 1 :])))
-        else:
-            halves.append(None)
-    return halves if len(numbers) == 1 and len(set(*numbers)) == len(rows) else None
+            numbers.add(tuple(one[differing[0]] for one in texts))
+            texts[0][differing[0]] = _KEY
+        templates.append("".join(texts[0]) if differing else "")
+    return templates if len(numbers) == 1 and len(set(*numbers)) == len(rows) else None
 
 
 def _place(column: Sequence[Path]) -> str | None:
@@ -425,27 +412,26 @@ def _place(column: Sequence[Path]) -> str | None:
     return places.pop() if len(places) == 1 else None
 
 
-def _stars(row: Row) -> list[Halves] | None:
-    """Return what stands before and after the star of each pattern, if there are several.
+def _stars(row: Row) -> list[str] | None:
+    """Return each pattern with a key for its star, if there are several; empty for other paths.
 
     Returns None if one of several patterns has another wildcard than one star.
     """
-    halves: list[Halves] = [None] * len(row)
-    for i, path in enumerate(row if sum(path.is_pattern for path in row) > 1 else ()):
-        before, star, after = path.glob.partition("*")
-        if path.is_pattern and (not star or is_glob(before) or is_glob(after)):
-            return None
-        halves[i] = (before, after) if path.is_pattern else None
-    return halves
+    patterns = [path.glob for path in row if path.is_pattern]
+    if len(patterns) <= 1:
+        return [""] * len(row)
+    if any("*" not in one or is_glob(one.replace("*", "", 1)) for one in patterns):
+        return None
+    return [path.glob.replace("*", _KEY) if path.is_pattern else "" for path in row]
 
 
-def _anchor(row: Row, halves: Sequence[Halves]) -> int:
+def _anchor(row: Row, templates: Sequence[str]) -> int:
     """Choose the path that finds the devices: if possible one that varies and must exist."""
-    varies = [path.is_pattern or half is not None for path, half in zip(row, halves, strict=False)]
     ranks = [
-        (not one, path.is_mount, path.optional) for one, path in zip(varies, row, strict=False)
+        (not (path.is_pattern or template), path.is_mount, path.optional)
+        for path, template in zip(row, templates, strict=True)
     ]
-    return ranks.index(min(ranks)) if ranks else 0
+    return ranks.index(min(ranks))
 
 
 def _give(resource: Resource, path: Path, glob: str, place: str) -> None:
@@ -455,16 +441,12 @@ def _give(resource: Resource, path: Path, glob: str, place: str) -> None:
         inside: Values = {"containerPath": place or host_path, "readOnly": path.read_only}
         resource.mounts.append(Entry({"hostPath": host_path, **inside}))
         return
-    value: Values = {"path": glob, "containerPath": place, "permissions": path.permissions}
+    if path.glob in DIRECTORIES:
+        folder = {"containerPath": f"{place.rstrip('/')}/"} if place else {}
+        resource.add_directory(path.glob, **folder, permissions=path.permissions)
+        return
+    inside = {"containerPath": place} if place else {}
+    value: Values = {"path": glob, **inside, "permissions": path.permissions}
     if path.optional and glob != "$(device.path)":
         value["optional"] = True
-    nodes = DIRECTORIES.get(path.glob)
-    if nodes is not None:
-        value |= {"path": nodes or f"{path.glob}/*", "shared": True, "optional": True}
-        value["containerPath"] = f"{place.rstrip('/')}/" if place else ""
-        comment = "A directory: a container gets the device files in it."
-        resource.comments.append(comment)
-        resource.withheld = resource.withheld or ("" if nodes else ONLY_LINKS)
-    if not value["containerPath"]:
-        del value["containerPath"]
     resource.devices = [*(resource.devices or ()), Entry(value)]

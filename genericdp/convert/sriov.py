@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from genericdp.convert.network import LINK_LAYERS, hex_ids, interface_value, link_layers, names
+from genericdp.convert.network import hex_ids, interface_value, link_layers, names
 from genericdp.convert.output import ANOTHER, Draft, Entry, Resource, exactly
 from genericdp.regex import PatternError, compiled
 
@@ -234,11 +234,7 @@ def _conditions(asked: Selector, resource: Resource) -> Values:
         resource.values["rdma_layer"] = Entry({"file": path})
         text = {"text": "$(value.rdma_layer:-Ethernet)"}
         resource.values["link_layer"] = Entry(text, [_BY_RDMA])
-        found["link_layer"] = link_layers(asked.link_types) or "none"
-        if unknown := [one for one in asked.link_types if one not in LINK_LAYERS]:
-            which = f"linkTypes {', '.join(unknown)}"
-            known = ", ".join(LINK_LAYERS)
-            resource.left.append(f"Not converted, {which}: only {known} can be read from sysfs.")
+        found["link_layer"] = link_layers(asked.link_types, resource)
     return found
 
 
