@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_PLAIN_YAML = re.compile(r"[A-Za-z/$][A-Za-z0-9_/.$()*?-]*")
+_PLAIN_YAML = re.compile(r"[A-Za-z/$][A-Za-z0-9_/.$()*-]*")
 _NO_YAML_TEXT = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 

@@ -6,7 +6,7 @@ import platform
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
@@ -120,17 +120,15 @@ def exposition(
     For ten thousand devices it takes its time: in a thread. ``each_device``: also the series that
     name devices.
     """
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Values(_samples(state, tally, each_device=each_device)))
-    registry.register(_PROCESS)
+    values = _Values(_samples(state, tally, each_device=each_device))
     if openmetrics:
-        body: bytes = generate_openmetrics(registry, version=_OPENMETRICS_VERSION)  # type: ignore[no-untyped-call]
+        body: bytes = generate_openmetrics(values, version=_OPENMETRICS_VERSION)  # type: ignore[no-untyped-call]
         return body, f"{OPENMETRICS}; version={_OPENMETRICS_VERSION}; charset=utf-8"
-    return generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4
+    return generate_latest(values), CONTENT_TYPE_PLAIN_0_0_4
 
 
 class _Values(Collector):
-    """Gives each metric with its samples, in the order of METRICS."""
+    """Gives each metric with its samples, in the order of METRICS, and those of the process."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._samples = samples
@@ -147,7 +145,7 @@ class _Values(Collector):
                 families[PREFIX + name].add_metric(labels, buckets, value.seconds)
             else:
                 families[PREFIX + name].add_metric(labels, value)
-        return families.values()
+        return (*families.values(), *_PROCESS.collect())
 
 
 def _samples(state: State, tally: Tally, *, each_device: bool) -> Iterator[Sample]:

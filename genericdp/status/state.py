@@ -331,9 +331,7 @@ def _device_json(one: ListedDevice, since: float, hardware: Hardware) -> dict[st
         "shares": device.replicas,
         "numaNodes": device.numa_nodes,
         "nodes": [node.host_path for node in device.nodes],
-        "model": hardware.model,
-        "serial": hardware.serial,
-        "driver": hardware.driver,
+        **hardware._asdict(),
     }
 
 
