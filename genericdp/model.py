@@ -1,16 +1,21 @@
-"""What a config asks for: frozen values, one class for each mapping of the language."""
+"""What a config asks for: frozen values, one class for each mapping of the language.
+
+Those with a type parameter hold templates in a config, and texts once they are about a device.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from genericdp.policy import Policy
     from genericdp.template import Template
+
+TextT = TypeVar("TextT")
 
 Globs = tuple[str, ...]
 """Any of these patterns; empty: no condition."""
@@ -197,20 +202,22 @@ class Inject:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Command:
+class Command(Generic[TextT]):
     """A program with its arguments; no shell is involved."""
 
-    argv: tuple[Template, ...]
-    env: Mapping[str, Template] = field(default_factory=dict)
+    kind: ClassVar = "exec"
+    argv: tuple[TextT, ...]
+    env: Mapping[str, TextT] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FileCheck:
-    """What a file's content must be."""
+class FileCheck(Generic[TextT]):
+    """What a file's stripped content must be; all that is given must hold."""
 
-    path: Template
+    kind: ClassVar = "file"
+    path: TextT
     regex: str | None = None
-    equals: Template | None = None
+    equals: TextT | None = None
     min: float | None = None
     max: float | None = None
 
@@ -219,23 +226,30 @@ class FileCheck:
 class OpenCheck:
     """That the device's nodes can be opened."""
 
+    kind: ClassVar = "open"
     mode: str = "rw"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class KernelLogCheck:
+class KernelLogCheck(Generic[TextT]):
     """That no line of the kernel's log names the device."""
 
+    kind: ClassVar = "kernelLog"
     regex: str
-    where: Mapping[str, Template] = field(default_factory=dict)
+    where: Mapping[str, TextT] = field(default_factory=dict)
+    """Named group of the regex to the text it must equal."""
     ignore: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Named group to texts with which a line does not count."""
+
+
+Check = Command[TextT] | FileCheck[TextT] | OpenCheck | KernelLogCheck[TextT]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
     """A health check with corev1's thresholds."""
 
-    check: Command | FileCheck | OpenCheck | KernelLogCheck
+    check: Check[Template]
     period_seconds: int = 10
     timeout_seconds: int = 5
     initial_delay_seconds: int = 0
@@ -245,19 +259,19 @@ class Probe:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Hook:
+class Hook(Generic[TextT]):
     """A command run at allocation or before a container starts."""
 
-    command: Command
+    command: Command[TextT]
     timeout_seconds: int = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Hooks:
-    """The hooks of a resource."""
+class Hooks(Generic[TextT]):
+    """The hooks of a resource, or of a device."""
 
-    allocate: Hook | None = None
-    pre_start: Hook | None = None
+    allocate: Hook[TextT] | None = None
+    pre_start: Hook[TextT] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -282,6 +296,6 @@ class Resource:
     forget_after_seconds: int = 300
     inject: Inject = Inject()
     health: tuple[Probe, ...] = ()
-    hooks: Hooks = Hooks()
+    hooks: Hooks[Template] = Hooks()
     policy: Policy | None = None
     """What bounds it, whatever the config says."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from genericdp.model import Command, FileCheck, KernelLogCheck, OpenCheck
+from genericdp.model import KernelLogCheck
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,10 +147,7 @@ class Tally:
         self.events[kind if kind in self.events else "other"] += 1
 
 
-_PROBE_KINDS = {Command: "exec", FileCheck: "file", OpenCheck: "open", KernelLogCheck: "kernelLog"}
-
-
 def probe_names(resource: Resource) -> tuple[str, ...]:
     """Return kind and place of each probe of a resource (``exec-0``), in the config's order."""
-    kinds = (_PROBE_KINDS[type(one.check)] for one in resource.health)
+    kinds = (one.check.kind for one in resource.health)
     return tuple(f"{kind}-{index}" for index, kind in enumerate(kinds))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import discovered
 from genericdp.cli.options import add_config, add_host, add_output
-from genericdp.devices.device import FileRead, LogWatch
 from genericdp.devices.devicelist import DeviceList
 from genericdp.errors import UsageError
 from genericdp.health.commands import POOL
@@ -20,6 +19,7 @@ from genericdp.health.kernellog import KernelLog
 from genericdp.health.probes import Probes
 from genericdp.health.state import DeviceHealth, join_reasons
 from genericdp.host.kmsg import open_log
+from genericdp.model import FileCheck, KernelLogCheck
 from genericdp.printing import plural, print_json, print_lines, printable, shortened, table
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from genericdp.devices.device import BoundProbe, Check
+    from genericdp.devices.device import BoundProbe
     from genericdp.devices.devicelist import ListedDevice
     from genericdp.host.kmsg import Log
     from genericdp.host.root import Root
@@ -91,7 +91,7 @@ class Probed:
     def reason(self) -> str:
         """Why it is not Healthy; empty if it is."""
         reasons = (
-            (str(bound.check), one.reason if one else self.why_not_run)
+            (bound.name, one.reason if one else self.why_not_run)
             for bound, one in zip(self.subject.probes, self.outcomes, strict=True)
         )
         known = self.subject.one.unhealthy or join_reasons(reasons)
@@ -106,7 +106,7 @@ class Probed:
             "reason": self.reason,
             "probes": [
                 {
-                    "probe": _label(bound.check),
+                    "probe": _label(bound),
                     "result": _result(one),
                     "reason": one.reason if one else self.why_not_run,
                     "seconds": round(one.seconds, 6) if one else None,
@@ -263,9 +263,9 @@ class _Round:
     async def _outcome(self, index: int, number: int, bound: BoundProbe) -> Outcome | None:
         # A command would look at this machine, its log is another one, and plain files for nodes
         # always open.
-        if not self._root.is_machine and not isinstance(bound.check, FileRead):
+        if not self._root.is_machine and not isinstance(bound.check, FileCheck):
             return None
-        if isinstance(bound.check, LogWatch):
+        if isinstance(bound.check, KernelLogCheck):
             return await self._logged(self._health[index], number)
         subject = self._subjects[index]
         device = subject.one.device
@@ -287,7 +287,7 @@ class _Round:
             await asyncio.sleep(pause)
             pause *= 2
             names = [
-                f"{self._subjects[index].one.device.id} ({_label(bound.check)})"
+                f"{self._subjects[index].one.device.id} ({_label(bound)})"
                 for index, bound in self._running.items()
             ]
             more = len(names) - _MOST_RUNNING
@@ -304,9 +304,10 @@ def _health_of(subject: Subject) -> DeviceHealth:
     return DeviceHealth.new(subject.resource, device, time.monotonic(), since=since)
 
 
-def _label(check: Check) -> str:
+def _label(bound: BoundProbe) -> str:
     """Name a probe; of a file also which, since one that passes gives no reason."""
-    return printable(f"file {check.path}" if isinstance(check, FileRead) else str(check))
+    check = bound.check
+    return printable(f"file {check.path}" if isinstance(check, FileCheck) else bound.name)
 
 
 def _as_text(probed: Iterable[Probed]) -> Iterator[str]:
@@ -319,7 +320,7 @@ def _as_text(probed: Iterable[Probed]) -> Iterator[str]:
         for bound, known in zip(device.subject.probes, device.outcomes, strict=True):
             outcome = known or Outcome(reason=device.why_not_run)
             time = f"{known.seconds:.3f} s" if known else ""
-            cells = (name, one.device.id, _label(bound.check), _result(known), time, outcome.reason)
+            cells = (name, one.device.id, _label(bound), _result(known), time, outcome.reason)
             rows.append((cells, outcome))
     if len(rows) == 1:
         return

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from genericdp.policy import Policy
+    from genericdp.template import Template
 
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 Bus = model.UdevSelector | model.UsbSelector | model.PciSelector | model.NetSelector
@@ -137,12 +138,12 @@ def _env_var(value: str | Mapping[str, Any]) -> model.EnvVar:
     return model.EnvVar(**_given(given, value=parse))
 
 
-def _command(program: Mapping[str, Any]) -> model.Command:
+def _command(program: Mapping[str, Any]) -> model.Command[Template]:
     env = {"env": _by_key(parse)(program["env"])} if "env" in program else {}
     return model.Command(argv=_each(parse)(program["command"]), **env)
 
 
-def _kernel_log(check: Mapping[str, Any]) -> model.KernelLogCheck:
+def _kernel_log(check: Mapping[str, Any]) -> model.KernelLogCheck[Template]:
     return model.KernelLogCheck(**_given(check, where=_by_key(parse), ignore=_by_key(_globs)))
 
 
@@ -160,10 +161,10 @@ def _probe(probe: Mapping[str, Any]) -> model.Probe:
     return model.Probe(check=_CHECKS[kind](probe[kind]), **_given(rest))
 
 
-def _hooks(hooks: Mapping[str, Any]) -> model.Hooks:
+def _hooks(hooks: Mapping[str, Any]) -> model.Hooks[Template]:
     return model.Hooks(**_given(hooks, allocate=_hook, preStart=_hook))
 
 
-def _hook(hook: Mapping[str, Any]) -> model.Hook:
+def _hook(hook: Mapping[str, Any]) -> model.Hook[Template]:
     rest = {key: value for key, value in hook.items() if key != "exec"}
     return model.Hook(command=_command(hook["exec"]), **_given(rest))

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from genericdp.devices.topology import NOWHERE, Spot
+from genericdp.model import Command, Hooks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from genericdp.devices.inventory import Identity
-    from genericdp.model import Probe
+    from genericdp.model import Check, Probe
     from genericdp.policy import Policy
     from genericdp.template import Template
 
@@ -54,86 +55,20 @@ class Report:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CommandRun:
-    """A program with its arguments, and what its ``env`` declares."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return f"exec {self.argv[0]}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileRead:
-    """A file whose stripped content must be as expected; all that is given must hold."""
-
-    path: str
-    """Of the host, whatever the root is."""
-    regex: str | None = None
-    equals: str | None = None
-    min: float | None = None
-    max: float | None = None
-    policy: Policy | None = None
-    """What says whether it may be read."""
-
-    def __str__(self) -> str:
-        return "file"  # what is wrong names the path
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NodeOpening:
-    """The device's nodes, each of which must open."""
-
-    mode: str = "rw"
-    """``r``, ``w`` or ``rw``."""
-
-    def __str__(self) -> str:
-        return "open"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LogWatch:
-    """The lines of the kernel's log that make this device Unhealthy."""
-
-    regex: str
-    where: Mapping[str, str] = field(default_factory=dict)
-    """Named group of the regex to the text it must equal."""
-    ignore: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Named group to texts with which a line does not count."""
-
-    def __str__(self) -> str:
-        return "kernelLog"
-
-
-Check = CommandRun | FileRead | NodeOpening | LogWatch
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class BoundProbe:
     """A probe of the config for one device."""
 
     probe: Probe
-    check: Check
+    check: Check[str]
+
+    @property
+    def name(self) -> str:
+        """What people call it in reasons."""
+        check = self.check
+        return f"exec {check.argv[0]}" if isinstance(check, Command) else check.kind
 
 
 HookName = Literal["allocate", "preStart"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BoundHook:
-    """A hook of the config for one device."""
-
-    command: CommandRun
-    timeout_seconds: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BoundHooks:
-    """The hooks for one device."""
-
-    allocate: BoundHook | None = None
-    pre_start: BoundHook | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,7 +149,7 @@ class Device:
     initialized_usec: int | None = None
     """When udev first recorded it, on the monotonic clock: older news is about something else."""
     probes: tuple[BoundProbe, ...] = ()
-    hooks: BoundHooks = BoundHooks()
+    hooks: Hooks[str] = field(default_factory=Hooks)
     policy: Policy | None = None
     """What bounds what may be given and run for it."""
 

@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.allocation import AllocationConflictError, edits, why_refused
 from genericdp.devices.device import (
-    BoundHook,
-    BoundHooks,
     BoundProbe,
-    CommandRun,
     Device,
-    FileRead,
-    LogWatch,
     Member,
     MountPoint,
     Node,
-    NodeOpening,
     NotOffered,
     Variable,
     as_id,
@@ -30,19 +24,25 @@ from genericdp.devices.lookup import Names
 from genericdp.devices.matching import not_offered, templates_of
 from genericdp.devices.natural import natural_key
 from genericdp.devices.topology import closeness, spot_of, why_not_bound
-from genericdp.model import Command, FileCheck, KernelLogCheck, OpenCheck, TopologyMode
+from genericdp.model import (
+    Command,
+    FileCheck,
+    Hook,
+    Hooks,
+    KernelLogCheck,
+    OpenCheck,
+    TopologyMode,
+)
 from genericdp.printing import printable
 from genericdp.template import MOST_TEXTS, Template, UnusableValueError, bind, byte_length, expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from genericdp.devices.device import Check
     from genericdp.devices.inventory import FoundFile, Inventory
     from genericdp.devices.matching import Candidate, Excluded
     from genericdp.devices.sysdevice import Host
-    from genericdp.model import DeviceNodes, EnvVar, Hook, Probe, Resource
-    from genericdp.policy import Policy
+    from genericdp.model import Check, DeviceNodes, EnvVar, Resource
     from genericdp.template import Lookup
 
 _LATER = ("allocation",)
@@ -295,11 +295,11 @@ def _device(
     # Else it always fits: a node at its own path.
     if inject.devices or inject.mounts or inject.annotations or device.members:
         edits([device])
-    _check(device, first, inventory)
+    _check_gives_something(device, first, inventory)
     return device
 
 
-def _check(device: Device, first: Candidate, inventory: Inventory) -> None:
+def _check_gives_something(device: Device, first: Candidate, inventory: Inventory) -> None:
     """Raise UnusableValueError if no container can get anything, or may get it."""
     given = (device.nodes, device.mounts, device.env, device.annotations, device.cdi)
     if not device.missing and not any(given):
@@ -481,49 +481,42 @@ def _trouble(file: FoundFile, excluded: Excluded) -> str:
 
 def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
     """Return the probes for one device; raises UnusableValueError for a text that it lacks."""
-    return tuple(
-        BoundProbe(probe=probe, check=_bound_check(probe, lookup, resource.policy))
-        for probe in resource.health
-    )
+    return tuple(BoundProbe(probe=one, check=_check(one.check, lookup)) for one in resource.health)
 
 
-def bound_hooks(resource: Resource, lookup: Lookup) -> BoundHooks:
+def bound_hooks(resource: Resource, lookup: Lookup) -> Hooks[str]:
     """Return the hooks for one device; raises UnusableValueError for a text that it lacks."""
     hooks = resource.hooks
-    return BoundHooks(
-        allocate=_hook(hooks.allocate, lookup), pre_start=_hook(hooks.pre_start, lookup)
-    )
+    return Hooks(allocate=_hook(hooks.allocate, lookup), pre_start=_hook(hooks.pre_start, lookup))
 
 
-def _hook(hook: Hook | None, lookup: Lookup) -> BoundHook | None:
+def _hook(hook: Hook[Template] | None, lookup: Lookup) -> Hook[str] | None:
     if hook is None:
         return None
-    return BoundHook(command=_command(hook.command, lookup), timeout_seconds=hook.timeout_seconds)
+    return Hook(command=_command(hook.command, lookup), timeout_seconds=hook.timeout_seconds)
 
 
-def _bound_check(probe: Probe, lookup: Lookup, policy: Policy | None) -> Check:
-    match probe.check:
+def _check(check: Check[Template], lookup: Lookup) -> Check[str]:
+    match check:
         case Command():
-            return _command(probe.check, lookup)
+            return _command(check, lookup)
         case FileCheck():
-            equals = probe.check.equals
-            return FileRead(
-                path=absolute_path(probe.check.path, lookup),
-                regex=probe.check.regex,
-                equals=None if equals is None else expand(equals, lookup),
-                min=probe.check.min,
-                max=probe.check.max,
-                policy=policy,
+            return FileCheck(
+                path=absolute_path(check.path, lookup),
+                regex=check.regex,
+                equals=None if check.equals is None else expand(check.equals, lookup),
+                min=check.min,
+                max=check.max,
             )
         case OpenCheck():
-            return NodeOpening(mode=probe.check.mode)
+            return check
         case KernelLogCheck():
-            where = {group: expand(text, lookup) for group, text in probe.check.where.items()}
-            return LogWatch(regex=probe.check.regex, where=where, ignore=probe.check.ignore)
+            where = {group: expand(text, lookup) for group, text in check.where.items()}
+            return KernelLogCheck(regex=check.regex, where=where, ignore=check.ignore)
 
 
-def _command(command: Command, lookup: Lookup) -> CommandRun:
-    return CommandRun(
+def _command(command: Command[Template], lookup: Lookup) -> Command[str]:
+    return Command(
         argv=tuple(expand(argument, lookup) for argument in command.argv),
         env={name: expand(text, lookup) for name, text in command.env.items()},
     )

@@ -16,8 +16,9 @@ from genericdp.process.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
 
-    from genericdp.devices.device import BoundHook, CommandRun, Device, HookName
+    from genericdp.devices.device import Device, HookName
     from genericdp.host.digests import Digests
+    from genericdp.model import Command, Hook
     from genericdp.policy import Policy
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -57,7 +58,7 @@ def command_environment(
 
 async def run_for(
     device: Device,
-    command: CommandRun,
+    command: Command[str],
     *,
     resource: str,
     timeout_seconds: float,
@@ -217,7 +218,7 @@ class HookRunner:
         resource: str,
         name: HookName,
         device: Device,
-        hook: BoundHook,
+        hook: Hook[str],
         unfinished: dict[str, str] | None,
     ) -> Outcome:
         key, label = (resource, device.id), f"{name} hook {hook.command.argv[0]}"
@@ -245,5 +246,5 @@ class HookRunner:
         return outcome
 
 
-def _hook(device: Device, name: HookName) -> BoundHook | None:
+def _hook(device: Device, name: HookName) -> Hook[str] | None:
     return device.hooks.allocate if name == "allocate" else device.hooks.pre_start

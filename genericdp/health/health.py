@@ -8,11 +8,11 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import FileRead
 from genericdp.health.commands import Slots
 from genericdp.health.kernellog import KernelLog
 from genericdp.health.state import DeviceHealth, ProbeState
 from genericdp.host.kmsg import open_log
+from genericdp.model import FileCheck
 from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Health:
 
     async def _probe(self, device: DeviceHealth, state: ProbeState) -> None:
         try:
-            slots = self._file_slots if isinstance(state.bound.check, FileRead) else self._slots
+            slots = self._file_slots if isinstance(state.bound.check, FileCheck) else self._slots
             async with slots.slot(device.resource):
                 if state in device.states:
                     self._add(device, state, await self._outcome(device, state))

@@ -16,13 +16,14 @@ from genericdp.regex import compiled, search
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from genericdp.devices.device import BoundProbe, LogWatch
+    from genericdp.devices.device import BoundProbe
     from genericdp.health.state import DeviceHealth
     from genericdp.host.kmsg import Log, LogRecord
+    from genericdp.model import KernelLogCheck
 
-MOST_NAMED = 4096
+MAX_NAMED = 4096
 """Limit on the names of no device that are kept for each rule, in case such a device appears."""
-MOST_SHOWN = 160
+MAX_SHOWN = 160
 """Limit on the characters of a line that are quoted."""
 
 _PCI = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?")
@@ -95,13 +96,13 @@ class Rule:
         return named if len(named) == len(texts) else None
 
 
-def rule_of(watch: LogWatch) -> Rule:
+def rule_of(watch: KernelLogCheck[str]) -> Rule:
     """Return the rule that a probe of one device shares with those of the others."""
     ignore = tuple((group, tuple(map(name_of, watch.ignore[group]))) for group in watch.ignore)
     return Rule(watch.regex, tuple(sorted(watch.where)), ignore)
 
 
-def names_of(watch: LogWatch) -> Names:
+def names_of(watch: KernelLogCheck[str]) -> Names:
     """Return what a line must name to be about the device."""
     return tuple(name_of(watch.where[group]) for group in sorted(watch.where))
 
@@ -244,14 +245,14 @@ class KernelLog:
             if names not in alike or record.sequence > alike[names].sequence:
                 alike[names] = self._line(record)
                 followed.new.add(stems)
-            if len(followed.lines) > MOST_NAMED:
+            if len(followed.lines) > MAX_NAMED:
                 _forget_names_of_no_device(followed)
 
     def _line(self, record: LogRecord) -> Line:
         now = self._now()
         text = printable(record.text)
-        if len(text) > MOST_SHOWN:
-            text = f"{text[:MOST_SHOWN]}…"
+        if len(text) > MAX_SHOWN:
+            text = f"{text[:MAX_SHOWN]}…"
         return Line(
             sequence=record.sequence,
             # The kernel's clock strays from the monotonic one: what is read as it comes is now.

@@ -11,11 +11,11 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from genericdp.devices.device import CommandRun, FileRead, NodeOpening
 from genericdp.devices.sysdevice import readable_target
 from genericdp.health.commands import run_for
 from genericdp.host.devicefiles import is_same
 from genericdp.host.workers import start
+from genericdp.model import Command, FileCheck, OpenCheck
 from genericdp.printing import printable
 from genericdp.process.outcome import Outcome
 from genericdp.regex import TextTooLongError, search
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from genericdp.devices.device import BoundProbe, Device, Node
     from genericdp.health.commands import RunCommand
     from genericdp.host.root import Root
+    from genericdp.policy import Policy
 
 MOST_HANGING = 16
 """Limit on the hanging threads of a resource, beyond which none of its reads is begun: threads are
@@ -63,7 +64,7 @@ class Probes:
         """Run a probe once, as ``RunProbe``."""
         check, seconds = bound.check, bound.probe.timeout_seconds
         match check:
-            case CommandRun():
+            case Command():
                 return await run_for(
                     device,
                     check,
@@ -71,9 +72,10 @@ class Probes:
                     timeout_seconds=seconds,
                     run=self._run_command,
                 )
-            case FileRead():
-                what, read = f"reading {printable(check.path)}", partial(read_file, check, root)
-            case NodeOpening():
+            case FileCheck():
+                what = f"reading {printable(check.path)}"
+                read = partial(read_file, check, root, device.policy)
+            case OpenCheck():
                 paths = " and ".join(printable(node.host_path) for node in device.nodes)
                 what, read = f"opening {paths}", partial(open_nodes, check, device, root)
             case _:
@@ -117,11 +119,11 @@ class Probes:
         return Outcome(reason=f"{what} does not end", seconds=time.monotonic() - asked)
 
 
-def read_file(check: FileRead, root: Root) -> str:
+def read_file(check: FileCheck[str], root: Root, policy: Policy | None) -> str:
     """Read the file and return what is not as expected; empty: nothing. It may hang."""
     path = printable(check.path)
     try:
-        found = readable_target(check.policy, check.path, root.target_of)
+        found = readable_target(policy, check.path, root.target_of)
         if found.trouble:
             return printable(found.trouble)
         data = root.read_bytes(found.target, limit=MOST_BYTES + 1, follow=False)
@@ -141,7 +143,7 @@ def read_file(check: FileRead, root: Root) -> str:
         return f"{path}: {error}"
 
 
-def judged(check: FileRead, content: str) -> str:
+def judged(check: FileCheck[str], content: str) -> str:
     """Return what is not as expected; empty: nothing. All that is given must hold."""
     content = content.strip()
     wrong = ""
@@ -154,7 +156,7 @@ def judged(check: FileRead, content: str) -> str:
     return f"{printable(check.path)} is {shown(content)}, {wrong}" if wrong else ""
 
 
-def _out_of_range(check: FileRead, content: str) -> str:
+def _out_of_range(check: FileCheck[str], content: str) -> str:
     value = number(content)
     if value is None:
         return "which is no number"
@@ -185,7 +187,7 @@ def _plain(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else str(value)
 
 
-def open_nodes(check: NodeOpening, device: Device, root: Root) -> str:
+def open_nodes(check: OpenCheck, device: Device, root: Root) -> str:
     """Open the nodes one after the other, and close each at once; return why that failed."""
     if not device.nodes:
         return "the device has no node that could be opened"

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import NOT_PROBED, LogWatch, Report
+from genericdp.devices.device import NOT_PROBED, Report
 from genericdp.health.kernellog import LogState, names_of, rule_of
+from genericdp.model import KernelLogCheck
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
@@ -152,7 +153,7 @@ class DeviceHealth:
 
     def update_report(self) -> bool:
         """Bring the report up to date; return whether it has changed."""
-        reason = join_reasons((str(one.bound.check), one.reason) for one in self.states)
+        reason = join_reasons((one.bound.name, one.reason) for one in self.states)
         changed = reason != self.report.reason
         if changed:
             self.report = replace(self.report, reason=reason)
@@ -169,7 +170,7 @@ def _state(
     before: State | None = None,
 ) -> State:
     """Return the state of a probe; ``before``: its state under another text, whose results stay."""
-    if isinstance(bound.check, LogWatch):
+    if isinstance(bound.check, KernelLogCheck):
         trouble = "" if healthy else NOT_PROBED
         return LogState(bound, rule_of(bound.check), names_of(bound.check), since, trouble)
     if isinstance(before, ProbeState):

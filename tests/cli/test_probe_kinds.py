@@ -12,7 +12,7 @@ import pytest
 
 from genericdp.cli import main
 from genericdp.cli.probe import IN_A_COPY, State, Subject, probe_once
-from genericdp.devices.device import BoundProbe, Device, LogWatch
+from genericdp.devices.device import BoundProbe, Device
 from genericdp.devices.devicelist import ListedDevice
 from genericdp.devices.inventory import Identity
 from genericdp.host.root import Root
@@ -120,7 +120,7 @@ def test_on_this_machine_nodes_are_opened(tmp_path: Path, capsys: Capture) -> No
 
 def logged(*regexes: str) -> Subject:
     bound = tuple(
-        BoundProbe(probe=Probe(check=KernelLogCheck(regex=one)), check=LogWatch(regex=one))
+        BoundProbe(probe=Probe(check=KernelLogCheck(regex=one)), check=KernelLogCheck(regex=one))
         for one in regexes
     )
     device = Device(id="a", key="a", path="/dev/a", identity=Identity(inode=1), probes=bound)

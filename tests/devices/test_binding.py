@@ -6,14 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.device import (
-    BoundHook,
-    BoundHooks,
-    CommandRun,
-    FileRead,
-    LogWatch,
-    NodeOpening,
-)
 from genericdp.devices.injection import bound_hooks, bound_probes
 from genericdp.model import (
     Command,
@@ -31,9 +23,8 @@ from tests.devices.known import Known
 from tests.devices.making import decide, node, refusals, resource
 
 if TYPE_CHECKING:
-    from genericdp.devices.device import Check
-
-    Asked = Command | FileCheck | OpenCheck | KernelLogCheck
+    from genericdp.model import Check
+    from genericdp.template import Template
 
 NAMES = {"device.path": "/dev/gpu0", "device.id": "0000:3b:00.0", "property.LABEL": "a *(b)$"}
 XID = r"Xid \((?P<address>[^)]+)\): (?P<code>\d+)"
@@ -43,7 +34,7 @@ def lookup(scope: str, name: str, /) -> str | None:
     return NAMES.get(f"{scope}.{name}")
 
 
-def command(*argv: str, **env: str) -> Command:
+def command(*argv: str, **env: str) -> Command[Template]:
     return Command(
         argv=tuple(map(parse, argv)), env={name: parse(text) for name, text in env.items()}
     )
@@ -54,28 +45,28 @@ def command(*argv: str, **env: str) -> Command:
     [
         (
             command("/bin/check", "$(device.path)", "$$(id)=$(device.id)", MODE="$(node.x:-q)"),
-            CommandRun(argv=("/bin/check", "/dev/gpu0", "$(id)=0000:3b:00.0"), env={"MODE": "q"}),
+            Command(argv=("/bin/check", "/dev/gpu0", "$(id)=0000:3b:00.0"), env={"MODE": "q"}),
         ),
         # No shell and no second pass sees it: it is one argument, as it is.
-        (command("/bin/check", "$(property.LABEL)"), CommandRun(argv=("/bin/check", "a *(b)$"))),
+        (command("/bin/check", "$(property.LABEL)"), Command(argv=("/bin/check", "a *(b)$"))),
         (
             FileCheck(path=parse("/sys/gpus/$(device.id)/state"), equals=parse("$(device.id) ok")),
-            FileRead(path="/sys/gpus/0000:3b:00.0/state", equals="0000:3b:00.0 ok"),
+            FileCheck(path="/sys/gpus/0000:3b:00.0/state", equals="0000:3b:00.0 ok"),
         ),
         (
             FileCheck(path=parse("/sys/t"), regex="$(device.id)", min=-1, max=85.5),
-            FileRead(path="/sys/t", regex="$(device.id)", min=-1, max=85.5),
+            FileCheck(path="/sys/t", regex="$(device.id)", min=-1, max=85.5),
         ),
-        (OpenCheck(mode="r"), NodeOpening(mode="r")),
+        (OpenCheck(mode="r"), OpenCheck(mode="r")),
         (
             KernelLogCheck(
                 regex=XID, where={"address": parse("$(device.id)")}, ignore={"code": ("13",)}
             ),
-            LogWatch(regex=XID, where={"address": "0000:3b:00.0"}, ignore={"code": ("13",)}),
+            KernelLogCheck(regex=XID, where={"address": "0000:3b:00.0"}, ignore={"code": ("13",)}),
         ),
     ],
 )
-def test_a_probe_has_its_templates_expanded(asked: Asked, check: Check) -> None:
+def test_a_probe_has_its_templates_expanded(asked: Check[Template], check: Check[str]) -> None:
     probe = Probe(check=asked, period_seconds=3)
     (bound,) = bound_probes(resource("gpu", health=(probe,)), lookup)
     assert bound.probe is probe
@@ -85,7 +76,7 @@ def test_a_probe_has_its_templates_expanded(asked: Asked, check: Check) -> None:
 def test_probes_stay_in_the_order_of_the_config() -> None:
     probes = tuple(Probe(check=OpenCheck(mode=mode)) for mode in ("w", "r", "rw"))
     bound = bound_probes(resource("gpu", health=probes), lookup)
-    assert [one.check for one in bound] == [NodeOpening(mode=mode) for mode in ("w", "r", "rw")]
+    assert [one.check for one in bound] == [OpenCheck(mode=mode) for mode in ("w", "r", "rw")]
 
 
 def test_each_hook_has_its_templates_expanded_and_its_own_time() -> None:
@@ -93,19 +84,17 @@ def test_each_hook_has_its_templates_expanded_and_its_own_time() -> None:
         allocate=Hook(command=command("/bin/init", "$(device.id)"), timeout_seconds=4),
         pre_start=Hook(command=command("/bin/reset", AT="$(device.path)"), timeout_seconds=20),
     )
-    assert bound_hooks(resource("gpu", hooks=asked), lookup) == BoundHooks(
-        allocate=BoundHook(
-            command=CommandRun(argv=("/bin/init", "0000:3b:00.0")), timeout_seconds=4
-        ),
-        pre_start=BoundHook(
-            command=CommandRun(argv=("/bin/reset",), env={"AT": "/dev/gpu0"}), timeout_seconds=20
+    assert bound_hooks(resource("gpu", hooks=asked), lookup) == Hooks(
+        allocate=Hook(command=Command(argv=("/bin/init", "0000:3b:00.0")), timeout_seconds=4),
+        pre_start=Hook(
+            command=Command(argv=("/bin/reset",), env={"AT": "/dev/gpu0"}), timeout_seconds=20
         ),
     )
 
 
 def test_a_resource_without_probes_and_hooks_has_none() -> None:
     assert bound_probes(resource("gpu"), lookup) == ()
-    assert bound_hooks(resource("gpu"), lookup) == BoundHooks()
+    assert bound_hooks(resource("gpu"), lookup) == Hooks()
 
 
 @pytest.mark.parametrize(
@@ -137,7 +126,7 @@ LACKS = "it has no '$(usb.serial)'"
         KernelLogCheck(regex="(?P<a>.)", where={"a": parse("$(usb.serial)")}),
     ],
 )
-def test_a_device_that_lacks_what_a_probe_names_is_not_offered(asked: Asked) -> None:
+def test_a_device_that_lacks_what_a_probe_names_is_not_offered(asked: Check[Template]) -> None:
     one = resource("gpu", "/dev/gpu0", health=(Probe(check=asked),))
     offers = decide([one], [node("/dev/gpu0", (195, 0))])
     assert offers["example.com/gpu"].devices == {}
@@ -162,8 +151,8 @@ def test_a_device_on_offer_carries_its_probes_and_hooks() -> None:
     offers = decide([one], [node(f"/dev/gpu{i}", (195, i)) for i in range(2)])
     devices = [each.device for each in offers["example.com/gpu"].devices.values()]
     assert [each.probes[0].check for each in devices] == [
-        CommandRun(argv=("/bin/check", "card-0")),
-        CommandRun(argv=("/bin/check", "card-1")),
+        Command(argv=("/bin/check", "card-0")),
+        Command(argv=("/bin/check", "card-1")),
     ]
     hooks = [each.hooks.allocate for each in devices]
     assert [hook.command.argv[1] for hook in hooks if hook] == ["/dev/gpu0", "/dev/gpu1"]

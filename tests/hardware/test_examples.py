@@ -12,13 +12,12 @@ import pytest
 
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
-from genericdp.devices.device import CommandRun, FileRead, LogWatch
 from genericdp.devices.preferred import preferred_ids
 from genericdp.health.probes import read_file as look
 from genericdp.host.cache import HostCache
 from genericdp.host.kmsg import parse
 from genericdp.host.root import Root
-from genericdp.model import Preference
+from genericdp.model import Command, FileCheck, KernelLogCheck, Preference
 from genericdp.process.run import Commands
 from tests.fixtures.make_tree import Tree
 from tests.health.made import struck
@@ -48,12 +47,12 @@ def test_an_infiniband_adapter_is_well_while_its_port_is_active(tmp_path: Path) 
     root = loading.build(loading.path_of("infiniband"), tmp_path)
     (device,) = offered("infiniband", root).values()
     (bound,) = device.probes
-    assert isinstance(bound.check, FileRead)
+    assert isinstance(bound.check, FileCheck)
     assert bound.check.path == "/sys/class/infiniband/mlx5_0/ports/1/state"
-    assert look(bound.check, root) == ""
+    assert look(bound.check, root, None) == ""
     for state in ("1: DOWN", "2: INIT", "5: ACTIVE_DEFER"):
         (tmp_path / bound.check.path[1:]).write_text(f"{state}\n")
-        assert look(bound.check, root) == f"{bound.check.path} is '{state}', not '4: ACTIVE'"
+        assert look(bound.check, root, None) == f"{bound.check.path} is '{state}', not '4: ACTIVE'"
 
 
 @pytest.fixture
@@ -92,7 +91,7 @@ def test_a_card_is_struck_by_its_own_errors_and_by_no_others(gpus: dict[str, Dev
     def codes(device: Device) -> list[str]:
         (bound,) = device.probes
         check = bound.check
-        assert isinstance(check, LogWatch)
+        assert isinstance(check, KernelLogCheck)
         lines = [one.text for one in records if one.by_kernel and struck(check, one.text)]
         return [line.partition("): ")[2].partition(",")[0] for line in lines]
 
@@ -102,7 +101,7 @@ def test_a_card_is_struck_by_its_own_errors_and_by_no_others(gpus: dict[str, Dev
 
 def test_a_process_cannot_strike_a_card_by_its_name(gpus: dict[str, Device]) -> None:
     bound = gpus[UUIDS[0]].probes[0]
-    assert isinstance(bound.check, LogWatch)
+    assert isinstance(bound.check, KernelLogCheck)
     error = f"NVRM: Xid (PCI:{GPUS[0][:-2]}): 79, pid=1, name=x, GPU has fallen off the bus."
     assert struck(bound.check, error)
     assert not struck(bound.check, f"Out of memory: Killed process 7 ({error})")
@@ -125,7 +124,7 @@ def test_the_errors_that_count_are_those_of_each_peer(
 
     def counted(device: Device) -> set[int]:
         check = device.probes[0].check
-        assert isinstance(check, LogWatch)
+        assert isinstance(check, KernelLogCheck)
         line = f"NVRM: Xid (PCI:{GPUS[0][:-2]}): {{}}, pid=1, name=x"
         return {code for code in range(1, 150) if struck(check, line.format(code))}
 
@@ -163,7 +162,7 @@ def test_a_random_number_generator_is_tested_and_initialised_by_its_node(tmp_pat
     tree.node("qrandom0", "240:0")
     device = offered("qrng", tree.root)["qrandom0"]
     (bound,) = device.probes
-    selftest = CommandRun(
+    selftest = Command(
         argv=("/opt/qrng/bin/selftest", "/dev/qrandom0"), env={"SAMPLE_BYTES": "4096"}
     )
     assert bound.check == selftest

@@ -6,21 +6,21 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from genericdp.devices.device import NOT_PROBED, BoundProbe, Check, CommandRun, Device, FileRead
+from genericdp.devices.device import NOT_PROBED, BoundProbe, Device
 from genericdp.devices.inventory import Identity
 from genericdp.health.commands import HookRunner
 from genericdp.health.health import Health
 from genericdp.health.kernellog import agree, names_of, rule_of
-from genericdp.model import FileCheck, Probe
+from genericdp.model import Command, FileCheck, Probe
 from genericdp.process.run import Commands
 from genericdp.template import parse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from genericdp.devices.device import LogWatch
     from genericdp.host.root import Root
     from genericdp.kubelet.servicer import RunHooks
+    from genericdp.model import Check, KernelLogCheck
 
 R = "example.com/r"
 PATIENCE_SECONDS = 60.0
@@ -89,7 +89,7 @@ def no_hooks() -> RunHooks:
     return HookRunner(Commands().run).run
 
 
-def struck(watch: LogWatch, line: str) -> bool:
+def struck(watch: KernelLogCheck[str], line: str) -> bool:
     """Check whether a line of the kernel log makes the device Unhealthy."""
     names = rule_of(watch).names_in(line)
     return names is not None and agree(names, names_of(watch))
@@ -98,8 +98,8 @@ def struck(watch: LogWatch, line: str) -> bool:
 def device(name: str, *probes: Probe, inode: int = 1, file: bool = False) -> Device:
     """A device with probes; each runs a program of its own, or reads a file of its own."""
 
-    def check(path: str) -> Check:
-        return FileRead(path=path, equals="1") if file else CommandRun(argv=(path,))
+    def check(path: str) -> Check[str]:
+        return FileCheck(path=path, equals="1") if file else Command(argv=(path,))
 
     bound = tuple(
         BoundProbe(probe=one, check=check(f"/{name}/{i}")) for i, one in enumerate(probes)

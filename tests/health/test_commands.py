@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.device import CommandRun, Device, Node
+from genericdp.devices.device import Device, Node
 from genericdp.devices.inventory import Identity
 from genericdp.health.commands import PATH, command_environment, run_for
+from genericdp.model import Command
 from genericdp.process.run import Commands
 from genericdp.template import parse
 
@@ -59,7 +60,7 @@ def test_what_is_declared_hides_no_device() -> None:
 @pytest.mark.parametrize(("wanted", "reason"), [("tty-1", ""), ("tty-2", "exited with 1: tty-1")])
 async def test_the_command_decides(wanted: str, reason: str) -> None:
     script = 'echo "$GENERICDP_DEVICE_ID"; test "$GENERICDP_DEVICE_ID" = "$WANTED"'
-    check = CommandRun(argv=("/bin/sh", "-c", script), env={"WANTED": wanted})
+    check = Command(argv=("/bin/sh", "-c", script), env={"WANTED": wanted})
     async with Commands() as commands:
         outcome = await run_for(
             DEVICE,

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.device import BoundProbe, FileRead
+from genericdp.devices.device import BoundProbe
 from genericdp.health.probes import Probes, judged, number, shown
 from genericdp.host.root import Root
-from genericdp.model import OpenCheck, Probe
+from genericdp.model import FileCheck, OpenCheck, Probe
 from genericdp.process.run import Commands
 from tests.health.made import device
 
@@ -53,7 +53,7 @@ MACHINE = Root(Path("/"))
     ],
 )
 def test_a_content_is_judged(content: str, expected: dict[str, object], wrong: str) -> None:
-    check = FileRead(path="/sys/x", **expected)  # type: ignore[arg-type]
+    check: FileCheck[str] = FileCheck(path="/sys/x", **expected)  # type: ignore[arg-type]
     assert judged(check, content) == (f"/sys/x is {wrong}" if wrong else "")
 
 
@@ -79,17 +79,17 @@ def test_each_number_is_read(value: float) -> None:
 
 def test_a_number_of_a_million_digits_is_no_trouble() -> None:
     assert number("9" * 1_000_000) is None
-    assert judged(FileRead(path="/x", max=1.0), f"0x{'f' * 1_000_000}").endswith("more than 1")
+    assert judged(FileCheck(path="/x", max=1.0), f"0x{'f' * 1_000_000}").endswith("more than 1")
 
 
-async def run(check: FileRead, root: Root, *, seconds: float) -> Outcome:
+async def run(check: FileCheck[str], root: Root, *, seconds: float) -> Outcome:
     probe = Probe(check=OpenCheck(), timeout_seconds=seconds)  # type: ignore[arg-type]
     bound = BoundProbe(probe=probe, check=check)
     return await Probes(Commands().run).run(bound, device("a"), resource="r", root=root)
 
 
 async def outcome(path: Path | str, root: Root = MACHINE, **expected: object) -> Outcome:
-    check = FileRead(path=str(path), **(expected or {"equals": "1"}))  # type: ignore[arg-type]
+    check: FileCheck[str] = FileCheck(path=str(path), **(expected or {"equals": "1"}))  # type: ignore[arg-type]
     return await run(check, root, seconds=5)
 
 
@@ -170,8 +170,8 @@ async def test_a_read_that_hangs_ends_at_its_timeout(tmp_path: Path) -> None:
     (tmp_path / "well").write_text("1")
     root = Hanging(tmp_path)
     try:
-        hangs = await run(FileRead(path="/hangs", equals="1"), root, seconds=0.2)
-        well = await run(FileRead(path="/well", equals="1"), root, seconds=5)
+        hangs = await run(FileCheck(path="/hangs", equals="1"), root, seconds=0.2)
+        well = await run(FileCheck(path="/well", equals="1"), root, seconds=5)
     finally:
         go.set()
     assert (hangs.reason, well.reason) == ("reading /hangs does not end", "")

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import NOT_PROBED, BoundProbe, LogWatch, Report
+from genericdp.devices.device import NOT_PROBED, BoundProbe, Report
 from genericdp.host.root import Root
 from genericdp.model import KernelLogCheck, Probe
 from genericdp.process.outcome import Outcome
@@ -27,7 +27,7 @@ def by_log(
     one: Device, *, recover: float | None = None, initialized_usec: int | None = None
 ) -> Device:
     """The device with another probe: the kernel's log may name it."""
-    check = LogWatch(regex=DISK, where={"name": one.id})
+    check = KernelLogCheck(regex=DISK, where={"name": one.id})
     bound = BoundProbe(
         probe=Probe(
             check=KernelLogCheck(regex=DISK),

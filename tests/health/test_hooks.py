@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.device import BoundHook, BoundHooks, CommandRun, Device
+from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.errors import UnusableDeviceError
 from genericdp.health.commands import POOL, HookRunner
+from genericdp.model import Command, Hook, Hooks
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from tests.polling import poll_until
@@ -28,13 +28,13 @@ R = "example.com/r"
 def device(
     name: str, *argv: str, env: Mapping[str, str] | None = None, which: str = "allocate"
 ) -> Device:
-    hook = BoundHook(command=CommandRun(argv=argv, env=env or {}), timeout_seconds=4)
+    hook = Hook(command=Command(argv=argv, env=env or {}), timeout_seconds=4)
     return Device(
         id=name,
         key=name,
         path=f"/dev/{name}",
         identity=Identity(inode=1),
-        hooks=replace(BoundHooks(), **{which: hook}),
+        hooks=Hooks(**{which: hook}),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.device import NOT_PROBED, BoundProbe, Device, LogWatch
+from genericdp.devices.device import NOT_PROBED, BoundProbe, Device
 from genericdp.devices.inventory import Identity
 from genericdp.health.kernellog import MOST_NAMED
 from genericdp.host.root import Root
@@ -40,7 +40,7 @@ def watched(
     known_since: float | None = None,
 ) -> Device:
     """A device that a line names by its group ``name``."""
-    check = LogWatch(
+    check = KernelLogCheck(
         regex=regex, where={"name": name} if where is None else where, ignore=ignore or {}
     )
     probe = Probe(check=KernelLogCheck(regex=regex), recover_after_seconds=recover_after_seconds)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.device import LogWatch
 from genericdp.health.kernellog import agree, name_of, names_of, rule_of, stems_of
 from genericdp.host.kmsg import parse
+from genericdp.model import KernelLogCheck
 from tests.health.made import struck
 from tests.host.kernel_log import recorded
 
@@ -16,8 +16,9 @@ XID = r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]+)\): (?P<code>\d+)"
 HARMLESS = ("13", "31", "43", "45", "68", "109")
 
 
-def xid(address: str, *ignore: str) -> LogWatch:
-    return LogWatch(regex=XID, where={"address": address}, ignore={"code": ignore or HARMLESS})
+def xid(address: str, *ignore: str) -> KernelLogCheck[str]:
+    codes = ignore or HARMLESS
+    return KernelLogCheck(regex=XID, where={"address": address}, ignore={"code": codes})
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_what_agrees_is_found_by_its_stems(pairs: list[tuple[str, str]]) -> None
 
 
 def test_a_line_counts_if_all_of_where_and_none_of_ignore_holds() -> None:
-    watch = LogWatch(
+    watch = KernelLogCheck(
         regex=r"(?P<bus>\w+) (?P<dev>\w+): error(?: (?P<code>\w+))?",
         where={"dev": "sda", "bus": "scsi"},
         ignore={"code": ("0x1F", "7")},
@@ -78,13 +79,13 @@ def test_a_line_counts_if_all_of_where_and_none_of_ignore_holds() -> None:
 
 
 def test_a_group_that_took_no_part_names_nothing() -> None:
-    watch = LogWatch(regex=r"error(?: on (?P<dev>\w+))?", where={"dev": "sda"})
+    watch = KernelLogCheck(regex=r"error(?: on (?P<dev>\w+))?", where={"dev": "sda"})
     assert struck(watch, "error on sda")
     assert not struck(watch, "error")
 
 
 def test_without_where_each_matching_line_counts() -> None:
-    watch = LogWatch(regex="firmware crashed")
+    watch: KernelLogCheck[str] = KernelLogCheck(regex="firmware crashed")
     assert struck(watch, "ath10k: firmware crashed! (uuid n/a)")
     assert not struck(watch, "firmware loaded")
 

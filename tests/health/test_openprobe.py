@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.device import BoundProbe, Node, NodeOpening
+from genericdp.devices.device import BoundProbe, Node
 from genericdp.health.probes import Probes
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.root import Root
+from genericdp.model import OpenCheck
 from genericdp.process.run import Commands
 from genericdp.template import parse
 from tests.health.made import device, probe
@@ -42,7 +43,7 @@ def with_nodes(*nodes: Node) -> Device:
 
 
 async def reason(device: Device, mode: str = "rw", root: Root = MACHINE) -> str:
-    bound = BoundProbe(probe=probe(), check=NodeOpening(mode=mode))
+    bound = BoundProbe(probe=probe(), check=OpenCheck(mode=mode))
     found = await Probes(Commands().run).run(bound, device, resource="r", root=root)
     assert found.ok is not bool(found.reason)
     return found.reason

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.device import CommandRun, FileRead
 from genericdp.errors import UnusableDeviceError
 from genericdp.health.commands import HookRunner, run_for, why_not_permitted
 from genericdp.health.probes import read_file
 from genericdp.host.root import Root
+from genericdp.model import Command, FileCheck
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from tests.config.bounded import policy_of
@@ -45,7 +45,7 @@ def _pinned(script: Path) -> Policy:
 
 async def test_a_probe_whose_program_has_changed_is_not_run_and_says_the_line(script: Path) -> None:
     one = replace(device("a"), policy=_pinned(script))
-    check = CommandRun(argv=(str(script),))
+    check = Command(argv=(str(script),))
     async with Commands() as commands:
         probe = partial(run_for, one, check, resource=R, run=commands.run)
         assert (await probe(timeout_seconds=5)).ok
@@ -99,10 +99,11 @@ async def test_a_file_that_leads_elsewhere_is_not_read(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
     (tmp_path / "etc/shadow").write_text("secret")
     (tmp_path / "run/state").write_text("up")
-    check = FileRead(path="/run/state", equals="up", policy=policy_of(tmp_path, "files: [/run]\n"))
-    assert read_file(check, Root(tmp_path)) == ""
+    policy = policy_of(tmp_path, "files: [/run]\n")
+    check = FileCheck(path="/run/state", equals="up")
+    assert read_file(check, Root(tmp_path), policy) == ""
     (tmp_path / "run/state").unlink()
     (tmp_path / "run/state").symlink_to("../etc/shadow")
-    said = read_file(check, Root(tmp_path))
+    said = read_file(check, Root(tmp_path), policy)
     assert "/etc/shadow is not among the files that are allowed (policy" in said
     assert "secret" not in said

@@ -6,8 +6,9 @@ import asyncio
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import NOT_PROBED, CommandRun, FileRead
+from genericdp.devices.device import NOT_PROBED
 from genericdp.host.root import Root
+from genericdp.model import Command, FileCheck
 from genericdp.observed import Observed, until
 from genericdp.process.outcome import Outcome
 from tests.health.made import R, device, probe, watching
@@ -36,8 +37,8 @@ class Probes:
     async def run(self, bound: BoundProbe, one: Device, *, resource: str, root: Root) -> Outcome:
 
         check = bound.check
-        assert isinstance(check, CommandRun | FileRead)
-        path = check.argv[0] if isinstance(check, CommandRun) else check.path
+        assert isinstance(check, Command | FileCheck)
+        path = check.argv[0] if isinstance(check, Command) else check.path
         for name in (one.id, resource, "all"):
             self.running[name] += 1
             self.most[name] = max(self.most[name], self.running[name])

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.device import NOT_PROBED, BoundProbe, CommandRun
+from genericdp.devices.device import NOT_PROBED, BoundProbe
 from genericdp.health.state import DeviceHealth, ProbeState, join_reasons, share_of_period
+from genericdp.model import Command
 from genericdp.process.outcome import Outcome
 from tests.health.made import R, device, probe
 
@@ -27,7 +28,7 @@ def failed(reason: str = "broken") -> Outcome:
 
 def state(failures: int = 3, successes: int = 1, *, healthy: bool | None = None) -> ProbeState:
     asked = probe(failure_threshold=failures, success_threshold=successes)
-    bound = BoundProbe(probe=asked, check=CommandRun(argv=("/x",)))
+    bound = BoundProbe(probe=asked, check=Command(argv=("/x",)))
     return ProbeState(bound, due=0.0, healthy=healthy)
 
 

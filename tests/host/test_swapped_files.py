@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.device import FileRead
 from genericdp.health.probes import read_file as look
 from genericdp.host.cache import HostCache
 from genericdp.host.pathwalk import NotAFileError, opened, read
 from genericdp.host.root import Root
+from genericdp.model import FileCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,11 +103,11 @@ def test_a_file_that_is_swapped_for_a_link_never_gives_what_that_leads_to(
         (home / "file").rename(home / "good/file")
         (home / "evil").symlink_to(private)
         pair, path = (home / "good", home / "evil"), f"{given}/good/file"
-    check = FileRead(path=path, equals="good")
+    check = FileCheck(path=path, equals="good")
     read_texts, reasons = set(), set()
     with swapping(*pair):
         for _ in range(_READS):
-            reasons.add(look(check, root))
+            reasons.add(look(check, root, None))
             facts = HostCache(root)
             way = facts.target_of(path)
             if not way.trouble:
