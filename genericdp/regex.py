@@ -47,14 +47,14 @@ class SearchTimeError(RuntimeError):
         super().__init__(f"its regular expressions take more than {seconds:g} s")
 
 
-_MOST_AT_ONCE = 64
-_searching = threading.Semaphore(_MOST_AT_ONCE)
-_MOST_MEMORY = 1024 * 1024
+_MAX_AT_ONCE = 64
+_searching = threading.Semaphore(_MAX_AT_ONCE)
+_MAX_MEMORY = 1024 * 1024
 """Of one expression, with what it remembers of texts, in bytes: RE2's own default is 8 MiB."""
-_MOST_GROUPS = 32
+_MAX_GROUPS = 32
 """RE2 copies all groups for each instruction that it follows: 20,000 groups took 6 GiB."""
-_MOST_INSTRUCTIONS = 1024
-_MOST_STEPS = 64 * 1024 * _MOST_INSTRUCTIONS
+_MAX_INSTRUCTIONS = 1024
+_MAX_STEPS = 64 * 1024 * _MAX_INSTRUCTIONS
 """Of one search: characters times instructions, at worst ten nanoseconds each."""
 _allowance = threading.local()
 
@@ -67,7 +67,7 @@ def compiled(pattern: str) -> Pattern:
     options = re2.Options()
     # RE2 would write to stderr by itself.
     options.log_errors = False
-    options.max_mem = _MOST_MEMORY
+    options.max_mem = _MAX_MEMORY
     try:
         found: Pattern = re2.compile(pattern, options)
     except re2.error as error:
@@ -76,9 +76,9 @@ def compiled(pattern: str) -> Pattern:
         if text.startswith("pattern too large"):
             text = "it takes more than 1 MiB of memory"
         raise PatternError(text) from error
-    if found.groups > _MOST_GROUPS:
-        raise PatternError(f"it has {found.groups} groups: at most {_MOST_GROUPS} are allowed")
-    if found.programsize > _MOST_INSTRUCTIONS:
+    if found.groups > _MAX_GROUPS:
+        raise PatternError(f"it has {found.groups} groups: at most {_MAX_GROUPS} are allowed")
+    if found.programsize > _MAX_INSTRUCTIONS:
         raise PatternError("it is too large: write it with fewer or smaller repetitions")
     return found
 
@@ -100,7 +100,7 @@ def search(pattern: str, text: str) -> RegexMatch | None:
     Raises PatternError; TextTooLongError, never for 64 KiB or less; and SearchTimeError.
     """
     expression = compiled(pattern)
-    most = _MOST_STEPS // expression.programsize
+    most = _MAX_STEPS // expression.programsize
     if len(text) > most:
         raise TextTooLongError(f"the text is too long for {pattern!r}: at most {most >> 10} KiB")
     if (end := getattr(_allowance, "end", None)) is not None and time.thread_time() > end[0]:
@@ -127,5 +127,5 @@ def _end_searches() -> None:
     When Python exits, it ends daemon threads where they next ask for its lock. Within RE2, which
     is C++, that aborts the process.
     """
-    for _ in range(_MOST_AT_ONCE):
+    for _ in range(_MAX_AT_ONCE):
         _searching.acquire()

@@ -11,12 +11,12 @@ from genericdp.printing import shortened
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-MOST_TEXT = 64 * 1024
+MAX_TEXT = 64 * 1024
 """The longest text that a template or a value may give, in bytes of UTF-8."""
-MOST_TEXTS = 1024 * 1024
+MAX_TEXTS = 1024 * 1024
 """Of all texts that a device gives to a container, its probes and its hooks, in bytes."""
-TOO_LONG = f"more than {MOST_TEXT >> 10} KiB of text"
-MOST_VALUES = 32
+TOO_LONG = f"more than {MAX_TEXT >> 10} KiB of text"
+MAX_VALUES = 32
 """How deep values may be nested, each with a reference to the next."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/@+,-]+")
@@ -142,7 +142,7 @@ def bind(
 
     In a ``path`` an inserted text must not bring folders of its own. ``quote`` makes inserted
     text literal where the result is a pattern. Raises UnusableValueError with a reason, also as
-    soon as there is more text than ``MOST_TEXT``.
+    soon as there is more text than ``MAX_TEXT``.
     """
     literal = ""
     parts: list[str | Reference] = []
@@ -154,7 +154,7 @@ def bind(
             continue
         text = part if isinstance(part, str) else quote(_inserted(part, lookup, path=path))
         size += byte_length(text)
-        if size > MOST_TEXT:
+        if size > MAX_TEXT:
             raise UnusableValueError(f"'{shortened(str(template))}' gives {TOO_LONG}")
         literal += text
     return Template((*parts, literal) if literal else tuple(parts))

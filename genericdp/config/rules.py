@@ -24,9 +24,9 @@ from genericdp.config.validation import validate
 from genericdp.glob import is_glob
 from genericdp.model import Preference
 from genericdp.template import (
-    MOST_TEXT,
-    MOST_TEXTS,
-    MOST_VALUES,
+    MAX_TEXT,
+    MAX_TEXTS,
+    MAX_VALUES,
     TemplateSyntaxError,
     byte_length,
     parse,
@@ -109,15 +109,15 @@ def _check_resource(resource: Field) -> None:
 def _check_sizes(resource: Field) -> None:
     """Find texts that are too long, alone or together."""
     for field, text in _texts(resource):
-        if (size := byte_length(text)) > MOST_TEXT:
+        if (size := byte_length(text)) > MAX_TEXT:
             field.refuse(
-                f"the text has {size:,} bytes, at most {MOST_TEXT:,} are possible",
+                f"the text has {size:,} bytes, at most {MAX_TEXT:,} are possible",
                 "give long texts to containers as files (see inject.mounts)",
             )
     parts = (resource[key] for key in ("inject", "health", "hooks"))
     size = sum(byte_length(text) for part in parts for _, text in _texts(part))
-    if size > MOST_TEXTS:
-        message = f"the texts of a device have {size:,} bytes, at most {MOST_TEXTS:,} are possible"
+    if size > MAX_TEXTS:
+        message = f"the texts of a device have {size:,} bytes, at most {MAX_TEXTS:,} are possible"
         resource.refuse(message, "inject, health and hooks count together")
 
 
@@ -155,9 +155,9 @@ def _check_values(values: Field, context: Context) -> None:
     for name in _in_order(values, uses):
         depths[name] = 1 + max((depths[used] for used in uses[name]), default=0)
         # What needs that one is no other mistake.
-        if depths[name] == MOST_VALUES + 1:
+        if depths[name] == MAX_VALUES + 1:
             values[name].refuse(
-                f"the value {name!r} is nested more than {MOST_VALUES} values deep",
+                f"the value {name!r} is nested more than {MAX_VALUES} values deep",
                 "write the texts that it is made of into fewer values",
                 of_key=True,
             )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_LINES = 100
+MAX_LINES = 100
 """Of one kind, for one resource: ten thousand devices that vanish at once need not all be named."""
 _DIGITS = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
 
@@ -182,9 +182,9 @@ def _log_refusals(name: str, before: DeviceList, after: DeviceList) -> None:
         for one in after.not_offered
         if (one.path, one.reason) not in logged and one.reason not in told.get(one.key, "")
     ]
-    for refusal in refused[:MOST_LINES]:
+    for refusal in refused[:MAX_LINES]:
         log.info("%s is not offered: %s", refusal.path, refusal.reason, extra=about)
-    if rest := refused[MOST_LINES:]:
+    if rest := refused[MAX_LINES:]:
         log.info("%d more are not offered", len(rest), extra=about)
 
 
@@ -192,10 +192,10 @@ def _log_each(
     reasons: Mapping[str, str], name: str, one_is: str, more_are: str, level: int = logging.INFO
 ) -> None:
     """Log devices that have changed in the same way, each with the reason if there is one."""
-    for device_id, reason in islice(reasons.items(), MOST_LINES):
+    for device_id, reason in islice(reasons.items(), MAX_LINES):
         what = f"{one_is}: {reason}" if reason else one_is
         log.log(level, "device %s %s", device_id, what, extra=_about(name, device_id))
-    if (more := len(reasons) - MOST_LINES) > 0:
+    if (more := len(reasons) - MAX_LINES) > 0:
         log.log(level, "%d more devices %s", more, more_are, extra=_about(name))
 
 
@@ -227,8 +227,8 @@ def _gist(reason: str) -> str:
 
 
 def _few(ids: Collection[str]) -> str:
-    more = f" and {len(ids) - MOST_LINES} more" if len(ids) > MOST_LINES else ""
-    return f"{', '.join(sorted(ids, key=natural_key)[:MOST_LINES])}{more}"
+    more = f" and {len(ids) - MAX_LINES} more" if len(ids) > MAX_LINES else ""
+    return f"{', '.join(sorted(ids, key=natural_key)[:MAX_LINES])}{more}"
 
 
 def _left_out(devices: DeviceList) -> int:

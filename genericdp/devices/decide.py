@@ -8,13 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.device import MOST_REASON, Device, Member, NotOffered, Report
+from genericdp.devices.device import MAX_REASON, Device, Member, NotOffered, Report
 from genericdp.devices.devicelist import (
     NOTHING,
     DeviceList,
     advance,
     next_change,
-    ranked,
     resolve_conflicts,
     settled,
     with_health,
@@ -28,7 +27,7 @@ from genericdp.printing import shortened
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from genericdp.devices.devicelist import AllocatedDevices, Arriving, Ranked
+    from genericdp.devices.devicelist import AllocatedDevices, Arriving
     from genericdp.devices.matching import Match
     from genericdp.devices.sysdevice import Host
     from genericdp.model import Resource
@@ -42,16 +41,6 @@ EVERYTHING = "(all)"
 """Stands for the path of whatever a resource might offer."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _Made:
-    """The devices of one resource, before it is known what others want."""
-
-    match: Match
-    devices: Sequence[Device]
-    refused: list[NotOffered]
-    arriving: Mapping[str, Arriving] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
     """The device list of each resource, and when one may change by itself."""
@@ -61,6 +50,18 @@ class Decision:
     """When time alone changes a list, on the monotonic clock, in seconds."""
     failures: Mapping[str, Exception] = field(default_factory=dict)
     """By resource, why it could not be decided: it keeps what it had."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """The devices of one resource, before it is known what others want."""
+
+    match: Match
+    devices: Sequence[Device]
+    absent: Sequence[Device]
+    """Listed devices that cannot be had just now and keep what is theirs."""
+    refused: list[NotOffered]
+    arriving: Mapping[str, Arriving]
 
 
 def decide(
@@ -81,9 +82,11 @@ def decide(
     """
     inventory = Inventory(host, node_name)
     while True:
-        made = _make_all(resources, inventory, previous)
-        lists = _assemble(resources, made, inventory, previous, now=now, allocated=allocated)
-        if all(made[name] is None for name in inventory.failures):
+        drafts = _draft_all(resources, inventory, previous, now=now)
+        lists = _lists(
+            resources, drafts, inventory, previous, now=now, health=health, allocated=allocated
+        )
+        if drafts.keys().isdisjoint(inventory.failures):
             break
         # Decided by what a resource took that has failed since: again, without that.
     dues = [
@@ -93,11 +96,6 @@ def decide(
     ]
     if _gives_up_devices(previous, lists):
         dues.append(now)  # somebody may get what they had
-    for name, one in lists.items():
-        before = previous.get(name, NOTHING)
-        reports = None if health is None else health.get(name, {})
-        known = inventory.attempt(name, partial(with_health, one, before, reports, now=now))
-        lists[name] = known or _as_it_was(name, before, inventory.failures[name])
     due = min((moment for moment in dues if moment is not None), default=None)
     return Decision(lists=lists, due=due, failures=inventory.failures)
 
@@ -111,44 +109,62 @@ def _gives_up_devices(previous: Mapping[str, DeviceList], lists: DeviceLists) ->
     )
 
 
-def _make_all(
-    resources: Sequence[Resource], inventory: Inventory, previous: Mapping[str, DeviceList]
-) -> dict[str, _Made | None]:
-    """Make the devices of each resource; None where that fails.
+def _draft_all(
+    resources: Sequence[Resource],
+    inventory: Inventory,
+    previous: Mapping[str, DeviceList],
+    *,
+    now: float,
+) -> dict[str, _Draft]:
+    """Make the devices of each resource, but for those where that fails.
 
     Such a resource keeps what it had. Of what had never been decided nobody knows what it would
     take: later resources get nothing that it might.
     """
     owners = Owners()
-    made: dict[str, _Made | None] = {}
+    drafts: dict[str, _Draft] = {}
     for resource in resources:
         name, before = resource.name, previous.get(resource.name, NOTHING)
-        work = partial(_make, resource, owners, inventory)
-        made[name] = one = None if name in inventory.failures else inventory.attempt(name, work)
-        if one is not None:
-            owners.enter(name, one.match.claimed)
+        if name not in inventory.failures:
+            with inventory.deciding(name):
+                drafts[name] = _draft(resource, before, owners, inventory, now=now)
+        if name in drafts:
+            owners.enter(name, drafts[name].match.claimed)
             continue
         owners.enter(name, (key for device in before.kept for key in device.keys))
         owners.enter(name, before.owned or ())
         if before.owned is None:
             owners.reserve(resource)
-    return made
+    return drafts
 
 
-def _make(resource: Resource, owners: Owners, inventory: Inventory) -> _Made:
+def _draft(
+    resource: Resource, before: DeviceList, owners: Owners, inventory: Inventory, *, now: float
+) -> _Draft:
     found = match(resource, owners, inventory)
-    groups, refused = group(resource, found.members, inventory)
-    devices, not_made = [], []
+    groups, incomplete = group(resource, found.members, inventory)
+    devices, refused = [], list(found.refused)
     for one in make(resource, groups, found.excluded, inventory):
         if isinstance(one, NotOffered):
-            not_made.append(one)
+            refused.append(one)
         elif reason := _why_reserved(one, owners, inventory):
-            not_made.append(
+            refused.append(
                 NotOffered(resource=resource.name, path=one.path, key=one.key, reason=reason)
             )
         else:
             devices.append(one)
-    return _Made(match=found, devices=devices, refused=[*found.refused, *not_made, *refused])
+    refused += incomplete
+    arriving: Mapping[str, Arriving] = {}
+    if resource.group_by is not None:
+        devices, waiting, arriving = settled(resource.name, devices, before, now=now)
+        refused += waiting
+    return _Draft(
+        match=found,
+        devices=devices,
+        absent=_absent(resource, found, devices, before, inventory),
+        refused=refused,
+        arriving=arriving,
+    )
 
 
 def _why_reserved(device: Device, owners: Owners, inventory: Inventory) -> str:
@@ -162,92 +178,27 @@ def _why_reserved(device: Device, owners: Owners, inventory: Inventory) -> str:
     return ""
 
 
-def _assemble(
-    resources: Sequence[Resource],
-    made: Mapping[str, _Made | None],
-    inventory: Inventory,
-    previous: Mapping[str, DeviceList],
-    *,
-    now: float,
-    allocated: AllocatedDevices | None,
-) -> DeviceLists:
-    """Resolve conflicts, and return the lists that follow those of before."""
-    absent: dict[str, Sequence[Device]] = {}
-    wanting: dict[str, Sequence[Ranked]] = {}
-    for resource in resources:
-        name, before = resource.name, previous.get(resource.name)
-        one = made[name]
-        if one is None:
-            absent[name] = (before or NOTHING).kept
-            continue
-        inventory.attempt(name, partial(_let_arrive, resource, one, before, now=now))
-        held = partial(_absent, resource, one, inventory, before or NOTHING)
-        absent[name] = inventory.attempt(name, held) or ()
-        by_right = partial(ranked, one.devices, before or NOTHING)
-        wanting[name] = inventory.attempt(name, by_right) or ()
-    winners, losers = resolve_conflicts(wanting, absent)
-    for refusal in losers:
-        if (one := made[refusal.resource]) is not None:
-            one.refused.append(refusal)
-    lists = {}
-    for resource in resources:
-        name, before = resource.name, previous.get(resource.name, NOTHING)
-        one, new = made[name], None
-        if one is not None:
-            work = partial(
-                _list, resource, one, winners[name], before, inventory, allocated=allocated, now=now
-            )
-            new = inventory.attempt(name, work)
-        lists[name] = new or _as_it_was(name, before, inventory.failures.get(name))
-    return lists
-
-
-def _as_it_was(name: str, before: DeviceList, error: Exception | None) -> DeviceList:
-    """Return what a resource keeps that cannot be decided, with the reason."""
-    what = "there is not enough memory" if isinstance(error, MemoryError) else repr(error)
-    failed = shortened(f"it cannot be decided what is offered: {what}", MOST_REASON)
-    if before.failed == failed:
-        return before
-    others = (one for one in before.not_offered if one.path != EVERYTHING)
-    reason = f"{failed}; what was offered stays as it was"
-    everything = NotOffered(resource=name, path=EVERYTHING, key="", reason=reason)
-    return replace(before, failed=failed, not_offered=(everything, *others))
-
-
-def _let_arrive(resource: Resource, one: _Made, before: DeviceList | None, *, now: float) -> None:
-    """Take out the groups that have just appeared; what is there at the first look is complete."""
-    if resource.group_by is None:
-        return
-    here = [it.device for it in (before or NOTHING).devices.values() if it.gone_since is None]
-    if before is None or (before.failed and before.owned is None):
-        here = list(one.devices)
-    one.devices, waiting, one.arriving = settled(
-        resource.name,
-        one.devices,
-        frozenset(device.key for device in here),
-        (before or NOTHING).arriving,
-        now=now,
-    )
-    one.refused += waiting
-
-
 def _absent(
-    resource: Resource, one: _Made, inventory: Inventory, before: DeviceList
+    resource: Resource,
+    match: Match,
+    devices: Sequence[Device],
+    before: DeviceList,
+    inventory: Inventory,
 ) -> tuple[Device, ...]:
     """Return the listed devices that cannot be had just now and keep what is theirs.
 
     Their hardware and match are still there, or a folder that does not answer hides both. The
     node of a group's member may be that of other hardware by now.
     """
-    here = {device.key for device in one.devices}
-    matched = {(it.key, it.file.identity.syspath) for it in one.match.members}
+    here = {device.key for device in devices}
+    matched = {(it.key, it.file.identity.syspath) for it in match.members}
     return tuple(
         device
         for device in (it.device for it in before.devices.values())
         if device.key not in here
         and (
             any((it.key, it.identity.syspath) in matched for it in device.members or (device,))
-            or not one.match.withheld.isdisjoint(device.keys)
+            or not match.withheld.isdisjoint(device.keys)
             or _hidden_by(resource, device, inventory)
         )
     )
@@ -260,9 +211,60 @@ def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
     return next((one for one in globs if one in inventory.hanging), "")
 
 
+def _lists(
+    resources: Sequence[Resource],
+    drafts: Mapping[str, _Draft],
+    inventory: Inventory,
+    previous: Mapping[str, DeviceList],
+    *,
+    now: float,
+    health: Reports | None,
+    allocated: AllocatedDevices | None,
+) -> DeviceLists:
+    """Resolve conflicts, and return the lists that follow those of before."""
+    kept = {one.name: previous.get(one.name, NOTHING).kept for one in resources}
+    wanting = {name: one.devices for name, one in drafts.items()}
+    absent = {name: drafts[name].absent if name in drafts else kept[name] for name in kept}
+    winners, losers = resolve_conflicts(wanting, absent, previous)
+    for loser in losers:
+        drafts[loser.resource].refused.append(loser)
+    lists = {}
+    for resource in resources:
+        name, before = resource.name, previous.get(resource.name, NOTHING)
+        reports = None if health is None else health.get(name, {})
+        lists[name] = before
+        with inventory.deciding(name):
+            if name in drafts:
+                one = _list(
+                    resource,
+                    drafts[name],
+                    winners[name],
+                    before,
+                    inventory,
+                    allocated=allocated,
+                    now=now,
+                )
+            else:
+                one = _as_it_was(name, before, inventory.failures[name])
+            lists[name] = with_health(one, before, reports, now=now)
+    return lists
+
+
+def _as_it_was(name: str, before: DeviceList, error: Exception) -> DeviceList:
+    """Return what a resource keeps that cannot be decided, with the reason."""
+    what = "there is not enough memory" if isinstance(error, MemoryError) else repr(error)
+    failed = shortened(f"it cannot be decided what is offered: {what}", MAX_REASON)
+    if before.failed == failed:
+        return before
+    others = (one for one in before.not_offered if one.path != EVERYTHING)
+    reason = f"{failed}; what was offered stays as it was"
+    everything = NotOffered(resource=name, path=EVERYTHING, key="", reason=reason)
+    return replace(before, failed=failed, not_offered=(everything, *others))
+
+
 def _list(
     resource: Resource,
-    one: _Made,
+    draft: _Draft,
     devices: Sequence[Device],
     before: DeviceList,
     inventory: Inventory,
@@ -270,7 +272,7 @@ def _list(
     allocated: AllocatedDevices | None,
     now: float,
 ) -> DeviceList:
-    reasons = _Reasons(resource, one, devices, inventory)
+    reasons = _Reasons(resource, draft, devices, inventory)
     listed = advance(
         before.devices,
         devices,
@@ -285,9 +287,9 @@ def _list(
     won = {device.key for device in devices}
     return DeviceList(
         devices=kept,
-        not_offered=(*one.refused, *left_out),
-        arriving={key: it for key, it in one.arriving.items() if key not in won},
-        owned=one.match.claimed,
+        not_offered=(*draft.refused, *left_out),
+        arriving={key: it for key, it in draft.arriving.items() if key not in won},
+        owned=draft.match.claimed,
     )
 
 
@@ -295,12 +297,12 @@ class _Reasons:
     """Why devices of a list, and members of them, are not there any more."""
 
     def __init__(
-        self, resource: Resource, one: _Made, devices: Sequence[Device], inventory: Inventory
+        self, resource: Resource, draft: _Draft, devices: Sequence[Device], inventory: Inventory
     ) -> None:
         self._resource = resource
         self._inventory = inventory
-        self._refused = {it.key: it.reason for it in one.refused}
-        self._matched = frozenset(it.key for it in one.match.members)
+        self._refused = {it.key: it.reason for it in draft.refused}
+        self._matched = frozenset(it.key for it in draft.match.members)
         # Another link, or another config, gives another ID.
         self._ids = {(it.keys, it.identity): it.id for it in devices}
 

@@ -25,9 +25,9 @@ MAX_LENGTH = 63 - len(f"::{MAX_REPLICAS - 1}")
 renames nothing (LAW-4 asks for 63 at most)."""
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9._:-]")
-MOST_REASON = 2000
+MAX_REASON = 2000
 """Of a reason, in characters: it is kept, logged and shown, and may quote texts of anybody."""
-_MOST_DIGITS = 10
+_MAX_DIGITS = 10
 """More cannot be a number of a share; taking thousands apart would take its time."""
 
 
@@ -184,7 +184,7 @@ class Device:
         if device_id != self.id or not separator:
             return device_id == self.id
         digits = number.isascii() and number.isdecimal() and not number.startswith("0")
-        return digits and len(number) < _MOST_DIGITS and int(number) < self.replicas
+        return digits and len(number) < _MAX_DIGITS and int(number) < self.replicas
 
 
 def device_id_of(share: str) -> str:

@@ -11,7 +11,7 @@ from genericdp.devices.device import NOT_PROBED, Device, Member, NotOffered
 from genericdp.devices.natural import natural_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.device import Report
 
@@ -21,16 +21,16 @@ _ENTRY_BYTES = 2 + 2 + 2 + len("Unhealthy")
 """Of one entry without its ID and NUMA nodes: each length takes one byte."""
 _NODE_BYTES = 5
 """Of each NUMA node."""
-_MOST_SHORT = 8
+_MAX_SHORT = 8
 """With more nodes, the lengths of the entry and of its nodes may take two bytes each."""
 
 
 GROUP_SECONDS = 0.3
 """How long the members of a new group have to stay the same before it is offered."""
 
-Ranked = tuple[tuple[int, tuple[tuple[str | int, ...], str]], Device]
-"""A device after what orders it among all that want something."""
+_Right = tuple[int, tuple[tuple[str | int, ...], str]]
 _NEWCOMER = 4
+"""Rank of a device that has no right yet to what it wants."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,9 +148,7 @@ def advance(
         due = since + forget_after_seconds
         if now < due or (let_go is not None and not let_go(device_id, due)):
             # A member that was lost before the others is still lost when these return.
-            lost = (
-                tuple(one for one in before.lost if one.since > forgotten) if whole_groups else ()
-            )
+            lost = tuple(one for one in before.lost if whole_groups and one.since > forgotten)
             listed[device_id] = ListedDevice(
                 device=before.device, missing=why_gone(before.device), lost=lost, gone_since=since
             )
@@ -214,7 +212,7 @@ def listed_bytes(device: Device) -> int:
     """Return what a device with all its shares takes of a list at most, in bytes."""
     # An id has at most 63 ASCII characters, so each length takes one byte.
     nodes = len(device.numa_nodes)
-    topology = 2 + nodes * _NODE_BYTES + (2 if nodes > _MOST_SHORT else 0) if nodes else 0
+    topology = 2 + nodes * _NODE_BYTES + (2 if nodes > _MAX_SHORT else 0) if nodes else 0
     entry = _ENTRY_BYTES + len(device.id) + topology
     more = device.replicas - 1
     digits: int = sum(more - 10**place + 1 for place in range(len(str(more))))
@@ -267,26 +265,22 @@ def missing(before: Sequence[Member], members: Sequence[Member]) -> tuple[Member
 
 
 def settled(
-    resource: str,
-    devices: Iterable[Device],
-    listed: frozenset[str],
-    before: Mapping[str, Arriving],
-    *,
-    now: float,
+    resource: str, devices: Iterable[Device], before: DeviceList, *, now: float
 ) -> tuple[list[Device], list[NotOffered], dict[str, Arriving]]:
-    """Return the devices that can be listed, those that must wait, and since when all are so.
+    """Return the groups that can be listed, those that must wait, and since when all are so.
 
     The kernel tells of the members of a group one after the other: a container that asks in
-    between must not be given half of it. ``listed`` are the keys of what is complete already.
+    between must not be given half of it. What is listed or there at the first look is complete.
     What can be listed and then loses to another device need not wait once more.
     """
     ready: list[Device] = []
     waiting: list[NotOffered] = []
     arriving: dict[str, Arriving] = {}
+    listed = {one.device.key for one in before.devices.values() if one.gone_since is None}
     for device in devices:
-        known = before.get(device.key)
-        if device.key in listed:
-            known = Arriving(members=device.keys, since=now - 2 * GROUP_SECONDS)
+        known = before.arriving.get(device.key)
+        if before.owned is None or device.key in listed:
+            known = Arriving(members=device.keys, since=-inf)
         elif known is None or known.members != device.keys:
             known = Arriving(members=device.keys, since=now)
         arriving[device.key] = known
@@ -332,9 +326,11 @@ class _Claims:
 
 
 def resolve_conflicts(
-    wanting: Mapping[str, Iterable[Ranked]], absent: Mapping[str, Iterable[Device]]
+    wanting: Mapping[str, Iterable[Device]],
+    absent: Mapping[str, Iterable[Device]],
+    previous: Mapping[str, DeviceList],
 ) -> tuple[dict[str, list[Device]], list[NotOffered]]:
-    """Return what each resource wins, and who loses against whom, by resource.
+    """Return what each resource wins, and who loses against whom; all are by resource.
 
     ``absent`` are listed devices that cannot be had just now: nobody gets what is theirs.
     """
@@ -344,7 +340,11 @@ def resolve_conflicts(
             claims.enter(resource, device)
     winners: dict[str, list[Device]] = {resource: [] for resource in wanting}
     losers: list[NotOffered] = []
-    all_wanting = ((rank, name, one) for name, several in wanting.items() for rank, one in several)
+    all_wanting = [
+        (rank, resource, device)
+        for resource, devices in wanting.items()
+        for rank, device in _ranked(devices, previous.get(resource, NOTHING))
+    ]
     for _, resource, device in sorted(all_wanting, key=lambda it: it[0]):
         if reason := claims.refusal(resource, device):
             losers.append(device.refused(resource, reason))
@@ -354,8 +354,8 @@ def resolve_conflicts(
     return winners, losers
 
 
-def ranked(devices: Iterable[Device], before: DeviceList) -> list[Ranked]:
-    """Return devices of a resource, each with its right to what it wants; the lowest comes first.
+def _ranked(devices: Iterable[Device], before: DeviceList) -> Iterator[tuple[_Right, Device]]:
+    """Yield devices of a resource, each after its right to what it wants: the lowest comes first.
 
     What is listed and takes nothing more than it had, what comes back as it was, what takes
     another node, what is under another ID, newcomers by syspath: a container may have what is
@@ -365,13 +365,11 @@ def ranked(devices: Iterable[Device], before: DeviceList) -> list[Ranked]:
     listed: dict[str, list[ListedDevice]] = {}
     for one in before.devices.values():
         listed.setdefault(one.device.key, []).append(one)
-    found = []
     for device in devices:
         rank = min((_rank(device, one) for one in listed.get(device.key, ())), default=_NEWCOMER)
         syspath = device.identity.syspath or device.path
         place = natural_key(syspath) if rank == _NEWCOMER else ((), "")
-        found.append(((rank, place), device))
-    return found
+        yield (rank, place), device
 
 
 def _rank(device: Device, before: ListedDevice) -> int:

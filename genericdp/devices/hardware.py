@@ -58,7 +58,7 @@ FILES = {
 SCSI_SUBSYSTEMS = frozenset({"scsi_generic", "bsg", "block", "scsi_tape", "scsi_changer"})
 """Those whose nodes belong to one SCSI device, of the many behind a controller."""
 
-_MOST_NODES = 1024
+_MAX_NODES = 1024
 
 
 def is_usb_device(device: SysDevice) -> bool:
@@ -124,7 +124,7 @@ def online_nodes(host: Host) -> frozenset[int]:
         first, _, last = part.partition("-")
         lowest, highest = decimal(first), decimal(last or first)
         if lowest is not None and highest is not None:
-            nodes.update(range(lowest, min(highest, _MOST_NODES) + 1))
+            nodes.update(range(lowest, min(highest, _MAX_NODES) + 1))
     return frozenset(nodes)
 
 

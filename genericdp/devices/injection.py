@@ -34,7 +34,7 @@ from genericdp.model import (
     TopologyMode,
 )
 from genericdp.printing import printable
-from genericdp.template import MOST_TEXTS, Template, UnusableValueError, bind, byte_length, expand
+from genericdp.template import MAX_TEXTS, Template, UnusableValueError, bind, byte_length, expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -145,7 +145,7 @@ class _Room:
         """Take so much; raises UnusableValueError where there is not so much left."""
         self.left -= size
         if self.left < 0:
-            raise UnusableValueError(f"its texts take more than {MOST_TEXTS >> 20} MiB together")
+            raise UnusableValueError(f"its texts take more than {MAX_TEXTS >> 20} MiB together")
 
     def counted(self, lookup: Lookup) -> Lookup:
         """Return a lookup whose every text takes its room."""
@@ -178,7 +178,7 @@ def make(
     for_each, for_all = _literals(resource)
     made = list[Device | NotOffered]()
     for group in groups:
-        room = _Room(MOST_TEXTS)
+        room = _Room(MAX_TEXTS)
         try:
             room.take(for_each * len(group.members) + for_all)
             made.append(_device(resource, group, room, excluded, inventory))

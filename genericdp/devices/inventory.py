@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from genericdp.errors import HostError
 from genericdp.glob import escape
@@ -12,11 +13,9 @@ from genericdp.printing import printable
 from genericdp.regex import limited
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from genericdp.devices.sysdevice import Host
-
-T = TypeVar("T")
 
 _SEARCH_SECONDS = 2.0
 """CPU time that the expressions of one resource may take, so that the others need not wait."""
@@ -119,18 +118,18 @@ class Inventory:
         """Return what one path leads to, or None if there is nothing."""
         return next(iter(self.found(escape(path))), None)
 
-    def attempt(self, resource: str, decide: Callable[[], T]) -> T | None:
-        """Decide something about a resource; None where that fails, which concerns it alone.
+    @contextmanager
+    def deciding(self, resource: str) -> Iterator[None]:
+        """Note what fails in the block, which concerns this resource alone.
 
-        What fails is noted. Raises HostError where nothing can be concluded for any resource.
+        Raises HostError where nothing can be concluded for any resource.
         """
         try:
             with limited(_SEARCH_SECONDS):
-                return decide()
+                yield
         except HostError:
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is: it is told, the others go on
             if isinstance(error, MemoryError):
                 error.with_traceback(None)  # which holds all that was built until then
             self.failures.setdefault(resource, error)
-            return None

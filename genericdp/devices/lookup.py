@@ -14,7 +14,7 @@ from genericdp.model import ValueKind
 from genericdp.printing import shortened
 from genericdp.regex import TextTooLongError, extract
 from genericdp.template import (
-    MOST_TEXT,
+    MAX_TEXT,
     TOO_LONG,
     AmbiguousValueError,
     LackingValueError,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from genericdp.model import Resource, ValueSource
     from genericdp.template import Lookup
 
-MOST_SEARCHED = 1024 * 1024
+MAX_SEARCHED = 1024 * 1024
 """Of a file that an expression searches, in bytes."""
 
 
@@ -181,7 +181,7 @@ def value_of(
     known whether it has one.
     """
     text = _source_text(name, source, lookup, host, target_of)
-    if text is not None and byte_length(text) > MOST_TEXT:
+    if text is not None and byte_length(text) > MAX_TEXT:
         raise UnusableValueError(f"the value {name!r} gives {TOO_LONG}")
     return text
 
@@ -222,7 +222,7 @@ def _source_text(
 
 
 def _of_file(name: str, regex: str | None, path: str, target: str, host: Host) -> str | None:
-    text = host.text(target, most=MOST_TEXT if regex is None else MOST_SEARCHED)
+    text = host.text(target, most=MAX_TEXT if regex is None else MAX_SEARCHED)
     if text is not None:
         return _extracted(name, regex, text)
     if why := host.trouble(target):

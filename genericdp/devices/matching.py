@@ -16,7 +16,7 @@ from genericdp.devices.conditions import (
     unmet_hardware,
     why_unknown,
 )
-from genericdp.devices.device import MOST_REASON, NotOffered
+from genericdp.devices.device import MAX_REASON, NotOffered
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
 from genericdp.devices.natural import natural_key
@@ -240,7 +240,7 @@ def not_offered(
         resource=resource.name,
         path=candidate.file.shown,
         key=key or candidate.key,
-        reason=shortened(reason, MOST_REASON),
+        reason=shortened(reason, MAX_REASON),
         members=members,
     )
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from genericdp.devices.topology import Spot
 
-MOST_SEARCHED = 16
+MAX_SEARCHED = 16
 """Up to so many devices, the closest are searched for: 8 of 16 can be chosen in 12,870 ways."""
-MOST_COMPARED = 16
+MAX_COMPARED = 16
 """Of more devices, each is compared with so many shares that the container has got already."""
 _LONGEST_ID = 255
 """Characters that natural order looks at in an ID that no device has."""
@@ -89,7 +89,7 @@ def _choose(
     """Search where that is affordable and may find something better, else choose greedily."""
     if size >= free.total():
         return Counter(free)
-    if preference is Preference.CLOSEST and size and len(free) <= MOST_SEARCHED:
+    if preference is Preference.CLOSEST and size and len(free) <= MAX_SEARCHED:
         return search_closest(free, held, size, spots)
     return choose_greedily(preference, free, held, size, spots)
 
@@ -158,7 +158,7 @@ class _Container:
     def closest(self, device: int) -> tuple[int, int]:
         """Rank first what is the closest to all that it has."""
         compared, total = self._sums.get(device, (0, 0))
-        others = self._order[compared:MOST_COMPARED]
+        others = self._order[compared:MAX_COMPARED]
         total += sum(_distance(device, other, self._spots) for other in others)
         self._sums[device] = compared + len(others), total
         return total, 0

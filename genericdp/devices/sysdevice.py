@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.model import FileType
-from genericdp.template import MOST_TEXT
+from genericdp.template import MAX_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -150,7 +150,7 @@ class Host(Protocol):
     def mount_target(self, path: str) -> PathTarget:
         """Return the same of a path to be mounted, whose links are watched for changes."""
 
-    def text(self, path: str, *, most: int = MOST_TEXT) -> str | None:
+    def text(self, path: str, *, most: int = MAX_TEXT) -> str | None:
         """Return a file's content, stripped; None if it has more bytes than that.
 
         Links are not followed but for the kernel's own: ``target_of`` tells where they lead.

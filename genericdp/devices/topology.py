@@ -38,7 +38,7 @@ _VFIO_FOLDER = "/dev/vfio"
 _VFIO_GROUP = re.compile(r"(?:noiommu-)?([0-9]{1,9})")
 """Names of the nodes in ``/dev/vfio``; ``vfio`` itself is a control node."""
 _PCI_BRIDGE = "0x06"
-_MOST_LAYERS = 256
+_MAX_LAYERS = 256
 """Virtual devices to look below: a volume group may stand on many disks."""
 
 
@@ -188,7 +188,7 @@ def hardware_below(device: SysDevice, host: Host) -> tuple[SysDevice, ...]:
     found: dict[str, SysDevice] = {}
     seen: set[str] = set()
     pending = [device]
-    while pending and len(seen) < _MOST_LAYERS:
+    while pending and len(seen) < _MAX_LAYERS:
         one = pending.pop()
         if one.syspath in seen:
             continue

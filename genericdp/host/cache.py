@@ -19,7 +19,7 @@ from genericdp.host.root import ABSENT, BlindError
 from genericdp.host.sysfs import SysDevices
 from genericdp.host.udevdb import udevd_runs
 from genericdp.host.workers import start
-from genericdp.template import MOST_TEXT
+from genericdp.template import MAX_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -53,7 +53,7 @@ _MOST_KEPT = 1024
 
 _LINKED = "attributes behind links"
 """Any device's event is taken for one of them, as ``device/vendor`` is another device's."""
-_HINTS = {MOST_TEXT: " (a value with file and regex can take a part of it)"}
+_HINTS = {MAX_TEXT: " (a value with file and regex can take a part of it)"}
 
 
 @dataclass(slots=True)
@@ -221,14 +221,14 @@ class HostCache:
             return PathTarget(target=path)
         return self.guarded(pattern, partial(self.files.mount_target, path))
 
-    def text(self, path: str, *, most: int = MOST_TEXT) -> str | None:
+    def text(self, path: str, *, most: int = MAX_TEXT) -> str | None:
         """Return a file's content, stripped; None if it cannot be read or has more bytes than that.
 
         Links are not followed but for the kernel's own: ``target_of`` tells where they lead.
         """
         return self._remembered("", path, most)
 
-    def _remembered(self, owner: str, path: str, most: int = MOST_TEXT) -> str | None:
+    def _remembered(self, owner: str, path: str, most: int = MAX_TEXT) -> str | None:
         texts = self._texts.setdefault(owner, {})
         if (path, most) in texts:
             return texts[path, most]

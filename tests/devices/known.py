@@ -9,7 +9,7 @@ from genericdp import glob
 from genericdp.devices.inventory import Look
 from genericdp.devices.natural import natural_key
 from genericdp.devices.sysdevice import PathTarget, SysDevice
-from genericdp.template import MOST_TEXT
+from genericdp.template import MAX_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -109,7 +109,7 @@ class Known:
             return PathTarget(target=found.target, trouble=found.mount_trouble)
         return PathTarget(target=path)
 
-    def text(self, path: str, *, most: int = MOST_TEXT) -> str | None:
+    def text(self, path: str, *, most: int = MAX_TEXT) -> str | None:
         self.asked.append(path)
         return self.texts.get(path)
 

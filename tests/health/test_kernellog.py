@@ -13,7 +13,7 @@ import pytest
 
 from genericdp.devices.device import NOT_PROBED, BoundProbe, Device
 from genericdp.devices.inventory import Identity
-from genericdp.health.kernellog import MOST_NAMED
+from genericdp.health.kernellog import MAX_NAMED
 from genericdp.host.root import Root
 from genericdp.model import KernelLogCheck, Probe
 from tests.health.made import R, Watched
@@ -263,7 +263,7 @@ async def test_devices_without_such_a_probe_open_no_log() -> None:
 
 async def test_of_names_of_no_device_only_the_last_ones_are_remembered() -> None:
     """Those of all the lines of a year would fill the memory."""
-    names = [f"x{n}" for n in range(MOST_NAMED + 100)]
+    names = [f"x{n}" for n in range(MAX_NAMED + 100)]
     lines = [error(name, sequence=n) for n, name in enumerate(names, start=2)]
     async with following(Script([error("sda", sequence=1), *lines])) as log:
         await log.look(watched("sda"), watched("sdb"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.host.cache import HostCache, Stale
-from genericdp.template import MOST_TEXT
+from genericdp.template import MAX_TEXT
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree:
         pytest.param(
             lambda path: path.symlink_to(path.name), "Too many levels of symbolic links", id="loop"
         ),
-        pytest.param(lambda path: path.write_text("x" * MOST_TEXT), None, id="64-kib"),
+        pytest.param(lambda path: path.write_text("x" * MAX_TEXT), None, id="64-kib"),
         pytest.param(
-            lambda path: path.write_text("x" * MOST_TEXT + "x"),
+            lambda path: path.write_text("x" * MAX_TEXT + "x"),
             "it has more than 64 KiB (a value with file and regex can take a part of it)",
             id="more-than-64-kib",
         ),
