@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,9 @@ from genericdp.devices.hardware import (
     BUSES,
     FILES,
     asked_part,
-    bus_text,
-    driver_of,
     lineage,
     nearest,
+    text_of,
 )
 from genericdp.model import NetSelector, PathSelector, PciSelector, UdevSelector, UsbSelector
 
@@ -74,36 +74,29 @@ def why_unknown(condition: Condition, host: Host) -> str:
 
 def unread(key: str, where: str, host: Host) -> str:
     """Return what could not be read of what a condition asks; empty if everything could."""
+    for file in _files_of(key, where, host):
+        if why := host.trouble(file):
+            return f"{file} cannot be read: {why}"
+    return host.trouble(where) if "udev.properties." in key else ""
+
+
+def _files_of(key: str, where: str, host: Host) -> Iterator[str]:
+    """Yield the files that tell of a device, or of what it sits on, what a condition asks."""
     bare = key.removeprefix("hardware.")
     if bare in KINDS or bare.startswith(OF_UEVENT):
-        for file in _telling(where, upwards=key != bare and bare in KINDS):
-            if why := host.trouble(file):
-                return f"{file} cannot be read: {why}"
-    if bare.startswith("udev.properties."):
-        return host.trouble(where)
-    if bare in _OF_LINEAGE:
-        return _unread_driver(where, host)
-    file = file_of(key, where)
-    why = host.trouble(file) if file else ""
-    return f"{file} cannot be read: {why}" if why else ""
-
-
-def _telling(folder: str, *, upwards: bool) -> Iterator[str]:
-    """Yield the files that tell what kind of device it is, or what it sits on."""
-    while folder.startswith("/sys/devices/"):
-        yield f"{folder}/uevent"
-        yield f"{folder}/subsystem"
-        folder = folder.rpartition("/")[0] if upwards else ""
-
-
-def _unread_driver(where: str, host: Host) -> str:
-    device = host.device(where)
-    for one in () if device is None else lineage(device, host):
-        if why := host.trouble(f"{one.syspath}/driver"):
-            return f"{one.syspath}/driver cannot be read: {why}"
-        if one.driver:
-            break
-    return ""
+        upwards = key != bare and bare in KINDS
+        while where.startswith("/sys/devices/"):
+            yield f"{where}/uevent"
+            yield f"{where}/subsystem"
+            where = where.rpartition("/")[0] if upwards else ""
+    elif bare in _OF_LINEAGE:
+        device = host.device(where)
+        for one in () if device is None else lineage(device, host):
+            yield f"{one.syspath}/driver"
+            if one.driver:
+                break
+    elif file := file_of(key, where):
+        yield file
 
 
 _KINDS = {
@@ -137,23 +130,14 @@ def conditions(
 ) -> Iterator[Condition]:
     """Yield the conditions of a selector for one device; ``sitting`` is what sits on it."""
     kind = kind_of(selector)
-    if isinstance(selector, UdevSelector):
-        for name, globs, found in _udev(selector, device, host):
-            yield Condition(
-                key=f"{prefix}udev.{name}", wanted=globs, found=found, where=device.syspath
-            )
-        return
-    for field in selector.__dataclass_fields__:
-        value = getattr(selector, field)
-        name = _CAMEL.get(field, field)
-        if value:
-            yield Condition(
-                key=f"{prefix}{kind}.{name}",
-                wanted=(value,) if isinstance(value, str) else value,
-                found=bus_text(kind, device, name, host, sitting=sitting),
-                where=asked_part(kind, device, name, host, sitting).syspath,
-                ignore_case=kind != "net" and name not in _TEXTS,
-            )
+    for name, globs in _wanted(selector):
+        yield Condition(
+            key=f"{prefix}{kind}.{name}",
+            wanted=globs,
+            found=text_of(kind, device, name, host, sitting=sitting),
+            where=asked_part(kind, device, name, host, sitting).syspath,
+            ignore_case=kind in _HEXADECIMAL and name not in _TEXTS,
+        )
 
 
 _CAMEL = {
@@ -163,26 +147,20 @@ _CAMEL = {
     "link_type": "linkType",
     "device_class": "class",
 }
-_TEXTS = {"serial", "port", "name", "driver"}
-"""Of the others, hexadecimal ids compare without case."""
+_HEXADECIMAL = {"usb", "pci"}
+"""Kinds whose ids are hexadecimal numbers, which compare without case."""
+_TEXTS = {"serial", "port", "driver"}
+"""What is none of them."""
 
 
-def _udev(
-    selector: UdevSelector, device: SysDevice, host: Host
-) -> Iterator[tuple[str, Globs, str | None]]:
-    """Yield name, globs and what was found of what a selector asks for."""
-    if selector.subsystem:
-        yield "subsystem", selector.subsystem, device.subsystem or None
-    if selector.devtype:
-        yield "devtype", selector.devtype, device.devtype or None
-    if selector.name:
-        yield "name", selector.name, device.name
-    if selector.driver:
-        yield "driver", selector.driver, driver_of(device, host)
-    for name, globs in selector.properties.items():
-        yield f"properties.{name}", globs, device.properties.get(name)
-    for name, globs in selector.attributes.items():
-        yield f"attributes.{name}", globs, host.attribute(device.syspath, name)
+def _wanted(selector: SysSelector) -> Iterator[tuple[str, Globs]]:
+    """Yield what a selector asks for, by the keys of the config."""
+    for field in selector.__dataclass_fields__:
+        value, name = getattr(selector, field), _CAMEL.get(field, field)
+        if isinstance(value, Mapping):
+            yield from ((f"{name}.{key}", globs) for key, globs in value.items())
+        elif value:
+            yield name, (value,) if isinstance(value, str) else value
 
 
 def unmet(

@@ -136,39 +136,66 @@ BUSES: Mapping[str, Callable[[SysDevice], bool]] = {
 """What selectors and templates call the kinds of hardware, and how each is told."""
 
 
-def asked_part(bus: str, device: SysDevice, name: str, host: Host, sitting: SysDevice) -> SysDevice:
-    """Return the device that has what ``bus_text`` returns: for an interface's number that one."""
-    of_interface = (bus, name) == ("usb", "interface")
+def asked_part(
+    kind: str, device: SysDevice, name: str, host: Host, sitting: SysDevice
+) -> SysDevice:
+    """Return the device that has what ``text_of`` returns: for an interface's number that one."""
+    of_interface = (kind, name) == ("usb", "interface")
     interface = nearest(sitting, host, is_usb_interface) if of_interface else None
     return interface or device
 
 
-def bus_text(
-    bus: str, device: SysDevice, name: str, host: Host, *, sitting: SysDevice
+def text_of(
+    kind: str, device: SysDevice, name: str, host: Host, *, sitting: SysDevice
 ) -> str | None:
-    """Return what a selector or template of a kind of hardware names.
+    """Return what a device has under a key of a selector, as ``usb``, ``vendor``; None: nothing.
 
     ``sitting`` is what sits on the device.
     """
-    match bus, name:
+    match kind, name:
+        case "udev", _:
+            return _udev_text(device, name, host)
         case ("usb", "port") | ("pci", "address") | ("net", "name"):
             return device.name
         case "usb", "interface":
-            part = asked_part(bus, device, name, host, sitting)
+            part = asked_part(kind, device, name, host, sitting)
             return None if part is device else host.attribute(part.syspath, "bInterfaceNumber")
         case "pci", "driver":
             return device.driver or None
-        case "pci", "function":
-            return "physical" if host.link(f"{device.syspath}/physfn") is None else "virtual"
-        case "pci", "iommuGroup":
-            return host.link(f"{device.syspath}/iommu_group")
         case "net", "driver":
             return driver_of(device, host)
+        case "pci", "iommuGroup":
+            return host.link(f"{device.syspath}/iommu_group")
+        case "pci", "function":
+            return "physical" if host.link(f"{device.syspath}/physfn") is None else "virtual"
         case _:
-            text = host.attribute(device.syspath, FILES.get(f"{bus}.{name}", name))
-    if (bus, name) == ("net", "linkType"):
+            return _attribute_text(kind, device, name, host)
+
+
+def _attribute_text(kind: str, device: SysDevice, name: str, host: Host) -> str | None:
+    text = host.attribute(device.syspath, FILES.get(f"{kind}.{name}", name))
+    if (kind, name) == ("net", "linkType"):
         return text and LINK_TYPES.get(text, text)
-    return text and text.removeprefix("0x") if bus == "pci" else text
+    return text and text.removeprefix("0x") if kind == "pci" else text
+
+
+def _udev_text(device: SysDevice, name: str, host: Host) -> str | None:
+    what, _, key = name.partition(".")
+    match what:
+        case "properties":
+            return device.properties.get(key)
+        case "attributes":
+            return host.attribute(device.syspath, key)
+        case "subsystem":
+            return device.subsystem or None
+        case "devtype":
+            return device.devtype or None
+        case "name":
+            return device.name
+        case "driver":
+            return driver_of(device, host)
+        case _:
+            return None
 
 
 def _is_place(device: SysDevice) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.conditions import unread
-from genericdp.devices.hardware import BUSES, asked_part, bus_text, driver_of, nearest
+from genericdp.devices.hardware import BUSES, asked_part, nearest, text_of
 from genericdp.devices.sysdevice import readable_target
 from genericdp.devices.topology import spot_of
 from genericdp.model import ValueKind
@@ -37,6 +37,23 @@ MAX_SEARCHED = 1024 * 1024
 """Of a file that an expression searches, in bytes."""
 
 
+_OF_SYSFS = ("subsystem", "devtype", "driver")
+"""Texts of ``device`` that a selector asks for as ``udev``."""
+
+
+def _key(scope: str, name: str) -> tuple[str, str]:
+    """Return the key of a selector that asks for what a template names."""
+    match scope:
+        case "device":
+            return "udev", name
+        case "property":
+            return "udev", f"properties.{name}"
+        case "attribute":
+            return "udev", f"attributes.{name}"
+        case _:
+            return scope, name
+
+
 class Names:
     """Answers for one candidate; each text is found out when it is first asked for."""
 
@@ -64,84 +81,51 @@ class Names:
 
     def get_text(self, scope: str, name: str) -> str | None:
         """Return the text, or None if this candidate lacks it; as ``template.Lookup``."""
-        if self._wary and (why := self._unread(scope, name)):
-            raise UnusableValueError(why)
         match scope:
-            case "device":
-                return self._of_device(name)
             case "node":
                 return self._node_name
             case "value":
                 return self._value(name)
+            case "device" if name not in _OF_SYSFS:
+                return self._of_candidate(name)
+            case "allocation":
+                return None
             case _:
                 device = self._candidate.device
-                return None if device is None else self._of_sysfs(device, scope, name)
+                return None if device is None else self._of_sysfs(scope, name, device)
 
-    def _unread(self, scope: str, name: str) -> str:
-        """Return what could not be read of what a template names; empty if everything could."""
-        host, device = self._host, self._candidate.device
-        if device is None:
-            return ""
-        match scope:
-            case "device":
-                return unread(f"udev.{name}", device.syspath, host)
-            case "property":
-                return unread(f"udev.properties.{name}", device.syspath, host)
-            case "attribute":
-                host.attribute(device.syspath, name)
-                return unread(f"udev.attributes.{name}", device.syspath, host)
-            case "usb" | "pci" | "net":
-                one = nearest(device, host, BUSES[scope])
-                if one is None:
-                    return unread(f"hardware.{scope}", device.syspath, host)
-                self._of_sysfs(device, scope, name)
-                part = asked_part(scope, one, name, host, device)
-                return unread(f"{scope}.{name}", part.syspath, host)
-            case _:
-                return ""
+    def _of_sysfs(self, scope: str, name: str, sitting: SysDevice) -> str | None:
+        kind, key = _key(scope, name)
+        device = nearest(sitting, self._host, BUSES[kind]) if kind in BUSES else sitting
+        text = None
+        if device is not None:
+            text = text_of(kind, device, key, self._host, sitting=sitting)
+        if self._wary:
+            asked, where = f"hardware.{kind}", sitting
+            if device is not None:
+                asked = f"{kind}.{key}"
+                where = asked_part(kind, device, key, self._host, sitting)
+            if why := unread(asked, where.syspath, self._host):
+                raise UnusableValueError(why)
+        return text
 
-    def _of_device(self, name: str) -> str | None:
+    def _of_candidate(self, name: str) -> str | None:
         candidate, device = self._candidate, self._candidate.device
-        number = candidate.file.identity.device_number
+        number, syspath = candidate.file.identity.device_number, candidate.file.identity.syspath
         match name:
             case "id":
                 return self.device_id
             case "path":
-                hidden = candidate.file.identity.syspath == candidate.path
-                return None if hidden else candidate.path
+                return None if syspath == candidate.path else candidate.path
             case "name":
                 return device.name if device else candidate.file.kernel_name
             case "major" | "minor":
                 return None if number is None else str(number[name == "minor"])
             case "syspath":
-                return candidate.file.identity.syspath
-            case _:
-                return None if device is None else self._of_known(device, name)
-
-    def _of_known(self, device: SysDevice, name: str) -> str | None:
-        match name:
-            case "subsystem":
-                return device.subsystem or None
-            case "devtype":
-                return device.devtype or None
-            case "driver":
-                return driver_of(device, self._host)
-            case "numa":
+                return syspath
+            case "numa" if device is not None:
                 nodes = spot_of((device,), self._host).numa_nodes
                 return ",".join(map(str, nodes)) or None
-            case _:
-                return None
-
-    def _of_sysfs(self, device: SysDevice, scope: str, name: str) -> str | None:
-        host = self._host
-        match scope:
-            case "property":
-                return device.properties.get(name)
-            case "attribute":
-                return host.attribute(device.syspath, name)
-            case "usb" | "pci" | "net":
-                one = nearest(device, host, BUSES[scope])
-                return None if one is None else bus_text(scope, one, name, host, sitting=device)
             case _:
                 return None
 

@@ -10,7 +10,6 @@ from genericdp import glob
 from genericdp.devices.conditions import KINDS, OF_UEVENT, file_of, kind_of, why_unknown
 from genericdp.devices.hardware import (
     BUSES,
-    bus_text,
     driver_of,
     function_of,
     is_net_interface,
@@ -18,6 +17,7 @@ from genericdp.devices.hardware import (
     is_usb_device,
     is_usb_interface,
     nearest,
+    text_of,
 )
 from genericdp.devices.topology import spot_of
 from genericdp.model import FileType, PathSelector
@@ -186,7 +186,7 @@ def buses_of(device: SysDevice, host: Host) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for bus, keys in _KEYS.items():
         if (one := nearest(device, host, BUSES[bus])) is not None:
-            texts = {key: bus_text(bus, one, key, host, sitting=device) for key in keys}
+            texts = {key: text_of(bus, one, key, host, sitting=device) for key in keys}
             found[bus] = {key: text for key, text in texts.items() if text}
     return found
 
