@@ -131,12 +131,8 @@ def _log_devices(name: str, before: DeviceList, after: DeviceList, *, is_first: 
     for device_id, one in after.devices.items():
         change = _change(_reason(before, device_id), one.unhealthy)
         by_change[change][device_id] = one.unhealthy
-    here = {
-        change: [one for one in reasons if one in before.devices]
-        for change, reasons in by_change.items()
-    }
-    first = here[_Change.FIRST]
-    changed = sum(map(len, (came, left, first, here[_Change.UP], here[_Change.DOWN])))
+    first = [one for one in by_change[_Change.FIRST] if one in before.devices]
+    changed = len({*came, *left, *first, *by_change[_Change.UP], *by_change[_Change.DOWN]})
     if is_first and by_change[_Change.FIRST]:
         count = len(after.devices)
         log.info("devices that are probed for the first time: %d", count, extra=_about(name))
@@ -150,7 +146,9 @@ def _log_devices(name: str, before: DeviceList, after: DeviceList, *, is_first: 
         # Of those that take others' places the numbers say nothing.
         _log_each(dict.fromkeys(came, ""), name, "is new", "are new")
         _log_each(dict.fromkeys(left, ""), name, "has left the list", "have left the list")
-    _log_each(dict.fromkeys(here[_Change.UP], ""), name, "is Healthy again", "are Healthy again")
+    _log_each(
+        dict.fromkeys(by_change[_Change.UP], ""), name, "is Healthy again", "are Healthy again"
+    )
     _log_each(
         by_change[_Change.OTHER_REASON],
         name,

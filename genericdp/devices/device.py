@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from genericdp.devices.inventory import Identity
-    from genericdp.model import Check, Probe
+    from genericdp.model import Check, EnvVar, Probe
     from genericdp.policy import Policy
     from genericdp.template import Template
 
@@ -100,13 +100,12 @@ class Variable:
 
     values: tuple[Template, ...]
     """Of each member that gives it."""
-    separator: str
-    prefix: str
-    suffix: str
+    declared: EnvVar
 
     def joined(self, values: Iterable[str]) -> str:
         """Return what a container sees of the distinct values of its devices."""
-        return f"{self.prefix}{self.separator.join(values)}{self.suffix}"
+        one = self.declared
+        return f"{one.prefix}{one.separator.join(values)}{one.suffix}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from genericdp.devices.inventory import FoundFile, Inventory
     from genericdp.devices.matching import Candidate, Excluded
     from genericdp.devices.sysdevice import Host
-    from genericdp.model import Check, DeviceNodes, EnvVar, Resource
+    from genericdp.model import Check, DeviceNodes, Resource
     from genericdp.template import Lookup
 
 _LATER = ("allocation",)
@@ -280,7 +280,10 @@ def _device(
         nodes=tuple(dict.fromkeys(found.nodes)),
         missing=tuple(dict.fromkeys(found.missing)),
         mounts=tuple(dict.fromkeys(found.mounts)),
-        env={name: _variable(it, lookups) for name, it in inject.env.items()},
+        env={
+            name: Variable(values=_bound(it.value, lookups), declared=it)
+            for name, it in inject.env.items()
+        },
         annotations={key: _bound(text, lookups) for key, text in inject.annotations.items()},
         cdi=tuple(dict.fromkeys(found.cdi)),
         identity=first.file.identity,
@@ -306,15 +309,6 @@ def _check_gives_something(device: Device, first: Candidate, inventory: Inventor
         raise UnusableValueError(_nothing_to_give(first, inventory.host))
     if reason := why_refused(device, inventory.file, inventory.host.mount_target):
         raise UnusableValueError(reason)
-
-
-def _variable(variable: EnvVar, lookups: Iterable[Lookup]) -> Variable:
-    return Variable(
-        values=_bound(variable.value, lookups),
-        separator=variable.separator,
-        prefix=variable.prefix,
-        suffix=variable.suffix,
-    )
 
 
 def _id_text(resource: Resource, group: Group, names: Sequence[Names], inventory: Inventory) -> str:

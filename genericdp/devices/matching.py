@@ -37,10 +37,9 @@ if TYPE_CHECKING:
 class Candidate:
     """One thing of the host under all the names that the selectors found it by."""
 
-    path: str
+    file: FoundFile
     """The first link in natural order if a glob found one, else the device file or path; the
     folder in sysfs of what has no device file."""
-    file: FoundFile
     device: SysDevice | None = None
     """What sysfs knows of it."""
     needs_node: bool = False
@@ -49,6 +48,11 @@ class Candidate:
     """Why nobody can know whether the selectors take it; empty if they surely do."""
     entries: frozenset[int] = frozenset()
     """The places in the list of selectors of all that take it."""
+
+    @property
+    def path(self) -> str:
+        """What it was found by."""
+        return self.file.path
 
     @property
     def key(self) -> str:
@@ -65,8 +69,8 @@ class Candidate:
 class Excluded:
     """What a resource must not take, nor bring along with something else."""
 
-    keys: frozenset[str] = frozenset()
-    syspaths: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    """The keys and syspaths of what is excluded for sure."""
     doubts: Mapping[str, str] = field(default_factory=dict)
     """Why nobody can know whether something is excluded, by its key and by its syspath."""
     unknown: str = ""
@@ -81,20 +85,19 @@ class Excluded:
 
     def is_certain_of(self, file: FoundFile) -> bool:
         """Return whether the file is excluded for sure."""
-        return file.key in self.keys or (
-            bool(self.syspaths) and any(one in self.syspaths for one in _upwards(file))
-        )
+        return bool(self.names) and not self.names.isdisjoint(_names_of(file))
 
     def doubt(self, file: FoundFile) -> str:
         """Return why nobody can know whether the file is excluded; empty if anybody can."""
         if not (self.doubts or self.unknown) or self.is_certain_of(file):
             return ""
-        names = (file.key, *_upwards(file))
-        return next((self.doubts[one] for one in names if one in self.doubts), self.unknown)
+        doubts = (self.doubts[one] for one in _names_of(file) if one in self.doubts)
+        return next(doubts, self.unknown)
 
 
-def _upwards(file: FoundFile) -> Iterator[str]:
-    """Yield its folder in sysfs and all above: what sits on something is excluded with it."""
+def _names_of(file: FoundFile) -> Iterator[str]:
+    """Yield its key, its syspath and those above: what sits on something is excluded with it."""
+    yield file.key
     syspath = file.identity.syspath
     while syspath:
         yield syspath
@@ -248,12 +251,10 @@ def not_offered(
 def excluded(resource: Resource, inventory: Inventory) -> Excluded:
     """Return what the ``exclude`` of a resource takes, or may take."""
     found = taken(resource.exclude, resource, inventory, wary=True)
-    names = [(one, (one.key, one.file.identity.syspath or "")) for one in found]
-    certain = [its for one, its in names if not one.doubt]
+    names = [(name, one.doubt) for one in found for name in (one.key, _syspath(one.file)) if name]
     return Excluded(
-        keys=frozenset(key for key, _ in certain),
-        syspaths=frozenset(syspath for _, syspath in certain if syspath),
-        doubts={name: one.doubt for one, its in names if one.doubt for name in its if name},
+        names=frozenset(name for name, doubt in names if not doubt),
+        doubts={name: doubt for name, doubt in names if doubt},
         unknown=next(_unseen(resource.exclude, inventory), ""),
     )
 
@@ -424,7 +425,7 @@ def of_file(found: FoundFile, inventory: Inventory) -> Candidate:
     """Make a candidate of a file."""
     syspath = found.identity.syspath
     device = None if syspath is None else inventory.host.device(syspath)
-    return Candidate(path=found.path, file=found, device=device)
+    return Candidate(file=found, device=device)
 
 
 def of_device(device: SysDevice, inventory: Inventory) -> Candidate | None:
@@ -434,7 +435,7 @@ def of_device(device: SysDevice, inventory: Inventory) -> Candidate | None:
     if file is None or file.key != device.key:
         # Its file is not there (yet), or is another one's.
         file = inventory.file(device.syspath)
-    return None if file is None else Candidate(path=file.path, file=file, device=device)
+    return None if file is None else Candidate(file=file, device=device)
 
 
 def unmet_values(

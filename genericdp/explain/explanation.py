@@ -376,7 +376,7 @@ def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[Outcome, str] |
         out = excluded(alone, trial.inventory)
         text = f"exclude[{i}] {selector_text(entry)}"
         if out.is_certain_of(file):
-            below = "" if candidate.key in out.keys else ", which takes what it sits on"
+            below = "" if candidate.key in out.names else ", which takes what it sits on"
             return Outcome.EXCLUDED, f"{text}{below}"
         if doubtful is None and (why := out.doubt(file)):
             doubtful = Outcome.REFUSED, f"it may be excluded by {text}: {printable(why)}"

@@ -103,7 +103,7 @@ def test_several_numa_nodes_are_one_text(known: Known) -> None:
         disk = known.add(f"0000:0{i}:00.0/nvme{i}", "block", attributes={"numa_node": str(i)})
         known.targets[f"{volume.syspath}/slaves/{disk.name}"] = disk.syspath
     inventory = Inventory(known, "node-1")
-    found = Candidate(path="/dev/dm-0", file=node("/dev/dm-0", (253, 0)), device=volume)
+    found = Candidate(file=node("/dev/dm-0", (253, 0)), device=volume)
     names = Names(found, resource=resource("x"), inventory=inventory)
     assert names.get_text("device", "numa") == "0,1"
 
@@ -136,7 +136,7 @@ def test_a_file_that_sysfs_does_not_know_has_a_path_and_a_name() -> None:
     file = node("/dev/mine/thing", (241, 3), target="/dev/thing")
     inventory = Inventory(Known())
     names = Names(
-        Candidate(path=file.path, file=file),
+        Candidate(file=file),
         resource=resource("x"),
         inventory=inventory,
     )
