@@ -19,7 +19,7 @@ from genericdp.devices.devicelist import (
     with_health,
     within_limit,
 )
-from genericdp.devices.injection import group, make
+from genericdp.devices.injection import make_devices
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import Owners, match, of_file, path_globs
 from genericdp.printing import shortened
@@ -142,18 +142,14 @@ def _draft(
     resource: Resource, before: DeviceList, owners: Owners, inventory: Inventory, *, now: float
 ) -> _Draft:
     found = match(resource, owners, inventory)
-    groups, incomplete = group(resource, found.members, inventory)
-    devices, refused = [], list(found.refused)
-    for one in make(resource, groups, found.excluded, inventory):
-        if isinstance(one, NotOffered):
-            refused.append(one)
-        elif reason := _why_reserved(one, owners, inventory):
-            refused.append(
-                NotOffered(resource=resource.name, path=one.path, key=one.key, reason=reason)
-            )
+    made, refused = make_devices(resource, found, inventory)
+    refused[:0] = found.refused
+    devices = []
+    for one in made:
+        if reason := _why_reserved(one, owners, inventory):
+            refused.append(one.refused(resource.name, reason))
         else:
             devices.append(one)
-    refused += incomplete
     arriving: Mapping[str, Arriving] = {}
     if resource.group_by is not None:
         devices, waiting, arriving = settled(resource.name, devices, before, now=now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -37,10 +37,10 @@ from genericdp.printing import printable
 from genericdp.template import MAX_TEXTS, Template, UnusableValueError, bind, byte_length, expand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from genericdp.devices.inventory import FoundFile, Inventory
-    from genericdp.devices.matching import Candidate, Excluded
+    from genericdp.devices.matching import Candidate, Excluded, Match
     from genericdp.devices.sysdevice import Host
     from genericdp.model import Check, DeviceNodes, Resource
     from genericdp.template import Lookup
@@ -53,8 +53,23 @@ _CDI_NAME = re.compile(
 )
 
 
+def make_devices(
+    resource: Resource, match: Match, inventory: Inventory
+) -> tuple[list[Device], list[NotOffered]]:
+    """Return a device for each candidate or group of them, and why others are not offered."""
+    maker = _Maker(resource, match.excluded, inventory)
+    groups, incomplete = maker.group(match.members)
+    devices, refused = [], []
+    for one in groups:
+        try:
+            devices.append(maker.make(one))
+        except (UnusableValueError, AllocationConflictError) as error:
+            refused.append(_refusal(resource, one, str(error)))
+    return devices, [*refused, *incomplete]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
+class _Group:
     """What is to be one device."""
 
     members: tuple[Candidate, ...]
@@ -68,71 +83,10 @@ class Group:
         return self.members[0].key if self.text is None else f"group {self.text}"
 
 
-def group(
-    resource: Resource, candidates: Iterable[Candidate], inventory: Inventory
-) -> tuple[list[Group], list[NotOffered]]:
-    """Return the groups in the order of their first members, and what is in none or incomplete.
-
-    Index and order of discovery play no part (D2): only the text counts.
-    """
-    if resource.group_by is None:
-        return [Group(members=(one,)) for one in candidates], []
-    members: dict[str, list[Candidate]] = {}
-    refused = []
-    for one in candidates:
-        try:
-            text = _text(resource, resource.group_by, one, inventory)
-        except UnusableValueError as error:
-            refused.append(not_offered(resource, one, str(error)))
-        else:
-            members.setdefault(text, []).append(one)
-    groups = []
-    for text, several in members.items():
-        made = Group(members=tuple(several), text=text)
-        if lacking := _lacking(resource, several):
-            reason = f"its group '{printable(text)}' has {lacking}"
-            refused.append(refusal(resource, made, reason))
-        else:
-            groups.append(made)
-    return groups, refused
-
-
-def refusal(resource: Resource, group: Group, reason: str) -> NotOffered:
+def _refusal(resource: Resource, group: _Group, reason: str) -> NotOffered:
     """Return why a group is not offered: one line, and every member knows of it."""
     keys = () if group.text is None else tuple(one.key for one in group.members)
     return not_offered(resource, group.members[0], reason, key=group.key, members=keys)
-
-
-def _text(
-    resource: Resource, template: Template, candidate: Candidate, inventory: Inventory
-) -> str:
-    """Return what ``groupBy`` gives for one candidate; raises UnusableValueError."""
-    names = Names(candidate, resource=resource, inventory=inventory)
-    try:
-        text = expand(template, names.get_text)
-    except UnusableValueError as error:
-        raise UnusableValueError(f"groupBy: {error}") from error
-    if not text:
-        raise UnusableValueError(f"groupBy '{template}' gives an empty text")
-    return text
-
-
-def _lacking(resource: Resource, members: Sequence[Candidate]) -> str:
-    """Return which of the members that ``groupNeeds`` asks for a group lacks; empty if none."""
-    needs, here, entries = resource.group_needs, len(members), len(resource.match)
-    if needs is None:
-        return ""
-    if isinstance(needs, int):
-        missing = needs - here
-        return f"{here} of {needs} members: {missing} missing (groupNeeds)" if missing > 0 else ""
-    present = {i for member in members for i in member.entries}
-    absent = [f"match[{i}]" for i in range(entries) if i not in present]
-    if not absent:
-        return ""
-    return (
-        f"members of {entries - len(absent)} of {entries} entries:"
-        f" {len(absent)} missing, {' and '.join(absent)} (groupNeeds: each)"
-    )
 
 
 @dataclass(slots=True)
@@ -159,184 +113,262 @@ class _Room:
         return look
 
 
-def _literals(resource: Resource) -> tuple[int, int]:
-    """Return how much text a resource's templates bring themselves, in bytes.
+class _Maker:
+    """Makes the devices of one resource."""
 
-    First what every member of a group expands, then what counts once.
-    """
-    sizes = [0, 0]
-    for template in templates_of((resource.inject, resource.health, resource.hooks)):
-        size = sum(byte_length(part) for part in template.parts if isinstance(part, str))
-        sizes[not template.references] += size
-    return sizes[0], sizes[1]
+    def __init__(self, resource: Resource, excluded: Excluded, inventory: Inventory) -> None:
+        self._resource = resource
+        self._excluded = excluded
+        self._inventory = inventory
+        self._host = inventory.host
+        # The literal text of templates, in bytes: what each member expands, and what counts once.
+        self._for_each, self._once = 0, 0
+        for template in templates_of((resource.inject, resource.health, resource.hooks)):
+            size = sum(byte_length(part) for part in template.parts if isinstance(part, str))
+            if template.references:
+                self._for_each += size
+            else:
+                self._once += size
 
+    def group(self, candidates: Iterable[Candidate]) -> tuple[list[_Group], list[NotOffered]]:
+        """Return groups in the order of their first members, and what is in none or incomplete.
 
-def make(
-    resource: Resource, groups: Iterable[Group], excluded: Excluded, inventory: Inventory
-) -> list[Device | NotOffered]:
-    """Make a device of each candidate or group of them, or say why it is not offered."""
-    for_each, for_all = _literals(resource)
-    made = list[Device | NotOffered]()
-    for group in groups:
-        room = _Room(MAX_TEXTS)
+        Index and order of discovery play no part (D2): only the text counts.
+        """
+        resource = self._resource
+        if resource.group_by is None:
+            return [_Group(members=(one,)) for one in candidates], []
+        members: dict[str, list[Candidate]] = {}
+        refused = []
+        for one in candidates:
+            try:
+                text = self._group_text(resource.group_by, one)
+            except UnusableValueError as error:
+                refused.append(not_offered(resource, one, str(error)))
+            else:
+                members.setdefault(text, []).append(one)
+        groups = []
+        for text, several in members.items():
+            made = _Group(members=tuple(several), text=text)
+            if lacking := _lacking(resource, several):
+                reason = f"its group '{printable(text)}' has {lacking}"
+                refused.append(_refusal(resource, made, reason))
+            else:
+                groups.append(made)
+        return groups, refused
+
+    def _group_text(self, template: Template, candidate: Candidate) -> str:
+        names = Names(candidate, resource=self._resource, inventory=self._inventory)
         try:
-            room.take(for_each * len(group.members) + for_all)
-            made.append(_device(resource, group, room, excluded, inventory))
-        except (UnusableValueError, AllocationConflictError) as error:
-            made.append(refusal(resource, group, str(error)))
-    return made
+            text = expand(template, names.get_text)
+        except UnusableValueError as error:
+            raise UnusableValueError(f"groupBy: {error}") from error
+        if not text:
+            raise UnusableValueError(f"groupBy '{template}' gives an empty text")
+        return text
 
+    def make(self, group: _Group) -> Device:
+        """Expand all templates of the resource; what must be there and is not makes it Unhealthy.
 
-@dataclass(slots=True)
-class _Contents:
-    """What a container gets for the members of a device, but for texts that it joins."""
-
-    nodes: list[Node] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    """What must be there and is not, as sentences."""
-    paths: list[str] = field(default_factory=list)
-    """Of the nodes that were asked for, with or without wildcards; they may not exist."""
-    mounts: list[MountPoint] = field(default_factory=list)
-    cdi: list[str] = field(default_factory=list)
-
-
-def _contents(
-    resource: Resource,
-    members: Iterable[tuple[Candidate, Lookup]],
-    excluded: Excluded,
-    inventory: Inventory,
-) -> _Contents:
-    """Expand the templates of ``inject`` for each member."""
-    inject, found = resource.inject, _Contents()
-    for member, lookup in members:
-        if inject.devices is None and member.has_node:
-            path = Template((member.file.path,))
-            found.nodes.append(_node(member.file, path, "rw", exclusive=True))
-        for entry in inject.devices or ():
-            _add_nodes(found, entry, lookup, member, excluded, inventory)
-        found.mounts += (
+        Raises UnusableValueError or AllocationConflictError where there can be no device.
+        """
+        resource, inventory, host = self._resource, self._inventory, self._host
+        inject, first = resource.inject, group.members[0]
+        room = _Room(MAX_TEXTS)
+        room.take(self._for_each * len(group.members) + self._once)
+        if inject.devices is None:
+            _check_nodes(group, host)
+        names = [Names(one, resource=resource, inventory=inventory) for one in group.members]
+        device_id = as_id(self._id_text(group, names))
+        for its in names:
+            its.device_id = device_id
+        lookups = [room.counted(its.get_text) for its in names]
+        nodes, missing, paths = self._nodes(group, lookups)
+        mounts = [
             MountPoint(
-                host_path=absolute_path(mount.host_path, lookup),
+                host_path=_absolute_path(mount.host_path, lookup),
                 container_path=bind(mount.container_path, lookup, path=True, later=_LATER),
                 read_only=mount.read_only,
             )
+            for lookup in lookups
             for mount in inject.mounts
+        ]
+        cdi = [_cdi_name(template, lookup) for lookup in lookups for template in inject.cdi]
+        probes, hooks = bound_probes(resource, lookups[0]), bound_hooks(resource, lookups[0])
+        if paths and not nodes and not missing:
+            raise UnusableValueError("all nodes of inject.devices are optional and absent")
+        if reason := why_not_bound(nodes, host, paths):
+            raise UnusableValueError(reason)
+        hardware = [one.device for one in group.members if one.device is not None]
+        spot = spot_of(hardware, host, closeness(resource, lookups))
+        device = Device(
+            id=device_id,
+            key=group.key,
+            path=first.path,
+            members=() if group.text is None else self._members(group),
+            # A control node comes with every member.
+            nodes=tuple(dict.fromkeys(nodes)),
+            missing=tuple(dict.fromkeys(missing)),
+            mounts=tuple(dict.fromkeys(mounts)),
+            env={
+                name: Variable(values=_bound(one.value, lookups), declared=one)
+                for name, one in inject.env.items()
+            },
+            annotations={key: _bound(text, lookups) for key, text in inject.annotations.items()},
+            cdi=tuple(dict.fromkeys(cdi)),
+            identity=first.file.identity,
+            replicas=resource.replicas,
+            numa_nodes=spot.numa_nodes if resource.topology is TopologyMode.AUTO else (),
+            spot=spot,
+            initialized_usec=None if first.device is None else first.device.initialized_usec,
+            probes=probes,
+            hooks=hooks,
+            policy=resource.policy,
         )
-        found.cdi += (_cdi_name(template, lookup) for template in inject.cdi)
-    return found
+        # Else it always fits: a node at its own path.
+        if inject.devices or inject.mounts or inject.annotations or device.members:
+            edits([device])
+        self._check(device, first)
+        return device
+
+    def _check(self, device: Device, first: Candidate) -> None:
+        """Raise UnusableValueError if no container can get anything, or may get it."""
+        given = (device.nodes, device.mounts, device.env, device.annotations, device.cdi)
+        if not device.missing and not any(given):
+            raise UnusableValueError(_nothing_to_give(first, self._host))
+        if reason := why_refused(device, self._inventory.file, self._host.mount_target):
+            raise UnusableValueError(reason)
+
+    def _nodes(
+        self, group: _Group, lookups: Sequence[Lookup]
+    ) -> tuple[list[Node], list[str], list[str]]:
+        """Return the device nodes of all members, what must be there and is not, as sentences,
+        and the paths that were asked for, with or without wildcards; they may not exist.
+        """
+        entries = self._resource.inject.devices
+        nodes, missing, paths = [], [], []
+        for member, lookup in zip(group.members, lookups, strict=True):
+            if entries is None and member.has_node:
+                path = Template((member.path,))
+                nodes.append(_node(member.file, path, "rw", exclusive=True))
+            for entry in entries or ():
+                pattern = (
+                    "" if entry.path is None else _absolute_path(entry.path, lookup, glob.escape)
+                )
+                inside = entry.container_path
+                if inside is not None:
+                    inside = bind(inside, lookup, path=True, later=_LATER)
+                found = self._found(entry, pattern, member)
+                usable = [file for file in found if not self._trouble(file)]
+                nodes += [_requested_node(entry, inside, file) for file in usable]
+                if not usable and not entry.optional:
+                    missing.append(self._why_missing(entry, pattern, found))
+                paths.append(glob.unescape(pattern))
+        return nodes, missing, paths
+
+    def _found(
+        self, entry: DeviceNodes, pattern: str, candidate: Candidate
+    ) -> tuple[FoundFile, ...]:
+        """Return what there is of the nodes that an entry of ``inject.devices`` asks for."""
+        if entry.subsystem is not None:
+            return self._nearby(entry.subsystem, entry, candidate)
+        if glob.has_wildcard(pattern):
+            found = self._inventory.found(pattern)
+            return tuple(file for file in found if file.type in NODE_TYPES)
+        if glob.unescape(pattern) == candidate.path:
+            return (candidate.file,)
+        return self._inventory.found(pattern)
+
+    def _nearby(
+        self, subsystem: str, entry: DeviceNodes, candidate: Candidate
+    ) -> tuple[FoundFile, ...]:
+        """Return the nodes of a subsystem that belong to the same hardware."""
+        host, device = self._host, candidate.device
+        carrier = None if device is None else carrier_of(device, host, subsystem)
+        if carrier is None:
+            return ()
+        function = function_of(carrier, host)
+        files = [
+            self._inventory.file(one.device_file)
+            for one in host.below(carrier.syspath, subsystem)
+            if one.number is not None
+            and (not entry.name or glob.matches_any(entry.name, one.name))
+            and function_of(one, host) == function
+        ]
+        present = (file for file in files if file is not None)
+        return tuple(sorted(present, key=lambda file: natural_key(file.path)))
+
+    def _why_missing(self, entry: DeviceNodes, pattern: str, found: Iterable[FoundFile]) -> str:
+        if entry.subsystem is not None:
+            names = f" called {' or '.join(entry.name)}" if entry.name else ""
+            return f"there is no {entry.subsystem} node{names} on the same hardware"
+        path = printable(glob.unescape(pattern))
+        if pattern in self._inventory.hanging:
+            return f"looking at {path} does not end"
+        troubles = (f"{file.shown}: {self._trouble(file)}" for file in found)
+        return next(troubles, f"{path} does not exist")
+
+    def _trouble(self, file: FoundFile) -> str:
+        if file.type not in NODE_TYPES:
+            return f"no device node (its type is {file.type})"
+        return file.trouble or self._excluded.reason(file)
+
+    def _id_text(self, group: _Group, names: Sequence[Names]) -> str:
+        """Return what the ID is made of, which is the same for every member."""
+        template = self._resource.id
+        if template is None:
+            return group.text or _default_id(group.members[0], self._host)
+        texts: dict[str, Candidate] = {}
+        for member, its in zip(group.members, names, strict=True):
+            texts.setdefault(expand(template, its.get_text), member)
+        if len(texts) > 1:
+            both = [f"{text!r} ({member.file.shown})" for text, member in texts.items()]
+            raise UnusableValueError(f"its members have different ids: {both[0]} and {both[1]}")
+        if not (text := next(iter(texts))):
+            raise UnusableValueError(f"its id '{template}' is an empty text")
+        return text
+
+    def _members(self, group: _Group) -> tuple[Member, ...]:
+        return tuple(
+            Member(
+                key=one.key,
+                path=one.file.shown,
+                identity=one.file.identity,
+                place=_default_id(one, self._host),
+            )
+            for one in group.members
+        )
 
 
-def _add_nodes(
-    contents: _Contents,
-    entry: DeviceNodes,
-    lookup: Lookup,
-    member: Candidate,
-    excluded: Excluded,
-    inventory: Inventory,
-) -> None:
-    """Add what there is of the nodes that an entry of ``inject.devices`` asks for."""
-    pattern = "" if entry.path is None else absolute_path(entry.path, lookup, pattern=True)
-    inside = entry.container_path
-    if inside is not None:
-        inside = bind(inside, lookup, path=True, later=_LATER)
-    found = _found(entry, pattern, member, inventory)
-    usable = [file for file in found if not _trouble(file, excluded)]
-    contents.nodes += (_requested_node(entry, inside, file) for file in usable)
-    if not usable and not entry.optional:
-        contents.missing.append(_why_missing(entry, pattern, found, inventory, excluded))
-    contents.paths.append(glob.unescape(pattern))
-
-
-def _device(
-    resource: Resource, group: Group, room: _Room, excluded: Excluded, inventory: Inventory
-) -> Device:
-    """Expand all templates of the resource; what must be there and is not makes it Unhealthy.
-
-    Raises UnusableValueError or AllocationConflictError where there can be no device.
-    """
-    inject, host, first = resource.inject, inventory.host, group.members[0]
-    if inject.devices is None:
-        _check_nodes(group, host)
-    names = [Names(one, resource=resource, inventory=inventory) for one in group.members]
-    device_id = as_id(_id_text(resource, group, names, inventory))
-    for its in names:
-        its.device_id = device_id
-    lookups = [room.counted(its.get_text) for its in names]
-    members = list(zip(group.members, lookups, strict=True))
-    found = _contents(resource, members, excluded, inventory)
-    probes, hooks = bound_probes(resource, lookups[0]), bound_hooks(resource, lookups[0])
-    if found.paths and not found.nodes and not found.missing:
-        raise UnusableValueError("all nodes of inject.devices are optional and absent")
-    if reason := why_not_bound(found.nodes, host, found.paths):
-        raise UnusableValueError(reason)
-    hardware = [one.device for one in group.members if one.device is not None]
-    spot = spot_of(hardware, host, closeness(resource, lookups))
-    device = Device(
-        id=device_id,
-        key=group.key,
-        path=first.path,
-        members=() if group.text is None else _members(group, inventory),
-        # A control node comes with every member.
-        nodes=tuple(dict.fromkeys(found.nodes)),
-        missing=tuple(dict.fromkeys(found.missing)),
-        mounts=tuple(dict.fromkeys(found.mounts)),
-        env={
-            name: Variable(values=_bound(it.value, lookups), declared=it)
-            for name, it in inject.env.items()
-        },
-        annotations={key: _bound(text, lookups) for key, text in inject.annotations.items()},
-        cdi=tuple(dict.fromkeys(found.cdi)),
-        identity=first.file.identity,
-        replicas=resource.replicas,
-        numa_nodes=spot.numa_nodes if resource.topology is TopologyMode.AUTO else (),
-        spot=spot,
-        initialized_usec=None if first.device is None else first.device.initialized_usec,
-        probes=probes,
-        hooks=hooks,
-        policy=resource.policy,
+def _lacking(resource: Resource, members: Sequence[Candidate]) -> str:
+    """Return which of the members that ``groupNeeds`` asks for a group lacks; empty if none."""
+    needs, here, entries = resource.group_needs, len(members), len(resource.match)
+    if needs is None:
+        return ""
+    if isinstance(needs, int):
+        missing = needs - here
+        return f"{here} of {needs} members: {missing} missing (groupNeeds)" if missing > 0 else ""
+    present = {i for member in members for i in member.entries}
+    absent = [f"match[{i}]" for i in range(entries) if i not in present]
+    if not absent:
+        return ""
+    return (
+        f"members of {entries - len(absent)} of {entries} entries:"
+        f" {len(absent)} missing, {' and '.join(absent)} (groupNeeds: each)"
     )
-    # Else it always fits: a node at its own path.
-    if inject.devices or inject.mounts or inject.annotations or device.members:
-        edits([device])
-    _check_gives_something(device, first, inventory)
-    return device
 
 
-def _check_gives_something(device: Device, first: Candidate, inventory: Inventory) -> None:
-    """Raise UnusableValueError if no container can get anything, or may get it."""
-    given = (device.nodes, device.mounts, device.env, device.annotations, device.cdi)
-    if not device.missing and not any(given):
-        raise UnusableValueError(_nothing_to_give(first, inventory.host))
-    if reason := why_refused(device, inventory.file, inventory.host.mount_target):
-        raise UnusableValueError(reason)
-
-
-def _id_text(resource: Resource, group: Group, names: Sequence[Names], inventory: Inventory) -> str:
-    """Return what the ID is made of, which is the same for every member."""
-    if resource.id is None:
-        return group.text or _default_id(group.members[0], inventory)
-    texts: dict[str, Candidate] = {}
-    for member, its in zip(group.members, names, strict=True):
-        texts.setdefault(expand(resource.id, its.get_text), member)
-    if len(texts) > 1:
-        both = [f"{text!r} ({member.file.shown})" for text, member in texts.items()]
-        raise UnusableValueError(f"its members have different ids: {both[0]} and {both[1]}")
-    if not (text := next(iter(texts))):
-        raise UnusableValueError(f"its id '{resource.id}' is an empty text")
-    return text
-
-
-def _default_id(candidate: Candidate, inventory: Inventory) -> str:
+def _default_id(candidate: Candidate, host: Host) -> str:
     """Return what stays while the hardware stays where it is, else how it was found."""
     device, file = candidate.device, candidate.file
-    if device is not None and (place := place_name(device, inventory.host)) is not None:
+    if device is not None and (place := place_name(device, host)) is not None:
         return place
     if file.identity.syspath and not file.is_link:
         return device.name if device is not None else file.kernel_name
     return candidate.path.removeprefix("/dev/")
 
 
-def _check_nodes(group: Group, host: Host) -> None:
+def _check_nodes(group: _Group, host: Host) -> None:
     """Check that what was selected for its device file has one; in a group another may have it."""
     alone = not any(one.has_node for one in group.members)
     for one in group.members:
@@ -364,26 +396,14 @@ def _nothing_to_give(candidate: Candidate, host: Host) -> str:
     return f"{_why_no_node(candidate, host)} (in a container: mount {folder} of the host)"
 
 
-def _members(group: Group, inventory: Inventory) -> tuple[Member, ...]:
-    return tuple(
-        Member(
-            key=one.key,
-            path=one.file.shown,
-            identity=one.file.identity,
-            place=_default_id(one, inventory),
-        )
-        for one in group.members
-    )
-
-
 def _bound(template: Template, lookups: Iterable[Lookup]) -> tuple[Template, ...]:
     """Expand a text for each member; equal ones count once."""
     return tuple(dict.fromkeys(bind(template, lookup, later=_LATER) for lookup in lookups))
 
 
-def absolute_path(template: Template, lookup: Lookup, *, pattern: bool = False) -> str:
+def _absolute_path(template: Template, lookup: Lookup, quote: Callable[[str], str] = str) -> str:
     """Expand a template that must give an absolute path; raises UnusableValueError."""
-    text = expand(template, lookup, path=True, quote=glob.escape if pattern else str)
+    text = expand(template, lookup, path=True, quote=quote)
     if not text.startswith("/"):
         raise UnusableValueError(f"'{template}' gives {text!r}, which is not an absolute path")
     return text
@@ -394,39 +414,6 @@ def _cdi_name(template: Template, lookup: Lookup) -> str:
     if not _CDI_NAME.fullmatch(text):
         raise UnusableValueError(f"'{template}' gives {text!r}, which is no CDI name")
     return text
-
-
-def _found(
-    entry: DeviceNodes, pattern: str, candidate: Candidate, inventory: Inventory
-) -> tuple[FoundFile, ...]:
-    """Return what there is of the nodes that an entry of ``inject.devices`` asks for."""
-    if entry.subsystem is not None:
-        return _nearby(entry.subsystem, entry, candidate, inventory)
-    if glob.has_wildcard(pattern):
-        return tuple(file for file in inventory.found(pattern) if file.type in NODE_TYPES)
-    if glob.unescape(pattern) == candidate.path:
-        return (candidate.file,)
-    return inventory.found(pattern)
-
-
-def _nearby(
-    subsystem: str, entry: DeviceNodes, candidate: Candidate, inventory: Inventory
-) -> tuple[FoundFile, ...]:
-    """Return the nodes of a subsystem that belong to the same hardware."""
-    host, device = inventory.host, candidate.device
-    carrier = None if device is None else carrier_of(device, host, subsystem)
-    if carrier is None:
-        return ()
-    function = function_of(carrier, host)
-    files = [
-        inventory.file(one.device_file)
-        for one in host.below(carrier.syspath, subsystem)
-        if one.number is not None
-        and (not entry.name or glob.matches_any(entry.name, one.name))
-        and function_of(one, host) == function
-    ]
-    present = (file for file in files if file is not None)
-    return tuple(sorted(present, key=lambda file: natural_key(file.path)))
 
 
 def _requested_node(entry: DeviceNodes, inside: Template | None, file: FoundFile) -> Node:
@@ -448,29 +435,6 @@ def _node(file: FoundFile, container_path: Template, permissions: str, *, exclus
         identity=file.identity,
         exclusive=exclusive,
     )
-
-
-def _why_missing(
-    entry: DeviceNodes,
-    pattern: str,
-    found: Iterable[FoundFile],
-    inventory: Inventory,
-    excluded: Excluded,
-) -> str:
-    if entry.subsystem is not None:
-        names = f" called {' or '.join(entry.name)}" if entry.name else ""
-        return f"there is no {entry.subsystem} node{names} on the same hardware"
-    path = printable(glob.unescape(pattern))
-    if pattern in inventory.hanging:
-        return f"looking at {path} does not end"
-    troubles = (f"{file.shown}: {_trouble(file, excluded)}" for file in found)
-    return next(troubles, f"{path} does not exist")
-
-
-def _trouble(file: FoundFile, excluded: Excluded) -> str:
-    if file.type not in NODE_TYPES:
-        return f"no device node (its type is {file.type})"
-    return file.trouble or excluded.reason(file)
 
 
 def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
@@ -496,7 +460,7 @@ def _check(check: Check[Template], lookup: Lookup) -> Check[str]:
             return _command(check, lookup)
         case FileCheck():
             return FileCheck(
-                path=absolute_path(check.path, lookup),
+                path=_absolute_path(check.path, lookup),
                 regex=check.regex,
                 equals=None if check.equals is None else expand(check.equals, lookup),
                 min=check.min,
