@@ -151,7 +151,7 @@ def test_of_a_large_file_only_what_the_expression_finds_counts(
     assert reason.startswith("the value 'big': /big: it has more than 64 KiB (")
     much: dict[str, object] = {"big": {"file": "/big", "regex": "b+"}}
     (reason,) = refused(capsys, config_of(tmp_path, much, env={"X": "$(value.big)"}), host)
-    assert reason == "the value 'big' gives more than 64 KiB of text"
+    assert reason == "the value 'big': it is more than 64 KiB of text"
 
 
 def test_files_that_were_searched_do_not_stay_in_memory(tmp_path: Path, host: Path) -> None:

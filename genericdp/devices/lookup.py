@@ -164,84 +164,69 @@ def value_of(
     with the reason where there is more to say than that, and UnusableValueError where it cannot be
     known whether it has one.
     """
-    text = _source_text(name, source, lookup, host, target_of)
-    if text is not None and byte_length(text) > MAX_TEXT:
-        raise UnusableValueError(f"the value {name!r} gives {TOO_LONG}")
+    is_path, is_link = source.kind is not ValueKind.TEXT, source.kind is ValueKind.LINK
+    quote = glob.escape if is_link else str
+    given = expand(source.source, lookup, path=is_path, quote=quote)
+    try:
+        text: str | None = given
+        if is_link:
+            text = _link(given, host, target_of)
+        elif is_path:
+            most = MAX_TEXT if source.regex is None else MAX_SEARCHED
+            text = _content(given, most, host, target_of)
+        return None if text is None else _extracted(source.regex, text)
+    except UnusableValueError as error:
+        error.args = (f"the value {name!r}: {error}",)
+        raise
+
+
+def _content(path: str, most: int, host: Host, target_of: Callable[[str], PathTarget]) -> str:
+    target = _allowed(target_of(path))
+    text = host.text(target, most=most)
+    if text is not None:
+        return text
+    if why := host.trouble(target):
+        raise UnusableValueError(f"{path}: {why}")
+    if host.dangling(glob.escape(path)):
+        raise AmbiguousValueError(f"{path} is a link that leads nowhere")
+    raise LackingValueError(f"{path}: it does not exist")
+
+
+def _link(pattern: str, host: Host, target_of: Callable[[str], PathTarget]) -> str | None:
+    paths = host.paths(pattern)
+    if why := host.trouble(pattern):
+        raise UnusableValueError(why)
+    dangling = host.dangling(pattern)
+    if not paths and not dangling:
+        raise LackingValueError(f"{glob.unescape(pattern)} finds nothing, wanted one")
+    if (count := len(paths) + len(dangling)) > 1:
+        raise AmbiguousValueError(f"{glob.unescape(pattern)} finds {count} paths, wanted one")
+    if dangling:
+        raise AmbiguousValueError(f"{dangling[0]} is a link that leads nowhere")
+    target = _allowed(target_of(paths[0]))
+    text = host.link(target)
+    if text is None and (why := host.trouble(target)):
+        raise UnusableValueError(f"{paths[0]}: {why}")
     return text
 
 
-def _source_text(
-    name: str,
-    source: ValueSource,
-    lookup: Lookup,
-    host: Host,
-    target_of: Callable[[str], PathTarget],
-) -> str | None:
-    match source.kind:
-        case ValueKind.TEXT:
-            return _extracted(name, source.regex, expand(source.source, lookup))
-        case ValueKind.FILE:
-            path = expand(source.source, lookup, path=True)
-            target = _allowed(name, target_of(path))
-            return _of_file(name, source.regex, path, target, host)
-        case ValueKind.LINK:
-            pattern = expand(source.source, lookup, path=True, quote=glob.escape)
-            paths = host.paths(pattern)
-            if why := host.trouble(pattern):
-                raise UnusableValueError(f"the value {name!r}: {why}")
-            dangling = host.dangling(pattern)
-            if (count := len(paths) + len(dangling)) != 1:
-                error = AmbiguousValueError if count else LackingValueError
-                found = f"{count} paths" if count else "nothing"
-                raise error(
-                    f"the value {name!r}: {glob.unescape(pattern)} finds {found}, wanted one"
-                )
-            if dangling:
-                raise _dangling(name, dangling[0])
-            target = _allowed(name, target_of(paths[0]))
-            text = host.link(target)
-            if text is None and (why := host.trouble(target)):
-                raise UnusableValueError(f"the value {name!r}: {paths[0]}: {why}")
-            return _extracted(name, source.regex, text)
+def _allowed(found: PathTarget) -> str:
+    if found.trouble:
+        raise UnusableValueError(found.trouble)
+    return found.target
 
 
-def _of_file(name: str, regex: str | None, path: str, target: str, host: Host) -> str | None:
-    text = host.text(target, most=MAX_TEXT if regex is None else MAX_SEARCHED)
-    if text is not None:
-        return _extracted(name, regex, text)
-    if why := host.trouble(target):
-        raise UnusableValueError(f"the value {name!r}: {path}: {why}")
-    if host.dangling(glob.escape(path)):
-        raise _dangling(name, path)
-    raise LackingValueError(f"the value {name!r}: {path}: it does not exist")
-
-
-def _dangling(name: str, path: str) -> AmbiguousValueError:
-    return AmbiguousValueError(f"the value {name!r}: {path} is a link that leads nowhere")
-
-
-def _extracted(name: str, regex: str | None, text: str | None) -> str | None:
-    if text is not None and not is_utf8(text):
-        raise UnusableValueError(
-            f"the value {name!r} is {shortened(text)!r}, which is not valid UTF-8"
-        )
-    if text is None or regex is None:
-        return text
-    try:
-        found = extract(regex, text)
-    except TextTooLongError as error:
-        raise UnusableValueError(f"the value {name!r}: {error}") from error
+def _extracted(regex: str | None, text: str) -> str:
+    if not is_utf8(text):
+        raise UnusableValueError(f"{shortened(text)!r} is not valid UTF-8")
+    found: str | None = text
+    if regex is not None:
+        try:
+            found = extract(regex, text)
+        except TextTooLongError as error:
+            raise UnusableValueError(str(error)) from error
     if found is None:
-        raise _without_hit(name, regex, text)
+        raise LackingValueError(f"{regex!r} is not found in {shortened(text, 61)!r}")
+    if byte_length(found) > MAX_TEXT:
+        raise UnusableValueError(f"it is {TOO_LONG}")
     return found
-
-
-def _without_hit(name: str, regex: str, text: str) -> LackingValueError:
-    start = shortened(text, 61)
-    return LackingValueError(f"the value {name!r}: {regex!r} is not found in {start!r}")
-
-
-def _allowed(name: str, way: PathTarget) -> str:
-    if way.trouble:
-        raise UnusableValueError(f"the value {name!r}: {way.trouble}")
-    return way.target

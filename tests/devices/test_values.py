@@ -99,7 +99,7 @@ def test_values_come_from_a_text_a_file_or_a_link(
             "link",
             "$(device.syspath)/odd",
             "(.*)",
-            r"the value 'mine' is 'can\udcff', which is not valid UTF-8",
+            r"the value 'mine': 'can\udcff' is not valid UTF-8",
         ),
         # What hardware says is never a pattern, nor a way out of a folder.
         (
