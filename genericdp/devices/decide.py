@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.device import MAX_REASON, Device, Member, NotOffered, Report
 from genericdp.devices.devicelist import (
     NOTHING,
+    Arriving,
     DeviceList,
     advance,
     next_change,
@@ -27,7 +27,7 @@ from genericdp.printing import shortened
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from genericdp.devices.devicelist import AllocatedDevices, Arriving
+    from genericdp.devices.devicelist import AllocatedDevices
     from genericdp.devices.matching import Match
     from genericdp.devices.sysdevice import Host
     from genericdp.model import Resource
@@ -80,24 +80,30 @@ def decide(
     ``health``: what probes say of each device; None: nobody probes. ``allocated``: what pods hold
     stays; None: nobody asks.
     """
-    inventory = Inventory(host, node_name)
+    one = _Pass(
+        resources=resources,
+        inventory=Inventory(host, node_name),
+        previous=previous,
+        now=now,
+        health=health,
+        allocated=allocated,
+    )
+    failures = one.inventory.failures
     while True:
-        drafts = _draft_all(resources, inventory, previous, now=now)
-        lists = _lists(
-            resources, drafts, inventory, previous, now=now, health=health, allocated=allocated
-        )
-        if drafts.keys().isdisjoint(inventory.failures):
+        drafts = one.drafts()
+        lists = one.lists(drafts)
+        if drafts.keys().isdisjoint(failures):
             break
         # Decided by what a resource took that has failed since: again, without that.
     dues = [
         next_change(lists[one.name], one.forget_after_seconds, now=now)
         for one in resources
-        if one.name not in inventory.failures
+        if one.name not in failures
     ]
     if _gives_up_devices(previous, lists):
         dues.append(now)  # somebody may get what they had
     due = min((moment for moment in dues if moment is not None), default=None)
-    return Decision(lists=lists, due=due, failures=inventory.failures)
+    return Decision(lists=lists, due=due, failures=failures)
 
 
 def _gives_up_devices(previous: Mapping[str, DeviceList], lists: DeviceLists) -> bool:
@@ -109,95 +115,140 @@ def _gives_up_devices(previous: Mapping[str, DeviceList], lists: DeviceLists) ->
     )
 
 
-def _draft_all(
-    resources: Sequence[Resource],
-    inventory: Inventory,
-    previous: Mapping[str, DeviceList],
-    *,
-    now: float,
-) -> dict[str, _Draft]:
-    """Make the devices of each resource, but for those where that fails.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pass:
+    """One way through all resources: what each makes, then what each gets."""
 
-    Such a resource keeps what it had. Of what had never been decided nobody knows what it would
-    take: later resources get nothing that it might.
-    """
-    owners = Owners()
-    drafts: dict[str, _Draft] = {}
-    for resource in resources:
-        name, before = resource.name, previous.get(resource.name, NOTHING)
-        if name not in inventory.failures:
-            with inventory.deciding(name):
-                drafts[name] = _draft(resource, before, owners, inventory, now=now)
-        if name in drafts:
-            owners.enter(name, drafts[name].match.claimed)
-            continue
-        owners.enter(name, (key for device in before.kept for key in device.keys))
-        owners.enter(name, before.owned or ())
-        if before.owned is None:
-            owners.reserve(resource)
-    return drafts
+    resources: Sequence[Resource]
+    inventory: Inventory
+    previous: Mapping[str, DeviceList]
+    now: float
+    health: Reports | None
+    allocated: AllocatedDevices | None
 
+    def before(self, name: str) -> DeviceList:
+        """Return the last list of a resource."""
+        return self.previous.get(name, NOTHING)
 
-def _draft(
-    resource: Resource, before: DeviceList, owners: Owners, inventory: Inventory, *, now: float
-) -> _Draft:
-    found = match(resource, owners, inventory)
-    made, refused = make_devices(resource, found, inventory)
-    refused[:0] = found.refused
-    devices = []
-    for one in made:
-        if reason := _why_reserved(one, owners, inventory):
-            refused.append(one.refused(resource.name, reason))
-        else:
-            devices.append(one)
-    arriving: Mapping[str, Arriving] = {}
-    if resource.group_by is not None:
-        devices, waiting, arriving = settled(resource.name, devices, before, now=now)
-        refused += waiting
-    return _Draft(
-        match=found,
-        devices=devices,
-        absent=_absent(resource, found, devices, before, inventory),
-        refused=refused,
-        arriving=arriving,
-    )
+    def drafts(self) -> dict[str, _Draft]:
+        """Make the devices of each resource, but for those where that fails.
 
+        Such a resource keeps what it had. Of what had never been decided nobody knows what it
+        would take: later resources get nothing that it might.
+        """
+        owners = Owners()
+        drafts: dict[str, _Draft] = {}
+        for resource in self.resources:
+            name, before = resource.name, self.before(resource.name)
+            if name not in self.inventory.failures:
+                with self.inventory.deciding(name):
+                    drafts[name] = self._draft(resource, owners)
+            if name in drafts:
+                owners.enter(name, drafts[name].match.claimed)
+                continue
+            owners.enter(name, (key for device in before.kept for key in device.keys))
+            owners.enter(name, before.owned or ())
+            if before.owned is None:
+                owners.reserve(resource)
+        return drafts
 
-def _why_reserved(device: Device, owners: Owners, inventory: Inventory) -> str:
-    """Return which node of a device an undecided resource might take; empty: none."""
-    if not owners.undecided:
-        return ""
-    for node in device.nodes:
-        file = inventory.file(node.host_path) if node.exclusive else None
-        if file is not None and (why := owners.why_reserved(of_file(file, inventory))):
-            return f"its node {node.host_path} {why}"
-    return ""
-
-
-def _absent(
-    resource: Resource,
-    match: Match,
-    devices: Sequence[Device],
-    before: DeviceList,
-    inventory: Inventory,
-) -> tuple[Device, ...]:
-    """Return the listed devices that cannot be had just now and keep what is theirs.
-
-    Their hardware and match are still there, or a folder that does not answer hides both. The
-    node of a group's member may be that of other hardware by now.
-    """
-    here = {device.key for device in devices}
-    matched = {(it.key, it.file.identity.syspath) for it in match.members}
-    return tuple(
-        device
-        for device in (it.device for it in before.devices.values())
-        if device.key not in here
-        and (
-            any((it.key, it.identity.syspath) in matched for it in device.members or (device,))
-            or not match.withheld.isdisjoint(device.keys)
-            or _hidden_by(resource, device, inventory)
+    def _draft(self, resource: Resource, owners: Owners) -> _Draft:
+        found = match(resource, owners, self.inventory)
+        made, refused = make_devices(resource, found, self.inventory)
+        refused[:0] = found.refused
+        devices = []
+        for one in made:
+            if reason := self._why_reserved(one, owners):
+                refused.append(one.refused(resource.name, reason))
+            else:
+                devices.append(one)
+        before, arriving = self.before(resource.name), dict[str, Arriving]()
+        if resource.group_by is not None:
+            devices, waiting, arriving = settled(resource.name, devices, before, now=self.now)
+            refused += waiting
+        return _Draft(
+            match=found,
+            devices=devices,
+            absent=self._absent(resource, found, devices),
+            refused=refused,
+            arriving=arriving,
         )
-    )
+
+    def _why_reserved(self, device: Device, owners: Owners) -> str:
+        """Return which node of a device an undecided resource might take; empty: none."""
+        if not owners.undecided:
+            return ""
+        for node in device.nodes:
+            file = self.inventory.file(node.host_path) if node.exclusive else None
+            if file is not None and (why := owners.why_reserved(of_file(file, self.inventory))):
+                return f"its node {node.host_path} {why}"
+        return ""
+
+    def _absent(
+        self, resource: Resource, match: Match, devices: Sequence[Device]
+    ) -> tuple[Device, ...]:
+        """Return the listed devices that cannot be had just now and keep what is theirs.
+
+        Their hardware and match are still there, or a folder that does not answer hides both. The
+        node of a group's member may be that of other hardware by now.
+        """
+        here = {device.key for device in devices}
+        matched = {(it.key, it.file.identity.syspath) for it in match.members}
+        return tuple(
+            device
+            for device in (it.device for it in self.before(resource.name).devices.values())
+            if device.key not in here
+            and (
+                any((it.key, it.identity.syspath) in matched for it in device.members or (device,))
+                or not match.withheld.isdisjoint(device.keys)
+                or _hidden_by(resource, device, self.inventory)
+            )
+        )
+
+    def lists(self, drafts: Mapping[str, _Draft]) -> DeviceLists:
+        """Resolve conflicts, and return the lists that follow those of before."""
+        names = [one.name for one in self.resources]
+        wanting = {name: one.devices for name, one in drafts.items()}
+        absent = {
+            name: drafts[name].absent if name in drafts else self.before(name).kept
+            for name in names
+        }
+        winners, losers = resolve_conflicts(wanting, absent, self.previous)
+        for loser in losers:
+            drafts[loser.resource].refused.append(loser)
+        lists = {}
+        for resource in self.resources:
+            name, before = resource.name, self.before(resource.name)
+            reports = None if self.health is None else self.health.get(name, {})
+            lists[name] = before
+            with self.inventory.deciding(name):
+                if name in drafts:
+                    one = self._list(resource, drafts[name], winners[name])
+                else:
+                    one = _as_it_was(name, before, self.inventory.failures[name])
+                lists[name] = with_health(one, before, reports, now=self.now)
+        return lists
+
+    def _list(self, resource: Resource, draft: _Draft, devices: Sequence[Device]) -> DeviceList:
+        name, before = resource.name, self.before(resource.name).devices
+        reasons = _Reasons(resource, draft, devices, self.inventory)
+        listed = advance(
+            resource,
+            before,
+            devices,
+            why_gone=reasons.of_device,
+            why_lost=reasons.of_member,
+            now=self.now,
+            allocated=self.allocated,
+        )
+        kept, left_out = within_limit(name, listed, before)
+        won = {device.key for device in devices}
+        return DeviceList(
+            devices=kept,
+            not_offered=(*draft.refused, *left_out),
+            arriving={key: it for key, it in draft.arriving.items() if key not in won},
+            owned=draft.match.claimed,
+        )
 
 
 def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
@@ -205,45 +256,6 @@ def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
     found_by = (one for one in path_globs(resource.match) if glob.matches(one, device.path))
     globs = (*found_by, *path_globs(resource.exclude))
     return next((one for one in globs if one in inventory.hanging), "")
-
-
-def _lists(
-    resources: Sequence[Resource],
-    drafts: Mapping[str, _Draft],
-    inventory: Inventory,
-    previous: Mapping[str, DeviceList],
-    *,
-    now: float,
-    health: Reports | None,
-    allocated: AllocatedDevices | None,
-) -> DeviceLists:
-    """Resolve conflicts, and return the lists that follow those of before."""
-    kept = {one.name: previous.get(one.name, NOTHING).kept for one in resources}
-    wanting = {name: one.devices for name, one in drafts.items()}
-    absent = {name: drafts[name].absent if name in drafts else kept[name] for name in kept}
-    winners, losers = resolve_conflicts(wanting, absent, previous)
-    for loser in losers:
-        drafts[loser.resource].refused.append(loser)
-    lists = {}
-    for resource in resources:
-        name, before = resource.name, previous.get(resource.name, NOTHING)
-        reports = None if health is None else health.get(name, {})
-        lists[name] = before
-        with inventory.deciding(name):
-            if name in drafts:
-                one = _list(
-                    resource,
-                    drafts[name],
-                    winners[name],
-                    before,
-                    inventory,
-                    allocated=allocated,
-                    now=now,
-                )
-            else:
-                one = _as_it_was(name, before, inventory.failures[name])
-            lists[name] = with_health(one, before, reports, now=now)
-    return lists
 
 
 def _as_it_was(name: str, before: DeviceList, error: Exception) -> DeviceList:
@@ -256,37 +268,6 @@ def _as_it_was(name: str, before: DeviceList, error: Exception) -> DeviceList:
     reason = f"{failed}; what was offered stays as it was"
     everything = NotOffered(resource=name, path=EVERYTHING, key="", reason=reason)
     return replace(before, failed=failed, not_offered=(everything, *others))
-
-
-def _list(
-    resource: Resource,
-    draft: _Draft,
-    devices: Sequence[Device],
-    before: DeviceList,
-    inventory: Inventory,
-    *,
-    allocated: AllocatedDevices | None,
-    now: float,
-) -> DeviceList:
-    reasons = _Reasons(resource, draft, devices, inventory)
-    listed = advance(
-        before.devices,
-        devices,
-        why_gone=reasons.of_device,
-        why_lost=reasons.of_member,
-        now=now,
-        forget_after_seconds=resource.forget_after_seconds,
-        let_go=None if allocated is None else partial(allocated.have_let_go, resource.name),
-        whole_groups=resource.group_needs is None,
-    )
-    kept, left_out = within_limit(resource.name, listed, before.devices)
-    won = {device.key for device in devices}
-    return DeviceList(
-        devices=kept,
-        not_offered=(*draft.refused, *left_out),
-        arriving={key: it for key, it in draft.arriving.items() if key not in won},
-        owned=draft.match.claimed,
-    )
 
 
 class _Reasons:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.device import Report
+    from genericdp.model import Resource
 
 LIST_LIMIT_BYTES = 4_194_304
 """What a kubelet takes in one message; one byte more ends the stream (LAW-6)."""
@@ -117,23 +118,23 @@ NOTHING = DeviceList(devices={})
 
 
 def advance(
+    resource: Resource,
     previous: Mapping[str, ListedDevice],
     devices: Iterable[Device],
     *,
     why_gone: Callable[[Device], str],
     why_lost: Callable[[Member], str],
     now: float,
-    forget_after_seconds: float,
-    let_go: Callable[[str, float], bool] | None,
-    whole_groups: bool,
+    allocated: AllocatedDevices | None,
 ) -> dict[str, ListedDevice]:
     """Return the next list: what is here, and what was and has not been gone for too long.
 
     A device that vanishes is kept as Unhealthy, because a kubelet reports one that is missing
-    from the list as healthy (LAW-10); with ``let_go``, beyond its time too, until that says of its
-    id and time that no pod holds it. So is, with ``whole_groups``, one that has lost a member.
+    from the list as healthy (LAW-10); with ``allocated``, beyond its time too, until no pod holds
+    it. So is, unless ``groupNeeds`` says what suffices, one that has lost a member.
     """
-    forgotten = now - forget_after_seconds
+    whole_groups = resource.group_needs is None
+    forgotten = now - resource.forget_after_seconds
     listed: dict[str, ListedDevice] = {}
     for device in devices:
         before = previous.get(device.id)
@@ -145,8 +146,9 @@ def advance(
     for device_id in previous.keys() - listed.keys():
         before = previous[device_id]
         since = now if before.gone_since is None else before.gone_since
-        due = since + forget_after_seconds
-        if now < due or (let_go is not None and not let_go(device_id, due)):
+        due = since + resource.forget_after_seconds
+        may_go = allocated is None or allocated.have_let_go(resource.name, device_id, due)
+        if now < due or not may_go:
             # A member that was lost before the others is still lost when these return.
             lost = tuple(one for one in before.lost if whole_groups and one.since > forgotten)
             listed[device_id] = ListedDevice(
