@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from genericdp.devices.device import Device, MountPoint, Node, Variable
-    from genericdp.devices.inventory import FoundFile
-    from genericdp.devices.sysdevice import PathTarget
+    from genericdp.devices.inventory import FoundFile, PathTarget
     from genericdp.policy import Policy
     from genericdp.template import Lookup
 

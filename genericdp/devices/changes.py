@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -74,17 +73,6 @@ def _options(resource: Resource) -> tuple[bool, bool]:
     return resource.hooks.pre_start is not None, resource.prefer is not Preference.NONE
 
 
-class _Change(Enum):
-    """What has become of a device's health."""
-
-    NONE = auto()
-    FIRST = auto()
-    """It waits for its first results, or they are good."""
-    UP = auto()
-    DOWN = auto()
-    OTHER_REASON = auto()
-
-
 def log_changes(before: DeviceLists, lists: DeviceLists) -> None:
     """Log how the list of each resource differs from that of before."""
     for name, now in lists.items():
@@ -125,38 +113,50 @@ def log_failures(decision: Decision, logged: Mapping[str, str]) -> dict[str, str
 
 
 def _log_devices(name: str, before: DeviceList, after: DeviceList, *, is_first: bool) -> None:
-    came = [one for one in after.devices if one not in before.devices]
-    left = [one for one in before.devices if one not in after.devices]
-    by_change: dict[_Change, dict[str, str]] = {one: {} for one in _Change}
-    for device_id, one in after.devices.items():
-        change = _change(_reason(before, device_id), one.unhealthy)
-        by_change[change][device_id] = one.unhealthy
-    first = [one for one in by_change[_Change.FIRST] if one in before.devices]
-    changed = len({*came, *left, *first, *by_change[_Change.UP], *by_change[_Change.DOWN]})
-    if is_first and by_change[_Change.FIRST]:
-        count = len(after.devices)
-        log.info("devices that are probed for the first time: %d", count, extra=_about(name))
-    elif is_first or changed > 1 or (first and _reason(after, first[0])):
-        healthy = sum(not one.unhealthy for one in after.devices.values())
-        count = len(after.devices)
-        log.info("%d of %d devices healthy", healthy, count, extra=_about(name))
-    elif first:
-        log.info("device %s is Healthy", first[0], extra=_about(name, first[0]))
+    was, now = ({key: one.unhealthy for key, one in of.devices.items()} for of in (before, after))
+    came = {one: "" for one in now if one not in was}
+    left = {one: "" for one in was if one not in now}
+    first, recovered, fallen, other = _changed(was, now)
+    probed = [one for one in first if one in was]
+    changed = len({*came, *left, *probed, *recovered, *fallen})
+    if is_first and first:
+        log.info("devices that are probed for the first time: %d", len(now), extra=_about(name))
+    elif is_first or changed > 1 or (probed and now[probed[0]]):
+        healthy = sum(not reason for reason in now.values())
+        log.info("%d of %d devices healthy", healthy, len(now), extra=_about(name))
+    elif probed:
+        log.info("device %s is Healthy", probed[0], extra=_about(name, probed[0]))
     if not is_first and (changed == 1 or (came and left)):
         # Of those that take others' places the numbers say nothing.
-        _log_each(dict.fromkeys(came, ""), name, "is new", "are new")
-        _log_each(dict.fromkeys(left, ""), name, "has left the list", "have left the list")
-    _log_each(
-        dict.fromkeys(by_change[_Change.UP], ""), name, "is Healthy again", "are Healthy again"
-    )
-    _log_each(
-        by_change[_Change.OTHER_REASON],
-        name,
-        "is now Unhealthy because",
-        "are Unhealthy for another reason",
-    )
-    fallen = by_change[_Change.DOWN]
+        _log_each(came, name, "is new", "are new")
+        _log_each(left, name, "has left the list", "have left the list")
+    _log_each(recovered, name, "is Healthy again", "are Healthy again")
+    _log_each(other, name, "is now Unhealthy because", "are Unhealthy for another reason")
     _log_each(fallen, name, "is Unhealthy", "are Unhealthy", level=logging.WARNING)
+
+
+def _changed(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[dict[str, str], ...]:
+    """Return which devices wait for first results or have good ones, are Healthy again, are
+    Unhealthy, and are so for another reason; each with the reason.
+    """
+    first: dict[str, str] = {}
+    recovered: dict[str, str] = {}
+    fallen: dict[str, str] = {}
+    other: dict[str, str] = {}
+    for device_id, reason in now.items():
+        former = was.get(device_id, "")
+        if reason == former:
+            continue
+        was_probed = NOT_PROBED not in former
+        if NOT_PROBED in reason or not (was_probed or reason):
+            first[device_id] = reason
+        elif not reason:
+            recovered[device_id] = reason
+        elif not (former and was_probed):
+            fallen[device_id] = reason
+        elif _gist(former) != _gist(reason):
+            other[device_id] = reason
+    return first, recovered, fallen, other
 
 
 def _log_refusals(name: str, before: DeviceList, after: DeviceList) -> None:
@@ -199,24 +199,6 @@ def _log_each(
 
 def _about(resource: str, device: str = "") -> dict[str, str]:
     return {"resource": resource, "device": device}
-
-
-def _change(was: str, now: str) -> _Change:
-    was_probed, is_probed = NOT_PROBED not in was, NOT_PROBED not in now
-    if was == now:
-        return _Change.NONE
-    if not is_probed or not (was_probed or now):
-        return _Change.FIRST
-    if not now:
-        return _Change.UP
-    if not was or not was_probed:
-        return _Change.DOWN
-    return _Change.NONE if _gist(now) == _gist(was) else _Change.OTHER_REASON
-
-
-def _reason(devices: DeviceList, device_id: str) -> str:
-    one = devices.devices.get(device_id)
-    return "" if one is None else one.unhealthy
 
 
 def _gist(reason: str) -> str:

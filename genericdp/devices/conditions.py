@@ -20,7 +20,7 @@ from genericdp.model import NetSelector, PathSelector, PciSelector, UdevSelector
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from genericdp.devices.sysdevice import Host, SysDevice
+    from genericdp.devices.inventory import Host, SysDevice
     from genericdp.model import Candidates, Globs, Hardware
 
 SysSelector = UdevSelector | UsbSelector | PciSelector | NetSelector

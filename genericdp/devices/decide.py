@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from genericdp.devices.devicelist import AllocatedDevices
+    from genericdp.devices.inventory import Host
     from genericdp.devices.matching import Match
-    from genericdp.devices.sysdevice import Host
     from genericdp.model import Resource
 
 DeviceLists = dict[str, DeviceList]

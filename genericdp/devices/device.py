@@ -145,17 +145,13 @@ class Device:
     """Those of its hardware that are online, in order, unless the config wants none sent."""
     spot: Spot = NOWHERE
     """Where its hardware sits."""
-    initialized_usec: int | None = None
-    """When udev first recorded it, on the monotonic clock: older news is about something else."""
+    known_since: float | None = None
+    """When udev first recorded it, in seconds of the monotonic clock: older news is about something
+    else."""
     probes: tuple[BoundProbe, ...] = ()
     hooks: Hooks[str] = field(default_factory=Hooks)
     policy: Policy | None = None
     """What bounds what may be given and run for it."""
-
-    @property
-    def known_since(self) -> float | None:
-        """When udev first recorded it, in seconds of the monotonic clock; None where it did not."""
-        return None if self.initialized_usec is None else self.initialized_usec / 1e6
 
     @property
     def keys(self) -> tuple[str, ...]:

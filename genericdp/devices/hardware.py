@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from genericdp.devices.inventory import decimal
 from genericdp.devices.natural import natural_key
-from genericdp.devices.sysdevice import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from genericdp.devices.sysdevice import Host, SysDevice
+    from genericdp.devices.inventory import Host, SysDevice
 
 LINK_TYPES = {
     "1": "ether",
@@ -29,7 +29,6 @@ LINK_TYPES = {
     "824": "netlink",
 }
 """ARPHRD numbers of <linux/if_arp.h> to the names that udev and iproute2 use."""
-LINK_NUMBERS = {name: number for number, name in LINK_TYPES.items()}
 
 FILES = {
     "usb.vendor": "idVendor",

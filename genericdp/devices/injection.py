@@ -39,9 +39,8 @@ from genericdp.template import MAX_TEXTS, Template, UnusableValueError, bind, by
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from genericdp.devices.inventory import FoundFile, Inventory
+    from genericdp.devices.inventory import FoundFile, Host, Inventory
     from genericdp.devices.matching import Candidate, Excluded, Match
-    from genericdp.devices.sysdevice import Host
     from genericdp.model import Check, DeviceNodes, Resource
     from genericdp.template import Lookup
 
@@ -220,7 +219,7 @@ class _Maker:
             replicas=resource.replicas,
             numa_nodes=spot.numa_nodes if resource.topology is TopologyMode.AUTO else (),
             spot=spot,
-            initialized_usec=None if first.device is None else first.device.initialized_usec,
+            known_since=None if first.device is None else first.device.known_since,
             probes=probes,
             hooks=hooks,
             policy=resource.policy,
@@ -305,7 +304,7 @@ class _Maker:
         path = printable(glob.unescape(pattern))
         if pattern in self._inventory.hanging:
             return f"looking at {path} does not end"
-        troubles = (f"{file.shown}: {self._trouble(file)}" for file in found)
+        troubles = (f"{file.printable_path}: {self._trouble(file)}" for file in found)
         return next(troubles, f"{path} does not exist")
 
     def _trouble(self, file: FoundFile) -> str:
@@ -322,7 +321,7 @@ class _Maker:
         for member, its in zip(group.members, names, strict=True):
             texts.setdefault(expand(template, its.get_text), member)
         if len(texts) > 1:
-            both = [f"{text!r} ({member.file.shown})" for text, member in texts.items()]
+            both = [f"{text!r} ({member.file.printable_path})" for text, member in texts.items()]
             raise UnusableValueError(f"its members have different ids: {both[0]} and {both[1]}")
         if not (text := next(iter(texts))):
             raise UnusableValueError(f"its id '{template}' is an empty text")
@@ -332,7 +331,7 @@ class _Maker:
         return tuple(
             Member(
                 key=one.key,
-                path=one.file.shown,
+                path=one.file.printable_path,
                 identity=one.file.identity,
                 place=_default_id(one, self._host),
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.conditions import unread
 from genericdp.devices.hardware import BUSES, asked_part, nearest, text_of
-from genericdp.devices.sysdevice import readable_target
+from genericdp.devices.inventory import readable_target
 from genericdp.devices.topology import spot_of
 from genericdp.model import ValueKind
 from genericdp.printing import shortened
@@ -27,9 +27,8 @@ from genericdp.template import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from genericdp.devices.inventory import Inventory
+    from genericdp.devices.inventory import Host, Inventory, PathTarget, SysDevice
     from genericdp.devices.matching import Candidate
-    from genericdp.devices.sysdevice import Host, PathTarget, SysDevice
     from genericdp.model import Resource, ValueSource
     from genericdp.template import Lookup
 

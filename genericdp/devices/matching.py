@@ -17,10 +17,9 @@ from genericdp.devices.conditions import (
     why_unknown,
 )
 from genericdp.devices.device import MAX_REASON, NotOffered
-from genericdp.devices.inventory import NODE_TYPES
+from genericdp.devices.inventory import NODE_TYPES, SysDevice
 from genericdp.devices.lookup import Names
 from genericdp.devices.natural import natural_key
-from genericdp.devices.sysdevice import SysDevice
 from genericdp.model import PathSelector, UdevSelector
 from genericdp.printing import printable, shortened
 from genericdp.template import LackingValueError, Template, UnusableValueError
@@ -28,8 +27,7 @@ from genericdp.template import LackingValueError, Template, UnusableValueError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from genericdp.devices.inventory import FoundFile, Inventory
-    from genericdp.devices.sysdevice import Host
+    from genericdp.devices.inventory import FoundFile, Host, Inventory
     from genericdp.model import Resource, Selector
 
 
@@ -241,7 +239,7 @@ def not_offered(
     """Return why a candidate, or the group ``key`` that begins with it, is not offered."""
     return NotOffered(
         resource=resource.name,
-        path=candidate.file.shown,
+        path=candidate.file.printable_path,
         key=key or candidate.key,
         reason=shortened(reason, MAX_REASON),
         members=members,
@@ -294,7 +292,7 @@ def _wrong_types(resource: Resource, own: set[str], inventory: Inventory) -> Ite
                     wanted = " or ".join(paths.types)
                     yield NotOffered(
                         resource=resource.name,
-                        path=found.shown,
+                        path=found.printable_path,
                         key=found.key,
                         reason=f"its type is {found.type}, wanted {wanted} (see the key type)",
                     )
@@ -383,7 +381,9 @@ def _fit(
         candidate = None if doubts is None else of_device(thing, inventory)
     elif isinstance(wanted, PathSelector) and thing.type in wanted.types:
         candidate = of_file(thing, inventory)
-        on_hardware = unmet_hardware(selector.hardware, candidate.device, host, thing.shown)
+        on_hardware = unmet_hardware(
+            selector.hardware, candidate.device, host, thing.printable_path
+        )
         doubts = _doubts(on_hardware, host, wary=wary)
     else:
         return None
@@ -450,20 +450,20 @@ def unmet_values(
 
     ``wary``: whatever nobody can know is unknown, also where a value has a default.
     """
+    if not selector.values:
+        return
     names = Names(candidate, resource=resource, inventory=inventory, wary=wary)
     for name, globs in selector.values.items():
         found, why, unknown = None, "", False
         try:
             found = names.get_text("value", name)
-        except LackingValueError as error:
-            why = str(error)
         except UnusableValueError as error:
-            why, unknown = str(error), True
+            why, unknown = str(error), not isinstance(error, LackingValueError)
         condition = Condition(
             key=f"values.{name}",
             wanted=globs,
             found=found,
-            where=candidate.file.shown,
+            where=candidate.file.printable_path,
             why=why,
             unknown=unknown,
         )

@@ -105,12 +105,21 @@ def choose_greedily(
 
     A device is its place in natural order. There are at least ``size`` free shares.
     """
-    container = _Container(free, held, spots)
-    rank = {
-        Preference.SPREAD: container.spread,
-        Preference.PACKED: container.packed,
-        Preference.CLOSEST: container.closest,
-    }[preference]
+    left, held = Counter(free), Counter(held)
+    order = sorted(held.elements())  # the device of each share, as the container gets them
+    sums = dict.fromkeys(free, (0, 0))  # with how many shares compared, and the sum of distances
+
+    def rank(device: int) -> tuple[int, int]:
+        if preference is Preference.SPREAD:
+            return held[device], -left[device]
+        if preference is Preference.PACKED:
+            return int(not held[device]), left[device]
+        compared, total = sums[device]
+        others = order[compared:MAX_COMPARED]
+        total += sum(_distance(device, other, spots) for other in others)
+        sums[device] = compared + len(others), total
+        return total, 0
+
     heap = [(rank(device), device) for device in free]
     heapify(heap)
     taken: Counter[int] = Counter()
@@ -120,48 +129,15 @@ def choose_greedily(
         while (now := rank(heap[0][1])) > heap[0][0]:
             heapreplace(heap, (now, heap[0][1]))
         _, device = heap[0]
-        container.take(device)
+        left[device] -= 1
+        held[device] += 1
         taken[device] += 1
-        if container.left[device]:
+        order.append(device)
+        if left[device]:
             heapreplace(heap, (rank(device), device))
         else:
             heappop(heap)
     return taken
-
-
-class _Container:
-    """What a container has got so far, and the rank of a further share of a device."""
-
-    def __init__(self, free: Counter[int], held: Counter[int], spots: Sequence[Spot]) -> None:
-        self.left = Counter(free)
-        self._held = Counter(held)
-        self._order = sorted(held.elements())
-        """The device of each share, in the order in which it got them."""
-        self._spots = spots
-        self._sums: dict[int, tuple[int, int]] = {}
-        """Of each device: with how many shares it has been compared, and the sum of distances."""
-
-    def take(self, device: int) -> None:
-        """Add a share."""
-        self.left[device] -= 1
-        self._held[device] += 1
-        self._order.append(device)
-
-    def spread(self, device: int) -> tuple[int, int]:
-        """Rank first what it has the fewest shares of, then what others have the fewest of."""
-        return self._held[device], -self.left[device]
-
-    def packed(self, device: int) -> tuple[int, int]:
-        """Rank first what it has shares of, then what has the fewest left."""
-        return int(not self._held[device]), self.left[device]
-
-    def closest(self, device: int) -> tuple[int, int]:
-        """Rank first what is the closest to all that it has."""
-        compared, total = self._sums.get(device, (0, 0))
-        others = self._order[compared:MAX_COMPARED]
-        total += sum(_distance(device, other, self._spots) for other in others)
-        self._sums[device] = compared + len(others), total
-        return total, 0
 
 
 def search_closest(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from genericdp.devices.device import Node
-    from genericdp.devices.sysdevice import Host, SysDevice
+    from genericdp.devices.inventory import Host, SysDevice
     from genericdp.model import Resource
     from genericdp.template import Lookup
 
@@ -207,17 +207,17 @@ def _directly_below(device: SysDevice, host: Host) -> Sequence[SysDevice]:
     if device.subsystem != "block":
         return ()
     for one in lineage(device, host):
-        if one.subsystem == "block" and (slaves := _linked(one, "slaves/*", host)):
+        if one.subsystem == "block" and (slaves := _linked(one.syspath, "slaves/*", host)):
             return slaves
         if one.subsystem == "nvme-subsystem":
-            beside = _linked(one, "nvme*", host)
+            beside = _linked(one.syspath, "nvme*", host)
             return [other for other in beside if _CONTROLLER.fullmatch(other.name)]
     return ()
 
 
-def _linked(device: SysDevice, links: str, host: Host) -> list[SysDevice]:
-    """Return the devices that links in its folder lead to."""
-    targets = (host.target(path) for path in host.paths(f"{escape(device.syspath)}/{links}"))
+def _linked(folder: str, links: str, host: Host) -> list[SysDevice]:
+    """Return the devices that links in a folder lead to."""
+    targets = (host.target(path) for path in host.paths(f"{escape(folder)}/{links}"))
     found = (host.device(target) for target in targets if target is not None)
     return [one for one in found if one is not None]
 
@@ -230,12 +230,8 @@ def group_number(name: str) -> str | None:
 
 def functions_of(group: str, host: Host) -> tuple[SysDevice, ...]:
     """Return what is in an IOMMU group without its bridges, which no driver has to give up."""
-    found = (
-        host.device(target)
-        for path in host.paths(f"/sys/kernel/iommu_groups/{group}/devices/*")
-        if (target := host.target(path)) is not None
-    )
-    return tuple(one for one in found if one is not None and not _is_bridge(one, host))
+    found = _linked(f"/sys/kernel/iommu_groups/{group}", "devices/*", host)
+    return tuple(one for one in found if not _is_bridge(one, host))
 
 
 def why_not_bound(nodes: Iterable[Node], host: Host, wanted: Iterable[str] = ()) -> str:

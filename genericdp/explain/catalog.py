@@ -17,8 +17,7 @@ from genericdp.printing import yaml_flow
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from genericdp.devices.inventory import FoundFile, Inventory
-    from genericdp.devices.sysdevice import SysDevice
+    from genericdp.devices.inventory import FoundFile, Inventory, SysDevice
 
 _DEV = ("/dev/*", "/dev/*/*", "/dev/*/*/*")
 _NOT_FOR_PODS = ("/dev/pts/", "/dev/char/", "/dev/block/")

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from genericdp.devices.conditions import Condition
-    from genericdp.devices.inventory import Inventory
+    from genericdp.devices.inventory import Host, Inventory, SysDevice
     from genericdp.devices.matching import Candidate
-    from genericdp.devices.sysdevice import Host, SysDevice
     from genericdp.model import Candidates, Globs, Selector
 
 NOUNS = {

@@ -47,9 +47,8 @@ if TYPE_CHECKING:
     from genericdp.devices.conditions import SysSelector
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList
-    from genericdp.devices.inventory import Inventory
+    from genericdp.devices.inventory import Host, Inventory, SysDevice
     from genericdp.devices.matching import Candidate
-    from genericdp.devices.sysdevice import Host, SysDevice
     from genericdp.explain.find import Asked
     from genericdp.model import Resource, Selector
 
@@ -199,7 +198,7 @@ class _Trial:
 
     def _try(self, entry: str, selector: Selector, candidate: Candidate) -> Try:
         seen, failed = self._as_seen(selector, candidate)
-        path, host = seen.file.shown, self.inventory.host
+        path, host = seen.file.printable_path, self.inventory.host
         if failed is None:
             on_hardware = unmet_hardware(selector.hardware, seen.device, host, path)
             on_values = unmet_values(selector, seen, self.resource, self.inventory)
@@ -225,7 +224,7 @@ class _Trial:
         device, kind = candidate.device, kind_of(wanted)
         if device is None or not (is_candidate_of(wanted, device) or kind == "udev"):
             what = None if device is None else what_it_is(device)
-            where = candidate.file.shown
+            where = candidate.file.printable_path
             return candidate, Condition(key=kind, wanted=("*",), found=what, where=where)
         failed = next(unmet(wanted, device, self.inventory.host, sitting=device), None)
         return of_device(device, self.inventory) or candidate, failed
@@ -235,7 +234,7 @@ class _Trial:
     ) -> tuple[Candidate, Condition | None]:
         files = chain.from_iterable(map(self.inventory.found, wanted.globs))
         found = [file for file in files if file.key == candidate.key]
-        where = candidate.file.shown
+        where = candidate.file.printable_path
         if not found:
             return candidate, Condition(key="path", wanted=wanted.globs, found=where, where=where)
         usable = [file for file in found if file.type in wanted.types]
@@ -425,7 +424,7 @@ def _related(verdict: Verdict, asked: Asked, trial: _Trial, offer: DeviceList) -
             hint = f"to offer {asked.shown} itself {_match(device, trial.inventory.host)}"
         return replace(verdict, outcome=Outcome.BELOW, reason=named, hint=hint)
     of_above = (
-        replace(one, about=candidate.file.shown)
+        replace(one, about=candidate.file.printable_path)
         for candidate in above.values()
         for one in trial.tries(candidate)
     )
@@ -438,9 +437,9 @@ def _named(candidate: Candidate, *, with_kind: bool = False) -> str:
     """Name something related, so that it can be asked about next."""
     device = candidate.device
     if device is None or (candidate.has_node and not with_kind):
-        return candidate.file.shown
+        return candidate.file.printable_path
     what = "the " + what_it_is(device).partition(" ")[2]
-    file = f" ({candidate.file.shown})" if candidate.has_node else ""
+    file = f" ({candidate.file.printable_path})" if candidate.has_node else ""
     return f"{what} {shown(device.name)}{file}"
 
 

@@ -23,8 +23,7 @@ from genericdp.printing import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from genericdp.devices.inventory import Inventory
-    from genericdp.devices.sysdevice import SysDevice
+    from genericdp.devices.inventory import Inventory, SysDevice
     from genericdp.model import Resource
 
 _PCI_ADDRESS = re.compile(r"([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)

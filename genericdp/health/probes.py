@@ -11,7 +11,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from genericdp.devices.sysdevice import readable_target
+from genericdp.devices.inventory import readable_target
 from genericdp.health.commands import run_for
 from genericdp.host.devicefiles import is_same
 from genericdp.host.workers import start

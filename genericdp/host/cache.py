@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genericdp.devices.sysdevice import PathTarget
+from genericdp.devices.inventory import PathTarget
 from genericdp.glob import escape
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.root import ABSENT, BlindError

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob as globs
-from genericdp.devices.inventory import FoundFile, Identity, Look
+from genericdp.devices.inventory import FoundFile, Identity, Look, PathTarget
 from genericdp.devices.natural import natural_key
-from genericdp.devices.sysdevice import PathTarget
 from genericdp.host.root import ABSENT, target_of, upwards
 from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType

@@ -7,7 +7,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from genericdp.devices.sysdevice import PathTarget, is_kernels_own
+from genericdp.devices.inventory import PathTarget, is_kernels_own
 from genericdp.errors import HostError, is_shortage
 from genericdp.host import pathwalk
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from sys import intern
 from typing import TYPE_CHECKING
 
+from genericdp.devices.inventory import SysDevice
 from genericdp.devices.natural import natural_key
-from genericdp.devices.sysdevice import SysDevice
 from genericdp.host import udevdb
 from genericdp.host.root import ABSENT, upwards
 from genericdp.model import FileType

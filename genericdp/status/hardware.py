@@ -16,8 +16,7 @@ from genericdp.printing import shortened
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from genericdp.devices.inventory import Identity
-    from genericdp.devices.sysdevice import Host, SysDevice
+    from genericdp.devices.inventory import Host, Identity, SysDevice
 
 _MODELS = ("ID_V4L_PRODUCT", "ID_MODEL_FROM_DATABASE", "ID_MODEL")
 _NAMED = frozenset({"nvme", "scsi", "block"})

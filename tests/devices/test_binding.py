@@ -161,13 +161,13 @@ def test_a_device_on_offer_carries_its_probes_and_hooks() -> None:
 @pytest.mark.parametrize(
     ("recorded", "expected"),
     [
-        ({"USEC_INITIALIZED": "8411207"}, 8411207),
+        ({"USEC_INITIALIZED": "8411207"}, 8.411207),
         ({"USEC_INITIALIZED": "soon"}, None),
         ({}, None),
     ],
 )
 def test_a_device_knows_since_when_udev_knows_it(
-    recorded: dict[str, str], expected: int | None
+    recorded: dict[str, str], expected: float | None
 ) -> None:
     """Older lines of the kernel's log are about what was there before."""
     known = Known()
@@ -177,4 +177,4 @@ def test_a_device_knows_since_when_udev_knows_it(
     match = Selector(candidates=UdevSelector(subsystem=("block",)))
     offers = decide((resource("disk", match),), [file], facts=known)
     (one,) = offers["example.com/disk"].devices.values()
-    assert one.device.initialized_usec == expected
+    assert one.device.known_since == expected

@@ -1,4 +1,4 @@
-"""genericdp.devices.bounding: what only the host knows, held against a policy."""
+"""Policies held against what only the host knows: where links lead, what templates give."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.sysdevice import PathTarget, readable_target
+from genericdp.devices.inventory import PathTarget, readable_target
 from tests.config.bounded import policy_of
 from tests.devices.making import decide, inject, node, nodes, plain, resource, selector
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from genericdp.devices.sysdevice import SysDevice, decimal
+from genericdp.devices.inventory import SysDevice, decimal
 
 HUGE = "9" * 5000
 
@@ -18,7 +18,7 @@ def test_a_number_of_the_kernel_is_read_or_is_none(text: str, number: int | None
 
 
 @pytest.mark.parametrize(
-    ("properties", "number", "usec"),
+    ("properties", "number", "seconds"),
     [
         ({"MAJOR": "188", "MINOR": "0"}, (188, 0), None),
         ({"MAJOR": "9" * 9, "MINOR": "1"}, (10**9 - 1, 1), None),
@@ -26,12 +26,12 @@ def test_a_number_of_the_kernel_is_read_or_is_none(text: str, number: int | None
         ({"MAJOR": "188"}, None, None),
         ({"MINOR": "0"}, None, None),
         ({"MAJOR": HUGE, "MINOR": "0", "USEC_INITIALIZED": HUGE}, None, None),
-        ({"USEC_INITIALIZED": "1234567"}, None, 1_234_567),
+        ({"USEC_INITIALIZED": "1234567"}, None, 1.234567),
     ],
 )
 def test_what_a_device_says_in_numbers(
-    properties: dict[str, str], number: tuple[int, int] | None, usec: int | None
+    properties: dict[str, str], number: tuple[int, int] | None, seconds: float | None
 ) -> None:
     device = SysDevice(syspath="/sys/devices/a", properties={"DEVNAME": "/dev/a", **properties})
-    assert (device.number, device.initialized_usec) == (number, usec)
+    assert (device.number, device.known_since) == (number, seconds)
     assert SysDevice(syspath="/sys/devices/a", properties=properties).number is None

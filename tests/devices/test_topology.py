@@ -27,7 +27,7 @@ from tests.fixtures.topologies import TOPOLOGIES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from genericdp.devices.sysdevice import SysDevice
+    from genericdp.devices.inventory import SysDevice
     from genericdp.template import Lookup
 
 D = Distance

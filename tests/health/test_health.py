@@ -24,7 +24,7 @@ DISK = r"I/O error, dev (?P<name>\w+),"
 
 
 def by_log(
-    one: Device, *, recover: float | None = None, initialized_usec: int | None = None
+    one: Device, *, recover: float | None = None, known_since: float | None = None
 ) -> Device:
     """The device with another probe: the kernel's log may name it."""
     check = KernelLogCheck(regex=DISK, where={"name": one.id})
@@ -35,7 +35,7 @@ def by_log(
         ),
         check=check,
     )
-    return replace(one, probes=(*one.probes, bound), initialized_usec=initialized_usec)
+    return replace(one, probes=(*one.probes, bound), known_since=known_since)
 
 
 def error(name: str, sequence: int = 1, seconds: float = 1.0) -> bytes:
@@ -116,7 +116,7 @@ async def test_news_from_before_udev_knew_the_device_is_about_another_one(tmp_pa
     world = World()
     world.log.given = [error("a", 1, 5.0), error("b", 2, 15.0)]
     async with world.health(tmp_path) as one:
-        one.watch(*(by_log(device(name), initialized_usec=10_000_000) for name in "ab"))
+        one.watch(*(by_log(device(name), known_since=10.0) for name in "ab"))
         await one.probed()
         assert list(one.reasons) == ["b"]
 

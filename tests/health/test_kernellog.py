@@ -49,7 +49,7 @@ def watched(
         key=name,
         path=f"/dev/{name}",
         identity=Identity(inode=inode),
-        initialized_usec=None if known_since is None else int(known_since * 1e6),
+        known_since=known_since,
         probes=(BoundProbe(probe=probe, check=check),),
     )
 

@@ -188,7 +188,7 @@ def test_names_that_cannot_be_told_to_the_kubelet_are_refused(
     for pattern in ("/dev/odd/*", "/dev/odd-link"):
         (file,) = DeviceFiles(tree.root).look(pattern).files
         assert file.trouble == trouble
-        assert file.shown.isprintable()
+        assert file.printable_path.isprintable()
 
 
 def folders(tree: Tree, pattern: str) -> set[str]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from genericdp.devices.sysdevice import SysDevice
+    from genericdp.devices.inventory import SysDevice
 
 GPU = "/sys/devices/pci0000:00/0000:0a:00.0"
 CARD = f"{GPU}/drm/card0"
