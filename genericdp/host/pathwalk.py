@@ -163,7 +163,13 @@ class _Walker:
         path = "/".join(["", *self._names, part])
         if len(self._names) > max(len(self._held) - 1, 0):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        found = os.open(part, _HOLD, dir_fd=self.held())
+        # The first step by path: in a machine that umockdev plays, that is what leads into it.
+        folder = self.held()
+        found = (
+            os.open(part, _HOLD, dir_fd=folder)
+            if self._names
+            else os.open(f"{self._top}/{part}", _HOLD)
+        )
         status = os.fstat(found)
         if not stat.S_ISLNK(status.st_mode):
             self._held.append(found)
