@@ -5,8 +5,9 @@ Those with a type parameter hold templates in a config, and texts once they are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -119,7 +120,31 @@ class NetSelector:
     address: Globs = ()
 
 
-Candidates = PathSelector | UdevSelector | UsbSelector | PciSelector | NetSelector
+SysSelector = UdevSelector | UsbSelector | PciSelector | NetSelector
+Candidates = PathSelector | SysSelector
+
+
+@cache
+def config_key(name: str) -> str:
+    """Return the key of the config language for a field: ``subsystemVendor``, ``class``."""
+    if name == "device_class":
+        return "class"
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+SYS_SELECTORS: Mapping[str, type[SysSelector]] = {
+    "udev": UdevSelector,
+    "usb": UsbSelector,
+    "pci": PciSelector,
+    "net": NetSelector,
+}
+"""By the key that names the candidates."""
+BUS_KEYS: Mapping[str, tuple[str, ...]] = {
+    bus: tuple(config_key(field.name) for field in fields(SYS_SELECTORS[bus]))
+    for bus in ("usb", "pci", "net")
+}
+"""What selectors of each kind of hardware ask for; the names of templates, too."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _PLAIN_YAML = re.compile(r"[A-Za-z/$][A-Za-z0-9_/.$()*-]*")
 _NO_YAML_TEXT = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
+_MAX_GUESSED = 40
+
 
 def printable(text: str) -> str:
     """Escape what would end the line, move a terminal's cursor or hide what stands around it."""
@@ -32,16 +34,24 @@ def shortened(text: str, most: int = 200) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the known word that was probably meant, if one is close."""
+    from difflib import get_close_matches  # rarely needed, and costly
+
+    # Comparing is quadratic in the length: nobody mistypes by more than this.
+    if len(word) > _MAX_GUESSED:
+        return None
+    return next(iter(get_close_matches(word, sorted(known), n=1, cutoff=cutoff)), None)
+
+
 def did_you_mean(word: str, known: Iterable[str], *, prefix: str = "") -> str:
     """Return a hint that names the known word closest to this one; empty if none is close.
 
     A prefix that all have is not compared.
     """
-    from difflib import get_close_matches  # rarely needed, and costly
-
     others = [one.removeprefix(prefix) for one in known]
-    close = get_close_matches(word.removeprefix(prefix), others, n=1, cutoff=0.7)
-    return f" (did you mean {prefix}{close[0]}?)" if close else ""
+    meant = closest(word.removeprefix(prefix), others, cutoff=0.7)
+    return f" (did you mean {prefix}{meant}?)" if meant else ""
 
 
 def printable_lines(text: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import fields
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -10,19 +12,14 @@ from genericdp import model
 from genericdp.template import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from genericdp.policy import Policy
-    from genericdp.template import Template
 
+_Convert = Callable[[Any], Any]
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-Bus = model.UdevSelector | model.UsbSelector | model.PciSelector | model.NetSelector
-_CLASSES: dict[str, type[Bus]] = {
-    "udev": model.UdevSelector,
-    "usb": model.UsbSelector,
-    "pci": model.PciSelector,
-    "net": model.NetSelector,
-}
+_OTHER_NAMES = {"class": "device_class", "command": "argv", "exec": "command"}
+"""What the model calls keys otherwise than in snake case."""
 
 
 def build(
@@ -32,22 +29,10 @@ def build(
     return tuple(_resource(resource, place, policy) for resource, place in checked)
 
 
-def _given(mapping: Mapping[str, Any], **convert: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return the keys that are written, as arguments of their dataclass."""
-    return {
-        _snake(key): convert[key](value) if key in convert else value
-        for key, value in mapping.items()
-    }
-
-
-def _snake(key: str) -> str:
-    return "device_class" if key == "class" else _HUMP.sub("_", key).lower()
-
-
 def _resource(
     resource: Mapping[str, Any], place: model.Place, policy: Policy | None
 ) -> model.Resource:
-    arguments = _given(
+    arguments = _arguments(
         resource,
         match=_each(_selector),
         exclude=_each(_selector),
@@ -60,16 +45,33 @@ def _resource(
         closeness=itemgetter("value"),
         inject=_inject,
         health=_each(_probe),
-        hooks=_hooks,
+        hooks=_of(model.Hooks, allocate=_hook, preStart=_hook),
     )
     return model.Resource(place=place, policy=policy, **arguments)
 
 
-def _each(one: Callable[[Any], Any]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    return lambda values: tuple(one(value) for value in values)
+def _arguments(mapping: Mapping[str, Any], **convert: _Convert) -> dict[str, Any]:
+    """Return the keys that are written, as arguments of their dataclass."""
+    return {
+        _OTHER_NAMES.get(key) or _HUMP.sub("_", key).lower(): convert.get(key, _as_is)(value)
+        for key, value in mapping.items()
+    }
 
 
-def _by_key(one: Callable[[Any], Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+def _as_is(value: Any) -> Any:  # noqa: ANN401  # any plain value
+    return value
+
+
+def _of(kind: type, **convert: _Convert) -> _Convert:
+    """Return what makes a value of a dataclass of a mapping."""
+    return lambda mapping: kind(**_arguments(mapping, **convert))
+
+
+def _each(one: _Convert) -> _Convert:
+    return lambda values: tuple(map(one, values))
+
+
+def _by_key(one: _Convert) -> _Convert:
     return lambda mapping: {key: one(value) for key, value in mapping.items()}
 
 
@@ -78,33 +80,27 @@ def _globs(value: str | Sequence[str]) -> model.Globs:
 
 
 def _selector(selector: Mapping[str, Any]) -> model.Selector:
-    arguments: dict[str, Any] = {}
-    if "hardware" in selector:
-        hardware: dict[str, Any] = {
-            bus: _bus(bus, keys) for bus, keys in selector["hardware"].items()
-        }
-        arguments["hardware"] = model.Hardware(**hardware)
-    if "values" in selector:
-        arguments["values"] = _by_key(_globs)(selector["values"])
+    rest = {key: selector[key] for key in ("hardware", "values") if key in selector}
+    arguments = _arguments(rest, hardware=_of(model.Hardware, **_BUSES), values=_by_key(_globs))
     return model.Selector(candidates=_candidates(selector), **arguments)
 
 
 def _candidates(selector: Mapping[str, Any]) -> model.Candidates:
     if "path" not in selector:
-        (bus,) = selector.keys() & _CLASSES.keys()
-        return _bus(bus, selector[bus])
+        (bus,) = selector.keys() & _BUSES.keys()
+        candidates: model.Candidates = _BUSES[bus](selector[bus])
+        return candidates
     globs = _globs(selector["path"])
     if "type" not in selector:
         return model.PathSelector(globs=globs)
-    return model.PathSelector(
-        globs=globs, types=tuple(map(model.FileType, _globs(selector["type"])))
-    )
+    types = tuple(map(model.FileType, _globs(selector["type"])))
+    return model.PathSelector(globs=globs, types=types)
 
 
-def _bus(bus: str, keys: Mapping[str, Any]) -> Bus:
-    convert: dict[str, Callable[[Any], Any]] = dict.fromkeys(keys, _globs)
-    convert |= {"properties": _by_key(_globs), "attributes": _by_key(_globs), "function": str}
-    return _CLASSES[bus](**_given(keys, **convert))
+def _bus(kind: type[model.SysSelector]) -> _Convert:
+    convert: dict[str, _Convert] = {model.config_key(field.name): _globs for field in fields(kind)}
+    by_key = _by_key(_globs)
+    return _of(kind, **convert | {"properties": by_key, "attributes": by_key, "function": str})
 
 
 def _value(value: Mapping[str, Any]) -> model.ValueSource:
@@ -112,59 +108,31 @@ def _value(value: Mapping[str, Any]) -> model.ValueSource:
     return model.ValueSource(kind=kind, source=parse(value[kind]), regex=value.get("regex"))
 
 
-def _inject(inject: Mapping[str, Any]) -> model.Inject:
-    return model.Inject(
-        **_given(
-            inject,
-            devices=_each(_device_nodes),
-            mounts=_each(_mount),
-            env=_by_key(_env_var),
-            annotations=_by_key(parse),
-            cdi=_each(parse),
-        )
-    )
-
-
-def _device_nodes(entry: Mapping[str, Any]) -> model.DeviceNodes:
-    return model.DeviceNodes(**_given(entry, path=parse, name=_globs, containerPath=parse))
-
-
-def _mount(mount: Mapping[str, Any]) -> model.Mount:
-    return model.Mount(**_given(mount, hostPath=parse, containerPath=parse))
-
-
 def _env_var(value: str | Mapping[str, Any]) -> model.EnvVar:
-    given = {"value": value} if isinstance(value, str) else value
-    return model.EnvVar(**_given(given, value=parse))
-
-
-def _command(program: Mapping[str, Any]) -> model.Command[Template]:
-    env = {"env": _by_key(parse)(program["env"])} if "env" in program else {}
-    return model.Command(argv=_each(parse)(program["command"]), **env)
-
-
-def _kernel_log(check: Mapping[str, Any]) -> model.KernelLogCheck[Template]:
-    return model.KernelLogCheck(**_given(check, where=_by_key(parse), ignore=_by_key(_globs)))
-
-
-_CHECKS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "exec": _command,
-    "file": lambda check: model.FileCheck(**_given(check, path=parse, equals=parse)),
-    "open": lambda check: model.OpenCheck(**check),
-    "kernelLog": _kernel_log,
-}
+    written = {"value": value} if isinstance(value, str) else value
+    return model.EnvVar(**_arguments(written, value=parse))
 
 
 def _probe(probe: Mapping[str, Any]) -> model.Probe:
     (kind,) = probe.keys() & _CHECKS.keys()
     rest = {key: value for key, value in probe.items() if key != kind}
-    return model.Probe(check=_CHECKS[kind](probe[kind]), **_given(rest))
+    return model.Probe(check=_CHECKS[kind](probe[kind]), **_arguments(rest))
 
 
-def _hooks(hooks: Mapping[str, Any]) -> model.Hooks[Template]:
-    return model.Hooks(**_given(hooks, allocate=_hook, preStart=_hook))
-
-
-def _hook(hook: Mapping[str, Any]) -> model.Hook[Template]:
-    rest = {key: value for key, value in hook.items() if key != "exec"}
-    return model.Hook(command=_command(hook["exec"]), **_given(rest))
+_BUSES = {bus: _bus(kind) for bus, kind in model.SYS_SELECTORS.items()}
+_command = _of(model.Command, command=_each(parse), env=_by_key(parse))
+_hook = _of(model.Hook, exec=_command)
+_inject = _of(
+    model.Inject,
+    devices=_each(_of(model.DeviceNodes, path=parse, name=_globs, containerPath=parse)),
+    mounts=_each(_of(model.Mount, hostPath=parse, containerPath=parse)),
+    env=_by_key(_env_var),
+    annotations=_by_key(parse),
+    cdi=_each(parse),
+)
+_CHECKS = {
+    "exec": _command,
+    "file": _of(model.FileCheck, path=parse, equals=parse),
+    "open": _of(model.OpenCheck),
+    "kernelLog": _of(model.KernelLogCheck, where=_by_key(parse), ignore=_by_key(_globs)),
+}

@@ -24,7 +24,7 @@ from genericdp.config.files import (
 )
 from genericdp.config.policy import load_policy
 from genericdp.config.read import read_config
-from genericdp.config.rules import check, resources_of
+from genericdp.config.rules import check_config, resources_of
 from genericdp.host.pathwalk import walk
 from genericdp.model import Place
 from genericdp.printing import printable
@@ -32,7 +32,7 @@ from genericdp.printing import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from genericdp.config.tree import Document
+    from genericdp.config.document import Document
     from genericdp.errors import Problem
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -83,7 +83,7 @@ def load_plain(
         found, wrong = read_config(name, given.text)
         documents += found
         problems += wrong
-    wrong, warnings = check(documents, rules.policy)
+    wrong, warnings = check_config(documents, rules.policy)
     problems += wrong
     loaded = replace(
         rules,

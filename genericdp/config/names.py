@@ -22,41 +22,36 @@ _MAX_TYPE = 63
 def name_problem(name: str) -> str | None:
     """Return why the kubelet would refuse a resource name (REG-5), or None."""
     domain, slash, rest = name.partition("/")
-    if not slash:
-        return "a resource name is domain/type: it has no '/'"
-    if "kubernetes.io/" in name:
-        return "a resource name cannot lie in kubernetes.io or a domain that ends so"
-    if name.startswith("requests."):
-        return "a resource name cannot begin with 'requests.'"
-    if "/" in rest:
-        return "a resource name is domain/type: it has more than one '/'"
-    return _domain_problem(domain) or _type_problem(rest)
-
-
-def _domain_problem(domain: str) -> str | None:
-    if not domain:
-        return "the domain before '/' is empty"
-    if len(domain) > _MAX_DOMAIN:
-        return f"the domain has {len(domain)} characters, at most {_MAX_DOMAIN} are possible"
-    if not _SUBDOMAIN.fullmatch(domain):
-        return (
+    reasons = (
+        (not slash, "a resource name is domain/type: it has no '/'"),
+        (
+            "kubernetes.io/" in name,
+            "a resource name cannot lie in kubernetes.io or a domain that ends so",
+        ),
+        (name.startswith("requests."), "a resource name cannot begin with 'requests.'"),
+        ("/" in rest, "a resource name is domain/type: it has more than one '/'"),
+        (not domain, "the domain before '/' is empty"),
+        (
+            len(domain) > _MAX_DOMAIN,
+            f"the domain has {len(domain)} characters, at most {_MAX_DOMAIN} are possible",
+        ),
+        (
+            not _SUBDOMAIN.fullmatch(domain),
             f"the domain {domain!r} is not made of lower-case letters, digits, '-' and '.',"
-            " with a letter or digit at both ends of each part"
-        )
-    return None
-
-
-def _type_problem(name: str) -> str | None:
-    if not name:
-        return "the type after '/' is empty"
-    if len(name) > _MAX_TYPE:
-        return f"the type has {len(name)} characters, at most {_MAX_TYPE} are possible"
-    if not _NAME_PART.fullmatch(name):
-        return (
-            f"the type {name!r} is not made of letters, digits, '-', '_' and '.',"
-            " with a letter or digit at both ends"
-        )
-    return None
+            " with a letter or digit at both ends of each part",
+        ),
+        (not rest, "the type after '/' is empty"),
+        (
+            len(rest) > _MAX_TYPE,
+            f"the type has {len(rest)} characters, at most {_MAX_TYPE} are possible",
+        ),
+        (
+            not _NAME_PART.fullmatch(rest),
+            f"the type {rest!r} is not made of letters, digits, '-', '_' and '.',"
+            " with a letter or digit at both ends",
+        ),
+    )
+    return next((why for is_wrong, why in reasons if is_wrong), None)
 
 
 def name_hint(name: str) -> str:

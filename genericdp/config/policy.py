@@ -13,9 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from genericdp import glob
-from genericdp.config.files import Content, Loaded, unreadable, unusable
-from genericdp.config.files import shown as shown_file
-from genericdp.config.finding import Field, Finding, problem_of, shown
+from genericdp.config.document import Field, Finding, problem_of, quoted
+from genericdp.config.files import Content, Loaded, shown, unreadable, unusable
 from genericdp.config.read import read_config
 from genericdp.config.schema import POLICY, schema
 from genericdp.config.validation import validate
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Iterator, Sequence
 
-    from genericdp.config.tree import Document, Path
+    from genericdp.config.document import Document, Path
     from genericdp.errors import Problem
 
 _IF_EMPTY = (
@@ -47,7 +46,7 @@ def load_policy(path: pathlib.Path, given: Content | OSError) -> Loaded:
         hint = "it is the policy that --policy or GENERICDP_POLICY names"
         problem = replace(unreadable(path, given), hint=hint)
         return Loaded(problems=(problem,), policy_is_unusable=True)
-    documents, problems = read_config(shown_file(path), given.text, if_empty=_IF_EMPTY)
+    documents, problems = read_config(shown(path), given.text, if_empty=_IF_EMPTY)
     for extra in documents[1:]:
         message = "a policy is one document, and this is another one"
         problems.append(problem_of(Finding(path=(), message=message), extra))
@@ -80,11 +79,11 @@ def _check_texts(policy: Field) -> None:
     paths += [command["path"] for command in policy["commands"]]
     for path in paths:
         if "$(" in (text := path.text or "/"):
-            path.refuse(f"a policy takes no templates: {shown(text)}")
+            path.refuse(f"a policy takes no templates: {quoted(text)}")
         elif problem := glob.path_problem(text):
             path.refuse(problem)
         elif path.path[0] == "commands" and glob.is_glob(text):
-            path.refuse(f"a command is named in full, without wildcards: {shown(text)}")
+            path.refuse(f"a command is named in full, without wildcards: {quoted(text)}")
     names = [name for key in ("env", "annotations", "cdi") for name in policy[key]]
     for name in (*names, *(one for command in policy["commands"] for one in command["env"])):
         if problem := glob.pattern_problem(name.text or ""):
@@ -167,9 +166,9 @@ def _check_nodes(resource: Field, policy: Policy) -> None:
     for selector in () if listed.value is not None else resource["match"]:
         if selector["udev"].value is not None and not section.rules:
             selector["udev"].refuse("it asks for device nodes", section.says)
-        types = {text for _, text in selector["type"].texts()} or {*PathSelector(globs=()).types}
+        types = {one.value for one in selector["type"].strings()} or {*PathSelector(globs=()).types}
         if types & _NODE_TYPES:
-            for path, _ in selector["path"].texts():
+            for path in selector["path"].strings():
                 _check_path(path, section, is_glob=True)
         if types & _NODE_TYPES == {FileType.BLOCK} and section.rules and not policy.block:
             selector["type"].refuse("block devices are not allowed", policy.block_says)
@@ -178,7 +177,7 @@ def _check_nodes(resource: Field, policy: Policy) -> None:
 def _check_mount(mount: Field, policy: Policy) -> None:
     rules = _check_path(mount["hostPath"], policy.mounts)
     if rules and mount["readOnly"].value is False and all(rule.read_only for rule in rules):
-        message = f"{shown(mount['hostPath'].value)} may be mounted only for reading"
+        message = f"{quoted(mount['hostPath'].value)} may be mounted only for reading"
         mount["readOnly"].refuse(message, rules[0].says_read_only)
 
 
@@ -205,13 +204,13 @@ def _plain(text: str) -> str | None:
 
 def _outside(text: str) -> str:
     if glob.is_glob(text) or "$(" in text:
-        return f"{shown(text)} can lead to what is not allowed"
-    return f"{shown(text)} is not allowed"
+        return f"{quoted(text)} can lead to what is not allowed"
+    return f"{quoted(text)} is not allowed"
 
 
 def _check_name(field: Field, section: Section) -> None:
     if not section.allows_name(field.key):
-        field.refuse(f"{shown(field.key)} is not allowed", section.says, of_key=True)
+        field.refuse(f"{quoted(field.key)} is not allowed", section.says, of_key=True)
 
 
 def _check_cdi(field: Field, names: str, policy: Policy) -> None:
@@ -225,12 +224,12 @@ def _check_command(program: Field, policy: Policy) -> None:
         return
     rule = policy.command_rule(path.text)
     if rule is None:
-        path.refuse(f"the command {shown(path.text)} is not allowed", policy.commands.says)
+        path.refuse(f"the command {quoted(path.text)} is not allowed", policy.commands.says)
         return
     said = f"env: {', '.join(rule.env)}" if rule.env else "no env"
     for variable in program["env"]:
         if not glob.matches_any(rule.env, variable.key):
-            message = f"the variable {shown(variable.key)} is not allowed for {rule.text}"
+            message = f"the variable {quoted(variable.key)} is not allowed for {rule.text}"
             hint = f"policy {rule.place} says {said} for this command"
             variable.refuse(message, hint, of_key=True)
 

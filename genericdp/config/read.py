@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from genericdp.config.document import FAULTY, Document, Mark, YamlNode, problem_at
 from genericdp.config.files import SUFFIXES
-from genericdp.config.scalars import plain, quoted, reading
-from genericdp.config.tree import FAULTY, Document, Mark, YamlNode, shown_path
-from genericdp.errors import Problem
+from genericdp.config.scalars import plain, reading, single_quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from genericdp.config.tree import Path, Plain
+    from genericdp.config.document import Path, Plain
+    from genericdp.errors import Problem
 
 MAX_DEPTH = 32
 MAX_REPEATED = 10_000
@@ -68,7 +66,7 @@ def read(
     written = [root for root in roots if root.source != ""]
     if not written and not problems:
         message = "it contains no document" if text.strip() else "it is empty"
-        problems.append(_problem(file, Mark(1, 1), message, if_empty))
+        problems.append(problem_at(file, Mark(1, 1), message, if_empty))
     return [Document(file=file, root=root, data=_plain_data(root)) for root in written], problems
 
 
@@ -91,7 +89,7 @@ def _unwrap(config_map: Document, text: str) -> tuple[list[Document], list[Probl
     }
     if not files:
         message = "the ConfigMap holds no config: no text of its data has a key in .yaml or .yml"
-        problems.append(_problem(config_map.file, config_map.mark(("data",)), message))
+        problems.append(problem_at(config_map.file, config_map.mark(("data",)), message))
     lines = text.splitlines()
     for value in files.values():
         inner = str(value.scalar)
@@ -140,20 +138,18 @@ def _checked(file: str, text: str, problems: list[Problem]) -> int:
                 checked += 1
                 extent = _Extent()
             elif isinstance(event, _IN_DOCUMENT) and (message := extent.add(event)):
-                problems.append(_problem(file, _mark(event.start_mark), message))
+                problems.append(problem_at(file, _mark(event.start_mark), message))
                 break
     except yaml.reader.ReaderError as error:
         # Wherever it was found, the first of its kind is one.
-        character = chr(error.character)
-        message = (
-            f"the character U+{ord(character):04X} is not allowed in YAML: is this a text file?"
-        )
-        problems.append(_problem(file, _mark_in(text, text.find(character)), message))
+        place = _mark_in(text, text.find(chr(error.character)))
+        what = f"the character U+{error.character:04X} is not allowed in YAML"
+        problems.append(problem_at(file, place, f"{what}: is this a text file?"))
     except yaml.MarkedYAMLError as error:
         problems.append(_syntax_problem(file, text, error))
     except (ValueError, OverflowError) as error:
         # The loader in Python lets these through for escapes such as "\UFFFFFFFF".
-        problems.append(_problem(file, Mark(1, 1), f"not YAML: {error}"))
+        problems.append(problem_at(file, Mark(1, 1), f"not YAML: {error}"))
     return checked
 
 
@@ -218,25 +214,18 @@ class _Builder:
     def node(self, composed: yaml.Node, path: Path) -> YamlNode:
         """Return the node; what is aliased is the same one each time."""
         if composed not in self._built:
-            mark = _mark(composed.start_mark)
-            faulty = composed.tag not in _TAGS[type(composed)]
-            if faulty:
-                message = f"the tag {composed.tag!r} is not allowed"
-                self._report(mark, path, message, "write a plain value")
-            self._built[composed] = self._build(composed, mark, path, faulty=faulty)
+            self._built[composed] = self._build(composed, _mark(composed.start_mark), path)
         return self._built[composed]
 
-    def _build(self, composed: yaml.Node, mark: Mark, path: Path, *, faulty: bool) -> YamlNode:
-        if isinstance(composed, yaml.ScalarNode):
-            return self._scalar(composed, mark, path, faulty=faulty)
+    def _build(self, composed: yaml.Node, mark: Mark, path: Path) -> YamlNode:
+        if faulty := composed.tag not in _TAGS[type(composed)]:
+            message = f"the tag {composed.tag!r} is not allowed"
+            self._report(mark, path, message, "write a plain value")
         if isinstance(composed, yaml.MappingNode):
             return YamlNode(mark=mark, items=self._items(composed, path), faulty=faulty)
-        entries = (self.node(one, (*path, i)) for i, one in enumerate(composed.value))
-        return YamlNode(mark=mark, entries=tuple(entries), faulty=faulty)
-
-    def _scalar(
-        self, composed: yaml.ScalarNode, mark: Mark, path: Path, *, faulty: bool
-    ) -> YamlNode:
+        if isinstance(composed, yaml.SequenceNode):
+            entries = (self.node(one, (*path, i)) for i, one in enumerate(composed.value))
+            return YamlNode(mark=mark, entries=tuple(entries), faulty=faulty)
         text: str = composed.value
         if _NO_TEXT.search(text):
             self._report(mark, path, "a string cannot contain NUL or half of a surrogate pair")
@@ -283,12 +272,12 @@ class _Builder:
             message, hint = "a key is missing before ':'", ""
         else:
             message = f"the key {key.source} is read as {reading(key.source)} by some YAML parsers"
-            hint = f"write {quoted(key.source)}"
+            hint = f"write {single_quoted(key.source)}"
         self._report(key.mark, path, message, hint)
         return key.source if key.source not in {None, "", "<<"} else None
 
     def _report(self, mark: Mark, path: Path, message: str, hint: str = "") -> None:
-        self._problems.append(_problem(self._file, mark, message, hint, path=path))
+        self._problems.append(problem_at(self._file, mark, message, hint, path))
 
 
 def _plain_data(node: YamlNode) -> Plain:
@@ -308,7 +297,7 @@ def _not_utf8(file: str, content: bytes, error: UnicodeDecodeError) -> Problem:
     else:
         message = f"it is not UTF-8 text: byte 0x{content[error.start]:02x}"
     mark = _mark_in(before, len(before))
-    return _problem(file, mark, message, "save the file as UTF-8")
+    return problem_at(file, mark, message, "save the file as UTF-8")
 
 
 def _syntax_problem(file: str, text: str, error: yaml.MarkedYAMLError) -> Problem:
@@ -328,13 +317,15 @@ def _syntax_problem(file: str, text: str, error: yaml.MarkedYAMLError) -> Proble
         place = Mark(last, max(1, len(lines[last - 1].rstrip())))
     line, column = lines[place.line - 1], place.column - 1
     if line[column : column + 1] == "\t" and not line[:column].strip(" \t-"):
-        return _problem(file, place, "not YAML: a tab cannot indent", "use spaces")
-    return _problem(file, place, message, _syntax_hint(lines, place, known[1:]))
+        return problem_at(file, place, "not YAML: a tab cannot indent", "use spaces")
+    return problem_at(file, place, message, _syntax_hint(lines, place, known[1:]))
 
 
 def _syntax_hint(lines: list[str], place: Mark, begun: list[yaml.Mark]) -> str:
     """Return what may have been meant, by what is written at the place and where it began."""
     line, column = lines[place.line - 1], place.column - 1
+    if line.startswith("%YAML"):
+        return "omit this line: YAML 1.1 and 1.2 are read"
     if "${" in line or "{{" in line:
         return "templates are written $(device.path)"
     for begin in begun:
@@ -367,16 +358,3 @@ def _mark(mark: Any) -> Mark:  # noqa: ANN401  # each loader of PyYAML has marks
 def _mark_in(text: str, at: int) -> Mark:
     before = text[:at].replace("\r\n", "\n").replace("\r", "\n")
     return Mark(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
-
-
-def _problem(
-    file: str, mark: Mark, message: str, hint: str = "", *, path: Iterable[str | int] = ()
-) -> Problem:
-    return Problem(
-        file=file,
-        line=mark.line,
-        column=mark.column,
-        path=shown_path(tuple(path)),
-        message=message,
-        hint=hint,
-    )

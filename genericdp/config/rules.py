@@ -1,28 +1,20 @@
-"""What a schema cannot say of one resource, and the check of a whole config."""
+"""Rules for a config that a schema cannot express, and the check of a whole config."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
-from genericdp.config.across import check_across, check_counts
-from genericdp.config.finding import Field, Finding, guess, problem_of, shown
-from genericdp.config.names import is_cdi_name, name_hint, name_problem
+from genericdp.config.document import Field, Finding, problem_of, quoted, shown_path, suggestion
 from genericdp.config.policy import check_policy
-from genericdp.config.schema import CONFIG, schema
-from genericdp.config.selectors import check_selectors, may_find_several, undeclared
-from genericdp.config.texts import (
-    Context,
-    check_globs,
-    check_path,
-    check_regex,
-    check_template,
-)
-from genericdp.config.tree import shown_path
+from genericdp.config.schema import CONFIG, resolved_schema
+from genericdp.config.selectors import check_selectors, may_find_several
+from genericdp.config.texts import check_text, formatted
 from genericdp.config.validation import validate
 from genericdp.glob import is_glob
 from genericdp.model import Preference
+from genericdp.regex import PatternError, compiled
 from genericdp.template import (
     MAX_TEXT,
     MAX_TEXTS,
@@ -35,19 +27,30 @@ from genericdp.template import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from genericdp.config.tree import Document, Plain
+    from genericdp.config.document import Document, Plain
+    from genericdp.config.schema import Schema
     from genericdp.errors import Problem
     from genericdp.policy import Policy
+    from genericdp.template import Reference
 
-_SOURCES = ("text", "file", "link")
-_GIVEN = {"GENERICDP_RESOURCE", "GENERICDP_DEVICE_ID", "GENERICDP_DEVICE_PATHS"}
+_MOST_OF_RESOURCE = 256
+"""Selectors of a resource, and globs; the schema has the same limit for each list."""
+_MOST_OF_CONFIG = 4096
+_TOO_MANY = {
+    "selectors": "one selector takes a list of globs, as path: [/dev/ttyUSB*, /dev/ttyACM*]",
+    "globs": "one glob covers many paths, as /dev/ttyUSB*",
+}
+"""What there is a limit of, and what to do about it."""
+_ON_THE_HOST = {"glob", "path-glob", "path-glob-template", "path-template"}
+"""Formats of what is looked up on the host."""
+_SET_BY_DAEMON = {"GENERICDP_RESOURCE", "GENERICDP_DEVICE_ID", "GENERICDP_DEVICE_PATHS"}
 _WHEN_RUN = (
     *("periodSeconds", "timeoutSeconds", "initialDelaySeconds"),
     *("failureThreshold", "successThreshold"),
 )
 
 
-def check(
+def check_config(
     documents: Sequence[Document], policy: Policy | None = None
 ) -> tuple[list[Problem], list[Problem]]:
     """Return the problems and the warnings of all documents of a config together.
@@ -56,15 +59,17 @@ def check(
     """
     checked: list[tuple[Document, list[Finding]]] = []
     resources: list[Field] = []
+    totals: Counter[str] = Counter()
     for document in documents:
         findings, sound = validate(document, CONFIG)
         checked.append((document, findings))
         for resource in Field(sound, (), sound.data, findings)["resources"]:
             resources.append(resource)
-            _check_resource(resource)
+            _check_resource(resource, totals)
             if policy is not None:
                 check_policy(resource, policy)
-    check_across(resources)
+    _check_names(resources)
+    _check_losses(resources)
     found = [(document, finding) for document, findings in checked for finding in findings]
     warnings = {problem_of(one, document) for document, one in found if one.warning}
     problems = {problem_of(one, document) for document, one in found if not one.warning}
@@ -77,64 +82,76 @@ def resources_of(document: Document) -> list[Plain]:
     return listed if isinstance(listed, list) else []
 
 
-def _check_resource(resource: Field) -> None:
-    name = resource["name"]
-    if name.text is not None and (problem := name_problem(name.text)) is not None:
-        name.refuse(f"{shown(name.text)}: {problem}", name_hint(name.text))
-    check_globs(resource["nodeNames"])
-    _check_sizes(resource)
-    check_counts(resource)
+def _check_resource(resource: Field, totals: Counter[str]) -> None:
+    """Find what is wrong with a resource; ``totals`` counts selectors and globs of the config."""
     # What is declared wrongly is declared: its use is no second mistake.
     values = resource["values"]
     is_wrong = "values" in resource.written() and not isinstance(values.value, dict)
     declared = None if is_wrong else values.written()
-    context = Context(values=declared)
+    texts = list(formatted(resource, _resource_schema()))
+    for field, form in texts:
+        check_text(field, form, declared)
+    _check_sizes(resource)
+    _check_counts(resource, texts, totals)
     check_selectors(resource, declared)
-    _check_values(values, context)
-    _check_closeness(resource, declared)
-    check_template(resource["id"], context)
-    check_template(resource["groupBy"], context)
-    inside = Context(device_id=True, values=declared)
-    _check_inject(resource["inject"], inside)
+    _check_values(values)
+    _check_closeness(resource)
+    _check_inject(resource["inject"])
     several = may_find_several(resource["match"])
     for probe in resource["health"]:
-        _check_probe(probe, inside, several=several)
+        _check_probe(probe, several=several)
     for hook in resource["hooks"]:
-        _check_exec(hook["exec"], inside)
+        _check_env(hook["exec"]["env"])
     if resource["hooks"].value and (resource["replicas"].value or 1) > 1:
         message = "hooks run while other containers may be using the same device"
         resource["hooks"].warn(message, "replicas is more than 1", of_key=True)
 
 
+def _resource_schema() -> Schema:
+    found: Schema = resolved_schema()["properties"]["resources"]["items"]
+    return found
+
+
 def _check_sizes(resource: Field) -> None:
     """Find texts that are too long, alone or together."""
-    for field, text in _texts(resource):
-        if (size := byte_length(text)) > MAX_TEXT:
+    total = 0
+    for field in resource.strings():
+        size = byte_length(str(field.value))
+        if field.path[2] in {"inject", "health", "hooks"}:
+            total += size
+        if size > MAX_TEXT:
             field.refuse(
                 f"the text has {size:,} bytes, at most {MAX_TEXT:,} are possible",
                 "give long texts to containers as files (see inject.mounts)",
             )
-    parts = (resource[key] for key in ("inject", "health", "hooks"))
-    size = sum(byte_length(text) for part in parts for _, text in _texts(part))
-    if size > MAX_TEXTS:
-        message = f"the texts of a device have {size:,} bytes, at most {MAX_TEXTS:,} are possible"
+    if total > MAX_TEXTS:
+        message = f"the texts of a device have {total:,} bytes, at most {MAX_TEXTS:,} are possible"
         resource.refuse(message, "inject, health and hooks count together")
 
 
-def _texts(field: Field) -> Iterator[tuple[Field, str]]:
-    if field.text is not None:
-        yield field, field.text
-    for inner in field:
-        yield from _texts(inner)
+def _check_counts(
+    resource: Field, texts: Sequence[tuple[Field, str]], totals: Counter[str]
+) -> None:
+    """Find how far a resource goes beyond its limits; the key that does is at fault."""
+    selectors = [selector.path[2] for key in ("match", "exclude") for selector in resource[key]]
+    globs = [field.path[2] for field, form in texts if form in _ON_THE_HOST]
+    globs = [key for key in globs if key != "nodeNames"]
+    for kind, keys in (("selectors", selectors), ("globs", globs)):
+        if len(keys) > _MOST_OF_RESOURCE:
+            message = f"the resource has {len(keys)} {kind}: at most {_MOST_OF_RESOURCE}"
+            at_fault = resource[keys[_MOST_OF_RESOURCE]]
+            at_fault.refuse(f"{message} are allowed", _TOO_MANY[kind], of_key=True)
+        before = totals[kind]
+        totals[kind] += len(keys)
+        if before <= _MOST_OF_CONFIG < totals[kind]:
+            message = f"with this resource the config has {totals[kind]} {kind}"
+            resource.refuse(f"{message}: at most {_MOST_OF_CONFIG} are allowed", _TOO_MANY[kind])
 
 
-def _check_closeness(resource: Field, values: frozenset[str] | None) -> None:
+def _check_closeness(resource: Field) -> None:
     closeness = resource["closeness"]
     if closeness.value is None:
         return
-    name = closeness["value"]
-    if name.text is not None and values is not None and name.text not in values:
-        undeclared(name, name.text, values)
     prefer = resource["prefer"].value or Preference.AUTO
     spread = prefer == Preference.AUTO and (resource["replicas"].value or 1) > 1
     if spread or prefer in {Preference.NONE, Preference.SPREAD, Preference.PACKED}:
@@ -143,12 +160,8 @@ def _check_closeness(resource: Field, values: frozenset[str] | None) -> None:
         closeness.warn(message, "only closest looks at it", of_key=True)
 
 
-def _check_values(values: Field, context: Context) -> None:
-    for value in values:
-        check_template(value["text"], context)
-        check_path(value["file"], context)
-        check_path(value["link"], context, glob=True)
-        check_regex(value["regex"])
+def _check_values(values: Field) -> None:
+    """Find values that refer to themselves or are nested too deep."""
     names = {value.key for value in values}
     uses = {value.key: _used(value) & names for value in values}
     depths: dict[str, int] = {}
@@ -170,8 +183,7 @@ def _in_order(values: Field, uses: dict[str, set[str]]) -> list[str]:
             return list(TopologicalSorter(uses).static_order())
         except CycleError as error:
             circle = error.args[1][:0:-1]
-            first = min(map([*uses].index, circle))
-            at = circle.index([*uses][first])
+            at = circle.index(min(circle, key=[*uses].index))
             way = [*circle[at:], *circle[: at + 1]]
             message = f"the value {way[0]!r} refers to itself: {' -> '.join(way)}"
             values[way[0]].refuse(message, of_key=True)
@@ -182,54 +194,27 @@ def _in_order(values: Field, uses: dict[str, set[str]]) -> list[str]:
 
 
 def _used(value: Field) -> set[str]:
-    used: set[str] = set()
-    for key in _SOURCES:
-        try:
-            references = parse(value[key].text or "").references
-        except TemplateSyntaxError:
-            continue
-        used |= {reference.name for reference in references if reference.scope == "value"}
-    return used
+    sources = (_references(value[key].text or "") for key in ("text", "file", "link"))
+    return {one.name for found in sources for one in found or () if one.scope == "value"}
 
 
-def _check_inject(inject: Field, context: Context) -> None:
-    of_container = replace(context, allocation=True)
-    for entry in inject["devices"]:
-        check_path(entry["path"], context, glob=True)
-        check_globs(entry["name"])
-        _check_container_path(entry["containerPath"], of_container)
+def _references(text: str) -> tuple[Reference, ...] | None:
+    try:
+        return parse(text).references
+    except TemplateSyntaxError:  # a problem of its own
+        return None
+
+
+def _check_inject(inject: Field) -> None:
+    for key in ("devices", "mounts"):
+        for entry in inject[key]:
+            if entry["containerPath"].value == "/":
+                message = "the root of the container cannot be replaced"
+                entry["containerPath"].refuse(message)
     for mount in inject["mounts"]:
         if mount["hostPath"].value == "/":
             mount["hostPath"].warn("this is every file of the host", "mount only what is needed")
-        else:
-            check_path(mount["hostPath"], context, folder=True)
-        _check_container_path(mount["containerPath"], of_container)
-    for variable in inject["env"]:
-        check_template(variable["value"] if variable.text is None else variable, of_container)
-    for annotation in inject["annotations"]:
-        check_template(annotation, of_container)
-    for name in inject["cdi"]:
-        _check_cdi(name, context)
     _check_collisions(inject)
-
-
-def _check_container_path(path: Field, context: Context) -> None:
-    if path.value == "/":
-        path.refuse("the root of the container cannot be replaced")
-    else:
-        check_path(path, context, folder=True)
-
-
-def _check_cdi(name: Field, context: Context) -> None:
-    parsed = check_template(name, context)
-    if parsed is None:
-        return
-    shape = "".join(part if isinstance(part, str) else "x" for part in parsed.parts)
-    literal = "".join(part for part in parsed.parts if isinstance(part, str))
-    # A reference may bring the vendor or the class with it.
-    is_whole = not parsed.references or ("/" in literal and "=" in literal)
-    if is_whole and not is_cdi_name(shape):
-        name.refuse(f"{shown(str(name.text))} is not a CDI device name, vendor/class=name")
 
 
 def _check_collisions(inject: Field) -> None:
@@ -244,23 +229,20 @@ def _check_collisions(inject: Field) -> None:
             first, of_first, may_lack = taken.setdefault(inside, (entry, source, is_optional))
             if of_first != source and not is_optional and not may_lack:
                 at = shown_path(first.path)
-                entry.refuse(f"{shown(inside)} in the container is already that of {at}")
+                entry.refuse(f"{quoted(inside)} in the container is already that of {at}")
 
 
 def _fixed_path(inside: str | None, host: str | None) -> str | None:
     text = host if inside is None and host is not None and not is_glob(host) else inside
     if text is None or text.endswith("/"):
         return None
-    try:
-        return None if parse(text).references else text
-    except TemplateSyntaxError:
-        return None
+    return text if _references(text) == () else None
 
 
-def _check_probe(probe: Field, context: Context, *, several: bool) -> None:
-    _check_exec(probe["exec"], context)
-    _check_file(probe["file"], context)
-    _check_log(probe["kernelLog"], context, several=several)
+def _check_probe(probe: Field, *, several: bool) -> None:
+    _check_env(probe["exec"]["env"])
+    _check_file(probe["file"])
+    _check_log(probe["kernelLog"], several=several)
     written = probe.written()
     if "kernelLog" in written:
         for key in _WHEN_RUN:
@@ -271,49 +253,35 @@ def _check_probe(probe: Field, context: Context, *, several: bool) -> None:
     timeout, period = probe["timeoutSeconds"], probe["periodSeconds"].value
     by_default = "periodSeconds" not in written
     if by_default:
-        period = schema()["$defs"]["probe"]["properties"]["periodSeconds"]["default"]
+        probes = _resource_schema()["properties"]["health"]["items"]
+        period = probes["properties"]["periodSeconds"]["default"]
     if timeout.value is not None and period is not None and timeout.value > period:
         message = f"while it hangs it is done only every {timeout.value} s"
         timeout.warn(message, f"periodSeconds is {period}{' by default' if by_default else ''}")
 
 
-def _check_exec(program: Field, context: Context) -> None:
-    for argument in program["command"]:
-        text = str(argument.text)
-        if argument.path[-1] != 0:
-            check_template(argument, context)
-        elif "$(" in text:
-            argument.refuse(f"the program cannot be a template: {shown(text)}")
-        else:
-            check_path(argument, Context())
-    for variable in program["env"]:
-        if variable.key in _GIVEN:
-            message = f"every command is given {shown(variable.key)} by the daemon"
+def _check_env(env: Field) -> None:
+    for variable in env:
+        if variable.key in _SET_BY_DAEMON:
+            message = f"every command is given {quoted(variable.key)} by the daemon"
             variable.refuse(message, "omit it", of_key=True)
-        check_template(variable, context)
 
 
-def _check_file(check: Field, context: Context) -> None:
-    path = check["path"]
-    check_path(path, context)
-    if any(one in (path.text or "") for one in "*?["):
-        path.warn("wildcards are literal here: one file is read")
-    check_regex(check["regex"])
-    check_template(check["equals"], context)
+def _check_file(check: Field) -> None:
+    if is_glob(check["path"].text or ""):
+        check["path"].warn("wildcards are literal here: one file is read")
     low, high = check["min"].value, check["max"].value
     if low is not None and high is not None and low > high:
         check["min"].refuse(f"no number is at least {low} and at most {high}")
 
 
-def _check_log(check: Field, context: Context, *, several: bool) -> None:
-    groups = check_regex(check["regex"])
+def _check_log(check: Field, *, several: bool) -> None:
+    groups = _named_groups(check["regex"].text)
     for key in ("where", "ignore"):
         for text in check[key]:
             if groups is not None and text.key not in groups:
-                hint = guess(text.key, groups) if groups else "name it: (?P<name>...)"
-                text.refuse(f"the regex has no group {shown(text.key)}", hint, of_key=True)
-            if key == "where":
-                check_template(text, context)
+                hint = suggestion(text.key, groups) if groups else "name it: (?P<name>...)"
+                text.refuse(f"the regex has no group {quoted(text.key)}", hint, of_key=True)
     # What is written in a wrong way is a problem already, and no lack.
     node = check["where"].document.node(check["where"].path)
     if several and check.value is not None and (node is None or node.items == {}):
@@ -322,3 +290,65 @@ def _check_log(check: Field, context: Context, *, several: bool) -> None:
             "write where: {name: $(device.name)}, and (?P<name>...) into the regex",
             of_key=True,
         )
+
+
+def _named_groups(pattern: str | None) -> frozenset[str] | None:
+    try:
+        return None if pattern is None else frozenset(compiled(pattern).groupindex)
+    except PatternError:  # a problem of its own
+        return None
+
+
+def _check_names(resources: Sequence[Field]) -> None:
+    """Find equal names."""
+    first: dict[str, Field] = {}
+    first_everywhere: dict[str, Field] = {}
+    for resource in resources:
+        name = resource["name"].text
+        if name is None:
+            continue
+        everywhere = "nodeNames" not in resource.written()
+        other = (first if everywhere else first_everywhere).get(name)
+        if other is not None:
+            resource["name"].refuse(
+                f"{quoted(name)} is already the name of {shown_path(other.path)}"
+                f" at {_place(other['name'])}",
+                "names may be equal only where both resources have nodeNames",
+            )
+        first.setdefault(name, resource)
+        if everywhere:
+            first_everywhere.setdefault(name, resource)
+
+
+def _check_losses(resources: Sequence[Field]) -> None:
+    """Warn of equal keys with different values: the kubelet keeps either one (ALL-6)."""
+    first: dict[tuple[str, str], tuple[str, object, Field]] = {}
+    for resource in resources:
+        name = str(resource["name"].value)
+        for kind, key, value, field in _container_edits(resource["inject"]):
+            other, of_other, there = first.setdefault((kind, key), (name, value, field))
+            if other != name and (of_other != value or "$(" in str(value)):
+                field.warn(
+                    f"a container with this and {quoted(other)} gets only one {kind} {quoted(key)}",
+                    f"the other one: {_place(there)}",
+                    of_key=kind != "containerPath",
+                )
+
+
+def _container_edits(inject: Field) -> Iterator[tuple[str, str, object, Field]]:
+    """Yield what a container can have one of: its kind, its key, its value."""
+    for kind, part in (("variable", "env"), ("annotation", "annotations")):
+        for field in inject[part]:
+            yield kind, field.key, field.value, field
+    for part in ("devices", "mounts"):
+        for entry in inject[part]:
+            path = entry["containerPath"]
+            if path.text is not None and "$(" not in path.text and not path.text.endswith("/"):
+                hosts = (entry[key].value for key in ("path", "hostPath", "subsystem"))
+                host = next((one for one in hosts if one), None)
+                yield "containerPath", path.text, host, path
+
+
+def _place(field: Field) -> str:
+    mark = field.document.mark(field.path)
+    return f"{field.document.file}:{mark.line}:{mark.column}"

@@ -65,7 +65,7 @@ def reading(source: str) -> str | None:
     return {"<<": "a merge of mappings", "=": "a default value"}.get(source)
 
 
-def quoted(source: str) -> str:
+def single_quoted(source: str) -> str:
     """Return the YAML of a text in single quotes."""
     return "'" + source.replace("'", "''") + "'"
 

@@ -1,19 +1,18 @@
-"""What a schema cannot say of ``match`` and ``exclude``."""
+"""What a schema cannot express of ``match`` and ``exclude``."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
-from genericdp.config.finding import guess, shown
-from genericdp.config.texts import check_globs
-from genericdp.config.tree import shown_path
+from genericdp.config.document import shown_path
+from genericdp.config.texts import check_declared
 from genericdp.glob import has_wildcard, matches
+from genericdp.model import SYS_SELECTORS
 
 if TYPE_CHECKING:
-    from genericdp.config.finding import Field
+    from genericdp.config.document import Field
 
-_BUSES = ("udev", "net", "usb", "pci")
 _A_FILE = "a file or folder"
 _INJECTED = ("devices", "mounts", "env", "annotations", "cdi")
 _NAMES_ONE = {
@@ -27,27 +26,20 @@ _SYSTEM_DISKS = ("/dev/sda", "/dev/nvme0n1", "/dev/vda", "/dev/mmcblk0")
 
 
 def check_selectors(resource: Field, values: frozenset[str] | None) -> None:
-    """Find what is wrong with each selector of a resource, and with all of them together."""
+    """Find what is wrong with the selectors of a resource; ``values`` are those it declares."""
+    has_exclude = bool(resource["exclude"].value)
     seen: dict[str, Field] = {}
-    for key in ("match", "exclude"):
-        for selector in resource[key]:
-            _check_selector(selector, values)
-
-            # Of one with a mistake, the rest says nothing.
-            if selector.value and _is_whole(selector.value):
-                written = json.dumps(selector.value, sort_keys=True)
-                first = seen.setdefault(written, selector)
-                if first is not selector:
-                    _refuse_repeated(selector, first)
+    for selector in (*resource["match"], *resource["exclude"]):
+        for value in selector["values"]:
+            check_declared(value, value.key, values, of_key=True)
+        # Of one with a mistake, the rest says nothing.
+        if _is_whole(selector.value):
+            first = seen.setdefault(json.dumps(selector.value, sort_keys=True), selector)
+            if first is not selector:
+                _refuse_repeated(selector, first)
     for selector in resource["match"]:
-        _warn_of_risks(selector, has_exclude=bool(resource["exclude"].value))
+        _warn_of_risks(selector, has_exclude=has_exclude)
     _check_injected(resource)
-
-
-def _is_whole(value: object) -> bool:
-    """Return whether nothing of a value was left out as wrong."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return value is not None and all(map(_is_whole, inner))
 
 
 def _refuse_repeated(selector: Field, first: Field) -> None:
@@ -57,38 +49,21 @@ def _refuse_repeated(selector: Field, first: Field) -> None:
     selector.refuse(message)
 
 
-def _check_selector(selector: Field, values: frozenset[str] | None) -> None:
-    check_globs(selector["path"], paths=True)
-    for bus in _BUSES:
-        _check_bus(selector[bus])
-    for bus_field in selector["hardware"]:
-        _check_bus(bus_field)
-    for value in selector["values"]:
-        if values is not None and value.key not in values:
-            undeclared(value, value.key, values, of_key=True)
-        check_globs(value)
-
-
-def _check_bus(bus: Field) -> None:
-    for condition in bus:
-        for globs in condition if isinstance(condition.value, dict) else [condition]:
-            check_globs(globs)
-
-
-def undeclared(field: Field, name: str, values: frozenset[str], *, of_key: bool = False) -> None:
-    """Refuse the name of a value that the resource does not declare."""
-    hint = guess(name, values) if values else "declare it under values"
-    field.refuse(f"undeclared value {shown(name)}", hint, of_key=of_key)
+def _is_whole(value: object) -> bool:
+    """Return whether nothing of a value was left out as wrong."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return value is not None and all(map(_is_whole, inner))
 
 
 def _warn_of_risks(selector: Field, *, has_exclude: bool) -> None:
-    types = [text for _, text in selector["type"].texts()]
-    for field, text in selector["path"].texts():
+    only_char = _texts(selector["type"]) == ["char"]
+    for field in selector["path"].strings():
+        text = str(field.value)
         if text == "/dev/*":
             field.warn("this is every device of the machine", "name those that pods may have")
         elif matches(text, "/dev/mem"):
             field.warn("/dev/mem gives access to all of the machine's memory")
-        elif has_exclude or types == ["char"] or not has_wildcard(text):
+        elif has_exclude or only_char or not has_wildcard(text):
             continue
         elif any(matches(text, disk) for disk in _SYSTEM_DISKS):
             field.warn("the system's disk may be among these", "exclude it")
@@ -111,23 +86,20 @@ def _check_injected(resource: Field) -> None:
         # Beside others the entry can be meant for them.
         elif uses_own_nodes and len(lacking) == len(match):
             message = f"{kind} has no device file: inject.devices cannot give its $(device.path)"
-            selector.refuse(
-                message, "use mounts" if kind == _A_FILE else "name its nodes otherwise"
-            )
+            hint = "use mounts" if kind == _A_FILE else "name its nodes otherwise"
+            selector.refuse(message, hint)
 
 
 def _without_node(selector: Field) -> str:
     """Return what a selector finds if that has no device file, else nothing."""
-    if len({"path", *_BUSES} & selector.written()) != 1:
+    if len({"path", *SYS_SELECTORS} & selector.written()) != 1:
         return ""
-    if selector["net"].value is not None:
+    if selector["net"].value is not None or _texts(selector["udev"]["subsystem"]) == ["net"]:
         return "a network interface"
     if selector["pci"].value is not None:
         return "a PCI function"
-    if [text for _, text in selector["udev"]["subsystem"].texts()] == ["net"]:
-        return "a network interface"
-    types = {text for _, text in selector["type"].texts()}
-    return _A_FILE if types and types <= {"file", "directory"} else ""
+    types = _texts(selector["type"])
+    return _A_FILE if types and {*types} <= {"file", "directory"} else ""
 
 
 def may_find_several(match: Field) -> bool:
@@ -144,5 +116,9 @@ def may_find_several(match: Field) -> bool:
 
 
 def _is_one_text(globs: Field) -> bool:
-    texts = [text for _, text in globs.texts()]
+    texts = _texts(globs)
     return len(texts) == 1 and not has_wildcard(texts[0])
+
+
+def _texts(globs: Field) -> list[str]:
+    return [str(field.value) for field in globs.strings()]

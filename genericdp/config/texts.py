@@ -1,37 +1,41 @@
-"""What is wrong with one text: a template, a path, a glob, a regular expression."""
+"""Checks each string of a config that the schema gives a ``format``: template, glob, path, regex.
+
+The formats are this language's own; to other validators they mean nothing.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import template
-from genericdp.config.finding import MAX_SHOWN, guess, shown
+from genericdp.config.document import MAX_QUOTED, quoted, suggestion
+from genericdp.config.names import is_cdi_name, name_hint, name_problem
+from genericdp.config.schema import part_of
 from genericdp.glob import has_wildcard, path_problem, pattern_problem
+from genericdp.model import BUS_KEYS
 from genericdp.printing import shortened
 from genericdp.regex import PatternError, compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from genericdp.config.finding import Field
+    from genericdp.config.document import Field
+    from genericdp.config.schema import Schema
     from genericdp.template import Reference, Template
 
 MOST_LEVELS = 16
 """Levels of a path with wildcards: each may stand for a whole folder of folders."""
 
-_USB = "vendor product serial port class interface bus number"
-_PCI = "address vendor device subsystemVendor subsystemDevice class driver function iommuGroup"
 _DEVICE = "path name syspath subsystem devtype driver major minor numa id"
 
 SCOPES: dict[str, frozenset[str] | None] = {
     "device": frozenset(_DEVICE.split()),
     "property": None,
     "attribute": None,
-    "usb": frozenset(_USB.split()),
-    "pci": frozenset(_PCI.split()),
-    "net": frozenset({"name", "linkType", "driver", "address"}),
+    **{bus: frozenset(keys) for bus, keys in BUS_KEYS.items()},
     "value": None,
     "node": frozenset({"name"}),
     "allocation": frozenset({"index"}),
@@ -57,6 +61,26 @@ class Context:
     """None where that is not known, because they are written in a wrong way."""
 
 
+def formatted(field: Field, part: Schema) -> Iterator[tuple[Field, str]]:
+    """Yield each string at or below a value to which its schema gives a format, with that."""
+    if field.text is not None and "format" in part:
+        yield field, part["format"]
+    for inner in field:
+        yield from formatted(inner, part_of(part, inner.path[-1]))
+
+
+def check_text(field: Field, form: str, values: frozenset[str] | None) -> None:
+    """Find what is wrong with a string of a resource; ``values`` are those that it declares."""
+    key, *inner = field.path[2:]  # below .resources[i]
+    context = Context(
+        device_id=key in {"inject", "health", "hooks"},
+        allocation=key == "inject"
+        and not {"env", "annotations", "containerPath"}.isdisjoint(inner),
+        values=values,
+    )
+    _FORMATS[form](field, str(field.text), context)
+
+
 def complaints(template: Template, context: Context) -> Iterator[tuple[Reference, str, str]]:
     """Yield each reference that cannot exist at this place, with what is wrong and a hint."""
     for reference in template.references:
@@ -67,10 +91,10 @@ def complaints(template: Template, context: Context) -> Iterator[tuple[Reference
 def _complaint(reference: Reference, context: Context) -> tuple[str, str] | None:
     scope, name = reference.scope, reference.name
     if scope not in SCOPES:
-        return f"unknown scope {scope!r} in '{reference}'", guess(scope, SCOPES)
+        return f"unknown scope {scope!r} in '{reference}'", suggestion(scope, SCOPES)
     known = context.values if scope == "value" else SCOPES[scope]
     if known is not None and name not in known:
-        hint = guess(name, known) if known else "declare it under values"
+        hint = suggestion(name, known) if known else "declare it under values"
         return f"unknown name {name!r} in '{reference}'", hint
     if scope == "attribute" and (name.startswith("/") or ".." in name.split("/")):
         return f"'{reference}' does not lie below the device", "name a file below its sysfs folder"
@@ -82,29 +106,29 @@ def _complaint(reference: Reference, context: Context) -> tuple[str, str] | None
     return None
 
 
-def check_template(field: Field, context: Context) -> Template | None:
-    """Find what is wrong with a template; return it if nothing is."""
-    if field.text is None:
-        return None
+def _check_template(field: Field, text: str, context: Context) -> Template | None:
+    """Return the template if nothing is wrong with it."""
     try:
-        parsed = template.parse(field.text)
+        parsed = template.parse(text)
     except template.TemplateSyntaxError as error:
         field.refuse(str(error))
         return None
     found = list(complaints(parsed, context))
     for _, message, hint in found:
         field.refuse(message, hint)
-    if foreign := _FOREIGN.search(field.text):
-        field.warn(f"{shown(foreign[0])} is not a template and is used literally", _SYNTAX)
+    if foreign := _FOREIGN.search(text):
+        field.warn(f"{quoted(foreign[0])} is not a template and is used literally", _SYNTAX)
     return None if found else parsed
 
 
-def check_path(field: Field, context: Context, *, glob: bool = False, folder: bool = False) -> None:
+def _check_path(
+    field: Field, text: str, context: Context, *, glob: bool = False, folder: bool = False
+) -> None:
     """Find what is wrong with a template that gives an absolute path.
 
     With ``glob`` the text outside of references is a pattern; a ``folder`` may end in ``/``.
     """
-    parsed = check_template(field, context)
+    parsed = _check_template(field, text, context)
     if parsed is None:
         return
     first = parsed.parts[0] if parsed.parts else ""
@@ -112,14 +136,17 @@ def check_path(field: Field, context: Context, *, glob: bool = False, folder: bo
         message = f"'{first}' cannot give an absolute path"
         field.refuse(message, "begin with '/' or $(device.path)")
         return
-    text, shape = str(field.text), _shape(parsed)
+    # The path as it could become: references stand for a name or a whole path.
+    shape = "".join(
+        part if isinstance(part, str) else "/x" if i == 0 and _may_be_absolute(part) else "x"
+        for i, part in enumerate(parsed.parts)
+    )
     if folder and shape != "/":
         shape = shape.removesuffix("/")
     if not glob:
-        shape = shape.translate({ord(character): "x" for character in "*?[]"})
-    if (problem := path_problem(shape, shortened(text, MAX_SHOWN))) is not None:
-        hint = _SYNTAX if _FOREIGN.match(text) else ""
-        field.refuse(problem, hint)
+        shape = shape.translate(dict.fromkeys(map(ord, "*?[]"), "x"))
+    if (problem := path_problem(shape, shortened(text, MAX_QUOTED))) is not None:
+        field.refuse(problem, _SYNTAX if _FOREIGN.match(text) else "")
     elif glob:
         _check_wildcards(field, shape, text)
 
@@ -128,51 +155,81 @@ def _may_be_absolute(reference: Reference) -> bool:
     return (reference.scope, reference.name) in _ABSOLUTE or reference.scope in _MAYBE_ABSOLUTE
 
 
-def _shape(parsed: Template) -> str:
-    """Return the path as it could become: references stand for a name or a whole path."""
-    return "".join(
-        part if isinstance(part, str) else "/x" if i == 0 and _may_be_absolute(part) else "x"
-        for i, part in enumerate(parsed.parts)
-    )
-
-
 def _check_wildcards(field: Field, pattern: str, text: str) -> None:
     levels = pattern.strip("/").count("/") + 1
     if levels > MOST_LEVELS and has_wildcard(pattern):
-        message = f"{shown(text)} has {levels} levels: at most {MOST_LEVELS} are allowed in a glob"
+        message = f"{quoted(text)} has {levels} levels: at most {MOST_LEVELS} are allowed in a glob"
         field.refuse(message, "write a path without wildcards, or select by udev, usb or pci")
     if found := _BRACES.search(text):
-        field.warn(f"{shown(found[0])} is literal in a glob", "write a list of globs")
+        field.warn(f"{quoted(found[0])} is literal in a glob", "write a list of globs")
 
 
-def check_globs(field: Field, *, paths: bool = False) -> None:
-    """Find what is wrong with a glob or a list of globs; ``paths`` are absolute ones."""
-    problem_of = path_problem if paths else pattern_problem
-    for one, text in field.texts():
-        if "$(" in text:
-            message = f"templates are not allowed here: {shown(text)}"
-            one.refuse(message, "only in values, groupBy, id, inject, health and hooks")
-        elif problem := problem_of(text, shortened(text, MAX_SHOWN)):
-            one.refuse(problem, "templates are not allowed here" if _FOREIGN.search(text) else "")
-        elif paths:
-            _check_wildcards(one, text, text)
+def _check_glob(field: Field, text: str, _: Context, *, path: bool = False) -> None:
+    problem_of = path_problem if path else pattern_problem
+    if "$(" in text:
+        message = f"templates are not allowed here: {quoted(text)}"
+        field.refuse(message, "only in values, groupBy, id, inject, health and hooks")
+    elif problem := problem_of(text, shortened(text, MAX_QUOTED)):
+        field.refuse(problem, "templates are not allowed here" if _FOREIGN.search(text) else "")
+    elif path:
+        _check_wildcards(field, text, text)
 
 
-def check_regex(field: Field) -> frozenset[str] | None:
-    """Find what is wrong with a regular expression; return its named groups if nothing is."""
-    if field.text is None:
-        return None
+def _check_regex(field: Field, text: str, _: Context) -> None:
     try:
-        return frozenset(compiled(field.text).groupindex)
+        compiled(text)
     except PatternError as error:
-        message = f"{shown(field.text)} is not a valid regular expression: {error}"
-        field.refuse(message, _regex_hint(field.text))
-        return None
+        hint = ""
+        if _OF_PERL.search(text):
+            hint = "RE2 has neither look-around nor back-references"
+        elif _COUNT.search(text):
+            hint = "use smaller counts in {…}, and narrower classes than \\pL and ."
+        field.refuse(f"{quoted(text)} is not a valid regular expression: {error}", hint)
 
 
-def _regex_hint(pattern: str) -> str:
-    if _OF_PERL.search(pattern):
-        return "RE2 has neither look-around nor back-references"
-    if _COUNT.search(pattern):
-        return "use smaller counts in {…}, and narrower classes than \\pL and ."
-    return ""
+def _check_resource_name(field: Field, text: str, _: Context) -> None:
+    if (problem := name_problem(text)) is not None:
+        field.refuse(f"{quoted(text)}: {problem}", name_hint(text))
+
+
+def _check_cdi_name(field: Field, text: str, context: Context) -> None:
+    parsed = _check_template(field, text, context)
+    if parsed is None:
+        return
+    shape = "".join(part if isinstance(part, str) else "x" for part in parsed.parts)
+    literal = "".join(part for part in parsed.parts if isinstance(part, str))
+    # A reference may bring the vendor or the class with it.
+    is_whole = not parsed.references or ("/" in literal and "=" in literal)
+    if is_whole and not is_cdi_name(shape):
+        field.refuse(f"{quoted(text)} is not a CDI device name, vendor/class=name")
+
+
+def check_declared(
+    field: Field, name: str, values: frozenset[str] | None, *, of_key: bool = False
+) -> None:
+    """Find the name of a value that the resource does not declare."""
+    if values is not None and name not in values:
+        hint = suggestion(name, values) if values else "declare it under values"
+        field.refuse(f"undeclared value {quoted(name)}", hint, of_key=of_key)
+
+
+def _check_program(field: Field, text: str, _: Context) -> None:
+    if "$(" in text:
+        field.refuse(f"the program cannot be a template: {quoted(text)}")
+    else:
+        _check_path(field, text, Context())
+
+
+_FORMATS: dict[str, Callable[[Field, str, Context], object]] = {
+    "template": _check_template,
+    "path-template": _check_path,
+    "folder-template": partial(_check_path, folder=True),
+    "path-glob-template": partial(_check_path, glob=True),
+    "glob": _check_glob,
+    "path-glob": partial(_check_glob, path=True),
+    "re2": _check_regex,
+    "resource-name": _check_resource_name,
+    "cdi-name-template": _check_cdi_name,
+    "program": _check_program,
+    "value-name": lambda field, text, context: check_declared(field, text, context.values),
+}

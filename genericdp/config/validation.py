@@ -13,20 +13,20 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
-from genericdp.config.finding import MAX_SHOWN, Field, Finding, closest, guess, shown
-from genericdp.config.scalars import Unclear, meant_boolean, quoted, reading
-from genericdp.config.schema import CONFIG, KINDS, schema
-from genericdp.config.tree import FAULTY
+from genericdp.config.document import FAULTY, MAX_QUOTED, Field, Finding, quoted, suggestion
+from genericdp.config.scalars import Unclear, meant_boolean, reading, single_quoted
+from genericdp.config.schema import CONFIG, KINDS, POLICY, keys_of, resolved_schema
+from genericdp.printing import closest
 from genericdp.regex import compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from jsonschema.protocols import Validator
 
-    from genericdp.config.tree import Document, Path, Plain
+    from genericdp.config.document import Document, Path, Plain
+    from genericdp.config.schema import Schema
 
-    Schema = Mapping[str, Any]
     Violation = Any  # a ValidationError, whose every attribute may lack to mypy
 
 MAX_ERRORS = 10_000
@@ -63,6 +63,12 @@ _OTHER_WORDS = {
     "target": "containerPath",
 }
 """What other plugins and Kubernetes call a key."""
+_OTHER_KINDS = {
+    CONFIG: "this is a config: give it with --config, or as the PATH of validate",
+    POLICY: "this is a policy: give it with --policy",
+    "List": "give each of its items as a document of its own",
+}
+"""What other documents that are taken for one are, and what to do with them."""
 _WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
 
 
@@ -97,31 +103,9 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
 @cache
 def _validator(kind: str) -> Validator:
     types = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
-    keywords = {"pattern": _has_pattern, "items": _has_items}
-    strict = extend(Draft202012Validator, keywords, type_checker=types)  # type: ignore[no-untyped-call]
-    validator: Validator = strict(_whole_schema(kind))
+    strict = extend(Draft202012Validator, {"pattern": _has_pattern}, type_checker=types)  # type: ignore[no-untyped-call]
+    validator: Validator = strict(resolved_schema(kind))
     return validator
-
-
-@cache
-def _whole_schema(kind: str) -> Schema:
-    """Return a schema without references, which take half of the time to look up anew each time."""
-    definitions = schema(kind)["$defs"]
-
-    def whole(part: Any) -> Any:  # noqa: ANN401  # any part of a schema
-        if isinstance(part, list):
-            return list(map(whole, part))
-        if not isinstance(part, dict):
-            return part
-        own = {key: whole(one) for key, one in part.items() if key not in {"$ref", "$defs"}}
-        named = whole(definitions[part["$ref"].rpartition("/")[2]]) if "$ref" in part else {}
-        both = {
-            key: {**named[key], **own[key]} for key in {"properties"} & named.keys() & own.keys()
-        }
-        return {**named, **own, **both}
-
-    found: Schema = whole(schema(kind))
-    return found
 
 
 def _is_integer(_: object, value: object) -> bool:
@@ -137,22 +121,14 @@ def _has_pattern(
         yield ValidationError(pattern)
 
 
-def _has_items(
-    validator: Validator, part: Schema, value: object, around: Schema
-) -> Iterator[ValidationError]:
-    """Check the entries of a list, unless it is too long: that is one mistake."""
-    if isinstance(value, list) and len(value) <= around.get("maxItems", len(value)):
-        yield from Draft202012Validator.VALIDATORS["items"](validator, part, value, around)
-
-
 def _is_of_another_kind(data: Plain, kind: str) -> bool:
     """Return whether this is some other Kubernetes document: its keys are not worth a word."""
-    if not isinstance(data, dict):
+    named = data.get("kind") if isinstance(data, dict) else None
+    if not isinstance(named, str) or named == kind:
         return False
-    if isinstance(named := data.get("kind"), str) and named in KINDS.keys() - {kind}:
-        return True
-    names = {key: schema(kind)["properties"][key]["const"] for key in ("apiVersion", "kind")}
-    return all(isinstance(data.get(key), str) and data[key] != name for key, name in names.items())
+    version = data.get("apiVersion")
+    wanted = resolved_schema(kind)["properties"]["apiVersion"]["const"]
+    return named in KINDS or (isinstance(version, str) and version != wanted)
 
 
 def _is_known(error: ValidationError, field: Field) -> bool:
@@ -186,7 +162,7 @@ def _wrong_type(field: Field, error: Violation) -> None:
         field.refuse(f"expected {listed}, but it is {'null' if source else 'empty'}", hint)
     elif isinstance(value, str):
         hint = _meant_by_text(value, wanted, error.schema)
-        field.refuse(f"expected {listed}, not the string {shown(value)}", hint)
+        field.refuse(f"expected {listed}, not the string {quoted(value)}", hint)
     elif isinstance(value, (dict, list)):
         hint = _sample(error.schema)
         if wanted == ["array"]:
@@ -205,7 +181,7 @@ def _wrong_scalar(field: Field, source: str, wanted: list[str], listed: str, par
         field.refuse(message, f"write {str(meant).lower()}")
     elif "string" in wanted and "integer" not in wanted:
         fixed = _fixed(source, part["pattern"]) if "pattern" in part else source
-        hint = f"write {quoted(fixed)}" if fixed else f"write {part['title']}, in quotes"
+        hint = f"write {single_quoted(fixed)}" if fixed else f"write {part['title']}, in quotes"
         field.refuse(f"{source} is read as {read_as} by some YAML parsers; expected {listed}", hint)
     else:
         is_number = read_as == "a number" and {"integer", "number"} & {*wanted}
@@ -221,7 +197,7 @@ def _meant_by_text(text: str, wanted: list[str], part: Schema) -> str:
     key, colon, _ = text.partition(":")
     if colon and key.lstrip("- ") in part.get("properties", ()):
         return "write a space after the ':' of a key"
-    if wanted == ["array"] and part["items"].get("type") == "string" and len(text) <= MAX_SHOWN:
+    if wanted == ["array"] and part["items"].get("type") == "string" and len(text) <= MAX_QUOTED:
         return f"write {_flow([text])}"
     return _sample(part)
 
@@ -252,8 +228,8 @@ def _unexpected(field: Field, error: Violation) -> None:
         return
     hint = "templates are not allowed here" if "$(" in text else ""
     if error.validator == "pattern" and (fixed := _fixed(text, error.validator_value)):
-        hint = f"write {quoted(fixed)}"
-    field.refuse(f"{shown(text)} is not {error.schema['title']}", hint)
+        hint = f"write {single_quoted(fixed)}"
+    field.refuse(f"{quoted(text)} is not {error.schema['title']}", hint)
 
 
 def _not_listed(field: Field, error: Violation) -> None:
@@ -261,14 +237,15 @@ def _not_listed(field: Field, error: Violation) -> None:
     wanted = error.schema.get("title") or f"one of {', '.join(known)}"
     if isinstance(text := error.instance, str):
         meant = closest(text, known)
-        field.refuse(f"{shown(text)} is not {wanted}", f"did you mean {meant!r}?" if meant else "")
+        field.refuse(f"{quoted(text)} is not {wanted}", f"did you mean {meant!r}?" if meant else "")
 
 
 def _not_the_one(field: Field, error: Violation) -> None:
     node = field.document.node(field.path)
     source = node.source if node is not None else None
-    text = shown(field.value) if isinstance(field.value, str) else source or "it"
-    field.refuse(f"{text} is not {error.validator_value!r}")
+    text = quoted(field.value) if isinstance(field.value, str) else source or "it"
+    hint = _OTHER_KINDS.get(str(field.value), "") if field.path == ("kind",) else ""
+    field.refuse(f"{text} is not {error.validator_value!r}", hint)
 
 
 def _out_of_range(field: Field, error: Violation) -> None:
@@ -290,7 +267,7 @@ def _unknown(field: Field, error: Violation) -> None:
     known = error.schema["properties"]
     for i, key in enumerate(_unknown_keys(error)):
         hint = _hint_for_key(field, key, known) if i < _MAX_GUESSES else ""
-        field[key].refuse(f"unknown key {shown(key)}", hint, of_key=True)
+        field[key].refuse(f"unknown key {quoted(key)}", hint, of_key=True)
 
 
 def _unknown_keys(error: Violation) -> list[str]:
@@ -303,45 +280,39 @@ def _unknown_keys(error: Violation) -> list[str]:
     )
 
 
-def _meant(key: str, known: Mapping[str, Schema]) -> str | None:
+def _term(key: str, known: dict[str, Schema]) -> str:
+    """Return what the key is called here, if others call it so."""
     word = _OTHER_WORDS.get(key)
-    return word if word in known else closest(key, known)
+    return word if word in known else key
 
 
-def _hint_for_key(field: Field, key: str, known: Mapping[str, Schema]) -> str:
+def _hint_for_key(field: Field, key: str, known: dict[str, Schema]) -> str:
     if place := _right_place(field, key):
         return f"it belongs {place}: check the indentation"
-    if (meant := _meant(key, known)) is not None:
-        return f"did you mean {meant!r}?"
-    return guess(key, known)
+    return suggestion(_term(key, known), known)
 
 
 def _right_place(field: Field, key: str) -> str:
     """Return where the schema has a key that is unknown here: above, or one level below."""
     above: list[str] = []
     kind = field.document.data.get("kind")
-    keys = _keys_of(_whole_schema(kind if kind in [*KINDS] else CONFIG))
+    keys = keys_of(resolved_schema(kind if kind in [*KINDS] else CONFIG))
     for i, step in enumerate(field.path):
         if isinstance(step, int):
             continue
         if key in keys and key not in field.document.keys(field.path[:i]):
             above.append(step)
-        keys = _keys_of(keys.get(step, {}))
+        keys = keys_of(keys.get(step, {}))
     if above:
         return f"beside {above[-1]!r}"
-    below = [repr(name) for name, part in keys.items() if key in _keys_of(part)]
+    below = [repr(name) for name, part in keys.items() if key in keys_of(part)]
     return f"below {' or '.join(below)}" if below else ""
-
-
-def _keys_of(part: Schema) -> Mapping[str, Schema]:
-    """Return the keys of a mapping, or of those that a list consists of, with their schemas."""
-    keys: Mapping[str, Schema] = part.get("items", part).get("properties", {})
-    return keys
 
 
 def _missing(field: Field, error: Violation) -> None:
     known = error.schema["properties"]
-    meant = {_meant(key, known) for key in _unknown_keys(error)[:_MAX_GUESSES]}
+    unknown = _unknown_keys(error)[:_MAX_GUESSES]
+    meant = {closest(_term(key, known), known) for key in unknown}
     for key in error.validator_value:
         if key not in error.instance and key not in meant:
             field.refuse(f"the key {key!r} is required")

@@ -6,16 +6,16 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from genericdp.config.document import shown_path
 from genericdp.config.names import name_problem
 from genericdp.config.read import read
-from genericdp.config.tree import shown_path
 from genericdp.errors import Problem
 from genericdp.printing import yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from genericdp.config.tree import Path, YamlNode
+    from genericdp.config.document import Path, YamlNode
 
 _COUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _TRUE = frozenset({"true", "yes", "on", "y"})

@@ -15,15 +15,13 @@ from genericdp.devices.hardware import (
     nearest,
     text_of,
 )
-from genericdp.model import NetSelector, PathSelector, PciSelector, UdevSelector, UsbSelector
+from genericdp.model import SYS_SELECTORS, PathSelector, UdevSelector, config_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from genericdp.devices.inventory import Host, SysDevice
-    from genericdp.model import Candidates, Globs, Hardware
-
-SysSelector = UdevSelector | UsbSelector | PciSelector | NetSelector
+    from genericdp.model import Candidates, Globs, Hardware, SysSelector
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,12 +97,9 @@ def _files_of(key: str, where: str, host: Host) -> Iterator[str]:
         yield file
 
 
-_KINDS = {
+_KINDS: Mapping[type[Candidates], str] = {
     PathSelector: "path",
-    UdevSelector: "udev",
-    UsbSelector: "usb",
-    PciSelector: "pci",
-    NetSelector: "net",
+    **{kind: key for key, kind in SYS_SELECTORS.items()},
 }
 
 
@@ -140,13 +135,6 @@ def conditions(
         )
 
 
-_CAMEL = {
-    "subsystem_vendor": "subsystemVendor",
-    "subsystem_device": "subsystemDevice",
-    "iommu_group": "iommuGroup",
-    "link_type": "linkType",
-    "device_class": "class",
-}
 _HEXADECIMAL = {"usb", "pci"}
 """Kinds whose ids are hexadecimal numbers, which compare without case."""
 _TEXTS = {"serial", "port", "driver"}
@@ -156,7 +144,7 @@ _TEXTS = {"serial", "port", "driver"}
 def _wanted(selector: SysSelector) -> Iterator[tuple[str, Globs]]:
     """Yield what a selector asks for, by the keys of the config."""
     for field in selector.__dataclass_fields__:
-        value, name = getattr(selector, field), _CAMEL.get(field, field)
+        value, name = getattr(selector, field), config_key(field)
         if isinstance(value, Mapping):
             yield from ((f"{name}.{key}", globs) for key, globs in value.items())
         elif value:

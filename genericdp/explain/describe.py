@@ -20,7 +20,7 @@ from genericdp.devices.hardware import (
     text_of,
 )
 from genericdp.devices.topology import spot_of
-from genericdp.model import FileType, PathSelector
+from genericdp.model import BUS_KEYS, FileType, PathSelector, config_key
 from genericdp.printing import printable, shortened, yaml_mapping
 
 if TYPE_CHECKING:
@@ -39,21 +39,12 @@ NOUNS = {
 }
 
 _MOST_SHOWN = 81
-_HUMP = re.compile(r"_([a-z])")
 _NEITHER = re.compile(r"_ENC$|_FROM_DATABASE$|_TAG$")
 _TYPES = {
     FileType.CHAR: "character device",
     FileType.BLOCK: "block device",
     FileType.DIRECTORY: "folder",
     FileType.FILE: "file, no device",
-}
-_KEYS = {
-    "usb": ("vendor", "product", "serial", "port", "class", "interface", "bus", "number"),
-    "pci": (
-        *("address", "vendor", "device", "subsystemVendor", "subsystemDevice", "class"),
-        *("driver", "function", "iommuGroup"),
-    ),
-    "net": ("name", "linkType", "driver", "address"),
 }
 
 
@@ -117,7 +108,7 @@ class Entry:
             "devtype": device and printable(device.devtype),
             "name": device and printable(device.name),
             "driver": printable(self.driver),
-            **{bus: _plain(self.buses.get(bus)) for bus in _KEYS},
+            **{bus: _plain(self.buses.get(bus)) for bus in BUS_KEYS},
             "properties": _plain(self.properties),
             "tags": sorted(map(printable, device.tags)) if device else [],
             "numaNodes": list(self.numa_nodes),
@@ -183,7 +174,7 @@ def what_it_is(device: SysDevice) -> str:
 def buses_of(device: SysDevice, host: Host) -> dict[str, dict[str, str]]:
     """Return what ``usb``, ``pci`` and ``net`` selectors can ask for, each of the nearest one."""
     found: dict[str, dict[str, str]] = {}
-    for bus, keys in _KEYS.items():
+    for bus, keys in BUS_KEYS.items():
         if (one := nearest(device, host, BUSES[bus])) is not None:
             texts = {key: text_of(bus, one, key, host, sitting=device) for key in keys}
             found[bus] = {key: text for key, text in texts.items() if text}
@@ -235,8 +226,7 @@ def _keys_of(candidates: Candidates) -> dict[str, object]:
         value = getattr(candidates, attribute)
         if not value:
             continue
-        name = _HUMP.sub(lambda found: found[1].upper(), attribute)
-        name = "class" if attribute == "device_class" else name
+        name = config_key(attribute)
         if isinstance(value, (str, tuple)):
             keys[name] = value if isinstance(value, str) else _one_or_list(value)
         else:

@@ -44,13 +44,12 @@ from genericdp.printing import printable, yaml_flow
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from genericdp.devices.conditions import SysSelector
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.inventory import Host, Inventory, SysDevice
     from genericdp.devices.matching import Candidate
     from genericdp.explain.find import Asked
-    from genericdp.model import Resource, Selector
+    from genericdp.model import Resource, Selector, SysSelector
 
 _OTHER_KIND = -1
 _MOST_ABOVE = 50

@@ -71,6 +71,20 @@ def test_a_mistake_has_the_right_form_as_a_hint(body: str, hint: str) -> None:
     assert hint in hints(f"{SERIAL}{body}\n")
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("apiVersion: v1\nkind: List\nitems: []\n",
+         "give each of its items as a document of its own"),
+        ("apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginPolicy\n",
+         "this is a policy: give it with --policy"),
+        ("%YAML 9.9\n---\na: b\n", "omit this line: YAML 1.1 and 1.2 are read"),
+    ],
+)  # fmt: skip
+def test_what_is_no_config_says_what_to_do_with_it(text: str, hint: str) -> None:
+    assert loaded(text).problems[-1].hint == hint
+
+
 def test_a_resource_at_the_top_level_belongs_below_resources() -> None:
     text = f"{HEAD}{FUSE}match:\n  - path: /dev/x\n"
     (problem,) = loaded(text).problems

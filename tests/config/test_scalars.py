@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp import model
-from genericdp.config.scalars import quoted
+from genericdp.config.scalars import single_quoted
 from tests.config.loading import FUSE, HEAD, loaded
 
 TEXTS = [
@@ -81,4 +81,4 @@ def test_a_text_is_one_to_pyyaml_too(source: str) -> None:
 
 @given(st.text(alphabet="a1'\"#:-", min_size=1, max_size=12))
 def test_what_is_suggested_is_the_text_in_quotes(source: str) -> None:
-    assert yaml.safe_load(quoted(source)) == source
+    assert yaml.safe_load(single_quoted(source)) == source

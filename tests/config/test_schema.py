@@ -80,6 +80,30 @@ def test_what_a_text_must_look_like_has_a_name_for_messages() -> None:
             assert part["title"]
 
 
+def test_each_free_text_says_what_it_is() -> None:
+    """By its format it is checked: a template, a glob, a path, an expression, a name."""
+    free = {
+        *("/deviceNodes/subsystem", "/texts", "/texts/items"),
+        *("/envVar/separator", "/envVar/prefix", "/envVar/suffix"),
+    }
+    checked = {"enum", "allOf", "if", "pattern", "format"}
+    without = {
+        path.replace("/properties", "")
+        for name, definition in schema()["$defs"].items()
+        for path, part in _located(definition, f"/{name}")
+        if "string" in part.get("type", ()) and not checked & part.keys()
+        if not path.endswith("/if")
+    }
+    assert without == free
+
+
+def _located(part: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(part, dict):
+        yield path, part
+        for key, value in part.items():
+            yield from _located(value, f"{path}/{key}")
+
+
 def test_the_examples_in_hints_conform() -> None:
     validator = Draft202012Validator(schema())
     for part in _nested(schema()):

@@ -4,13 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from genericdp.devices.conditions import (
-    SysSelector,
-    is_candidate_of,
-    subsystem_globs,
-    unmet,
-)
-from genericdp.model import NetSelector, PciSelector, UdevSelector, UsbSelector
+from genericdp.devices.conditions import is_candidate_of, subsystem_globs, unmet
+from genericdp.model import NetSelector, PciSelector, SysSelector, UdevSelector, UsbSelector
 from tests.devices.known import PORT, Known, adapter_and_card
 
 

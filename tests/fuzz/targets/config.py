@@ -12,7 +12,7 @@ from genericdp.config.child import decode, encode
 from genericdp.config.files import Loaded
 from genericdp.config.load import plain_resources
 from genericdp.config.read import read_config
-from genericdp.config.rules import check
+from genericdp.config.rules import check_config
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.servicer import encode_list
@@ -56,7 +56,7 @@ def opened() -> Iterator[Callable[[bytes], None]]:
 
 def _run(content: bytes, root: Root) -> None:
     documents, problems = read_config("f", content)
-    found, warnings = check(documents)
+    found, warnings = check_config(documents)
     assert documents or problems, "neither a document nor a problem"
     lines = content.count(b"\n") + content.count(b"\r") + content.count(b"\xc2\x85") + 3
     lines += content.count(b"\xe2\x80\xa8") + content.count(b"\xe2\x80\xa9")

@@ -1,0 +1,215 @@
+"""A YAML document with the place of every key and value, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from genericdp.errors import Problem
+from genericdp.printing import closest, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from genericdp.config.scalars import Scalar
+
+Plain = Any
+"""A value as Python has it: a dict, a list, a scalar, or FAULTY."""
+
+Path = tuple[str | int, ...]
+"""The way to a value: keys of mappings and indices of lists."""
+
+MAX_QUOTED = 80
+"""Characters of a text that messages quote."""
+_MAX_LISTED = 20
+_SIMPLE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Mark(NamedTuple):
+    """A place in a file, counted from 1, columns in characters."""
+
+    line: int
+    column: int
+
+
+class Faulty:
+    """Stands for a value that a problem was reported for: what it holds says nothing."""
+
+
+FAULTY = Faulty()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class YamlNode:
+    """A scalar, a list or a mapping: one of the three is not None, or the scalar is null."""
+
+    mark: Mark
+    scalar: Scalar = None
+    source: str | None = None
+    """How an unquoted scalar is written."""
+    entries: tuple[YamlNode, ...] | None = None
+    items: dict[str, tuple[Mark, YamlNode]] | None = None
+    """By key, the place of the key and the value."""
+    faulty: bool = False
+
+    def child(self, step: str | int) -> tuple[Mark, YamlNode] | None:
+        """Return the place of a key, or of an entry, and the value; None if there is none."""
+        if isinstance(step, str):
+            return (self.items or {}).get(step)
+        entries = self.entries or ()
+        return (entries[step].mark, entries[step]) if step < len(entries) else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """One document of a file; several may share a file."""
+
+    file: str
+    root: YamlNode
+    data: Plain = field(compare=False)
+    """The plain values, FAULTY where a problem was reported."""
+    place: Mark | None = None
+    """Where all of it stands, if it is a quoted text within a document."""
+
+    def node(self, path: Path) -> YamlNode | None:
+        """Return the node at a path, or None."""
+        node = self.root
+        for step in path:
+            if (found := node.child(step)) is None:
+                return None
+            _, node = found
+        return node
+
+    def mark(self, path: Path, *, of_key: bool = False) -> Mark:
+        """Return the place of a value or of its key; where there is none, of what it belongs to."""
+        if self.place is not None:
+            return self.place
+        node, key = self.root, self.root.mark
+        for step in path:
+            if (found := node.child(step)) is None:
+                return node.mark
+            key, node = found
+        return key if of_key else node.mark
+
+    def keys(self, path: Path) -> frozenset[str]:
+        """Return the keys that a mapping has as it is written, the wrong ones too."""
+        node = self.node(path)
+        return frozenset(node.items or ()) if node is not None else frozenset()
+
+
+def shown_path(path: Sequence[str | int]) -> str:
+    """Return a path as ``.resources[1].env["a b"]``."""
+    return "".join(
+        f"[{step}]"
+        if isinstance(step, int)
+        else f".{step}"
+        if _SIMPLE_KEY.fullmatch(step)
+        else f"[{json.dumps(step, ensure_ascii=False)}]"
+        for step in path
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One mistake, or a warning, at the value or the key that a path leads to."""
+
+    path: Path
+    message: str
+    hint: str = ""
+    of_key: bool = False
+    warning: bool = False
+
+
+def problem_of(finding: Finding, document: Document) -> Problem:
+    """Return the problem with its place in the file."""
+    mark = document.mark(finding.path, of_key=finding.of_key)
+    return problem_at(document.file, mark, finding.message, finding.hint, finding.path)
+
+
+def problem_at(file: str, mark: Mark, message: str, hint: str = "", path: Path = ()) -> Problem:
+    """Return the problem at a place of a file."""
+    return Problem(
+        file=file,
+        line=mark.line,
+        column=mark.column,
+        path=shown_path(path),
+        message=message,
+        hint=hint,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value of a document and the way to it; what rules find there is collected."""
+
+    document: Document
+    path: Path
+    value: Any
+    """None where nothing is written, or something that the schema does not allow."""
+    findings: list[Finding]
+
+    def __getitem__(self, key: str | int) -> Field:
+        found = None
+        if isinstance(self.value, dict):
+            found = self.value.get(key)
+        elif isinstance(self.value, list) and isinstance(key, int):
+            found = self.value[key]
+        return Field(self.document, (*self.path, key), found, self.findings)
+
+    def __iter__(self) -> Iterator[Field]:
+        """Yield the values of a mapping or a list that are not None."""
+        keys: Iterable[str | int] = ()
+        if isinstance(self.value, dict):
+            keys = self.value
+        elif isinstance(self.value, list):
+            keys = range(len(self.value))
+        for key in keys:
+            if (field := self[key]).value is not None:
+                yield field
+
+    @property
+    def key(self) -> str:
+        """The key of the mapping that it stands at."""
+        return str(self.path[-1])
+
+    @property
+    def text(self) -> str | None:
+        """The value if it is a string."""
+        return self.value if isinstance(self.value, str) else None
+
+    def strings(self) -> Iterator[Field]:
+        """Yield the value if it is a string, else each string below it."""
+        if isinstance(self.value, str):
+            yield self
+        for inner in self:
+            yield from inner.strings()
+
+    def written(self) -> frozenset[str]:
+        """Return the keys of a mapping as it is written, also where their values are wrong."""
+        return self.document.keys(self.path)
+
+    def refuse(self, message: str, hint: str = "", *, of_key: bool = False) -> None:
+        """Collect a mistake."""
+        self.findings.append(Finding(path=self.path, message=message, hint=hint, of_key=of_key))
+
+    def warn(self, message: str, hint: str = "", *, of_key: bool = False) -> None:
+        """Collect a warning."""
+        self.findings.append(
+            Finding(path=self.path, message=message, hint=hint, of_key=of_key, warning=True)
+        )
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes, cut where it is long."""
+    return repr(shortened(text, MAX_QUOTED))
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a hint for a word that is not among the known ones."""
+    ordered = sorted(known)
+    if (meant := closest(word, ordered)) is not None:
+        return f"did you mean {meant!r}?"
+    more = ", …" if len(ordered) > _MAX_LISTED else ""
+    return f"known: {', '.join(ordered[:_MAX_LISTED])}{more}"
