@@ -103,7 +103,8 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
 @cache
 def _validator(kind: str) -> Validator:
     types = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
-    strict = extend(Draft202012Validator, {"pattern": _has_pattern}, type_checker=types)  # type: ignore[no-untyped-call]
+    keywords = {"pattern": _has_pattern, "items": _has_items}
+    strict = extend(Draft202012Validator, keywords, type_checker=types)  # type: ignore[no-untyped-call]
     validator: Validator = strict(resolved_schema(kind))
     return validator
 
@@ -119,6 +120,14 @@ def _has_pattern(
     """Search as JavaScript does, where ``$`` is the end of the text and not of its last line."""
     if isinstance(value, str) and compiled(pattern).search(value) is None:
         yield ValidationError(pattern)
+
+
+def _has_items(
+    validator: Validator, part: Schema, value: object, around: Schema
+) -> Iterator[ValidationError]:
+    """Check the entries of a list, unless it is too long: that is one mistake."""
+    if isinstance(value, list) and len(value) <= around.get("maxItems", len(value)):
+        yield from Draft202012Validator.VALIDATORS["items"](validator, part, value, around)
 
 
 def _is_of_another_kind(data: Plain, kind: str) -> bool:

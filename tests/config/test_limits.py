@@ -33,3 +33,14 @@ def test_15000_entries_of_exclude_are_one_problem_with_its_place(
         " (one selector takes a list of globs, and one glob covers many paths, as /dev/ttyUSB*)",
         "1 problem in 1 file",
     ]
+
+
+def test_what_is_wrong_in_a_list_that_is_too_long_is_not_said_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(HEAD + "      - pth: 3\n" * 300)
+    assert main(["validate", str(config)]) == 2
+    told, count = capsys.readouterr().out.splitlines()
+    assert "the list has 300 entries" in told
+    assert count == "1 problem in 1 file"
