@@ -9,15 +9,28 @@ import json
 import re
 import shlex
 import sys
+import time
 from typing import TYPE_CHECKING, TextIO
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+from genericdp.errors import GenericdpError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+_QUIET_SECONDS = 2.0
+"""Only what takes longer tells how far it is."""
 _PLAIN_YAML = re.compile(r"[A-Za-z/$][A-Za-z0-9_/.$()*-]*")
 _NO_YAML_TEXT = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 _MAX_GUESSED = 40
+
+
+class StdoutError(GenericdpError):
+    """Stdout cannot be written; exit code 0 if it is a pipe whose reader has gone (``| head``)."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"stdout cannot be written: {(error.strerror or '').lower()}")
+        self.exit_code = 0 if isinstance(error, BrokenPipeError) else 1
 
 
 def printable(text: str) -> str:
@@ -59,9 +72,23 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def print_lines(lines: Iterable[str], *, file: TextIO | None = None, flush: bool = False) -> None:
+def _print(text: str, file: TextIO | None = None, *, end: str = "\n") -> None:
+    try:
+        print(text, file=file, end=end, flush=True)
+    except OSError as error:
+        if file in {None, sys.stdout}:
+            raise StdoutError(error) from error
+        raise
+
+
+def flush_stdout() -> None:
+    """Write what somebody else has printed; raises StdoutError."""
+    _print("", end="")
+
+
+def print_lines(lines: Iterable[str], *, file: TextIO | None = None) -> None:
     """Print lines for people, escaped as ``printable`` does; to stdout unless ``file`` is given."""
-    print("\n".join(map(printable, lines)), file=file, flush=flush)
+    _print("\n".join(map(printable, lines)), file)
 
 
 def print_warning(sentence: str) -> None:
@@ -69,15 +96,9 @@ def print_warning(sentence: str) -> None:
     print_lines([f"warning: {sentence}"], file=sys.stderr)
 
 
-def print_json(
-    value: object,
-    *,
-    indent: int | None = 2,
-    file: TextIO | None = None,
-    flush: bool = False,
-) -> None:
+def print_json(value: object, *, indent: int | None = 2, file: TextIO | None = None) -> None:
     """Print a value as JSON, which has its own escapes."""
-    print(json.dumps(value, indent=indent), file=file, flush=flush)
+    _print(json.dumps(value, indent=indent), file)
 
 
 def shell_words(words: Iterable[str]) -> str:
@@ -104,7 +125,36 @@ def _dollar_quoted(word: str) -> str:
 
 def print_document(text: str) -> None:
     """Print a text as it is, which must hold nothing that is unsafe: YAML, a schema, colors."""
-    print(text, end="" if text.endswith("\n") else "\n")
+    _print(text, end="" if text.endswith("\n") else "\n")
+
+
+def print_bytes(content: bytes) -> None:
+    """Print what is not text."""
+    try:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        raise StdoutError(error) from error
+
+
+class Progress:
+    """Tells on stderr how far a slow operation is: after 2 s, and each time twice as long after."""
+
+    def __init__(self) -> None:
+        self._pause = _QUIET_SECONDS
+        self._next = time.monotonic() + self._pause
+
+    @property
+    def seconds_left(self) -> float:
+        """How long until there is something to tell."""
+        return max(0.0, self._next - time.monotonic())
+
+    def tell(self, sentence: Callable[[], str]) -> None:
+        """Print a sentence if it is time; may be called as often as you like."""
+        if not self.seconds_left:
+            print_lines([sentence()], file=sys.stderr)
+            self._pause *= 2
+            self._next = time.monotonic() + self._pause
 
 
 def table(rows: Iterable[Sequence[str]]) -> list[str]:

@@ -6,10 +6,9 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from genericdp.cli.apply import discovered
+from genericdp.cli.apply import discovered, refuse_unknown
+from genericdp.cli.commands import Append
 from genericdp.cli.options import add_config, add_host, add_output, amounts_of
-from genericdp.cli.output import edits_as_json, edits_as_text
-from genericdp.cli.parser import Append
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.printing import (
@@ -96,9 +95,7 @@ def _healthy_shares(
     """Return each share with its device, by resource; raises UsageError."""
     healthy = {}
     for name in names:
-        if name not in lists:
-            known = ", ".join(lists) or "none"
-            raise UsageError(f"the config has no resource {name!r} for this node (it has: {known})")
+        refuse_unknown(name, lists)
         devices = [one.device for one in lists[name].devices.values() if not one.unhealthy]
         healthy[name] = {share: device for device in devices for share in device.shares}
     return healthy
@@ -203,3 +200,40 @@ def _as_csv(fields: Sequence[str]) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(fields)
     return line.getvalue()
+
+
+def edits_as_text(edits: ContainerEdits) -> Iterator[str]:
+    """Yield a line for each thing that a container gets."""
+    for node in edits.devices:
+        yield f"  device      {node.container_path} ({node.permissions}) from {node.host_path}"
+    for mount in edits.mounts:
+        mode = "ro" if mount.read_only else "rw"
+        yield f"  mount       {mount.container_path} ({mode}) from {mount.host_path}"
+    yield from (f"  env         {key}={value}" for key, value in edits.env.items())
+    yield from (f"  annotation  {key}={value}" for key, value in edits.annotations.items())
+    yield from (f"  cdi         {cdi}" for cdi in edits.cdi)
+
+
+def edits_as_json(edits: ContainerEdits) -> dict[str, object]:
+    """Return an object whose lists and mappings may be empty, but are there."""
+    return {
+        "devices": [
+            {
+                "hostPath": node.host_path,
+                "containerPath": node.container_path,
+                "permissions": node.permissions,
+            }
+            for node in edits.devices
+        ],
+        "mounts": [
+            {
+                "hostPath": mount.host_path,
+                "containerPath": mount.container_path,
+                "readOnly": mount.read_only,
+            }
+            for mount in edits.mounts
+        ],
+        "env": dict(edits.env),
+        "annotations": dict(edits.annotations),
+        "cdi": list(edits.cdi),
+    }

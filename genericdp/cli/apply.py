@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
-from concurrent.futures import wait
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from genericdp.cli.loading import started, usable_resources
+from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import node_name_of, root_of
 from genericdp.devices.decide import Decision, decide
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, path_globs, why_none
-from genericdp.errors import GenericdpError
+from genericdp.errors import GenericdpError, UsageError
 from genericdp.explain.explanation import unmatched
 from genericdp.host.cache import HostCache
+from genericdp.host.workers import start
 from genericdp.printing import print_lines
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.host.root import Root
     from genericdp.model import Resource
 
@@ -30,6 +32,7 @@ T = TypeVar("T")
 LOOK_SECONDS = 5.0
 """How long one read of the host may take before what it is about is left out."""
 MOST_HANGING = 10
+_MOST_NAMES = 20
 
 
 def refuse_if_none(resources: Sequence[Resource], node_name: str) -> None:
@@ -46,17 +49,36 @@ def patiently(
     ``work`` starts over each time something hangs, and then does not ask for that any more.
     Raises GenericdpError if there is no end of that, and what ``work`` raises.
     """
+    return asyncio.run(_patiently(root, work, look_seconds))
+
+
+async def _patiently(root: Root, work: Callable[[HostCache], T], look_seconds: float) -> T:
     hanging: set[str] = set()
     for _ in range(MOST_HANGING + 1):
         host = HostCache(root, hanging=hanging)
-        working, stuck = started(partial(work, host)), ""
-        while not stuck and not wait([working], timeout=look_seconds / 4).done:
-            stuck = host.stuck(look_seconds)
+        working, stuck = start(partial(work, host)), ""
+        while not working.done() and not (stuck := host.stuck(look_seconds)):
+            await asyncio.wait([working], timeout=look_seconds / 4)
         if working.done():
             return working.result()
+        working.cancel()  # whatever it may still say
         print_lines([f"looking at {stuck!r} does not end: going on without it"], file=sys.stderr)
         hanging.add(stuck)
     raise GenericdpError("too much of this host does not answer")
+
+
+def few(names: Iterable[str]) -> str:
+    """Return names in a line, of many the first ones."""
+    listed = list(names)
+    more = f", and {len(listed) - _MOST_NAMES} more" if len(listed) > _MOST_NAMES else ""
+    return (", ".join(listed[:_MOST_NAMES]) or "none") + more
+
+
+def refuse_unknown(resource: str, lists: Mapping[str, DeviceList]) -> None:
+    """Raise UsageError if the config has no such resource."""
+    if resource not in lists:
+        known = few(lists)
+        raise UsageError(f"the config has no resource {resource!r} for this node (it has: {known})")
 
 
 def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str) -> Decision:

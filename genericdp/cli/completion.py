@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.cli.parser import COMMANDS, parser_of
+from genericdp.cli.commands import COMMANDS, parser_of
 from genericdp.printing import print_document
 
 if TYPE_CHECKING:
     import argparse
+
+    Commands = dict[str, list[argparse.Action]]
+    """The options and positional arguments, which have no flags, of each command."""
 
 EXAMPLE = (
     "  genericdp completion bash > ~/.local/share/bash-completion/completions/genericdp\n"
@@ -20,14 +22,6 @@ EXAMPLE = (
 )
 _ASIDE = re.compile(r"[;:,] | \(")
 """What of an option's help is too much for a menu stands behind this."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Option:
-    flags: tuple[str, ...]
-    summary: str
-    takes_value: bool
-    choices: tuple[str, ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,33 +36,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the script, made of what the parsers of all commands take."""
-    commands = {name: [*map(_option, parser_of(name).arguments)] for name in COMMANDS}
+    commands = {name: parser_of(name).arguments for name in COMMANDS}
     print_document(_SHELLS[arguments.shell](commands))
     return 0
 
 
-def _option(action: argparse.Action) -> _Option:
-    """Return an option; a positional argument has no flags."""
-    summary = _ASIDE.split(action.help or "")[0]
-    choices = tuple(map(str, action.choices or ()))
-    return _Option(
-        flags=tuple(action.option_strings),
-        summary=summary,
-        takes_value=action.nargs != 0,
-        choices=choices,
-    )
+def _summary(action: argparse.Action) -> str:
+    return _ASIDE.split(action.help or "")[0]
 
 
-def _bash(commands: dict[str, list[_Option]]) -> str:
+def _choices(action: argparse.Action) -> str:
+    return " ".join(map(str, action.choices or ()))
+
+
+def _bash(commands: Commands) -> str:
     flags, values = "", ""
     for name, options in commands.items():
-        words = " ".join(flag for one in options for flag in one.flags)
-        positional = " ".join(word for one in options if not one.flags for word in one.choices)
+        words = " ".join(flag for one in options for flag in one.option_strings)
+        positional = " ".join(_choices(one) for one in options if not one.option_strings)
         flags += f"        {name}) options='{words}' words='{positional}';;\n"
         for one in options:
-            if one.flags and one.takes_value:
-                pattern = "|".join(f'"{name} {flag}"' for flag in one.flags)
-                values += f"        {pattern}) words='{' '.join(one.choices)}';;\n"
+            if one.option_strings and one.nargs != 0:
+                pattern = "|".join(f'"{name} {flag}"' for flag in one.option_strings)
+                values += f"        {pattern}) words='{_choices(one)}';;\n"
     return _BASH.format(flags=flags, values=values, commands=" ".join(COMMANDS))
 
 
@@ -95,7 +85,7 @@ complete -o default -F _genericdp genericdp
 """
 
 
-def _zsh(commands: dict[str, list[_Option]]) -> str:
+def _zsh(commands: Commands) -> str:
     cases = ""
     for name, options in commands.items():
         specs = [spec for one in options for spec in _zsh_specs(one)]
@@ -104,16 +94,16 @@ def _zsh(commands: dict[str, list[_Option]]) -> str:
     return _ZSH.format(cases=cases, commands=listed)
 
 
-def _zsh_specs(option: _Option) -> list[str]:
-    values = f"({' '.join(option.choices)})" if option.choices else "_files"
-    if not option.flags:
+def _zsh_specs(option: argparse.Action) -> list[str]:
+    choices, flags = _choices(option), option.option_strings
+    values = f"({choices})" if choices else "_files"
+    if not flags:
         return [f"*:argument:{values}"]
-    summary = "".join(f"\\{one}" if one in "\\[]:" else one for one in option.summary)
-    if not option.takes_value:
-        return [f"{flag}[{summary}]" for flag in option.flags]
+    summary = re.sub(r"[\\\[\]:]", r"\\\g<0>", _summary(option))
+    if option.nargs == 0:
+        return [f"{flag}[{summary}]" for flag in flags]
     return [
-        f"*{flag}{'=' if flag.startswith('--') else ''}[{summary}]:value:{values}"
-        for flag in option.flags
+        f"*{flag}{'=' if flag.startswith('--') else ''}[{summary}]:value:{values}" for flag in flags
     ]
 
 
@@ -136,7 +126,7 @@ compdef _genericdp genericdp
 """
 
 
-def _fish(commands: dict[str, list[_Option]]) -> str:
+def _fish(commands: Commands) -> str:
     lines = [
         f"complete -c genericdp -n __fish_use_subcommand -f -a {name} -d {shlex.quote(summary)}"
         for name, summary in COMMANDS.items()
@@ -144,13 +134,14 @@ def _fish(commands: dict[str, list[_Option]]) -> str:
     for name, options in commands.items():
         start = f"complete -c genericdp -n '__fish_seen_subcommand_from {name}'"
         for one in options:
-            words = [f"-l {f[2:]}" if f.startswith("--") else f"-s {f[1:]}" for f in one.flags]
-            if one.choices:
-                words.append(f"-x -a {shlex.quote(' '.join(one.choices))}")
-            elif one.takes_value and one.flags:
+            flags, choices = one.option_strings, _choices(one)
+            words = [f"-l {f[2:]}" if f.startswith("--") else f"-s {f[1:]}" for f in flags]
+            if choices:
+                words.append(f"-x -a {shlex.quote(choices)}")
+            elif flags and one.nargs != 0:
                 words.append("-r")
-            if one.flags:
-                words.append(f"-d {shlex.quote(one.summary)}")
+            if flags:
+                words.append(f"-d {shlex.quote(_summary(one))}")
             if words:
                 lines.append(" ".join([start, *words]))
     return "\n".join(lines)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from genericdp.cli.commands import config_of, path_of
 from genericdp.cli.loading import read_pipes
-from genericdp.cli.options import add_output
-from genericdp.cli.output import refuse_existing, write_new
-from genericdp.cli.parser import config_of, path_of
+from genericdp.cli.options import add_output, refuse_existing, write_new
 from genericdp.config.files import STDIN, read_file, shown, unreadable
 from genericdp.config.load import unquoted
 from genericdp.convert.conversion import PEERS, convert

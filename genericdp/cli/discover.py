@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import discover_once, nothing_found_by, patiently
+from genericdp.cli.commands import is_given
 from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import (
     add_config,
@@ -14,8 +15,7 @@ from genericdp.cli.options import (
     root_of,
     root_option,
 )
-from genericdp.cli.parser import is_given
-from genericdp.cli.probe import NOT_ASKED, State, probe_once, subjects_of, unprobed
+from genericdp.cli.probe import NOT_ASKED, State, probe_once, unprobed
 from genericdp.devices.hardware import is_usb_device
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
@@ -85,11 +85,10 @@ def execute(arguments: argparse.Namespace) -> int:
         print_warning(reason)
     root, here = root_of(arguments), for_node(resources, node_name)
     lists, found, hints = patiently(root, lambda host: _discovered(here, host, node_name, root))
-    subjects = subjects_of(lists)
     # A config's commands do not run unasked: it may be read on a laptop, or in CI.
-    probed = probe_once(subjects, root) if arguments.probe else [unprobed(one) for one in subjects]
+    probed = probe_once(unprobed(lists), root) if arguments.probe else unprobed(lists)
     for one in probed:
-        found[one.subject.resource]["devices"].append(_device(one))
+        found[one.resource]["devices"].append(_device(one))
     if arguments.output == "json":
         print_json({"resources": found})
     else:
@@ -176,7 +175,7 @@ def _missing_mounts(listed: DeviceList, host: HostCache, root: Root) -> Iterator
 
 
 def _device(one: Probed) -> dict[str, Any]:
-    device = one.subject.one.device
+    device = one.listed.device
     return {
         "id": device.id,
         "path": device.path,
@@ -216,7 +215,8 @@ def _as_text(
 
 
 def _row(name: str, one: dict[str, Any]) -> tuple[str, ...]:
-    count, state = len(one["shares"]), _STATES[one["state"]]
+    count = len(one["shares"])
+    state = "not probed" if one["state"] is State.UNPROBED else one["state"]
     return (
         name,
         f"{one['id']} ({count} shares)" if count > 1 else one["id"],
@@ -224,13 +224,6 @@ def _row(name: str, one: dict[str, Any]) -> tuple[str, ...]:
         " ".join(one["nodes"]),
         ",".join(map(str, one["numaNodes"])),
     )
-
-
-_STATES = {
-    State.HEALTHY: "Healthy",
-    State.UNHEALTHY: "Unhealthy",
-    State.UNPROBED: "not probed",
-}
 
 
 def _probe_command(arguments: argparse.Namespace) -> Iterator[str]:
@@ -286,11 +279,6 @@ _BUS_FACTS = {
     "usb": ("vendor", "product", "serial", "class"),
     "pci": ("vendor", "device", "class", "driver", "function", "iommuGroup"),
 }
-_TOLD_OTHERWISE = (
-    *("ID_BUS", "ID_FOR_SEAT", "ID_MM_", "ID_MODEL_ID", "ID_NET_DRIVER", "ID_PATH", "ID_REVISION"),
-    *("ID_SERIAL_SHORT", "ID_TYPE", "ID_USB_", "ID_VENDOR_ID"),
-)
-"""Properties that a person gains nothing by: -o json has all."""
 
 
 def _runs(groups: Sequence[Group]) -> Iterator[Run]:
@@ -301,17 +289,11 @@ def _all_as_text(groups: Sequence[Group]) -> Iterator[str]:
     """Yield a block for each piece of hardware, then what has none, by subsystem."""
     for group in groups:
         yield _title(group)
-        known: Mapping[str, str] = {}
-        if group.itself is not None:
-            known = group.itself.entries[0].properties
-            yield from (f"    {line}" for line in _facts(group.itself.entries[0], {}))
-            yield f"    - {group.itself.selector}{_remark(group.itself)}"
-        for run in group.members:
-            yield from _member(run, known)
+        yield from (f"  - {run.selector}  # {_about(run)}" for run in _runs([group]))
         yield ""
     yield f"{plural(candidate_count(groups), 'candidate')}; each line that begins with '-' is an"
     yield "entry for match. Facts of a device: genericdp explain, or -o json here."
-    if any(map(_remark, _runs(groups))):
+    if any(_has_no_file(run.entries[0]) for run in _runs(groups)):
         yield "What needs inject has no device file: say there what a container gets instead."
 
 
@@ -333,53 +315,25 @@ def _title(group: Group) -> str:
     return f"{kind} {printable(hardware.name)}: {listed(known)}{numa}"
 
 
-def _member(run: Run, known: Mapping[str, str]) -> Iterator[str]:
-    first = run.entries[0]
-    device = first.device
-    names = _name(first)
+def _about(run: Run) -> str:
+    """Return what a selector takes: names, what it is, and links to it."""
+    first, device = run.entries[0], run.entries[0].device
+    name = _name(first)
     if len(run.entries) > 1:
-        names = f"{names} … {_name(run.entries[-1])} ({len(run.entries)})"
-    kinds = [] if device is None else [device.subsystem, device.devtype]
-    if device is not None and device.number is not None and not first.has_node:
-        kinds.append("no such file")
-    kinds += [f"driver {first.driver}"] if first.driver else []
-    kinds = [printable(one) for one in kinds if one]
-    facts = list(_facts(first, known))
-    if first.place is not None or facts:
-        yield f"  {', '.join([names, *kinds])}"
-        yield from (f"    {line}" for line in facts)
-        yield f"    - {run.selector}{_remark(run)}"
-        return
-    # Of the many that every machine has, one line is enough.
-    about = [names, *kinds] if len(run.entries) > 1 else kinds
-    about += ["needs inject"] if _remark(run) else []
-    comment = f"  # {', '.join(about)}" if about else ""
-    yield f"  - {run.selector}{comment}"
+        name = f"{name} … {_name(run.entries[-1])} ({len(run.entries)})"
+    facts = [name]
+    if device is not None:
+        facts += filter(None, (device.subsystem, device.devtype))
+        facts += ["no such file"] if device.number is not None and not first.has_node else []
+    facts += [f"driver {first.driver}"] if first.driver else []
+    facts += [f"links {' '.join(first.links)}"] if first.links else []
+    facts += ["needs inject"] if _has_no_file(first) else []
+    return ", ".join(map(printable, facts))
 
 
-def _remark(run: Run) -> str:
-    device = run.entries[0].device
-    return "  # needs inject" if device is not None and device.number is None else ""
+def _has_no_file(entry: Entry) -> bool:
+    return entry.device is not None and entry.device.number is None
 
 
 def _name(entry: Entry) -> str:
-    device = entry.device
-    return printable(device.name if device and device.number is None else entry.path)
-
-
-def _facts(entry: Entry, known: Mapping[str, str]) -> Iterator[str]:
-    """Yield what the title and ``known``, the properties of the hardware, do not say."""
-    device = entry.device
-    if device is not None and entry.has_node and device.subsystem in {"usb", "pci"}:
-        yield f"file {printable(entry.path)}"
-    if "net" in entry.buses:
-        yield f"net {listed(entry.buses['net'])}"
-    if entry.links:
-        yield f"links {' '.join(map(printable, entry.links))}"
-    properties = {
-        key: text
-        for key, text in entry.properties.items()
-        if not key.startswith(_TOLD_OTHERWISE) and known.get(key) != text
-    }
-    if properties:
-        yield f"properties {listed(properties)}"
+    return entry.device.name if entry.device and _has_no_file(entry) else entry.path

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 
 import genericdp
 from genericdp.cli.apply import discover_once, patiently
+from genericdp.cli.commands import path_of
 from genericdp.cli.loading import load_in_time
-from genericdp.cli.options import add_output, add_root, root_of, root_option
-from genericdp.cli.output import refuse_existing, write_new
-from genericdp.cli.parser import path_of
+from genericdp.cli.options import (
+    add_output,
+    add_root,
+    refuse_existing,
+    root_of,
+    root_option,
+    write_new,
+)
 from genericdp.config.files import STDIN
 from genericdp.errors import GenericdpError
 from genericdp.printing import (

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-import threading
-from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from genericdp.config.files import MAX_BYTES, STDIN, Loaded, unusable
 from genericdp.config.load import load
 from genericdp.errors import ConfigError, UsageError
+from genericdp.host.workers import run_in_time
 from genericdp.printing import print_warning
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from genericdp.model import Resource
-
-T = TypeVar("T")
 
 LOAD_SECONDS = 10.0
 """As long as the daemon waits for the same."""
@@ -35,7 +32,9 @@ def read_pipes(paths: Sequence[Path]) -> dict[Path, bytes]:
         if path == STDIN:
             if sys.stdin is None:
                 raise UsageError("stdin is closed, but a config is to be read from it")
-            pipes.setdefault(path, sys.stdin.buffer.read(MAX_BYTES + 1))
+            if path in pipes:
+                raise UsageError("stdin (-) is given twice, but can be read only once")
+            pipes[path] = sys.stdin.buffer.read(MAX_BYTES + 1)
         elif path.parent in _DESCRIPTORS and path.name.isdigit():
             try:
                 with path.open("rb") as pipe:
@@ -55,11 +54,11 @@ def load_in_time(
     load: Callable[..., Loaded] = load,
 ) -> Loaded:
     """Load a config; a filesystem that does not answer is a problem of it."""
-    loading = started(partial(load, paths, pipes=pipes, policy=policy))
-    if not wait([loading], timeout=seconds).done:
+    try:
+        return run_in_time(partial(load, paths, pipes=pipes, policy=policy), seconds)
+    except TimeoutError:
         why = f"loading the config took longer than {seconds:g} s: its filesystem does not answer"
         return Loaded(problems=(unusable(paths[0], why),))
-    return loading.result()
 
 
 def load_config(arguments: argparse.Namespace, pipes: Mapping[Path, bytes] | None = None) -> Loaded:
@@ -78,17 +77,3 @@ def usable_resources(arguments: argparse.Namespace) -> tuple[Resource, ...]:
     for warning in loaded.warnings:
         print_warning(str(warning))
     return loaded.resources
-
-
-def started(work: Callable[[], T]) -> Future[T]:
-    """Run ``work`` in a daemon thread: one that never ends does not hold up the exit."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001  # raised where it is waited for
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="looking", daemon=True).start()
-    return future

@@ -7,15 +7,16 @@ import logging
 import os
 import re
 import socket
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp import logs
 from genericdp.address import Address, parse_listen_address
-from genericdp.cli.parser import Append, config_of, path_of, unknown_variables
-from genericdp.errors import UsageError
+from genericdp.cli.commands import Append, config_of, path_of, policy_of, unknown_variables
+from genericdp.errors import GenericdpError, UsageError
 from genericdp.host.root import Root
-from genericdp.printing import print_warning
+from genericdp.printing import Progress, print_warning, shortened
 from genericdp.process.signals import deferred
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _AMOUNT = re.compile(r"0*[1-9][0-9]{0,8}")
+_MOST = 999_999_999
 _FORMATS = ("text", "json")
 _LONGEST_SOCKET_BYTES = 107
 
@@ -69,7 +71,7 @@ def add_config(
     parser.add_argument(
         "--policy",
         metavar="FILE",
-        type=path_of,
+        type=policy_of,
         help="what configs may do (kind: DevicePluginPolicy); a config that breaks it is refused",
     )
 
@@ -113,16 +115,17 @@ def root_folder_of(arguments: argparse.Namespace) -> Path:
     Raises UsageError if there is no machine in the folder.
     """
     given: Path = arguments.root
-    if given.suffix in {".gz", ".tgz"} and not given.exists():
-        raise UsageError(f"{given} does not exist")
     try:
-        folder = _unpacked(arguments) if given.is_file() else given
+        mode = given.stat().st_mode
     except OSError as error:
-        raise UsageError(f"{given} cannot be read: {error.strerror}") from None
+        is_absent = isinstance(error, FileNotFoundError | NotADirectoryError)
+        why = "does not exist" if is_absent else f"cannot be read: {(error.strerror or '').lower()}"
+        raise UsageError(f"--root {given} {why} ({_ROOTS})") from None
+    if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+        raise UsageError(f"--root {given} is no folder and no file ({_ROOTS})")
+    folder = given if stat.S_ISDIR(mode) else _unpacked(arguments)
     if not _is_readable(folder / "dev"):
-        raise UsageError(
-            f"{given} has no folder dev (give --root a folder with dev/ and sys/ of a machine)"
-        )
+        raise UsageError(f"{given} has no folder dev ({_ROOTS})")
     if not (_is_readable(folder / "sys") and _is_readable(folder / "sys/devices")):
         sentence = f"{given / 'sys/devices'} is missing: {_PATHS_ALONE}"
         # The commands with a log have this option.
@@ -130,6 +133,7 @@ def root_folder_of(arguments: argparse.Namespace) -> Path:
     return folder
 
 
+_ROOTS = "give --root a folder with dev/ and sys/ of a machine, or a file of genericdp snapshot"
 _PATHS_ALONE = "only path selectors can find anything, and hardware is unknown"
 
 
@@ -141,21 +145,25 @@ def root_option(arguments: argparse.Namespace) -> list[str]:
 
 def _unpacked(arguments: argparse.Namespace) -> Path:
     # Few commands get a snapshot, and the daemon never does.
-    import tempfile
+    from tempfile import TemporaryDirectory
 
-    from genericdp.cli.output import Progress
     from genericdp.snapshot.archive import ArchiveError, unpack
 
     file: Path = arguments.root
+    progress = Progress()
+
+    def tell(count: int) -> None:
+        progress.tell(lambda: f"unpacking {file}: {count:,} entries")
+
     try:
         with file.open("rb") as packed:
             with deferred():
-                folder = Path(tempfile.mkdtemp(prefix="genericdp-"))
-                arguments.on_exit.callback(_remove, folder)
+                temporary = TemporaryDirectory(prefix="genericdp-", ignore_cleanup_errors=True)
+                folder = Path(arguments.on_exit.enter_context(temporary))
             # Who may read what is part of the copy, whatever the umask of this shell.
             before = os.umask(0o022)
             try:
-                unpack(packed, folder, Progress(f"unpacking {file}").tell)
+                unpack(packed, folder, tell)
             finally:
                 os.umask(before)
     except ArchiveError as error:
@@ -163,13 +171,6 @@ def _unpacked(arguments: argparse.Namespace) -> Path:
     except OSError as error:
         raise UsageError(f"{file} cannot be unpacked: {(error.strerror or '').lower()}") from error
     return folder
-
-
-def _remove(folder: Path) -> None:
-    import shutil
-
-    with deferred():
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_readable(folder: Path) -> bool:
@@ -246,7 +247,33 @@ def amounts_of(texts: Sequence[str]) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for text in texts:
         name, equals, count = text.partition("=")
-        if not equals or not _AMOUNT.fullmatch(count):
+        if not (name and equals):
             raise UsageError(f"{text!r} is not of the form RESOURCE=N, as in example.com/fuse=1")
+        if not _AMOUNT.fullmatch(count):
+            raise UsageError(f"{shortened(text)!r}: N has to be a whole number from 1 to {_MOST:,}")
         amounts[name] = amounts.get(name, 0) + int(count)
     return amounts
+
+
+def refuse_existing(file: Path) -> None:
+    """Raise UsageError if the file exists, be it a link that leads nowhere."""
+    if os.path.lexists(file):
+        raise UsageError(f"{file} is there already: it is not overwritten")
+
+
+def write_new(file: Path, content: bytes) -> None:
+    """Write a new file; nothing is left of one that could not be written as a whole."""
+    try:
+        with deferred(), file.open("xb") as out:
+            try:
+                out.write(content)
+                out.flush()
+            except BaseException:
+                file.unlink(missing_ok=True)
+                raise
+    except FileExistsError:
+        refuse_existing(file)
+        raise
+    except OSError as error:
+        why = (error.strerror or "").lower()
+        raise GenericdpError(f"{file} cannot be written: {why}") from error

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cli.apply import discovered
+from genericdp.cli.apply import discovered, few, refuse_unknown
 from genericdp.cli.options import add_config, add_host, add_output
 from genericdp.devices.devicelist import DeviceList
 from genericdp.errors import UsageError
@@ -20,7 +20,15 @@ from genericdp.health.probes import Probes
 from genericdp.health.state import DeviceHealth, join_reasons
 from genericdp.host.kmsg import open_log
 from genericdp.model import FileCheck, KernelLogCheck
-from genericdp.printing import plural, print_json, print_lines, printable, shortened, table
+from genericdp.printing import (
+    Progress,
+    plural,
+    print_json,
+    print_lines,
+    printable,
+    shortened,
+    table,
+)
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from genericdp.process.signals import until_signaled
@@ -38,15 +46,12 @@ EXAMPLE = (
     "  genericdp probe --config examples/configs/infiniband.yaml\n"
     "  genericdp probe --config serial.yaml example.com/serial --device ttyUSB0 -o json"
 )
-QUIET_SECONDS = 2.0
-"""Only what takes longer tells how far it is: then, and each time twice as long after."""
 LOG_SECONDS = 10.0
 """To read the kernel's log, which is at most some MiB."""
 IN_A_COPY = "cannot be run: --root is a copy"
 NOT_ASKED = "its probes have not been run"
 _MOST_LINES = 10
 """So many of the last lines of a command's output are shown."""
-_MOST_IDS = 20
 _MOST_RUNNING = 3
 _HEADING = ("RESOURCE", "DEVICE", "PROBE", "RESULT", "TIME", "REASON")
 
@@ -60,67 +65,69 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Subject:
-    """A device on offer."""
+class Probed:
+    """A device on offer, and the outcome of each of its probes; None: it was not run."""
 
     resource: str
-    one: ListedDevice
+    listed: ListedDevice
+    outcomes: tuple[Outcome | None, ...] = ()
+    why_not_run: str = ""
 
     @property
     def probes(self) -> Sequence[BoundProbe]:
         """What there is to run: nothing for a device that nobody gets anyway."""
-        return () if self.one.unhealthy else self.one.device.probes
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Probed:
-    """A device, and the outcome of each of its probes; None: it was not run."""
-
-    subject: Subject
-    outcomes: tuple[Outcome | None, ...]
-    why_not_run: str = ""
+        return () if self.listed.unhealthy else self.listed.device.probes
 
     @property
     def state(self) -> State:
         """What the kubelet would be told after a first round of these probes."""
-        if self.subject.one.unhealthy or any(one and not one.ok for one in self.outcomes):
+        if self.listed.unhealthy or any(one and not one.ok for one in self.outcomes):
             return State.UNHEALTHY
-        return State.UNPROBED if None in self.outcomes else State.HEALTHY
+        was_run = all(outcome for _, outcome in self._outcomes())
+        return State.HEALTHY if was_run else State.UNPROBED
 
     @property
     def reason(self) -> str:
         """Why it is not Healthy; empty if it is."""
         reasons = (
             (bound.name, one.reason if one else self.why_not_run)
-            for bound, one in zip(self.subject.probes, self.outcomes, strict=True)
+            for bound, one in self._outcomes()
         )
-        known = self.subject.one.unhealthy or join_reasons(reasons)
+        known = self.listed.unhealthy or join_reasons(reasons)
         return known or (NOT_ASKED if self.state is State.UNPROBED else "")
+
+    def _outcomes(self) -> Iterator[tuple[BoundProbe, Outcome | None]]:
+        return zip_longest(self.probes, self.outcomes)
+
+    def results(self) -> Iterator[dict[str, Any]]:
+        """Yield the result of each probe, as JSON."""
+        for bound, one in self._outcomes():
+            yield {
+                "probe": _label(bound),
+                "result": "not run" if one is None else "passed" if one.ok else "failed",
+                "reason": one.reason if one else self.why_not_run,
+                "seconds": round(one.seconds, 6) if one else None,
+                "output": one.output if one else "",
+            }
 
     def as_json(self) -> dict[str, Any]:
         """Return the device with the results of its probes."""
         return {
-            "id": self.subject.one.device.id,
-            "path": self.subject.one.device.path,
+            "id": self.listed.device.id,
+            "path": self.listed.device.path,
             "state": self.state,
             "reason": self.reason,
-            "probes": [
-                {
-                    "probe": _label(bound),
-                    "result": _result(one),
-                    "reason": one.reason if one else self.why_not_run,
-                    "seconds": round(one.seconds, 6) if one else None,
-                    "output": one.output if one else "",
-                }
-                for bound, one in zip(self.subject.probes, self.outcomes, strict=True)
-            ],
+            "probes": [*self.results()],
         }
 
 
-def _result(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return "not run"
-    return "passed" if outcome.ok else "failed"
+def unprobed(lists: Mapping[str, DeviceList]) -> list[Probed]:
+    """Return all devices on offer, in their order, with what is known if nothing is run."""
+    return [
+        Probed(resource=resource, listed=one)
+        for resource, listed in lists.items()
+        for one in listed.devices.values()
+    ]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -141,10 +148,10 @@ def execute(arguments: argparse.Namespace) -> int:
     """Probe and print; 1 if a device is not healthy, or a probe could not be run."""
     decision, _, root = discovered(arguments)
     lists = _selected(decision.lists, arguments.resource, arguments.device)
-    probed = probe_once(subjects_of(lists), root)
+    probed = probe_once(unprobed(lists), root)
     if arguments.output == "json":
         devices = {
-            name: {"devices": [one.as_json() for one in probed if one.subject.resource == name]}
+            name: {"devices": [one.as_json() for one in probed if one.resource == name]}
             for name in lists
         }
         print_json({"resources": devices})
@@ -157,9 +164,8 @@ def _selected(
     lists: Mapping[str, DeviceList], resource: str | None, device: str | None
 ) -> dict[str, DeviceList]:
     """Return what is asked for; raises UsageError if there is no such thing."""
-    if resource is not None and resource not in lists:
-        known = _few(lists)
-        raise UsageError(f"the config has no resource {resource!r} for this node (it has: {known})")
+    if resource is not None:
+        refuse_unknown(resource, lists)
     among = {name: one for name, one in lists.items() if resource in {None, name}}
     if device is None:
         return among
@@ -170,7 +176,7 @@ def _selected(
         if device in one.device.shares
     }
     if not found:
-        ids = _few(device_id for listed in among.values() for device_id in listed.devices)
+        ids = few(device_id for listed in among.values() for device_id in listed.devices)
         of = f" of {resource}" if resource else ""
         raise UsageError(
             f"no device {device!r}{of} is on offer (there are: {ids}; see genericdp discover)"
@@ -178,29 +184,9 @@ def _selected(
     return found
 
 
-def _few(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = f", and {len(listed) - _MOST_IDS} more" if len(listed) > _MOST_IDS else ""
-    return (", ".join(listed[:_MOST_IDS]) or "none") + more
-
-
-def subjects_of(lists: Mapping[str, DeviceList]) -> tuple[Subject, ...]:
-    """Return all devices on offer, in their order."""
-    return tuple(
-        Subject(resource=resource, one=one)
-        for resource, listed in lists.items()
-        for one in listed.devices.values()
-    )
-
-
-def unprobed(subject: Subject) -> Probed:
-    """Return what is known of a device if nothing is run."""
-    return Probed(subject=subject, outcomes=(None,) * len(subject.probes))
-
-
 def probe_once(
-    subjects: Sequence[Subject], root: Root, *, open_log: Callable[[], Log] = open_log
-) -> tuple[Probed, ...]:
+    devices: Sequence[Probed], root: Root, *, open_log: Callable[[], Log] = open_log
+) -> list[Probed]:
     """Run all probes of these devices, in the main thread.
 
     A signal ends the commands with all that they started; SystemExit is then raised.
@@ -208,68 +194,67 @@ def probe_once(
     probed: list[Probed] = []
 
     async def run() -> None:
-        probed.extend(await _Round(subjects, root, open_log).run())
+        probed.extend(await _Round(devices, root, open_log).run())
 
     if (stopped_by := asyncio.run(until_signaled(run))) is not None:
         raise SystemExit(128 + stopped_by)
-    return tuple(probed)
+    return probed
 
 
 class _Round:
     """One run of all probes, those of one device one after the other."""
 
-    def __init__(
-        self, subjects: Sequence[Subject], root: Root, open_log: Callable[[], Log]
-    ) -> None:
-        self._subjects = subjects
+    def __init__(self, devices: Sequence[Probed], root: Root, open_log: Callable[[], Log]) -> None:
+        self._devices = devices
         self._root = root
         self._commands = Commands()
         self._probes = Probes(self._commands.run)
         self._slots = asyncio.Semaphore(POOL)
         self._log = KernelLog(lambda _: None, open_log=open_log)
-        self._health = [_health_of(one) for one in subjects]
-        self._running: dict[int, BoundProbe] = {}
-        """What runs now, by the device's place among the subjects."""
+        self._running: dict[tuple[str, str], str] = {}
+        """What runs now, by resource and ID."""
         self._done = 0
 
     async def run(self) -> list[Probed]:
         """Run all; a command may not outlive this."""
+        health = [_health_of(one) for one in self._devices]
         async with self._commands:
             try:
                 if self._root.is_machine:
-                    for one in self._health:
+                    for one in health:
                         self._log.watch(one)
                     self._log.follow()
                 async with asyncio.TaskGroup() as tasks:
                     progress = tasks.create_task(self._show_progress(), name="progress")
-                    probed = await asyncio.gather(*map(self._probe, range(len(self._subjects))))
+                    probed = await asyncio.gather(*map(self._probe, self._devices, health))
                     progress.cancel()
             finally:
                 self._log.close()
         return probed
 
-    async def _probe(self, index: int) -> Probed:
-        subject = self._subjects[index]
-        outcomes = []
+    async def _probe(self, device: Probed, health: DeviceHealth) -> Probed:
+        key, outcomes = (device.resource, device.listed.device.id), []
         async with self._slots:
-            for number, bound in enumerate(subject.probes):
-                self._running[index] = bound
-                outcomes.append(await self._outcome(index, number, bound))
-        self._running.pop(index, None)
+            for number, bound in enumerate(device.probes):
+                self._running[key] = _label(bound)
+                outcomes.append(await self._outcome(device, bound, health, number))
+        self._running.pop(key, None)
         self._done += 1
         why = "" if self._root.is_machine else IN_A_COPY
-        return Probed(subject=subject, outcomes=tuple(outcomes), why_not_run=why)
+        return replace(device, outcomes=tuple(outcomes), why_not_run=why)
 
-    async def _outcome(self, index: int, number: int, bound: BoundProbe) -> Outcome | None:
+    async def _outcome(
+        self, device: Probed, bound: BoundProbe, health: DeviceHealth, number: int
+    ) -> Outcome | None:
         # A command would look at this machine, its log is another one, and plain files for nodes
         # always open.
         if not self._root.is_machine and not isinstance(bound.check, FileCheck):
             return None
         if isinstance(bound.check, KernelLogCheck):
-            return await self._logged(self._health[index], number)
-        subject = self._subjects[index]
-        device = subject.one.device
-        return await self._probes.run(bound, device, resource=subject.resource, root=self._root)
+            return await self._logged(health, number)
+        return await self._probes.run(
+            bound, device.listed.device, resource=device.resource, root=self._root
+        )
 
     async def _logged(self, health: DeviceHealth, number: int) -> Outcome:
         """Return what the kernel's log, read once for all, holds now."""
@@ -282,26 +267,24 @@ class _Round:
         return Outcome(reason=health.states[number].reason, seconds=time.monotonic() - begin)
 
     async def _show_progress(self) -> None:
-        pause = QUIET_SECONDS
+        progress = Progress()
         while True:
-            await asyncio.sleep(pause)
-            pause *= 2
-            names = [
-                f"{self._subjects[index].one.device.id} ({_label(bound)})"
-                for index, bound in self._running.items()
-            ]
-            more = len(names) - _MOST_RUNNING
-            line = (
-                f"{self._done} of {len(self._subjects)} devices are done;"
-                f" waiting for {', '.join(names[:_MOST_RUNNING])}"
-            )
-            print_lines([f"{line} and {more} more" if more > 0 else line], file=sys.stderr)
+            await asyncio.sleep(progress.seconds_left)
+            progress.tell(self._how_far)
+
+    def _how_far(self) -> str:
+        names = [f"{device_id} ({label})" for (_, device_id), label in self._running.items()]
+        more = f" and {len(names) - _MOST_RUNNING} more" if len(names) > _MOST_RUNNING else ""
+        return (
+            f"{self._done} of {len(self._devices)} devices are done;"
+            f" waiting for {', '.join(names[:_MOST_RUNNING])}{more}"
+        )
 
 
-def _health_of(subject: Subject) -> DeviceHealth:
-    device = subject.one.device
+def _health_of(probed: Probed) -> DeviceHealth:
+    device = probed.listed.device
     since = -math.inf if device.known_since is None else device.known_since
-    return DeviceHealth.new(subject.resource, device, time.monotonic(), since=since)
+    return DeviceHealth.new(probed.resource, device, time.monotonic(), since=since)
 
 
 def _label(bound: BoundProbe) -> str:
@@ -312,27 +295,28 @@ def _label(bound: BoundProbe) -> str:
 
 def _as_text(probed: Iterable[Probed]) -> Iterator[str]:
     """Yield a table, and below each row the output of a command that failed."""
-    rows = [(_HEADING, Outcome())]
+    rows, below = [_HEADING], [""]
     for device in probed:
-        name, one = device.subject.resource, device.subject.one
+        name, one = device.resource, device.listed
         if one.unhealthy:
-            rows.append(((name, one.device.id, "", "failed", "", one.unhealthy), Outcome()))
-        for bound, known in zip(device.subject.probes, device.outcomes, strict=True):
-            outcome = known or Outcome(reason=device.why_not_run)
-            time = f"{known.seconds:.3f} s" if known else ""
-            cells = (name, one.device.id, _label(bound), _result(known), time, outcome.reason)
-            rows.append((cells, outcome))
-    if len(rows) == 1:
-        return
-    for line, (_, outcome) in zip(table([cells for cells, _ in rows]), rows, strict=True):
-        yield line
-        yield from _shown_output(outcome)
+            rows.append((name, one.device.id, "", "failed", "", one.unhealthy))
+            below.append("")
+        for result in device.results():
+            seconds = result["seconds"]
+            time = "" if seconds is None else f"{seconds:.3f} s"
+            cells = (result["probe"], result["result"], time, result["reason"])
+            rows.append((name, one.device.id, *cells))
+            below.append("" if result["result"] == "passed" else result["output"])
+    if len(rows) > 1:
+        for line, row, output in zip(table(rows), rows, below, strict=True):
+            yield line
+            yield from _shown_output(output, row[-1])
 
 
-def _shown_output(outcome: Outcome) -> Iterator[str]:
+def _shown_output(output: str, reason: str) -> Iterator[str]:
     """Yield the end of what a failed command wrote, unless the reason has all of it."""
-    lines = outcome.output.rstrip().splitlines()
-    if outcome.ok or not lines or (len(lines) == 1 and outcome.reason.endswith(lines[0].strip())):
+    lines = output.rstrip().splitlines()
+    if not lines or (len(lines) == 1 and reason.endswith(lines[0].strip())):
         return
     if (left_out := len(lines) - _MOST_LINES) > 0:
         yield f"    … {plural(left_out, 'line')} before (see -o json)"

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from genericdp.cli.commands import path_of
 from genericdp.cli.options import (
     add_config,
     add_host,
@@ -18,7 +19,6 @@ from genericdp.cli.options import (
     root_of,
     set_up_logging,
 )
-from genericdp.cli.parser import path_of
 from genericdp.config.files import STDIN
 from genericdp.daemon import KUBELET_FOLDER, Settings
 from genericdp.daemon import run as run_daemon

@@ -10,7 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from genericdp.cli.allocate import edits_as_json, edits_as_text
 from genericdp.cli.apply import refuse_if_none
+from genericdp.cli.commands import Append
 from genericdp.cli.loading import load_config, read_pipes
 from genericdp.cli.options import (
     add_choice,
@@ -26,8 +28,6 @@ from genericdp.cli.options import (
     root_folder_of,
     set_up_logging,
 )
-from genericdp.cli.output import edits_as_json, edits_as_text
-from genericdp.cli.parser import Append
 from genericdp.config.files import STDIN
 from genericdp.daemon import Settings
 from genericdp.devices.hardware import online_nodes
@@ -186,7 +186,7 @@ def _show_json(picture: Picture, start: Start | None) -> None:
         line["container"] = edits_as_json(start.given)
     elif start is not None:
         line["error"] = _why_it_waits(start)
-    print_json(line, indent=None, flush=True)
+    print_json(line, indent=None)
 
 
 class _Screen:
@@ -200,7 +200,7 @@ class _Screen:
 
     def show(self, picture: Picture, start: Start | None) -> None:
         """Print what the node shows now, and what a container got or waits for."""
-        print_lines(self._lines(picture, start), flush=True)
+        print_lines(self._lines(picture, start))
         self._shown = picture
 
     def _lines(self, picture: Picture, start: Start | None) -> Iterator[str]:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from genericdp import __version__
 from genericdp.cli.apply import patiently
-from genericdp.cli.options import add_output, add_root, root_of
-from genericdp.cli.output import Progress, refuse_existing, write_new
-from genericdp.cli.parser import path_of
+from genericdp.cli.commands import path_of
+from genericdp.cli.options import add_output, add_root, refuse_existing, root_of, write_new
 from genericdp.errors import GenericdpError, UsageError
-from genericdp.printing import print_json, print_lines, printable
+from genericdp.printing import Progress, print_bytes, print_json, print_lines, printable
 from genericdp.snapshot.archive import ArchiveError, write
 from genericdp.snapshot.copy import copied
 
@@ -53,10 +52,10 @@ def execute(arguments: argparse.Namespace) -> int:
     """Copy and write."""
     root, began = root_of(arguments), time.monotonic()
     _refuse(arguments.file)
-    progress = Progress("reading")
+    progress = Progress()
 
     def tell(count: int, path: str) -> None:
-        progress.tell(count, f"/{printable(path)}")
+        progress.tell(lambda: f"reading: {count:,} entries, now /{printable(path)}")
 
     def work(host: HostCache) -> Copy:
         return copied(root, guard=host.guarded, tell=tell)
@@ -69,8 +68,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise GenericdpError(f"no snapshot can be made of this machine: {error}") from error
     size, seconds = len(packed.getvalue()), time.monotonic() - began
     if arguments.file == STDOUT:
-        sys.stdout.buffer.write(packed.getvalue())
-        sys.stdout.buffer.flush()
+        print_bytes(packed.getvalue())
     else:
         write_new(arguments.file, packed.getvalue())
     out = sys.stderr if arguments.file == STDOUT else sys.stdout

@@ -9,15 +9,15 @@ import json
 import os
 import socket
 import sys
-import threading
-from concurrent.futures import Future
 from contextlib import closing
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from genericdp.address import parse_server_address
 from genericdp.cli.options import add_output
 from genericdp.errors import GenericdpError
+from genericdp.host.workers import run_in_time
 from genericdp.printing import plural, print_document, print_json, printable, shortened, table
 
 if TYPE_CHECKING:
@@ -99,19 +99,10 @@ def fetch(
 
     Raises GenericdpError with what is wrong.
     """
-    answer: Future[bytes] = Future()
-
-    def ask() -> None:
-        try:
-            answer.set_result(_get(address, path, seconds, most_bytes))
-        except Exception as error:  # noqa: BLE001  # raised again below
-            answer.set_exception(error)
-
     # In a thread, which may stay behind: nothing else bounds the time that a name server takes,
     # or a server that sends a byte now and then.
-    threading.Thread(target=ask, daemon=True).start()
     try:
-        return answer.result(seconds)
+        return run_in_time(partial(_get, address, path, seconds, most_bytes), seconds)
     except UnicodeError as error:  # from encoding the name for DNS
         raise GenericdpError(f"{str(address)!r} is no name of a host: {error}") from error
     except (http.client.HTTPException, ValueError) as error:

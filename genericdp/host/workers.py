@@ -37,6 +37,11 @@ async def in_worker(work: Callable[[], T]) -> T:
     return await start(work)
 
 
+def run_in_time(work: Callable[[], T], seconds: float) -> T:
+    """Run ``work`` as ``in_worker`` does where no loop runs; raises TimeoutError."""
+    return asyncio.run(asyncio.wait_for(in_worker(work), seconds))
+
+
 def start(work: Callable[[], T]) -> asyncio.Future[T]:
     """Start ``work`` as ``in_worker`` does; return a future of the running loop."""
     loop = asyncio.get_running_loop()

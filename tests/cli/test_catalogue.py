@@ -15,37 +15,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ALL = """\
-PCI function 0000:00:14.0: vendor 8086, device a36d, class 0c0330, driver xhci_hcd, \
-function physical
-    - {pci: {vendor: "8086", device: a36d}}  # needs inject
+PCI function 0000:00:14.0: vendor 8086, device a36d, class 0c0330, driver xhci_hcd, function \
+physical
+  - {pci: {vendor: "8086", device: a36d}}  # 0000:00:14.0, pci, driver xhci_hcd, needs inject
 
 USB device usb1: vendor 1d6b, product 0002, serial 0000:00:14.0, class 09
-    file /dev/bus/usb/001/001
-    properties ID_MODEL xHCI_Host_Controller, \
-ID_SERIAL Linux_6.1.0_xhci-hcd_xHCI_Host_Controller_0000:00:14.0, \
-ID_VENDOR Linux_6.1.0_xhci-hcd
-    - {usb: {vendor: "1d6b", product: "0002"}}
+  - {usb: {vendor: "1d6b", product: "0002"}}  # /dev/bus/usb/001/001, usb, usb_device, driver usb
 
 USB device 1-3: vendor 1d50, product 606f, serial 004D00323536510620353437, class 00
-    file /dev/bus/usb/001/009
-    properties ID_MODEL candleLight_USB_to_CAN_adapter, \
-ID_SERIAL bytewerk_candleLight_USB_to_CAN_adapter_004D00323536510620353437, ID_VENDOR bytewerk
-    - {usb: {vendor: "1d50", product: "606f"}}
-  can0, net, driver gs_usb
-    net name can0, linkType can, driver gs_usb
-    properties ID_NET_NAME_PATH can0
-    - {net: {linkType: can}, hardware: {usb: {vendor: "1d50", product: "606f"}}}  # needs inject
+  - {usb: {vendor: "1d50", product: "606f"}}  # /dev/bus/usb/001/009, usb, usb_device, driver usb
+  - {net: {linkType: can}, hardware: {usb: {vendor: "1d50", product: "606f"}}}  # can0, net, \
+driver gs_usb, needs inject
 
 Without hardware: block
   - {path: "/dev/loop[0-9]*"}  # /dev/loop0 … /dev/loop2 (3), block
 
 Without hardware: net
-  vcan0, net
-    net name vcan0, linkType can
-    - {net: {name: vcan0}}  # needs inject
+  - {net: {name: vcan0}}  # vcan0, net, needs inject
 
 Other files
-  - {path: /dev/mapper/control}
+  - {path: /dev/mapper/control}  # /dev/mapper/control
 
 9 candidates; each line that begins with '-' is an
 entry for match. Facts of a device: genericdp explain, or -o json here.

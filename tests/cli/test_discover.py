@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -186,9 +187,11 @@ def test_names_of_files_cannot_write_to_the_terminal(
 @pytest.mark.parametrize(
     ("folder", "complaint"),
     [
-        ("", "has no folder dev (give --root a folder with dev/ and sys/ of a machine)"),
-        ("absent", "has no folder dev"),
-        ("file/dev", "has no folder dev"),
+        ("", "has no folder dev (give --root a folder with dev/ and sys/ of a machine, or a"),
+        ("absent", "absent does not exist (give --root"),
+        ("file/dev", "file/dev does not exist (give --root"),
+        ("file", "file: it is no snapshot"),
+        ("pipe", "pipe is no folder and no file (give --root"),
     ],
 )
 def test_a_root_that_is_none_is_one_line(
@@ -198,7 +201,8 @@ def test_a_root_that_is_none_is_one_line(
     complaint: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "file").touch()
+    (tmp_path / "file").write_text("hello")
+    os.mkfifo(tmp_path / "pipe")
     assert main(["discover", "--root", str(tmp_path / folder), "--config", str(config)]) == 2
     printed = capsys.readouterr()
     assert (printed.out, printed.err.count("\n")) == ("", 1)

@@ -2,15 +2,19 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from genericdp import __version__
 from genericdp.cli import main
-from genericdp.cli.parser import COMMANDS, LOGGING
+from genericdp.cli.commands import COMMANDS, LOGGING
+
+REPOSITORY = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +44,33 @@ def test_the_version_is_an_option_too(capsys: pytest.CaptureFixture[str]) -> Non
         main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"genericdp {__version__}\n"
+
+
+def test_versions_are_those_that_a_report_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    versions = {
+        "genericdp": __version__,
+        "python": platform.python_version(),
+        "grpc": version("grpcio"),
+    }
+    assert main(["version"]) == 0
+    assert capsys.readouterr().out == "".join(f"{one} {n}\n" for one, n in versions.items())
+    assert main(["version", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == versions
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ([], "genericdp.v1alpha1.json"),
+        (["-o", "json", "--kind=config"], "genericdp.v1alpha1.json"),
+        (["--kind", "policy"], "genericdp-policy.v1alpha1.json"),
+    ],
+)
+def test_the_schema_is_printed_as_it_is_shipped(
+    words: list[str], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["schema", *words]) == 0
+    assert capsys.readouterr().out == (REPOSITORY / "schemas" / name).read_text()
 
 
 @pytest.mark.parametrize("word", ["--help", "--version", "frob"])
@@ -79,7 +110,25 @@ def test_each_command_teaches_with_an_example(
             ["run", "--confg", "x"],
             "unrecognized arguments: --confg (did you mean --config?) (see genericdp run --help)",
         ),
-        (["--", "run"], "the command has to come first (see genericdp --help)"),
+        (["--", "run"], "the command has to come first: genericdp run (see genericdp --help)"),
+        (["--"], "the following arguments are required: COMMAND (see genericdp --help)"),
+        (
+            ["--config", "a b", "run"],
+            "the command has to come first: genericdp run --config 'a b' (see genericdp --help)",
+        ),
+        (
+            ["discover", "--config=a", "--config", "./a"],
+            "argument --config: a is given twice (see genericdp discover --help)",
+        ),
+        (
+            ["run", "--config=-", "--config=/dev/stdin"],
+            "argument --config: stdin (-) is given twice (see genericdp run --help)",
+        ),
+        (
+            ["validate"],
+            "a config is required: PATH or --config (see genericdp validate --help)",
+        ),
+        (["validate", "-", "-"], "stdin (-) is given twice, but can be read only once"),
         (
             ["run", "--config=x", "--frob"],
             "unrecognized arguments: --frob (see genericdp run --help)",
@@ -153,7 +202,7 @@ def test_a_reader_that_goes_away_is_no_failure() -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
-FUSE = str(Path(__file__).parents[2] / "examples/configs/fuse.yaml")
+FUSE = str(REPOSITORY / "examples/configs/fuse.yaml")
 PRINTING = [
     ["schema"],
     ["version"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,9 +29,6 @@ def root(tmp_path: Path) -> Iterator[HangingRoot]:
     root = HangingRoot(tmp_path)
     yield root
     root.answer()
-    for one in threading.enumerate():
-        if one.name == "looking":
-            one.join()
 
 
 def found(host: HostCache) -> set[str]:

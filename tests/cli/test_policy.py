@@ -126,6 +126,14 @@ def test_what_the_host_knows_is_a_reason_of_the_device(
     assert why in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_a_policy_is_not_taken_from_stdin(
+    name: str, place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", f"--policy={name}", str(place.config)]) == 2
+    assert "a policy has to be a file" in capsys.readouterr().err
+
+
 def test_validate_takes_a_policy_from_the_environment_too(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from genericdp.cli.probe import IN_A_COPY, State, Subject, probe_once
+from genericdp.cli.probe import IN_A_COPY, Probed, State, probe_once
 from genericdp.devices.device import BoundProbe, Device
 from genericdp.devices.devicelist import ListedDevice
 from genericdp.devices.inventory import Identity
@@ -118,13 +118,13 @@ def test_on_this_machine_nodes_are_opened(tmp_path: Path, capsys: Capture) -> No
     ]
 
 
-def logged(*regexes: str) -> Subject:
+def logged(*regexes: str) -> Probed:
     bound = tuple(
         BoundProbe(probe=Probe(check=KernelLogCheck(regex=one)), check=KernelLogCheck(regex=one))
         for one in regexes
     )
     device = Device(id="a", key="a", path="/dev/a", identity=Identity(inode=1), probes=bound)
-    return Subject(resource="example.com/a", one=ListedDevice(device=device))
+    return Probed(resource="example.com/a", listed=ListedDevice(device=device))
 
 
 def test_each_probe_of_the_kernel_s_log_has_its_own_answer() -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.cli.probe import QUIET_SECONDS
 from tests.cli.test_probe import HEAD, exec_of, own
 from tests.polling import poll_until
 
@@ -104,4 +103,3 @@ async def test_what_takes_its_time_says_how_far_it_is(tmp_path: Path) -> None:
     slow = f"(exec {tmp_path / 'slow'})"
     named = ", ".join(f"file{number} {slow}" for number in range(3))
     assert line == f"0 of 5 devices are done; waiting for {named} and 2 more\n"
-    assert QUIET_SECONDS == 2

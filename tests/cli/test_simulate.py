@@ -99,7 +99,8 @@ async def test_a_picture_as_json_has_a_container_as_allocate_gives_it(
     )
     assert code == 0
     config = f"--config={host.folder.parent / 'config.yaml'}"
-    assert main(["allocate", config, f"--root={host.folder}", amount, "-o", "json"]) == 0
+    words = ["allocate", config, f"--root={host.folder}", amount, "-o", "json"]
+    assert await asyncio.to_thread(main, words) == 0
     assert json.loads(out) == {
         "capacity": {"example.com/serial": 2},
         "allocatable": {"example.com/serial": 2},
@@ -129,7 +130,7 @@ def test_a_root_without_a_machine_is_bad_usage(
     host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = refused(host, capsys, f"--root={tmp_path / 'no'}")
-    assert "has no folder dev (give --root a folder with dev/ and sys/ of a machine)" in said
+    assert "does not exist (give --root a folder with dev/ and sys/ of a machine" in said
 
 
 def test_a_temporary_folder_with_too_long_a_path_is_told_as_such(

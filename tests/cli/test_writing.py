@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.cli.output import refuse_existing, write_new
+from genericdp.cli.options import refuse_existing, write_new
 from genericdp.errors import GenericdpError, UsageError
 
 if TYPE_CHECKING:

@@ -1,17 +1,27 @@
-"""The command line's parser: commands, options and their ``GENERICDP_…`` environment variables."""
+"""Parses a command line, runs its command, and turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
+import sys
+from contextlib import ExitStack, suppress
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from genericdp import __version__
-from genericdp.errors import UsageError
-from genericdp.printing import did_you_mean
+from genericdp.errors import ConfigError, GenericdpError, UsageError
+from genericdp.printing import (
+    StdoutError,
+    did_you_mean,
+    flush_stdout,
+    print_lines,
+    printable_lines,
+    shell_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +42,11 @@ COMMANDS = {
     "completion": "print a script that completes commands and options in a shell",
     "version": "print the versions of genericdp, Python and gRPC",
 }
-"""Each command, a module of this folder, with its summary; in the order a new user meets them."""
+"""Each command with its summary, in the order a new user meets them.
+
+Each is a module of this folder with ``EXAMPLE`` (command lines that work as they stand),
+``add_arguments(parser)`` and ``execute(arguments)``, which returns the exit code.
+"""
 LOGGING = ("run", "simulate")
 """The commands that have a log."""
 PREFIX = "GENERICDP_"
@@ -48,17 +62,87 @@ _SERVICE_VARIABLE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")
 _BOOLEANS = {"true": True, "false": False}
 
 
-class Command(Protocol):
-    """What the module of each command has."""
+def run_process(argv: Sequence[str]) -> int:
+    """Do the same as ``run_command`` in a process of its own, whose streams may be anything."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # Else the next file or socket that is opened would be taken for it.
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Configs and hosts may hold any characters, and a terminal may not know them.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        return run_command(argv)
+    except SystemExit as error:
+        if error.code:  # a signal: the reader of stdout may have stopped
+            _discard_stdout()
+        raise
 
-    EXAMPLE: str
-    """One or two command lines that work as they stand."""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the command's arguments."""
+def _discard_stdout() -> None:
+    """Discard what is yet to be flushed, also at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
-    def execute(self, arguments: argparse.Namespace) -> int:
-        """Run the command and return its exit code."""
+
+def run_command(argv: Sequence[str]) -> int:
+    """Parse a command line, run it, report what went wrong; return the exit code."""
+    try:
+        return _run(argv)
+    except ConfigError as error:
+        # As they are: editors and CI jump to the place that a line begins with.
+        _report(argv, str(error).split("\n"))
+        if error.advice:
+            _report(argv, [error.advice], prefix="genericdp: ")
+        return error.exit_code
+    except GenericdpError as error:
+        if isinstance(error, StdoutError):
+            _discard_stdout()
+        if error.exit_code:
+            _report(argv, [str(error)], prefix="genericdp: ")
+        return error.exit_code
+
+
+def _run(argv: Sequence[str]) -> int:
+    arguments = parse(argv)
+    if arguments.command not in LOGGING:  # else they are logged
+        for sentence in unknown_variables():
+            _say(f"warning: {sentence}")
+    if sys.stdout is None and arguments.command != "run":
+        raise GenericdpError("stdout is closed: there is nowhere to print to")
+    with ExitStack() as stack:
+        arguments.on_exit = stack
+        code: int = arguments.execute(arguments)
+    return code
+
+
+def _report(argv: Sequence[str], messages: Sequence[str], *, prefix: str = "") -> None:
+    """Report why it ends, in the form of the log: who collects that must not miss the last line."""
+    if argv and argv[0] in LOGGING:
+        from genericdp import logs
+
+        logs.flush()
+        if _logs_json(argv):
+            _say("\n".join(map(logs.as_json, messages)))
+            return
+    _say(printable_lines("\n".join(f"{prefix}{one}" for one in messages)))
+
+
+def _logs_json(argv: Sequence[str]) -> bool:
+    """Return whether the log is to be JSON; the other arguments may be what is wrong."""
+    parser = Parser("genericdp", add_help=False)
+    default = os.environ.get(variable("log-format"))
+    parser.add_argument("--log-format", nargs="?", default=default)
+    known, _ = parser.parse_known_args(argv)
+    return bool(known.log_format == "json")
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # nobody can be told that nobody can be told
+        print_lines(text.split("\n"), file=sys.stderr)
 
 
 class Parser(argparse.ArgumentParser):
@@ -84,6 +168,11 @@ class Parser(argparse.ArgumentParser):
         """Raise UsageError with the message and where to find help."""
         raise UsageError(f"{message} (see {self.prog} --help)")
 
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """Exit after help or a version has been printed; raises StdoutError if it could not be."""
+        flush_stdout()
+        super().exit(status, message)
+
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse arguments; raises UsageError, first of all for an option that does not exist."""
         known = [n for one in self.arguments for n in one.option_strings if n.startswith("--")]
@@ -107,9 +196,12 @@ class Append(argparse.Action):
         values: object,
         _option: str | None = None,
     ) -> None:
-        """Append the value."""
-        listed = getattr(namespace, self.dest)
-        setattr(namespace, self.dest, [*(listed if is_given(listed) else []), values])
+        """Append the value; raises ArgumentError for a path that is given twice."""
+        given = getattr(namespace, self.dest)
+        listed = given if is_given(given) else []
+        if values in listed and isinstance(values, Path):
+            raise argparse.ArgumentError(self, f"{name_of(values)} is given twice")
+        setattr(namespace, self.dest, [*listed, values])
 
 
 def is_given(listed: object) -> bool:
@@ -129,9 +221,22 @@ def config_of(text: str) -> Path:
     return Path("-") if text == "/dev/stdin" else path_of(text)
 
 
-def command_of(argv: Sequence[str]) -> str | None:
-    """Return the name of the command without parsing the arguments."""
-    return next((word for word in argv if not word.startswith("-")), None)
+def policy_of(text: str) -> Path:
+    """Return the path of a policy; raises ArgumentTypeError for stdin."""
+    if config_of(text) == Path("-"):
+        raise argparse.ArgumentTypeError(
+            "a policy has to be a file, whose owner is checked and which run reads again:"
+            " it is not taken from stdin"
+        )
+    return path_of(text)
+
+
+_PATHS = (path_of, config_of, policy_of)
+
+
+def name_of(path: Path) -> str:
+    """Return what to call a config in a message."""
+    return "stdin (-)" if path == Path("-") else str(path)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -140,9 +245,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     Raises UsageError, and SystemExit after ``--help`` and ``--version``.
     """
     if not argv or argv[0].startswith("-"):
-        parser = _parser_of_all()
-        parser.parse(argv)
-        parser.error("the command has to come first")
+        _parse_without_command(argv)
     name, *words = argv
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS)
@@ -152,7 +255,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse(words)
 
 
-def _parser_of_all() -> Parser:
+def _parse_without_command(argv: Sequence[str]) -> NoReturn:
     width = max(map(len, COMMANDS))
     listed = "\n".join(f"    {name:{width}}  {summary}" for name, summary in COMMANDS.items())
     parser = Parser(
@@ -162,12 +265,19 @@ def _parser_of_all() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"genericdp {__version__}")
     parser.add_argument("command", metavar="COMMAND", help="one of the commands below")
-    return parser
+    known = {flag for one in parser.arguments for flag in one.option_strings}
+    command = next((word for word in argv if word in COMMANDS), None)
+    if command is not None and argv[0] not in known:
+        words = [word for word in argv if word not in {command, "--"}]
+        ordered = shell_words(["genericdp", command, *words])
+        parser.error(f"the command has to come first: {ordered}")
+    parser.parse(argv)
+    parser.error("the command has to come first")
 
 
 def parser_of(name: str) -> Parser:
     """Return the parser of one command."""
-    command: Command = import_module(f"genericdp.cli.{name}")
+    command = import_module(f"genericdp.cli.{name}")
     parser = Parser(
         f"genericdp {name}",
         description=COMMANDS[name],
@@ -196,9 +306,6 @@ def _take_variables(parser: Parser) -> None:
             continue
         action.default = _value(action, variable(name), text)
         action.required = False
-
-
-_PATHS = (path_of, config_of)
 
 
 def _value(action: argparse.Action, name: str, text: str) -> object:
@@ -230,4 +337,5 @@ def unknown_variables(environment: Mapping[str, str] = os.environ) -> Iterator[s
         if name in known or rest in {name, ""} or not text or _SERVICE_VARIABLE.fullmatch(rest):
             continue
         hint = did_you_mean(name, known, prefix=PREFIX)
-        yield f"the variable {name} means nothing to genericdp{hint}"
+        # Quoted and in ASCII: a blank at its end, or another alphabet's letter, may be the mistake.
+        yield f"the variable {name!a} means nothing to genericdp{hint}"
