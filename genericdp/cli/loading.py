@@ -26,14 +26,14 @@ _DESCRIPTORS = (Path("/dev/fd"), Path("/proc/self/fd"))
 
 def read_pipes(paths: Sequence[Path]) -> dict[Path, bytes]:
     """Read the configs that come through a descriptor: stdin, and a shell's ``<(…)``."""
+    if paths.count(STDIN) > 1:
+        raise UsageError("stdin (-) is given twice, but can be read only once")
     pipes: dict[Path, bytes] = {}
     for path in paths:
         # One byte more than may be there: then it is refused.
         if path == STDIN:
             if sys.stdin is None:
                 raise UsageError("stdin is closed, but a config is to be read from it")
-            if path in pipes:
-                raise UsageError("stdin (-) is given twice, but can be read only once")
             pipes[path] = sys.stdin.buffer.read(MAX_BYTES + 1)
         elif path.parent in _DESCRIPTORS and path.name.isdigit():
             try:
