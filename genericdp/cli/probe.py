@@ -90,8 +90,7 @@ class Probed:
     def reason(self) -> str:
         """Why it is not Healthy; empty if it is."""
         reasons = (
-            (bound.name, one.reason if one else self.why_not_run)
-            for bound, one in self._outcomes()
+            (bound.name, one.reason if one else self.why_not_run) for bound, one in self._outcomes()
         )
         known = self.listed.unhealthy or join_reasons(reasons)
         return known or (NOT_ASKED if self.state is State.UNPROBED else "")
