@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.simulator.kubelet import Kubelet
 from tests.world import FAST, World, serial
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
 SERIAL = "example.com/serial"
 PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0, register=60.0, stream=60.0)
 
 
 @pytest.fixture
-async def world(world: World) -> World:
-    world.host.plug("ttyUSB0")
-    return world
+async def world(short_folder: Path) -> AsyncIterator[World]:
+    async with Kubelet(short_folder / "kubelet") as kubelet:
+        world = World(short_folder, kubelet)
+        world.host.plug("ttyUSB0")
+        yield world
 
 
 async def turn(times: int) -> None:
