@@ -110,12 +110,12 @@ async def serve(
         loading = load(settings.configs, policy=settings.policy)
         first = tasks.create_task(loading, name="first config")
         await asyncio.sleep(0)
-        from genericdp.host.inotify import Shortage
+        from genericdp.host.inotify import WatchShortage
         from genericdp.host.root import Root
         from genericdp.kubelet.folder import KubeletFolder
         from genericdp.supervisor import Supervisor
 
-        tally, shortage = Tally(), Shortage()
+        tally, shortage = Tally(), WatchShortage()
         supervisor = Supervisor(
             root=Root(settings.root),
             node_name=settings.node_name,

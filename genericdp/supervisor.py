@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.decide import Decision
     from genericdp.health.health import Health
-    from genericdp.host.inotify import Shortage
+    from genericdp.host.inotify import WatchShortage
     from genericdp.host.root import Root
     from genericdp.host.uevents import Uevent
     from genericdp.kubelet.folder import KubeletFolder
@@ -77,7 +77,7 @@ class Supervisor:
         kubelet: KubeletFolder,
         commands: Commands,
         tally: Tally,
-        shortage: Shortage,
+        shortage: WatchShortage,
         timing: PluginTiming | None = None,
         pace: Pace | None = None,
         pod_resources: Path | None = None,

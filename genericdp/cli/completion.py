@@ -12,7 +12,7 @@ from genericdp.printing import print_document
 if TYPE_CHECKING:
     import argparse
 
-    Commands = dict[str, list[argparse.Action]]
+    CommandOptions = dict[str, list[argparse.Action]]
     """The options and positional arguments, which have no flags, of each command."""
 
 EXAMPLE = (
@@ -49,7 +49,7 @@ def _choices(action: argparse.Action) -> str:
     return " ".join(map(str, action.choices or ()))
 
 
-def _bash(commands: Commands) -> str:
+def _bash(commands: CommandOptions) -> str:
     flags, values = "", ""
     for name, options in commands.items():
         words = " ".join(flag for one in options for flag in one.option_strings)
@@ -85,7 +85,7 @@ complete -o default -F _genericdp genericdp
 """
 
 
-def _zsh(commands: Commands) -> str:
+def _zsh(commands: CommandOptions) -> str:
     cases = ""
     for name, options in commands.items():
         specs = [spec for one in options for spec in _zsh_specs(one)]
@@ -126,7 +126,7 @@ compdef _genericdp genericdp
 """
 
 
-def _fish(commands: Commands) -> str:
+def _fish(commands: CommandOptions) -> str:
     lines = [
         f"complete -c genericdp -n __fish_use_subcommand -f -a {name} -d {shlex.quote(summary)}"
         for name, summary in COMMANDS.items()

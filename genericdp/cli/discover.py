@@ -15,7 +15,7 @@ from genericdp.cli.options import (
     root_of,
     root_option,
 )
-from genericdp.cli.probe import NOT_ASKED, State, probe_once, unprobed
+from genericdp.cli.probe import NOT_ASKED, DeviceState, probe_once, unprobed
 from genericdp.devices.hardware import is_usb_device
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from genericdp.cli.probe import Probed
     from genericdp.devices.devicelist import DeviceList
-    from genericdp.explain.catalog import Group, Run
+    from genericdp.explain.catalog import CatalogGroup, Run
     from genericdp.explain.describe import Entry
     from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
@@ -193,7 +193,7 @@ def _as_text(
     devices = [(name, one) for name, resource in found.items() for one in resource["devices"]]
     heading = ("RESOURCE", "ID", "STATE", "NODES", "NUMA")
     yield from table([heading, *(_row(name, one) for name, one in devices)])
-    if not arguments.probe and any(one["state"] is State.UNPROBED for _, one in devices):
+    if not arguments.probe and any(one["state"] is DeviceState.UNPROBED for _, one in devices):
         yield from ("", f"not probed: {shell_words(_probe_command(arguments))} runs the probes")
     titled = {
         "Matched, but not offered": [
@@ -216,7 +216,7 @@ def _as_text(
 
 def _row(name: str, one: dict[str, Any]) -> tuple[str, ...]:
     count = len(one["shares"])
-    state = "not probed" if one["state"] is State.UNPROBED else one["state"]
+    state = "not probed" if one["state"] is DeviceState.UNPROBED else one["state"]
     return (
         name,
         f"{one['id']} ({count} shares)" if count > 1 else one["id"],
@@ -281,11 +281,11 @@ _BUS_FACTS = {
 }
 
 
-def _runs(groups: Sequence[Group]) -> Iterator[Run]:
+def _runs(groups: Sequence[CatalogGroup]) -> Iterator[Run]:
     return (run for group in groups for run in (group.itself, *group.members) if run is not None)
 
 
-def _all_as_text(groups: Sequence[Group]) -> Iterator[str]:
+def _all_as_text(groups: Sequence[CatalogGroup]) -> Iterator[str]:
     """Yield a block for each piece of hardware, then what has none, by subsystem."""
     for group in groups:
         yield _title(group)
@@ -297,7 +297,7 @@ def _all_as_text(groups: Sequence[Group]) -> Iterator[str]:
         yield "What needs inject has no device file: say there what a container gets instead."
 
 
-def _title(group: Group) -> str:
+def _title(group: CatalogGroup) -> str:
     hardware = group.hardware
     if hardware is None:
         return (

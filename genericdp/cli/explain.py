@@ -12,7 +12,7 @@ from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import UsageError
 from genericdp.explain.describe import any_of, entry_of, selector_text, shown, source
-from genericdp.explain.explanation import Outcome, explain
+from genericdp.explain.explanation import VerdictKind, explain
 from genericdp.explain.find import Asked, awaited_by, find
 from genericdp.printing import plural, print_json, print_lines, print_warning, printable
 
@@ -141,8 +141,10 @@ def _closest(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def _is_unrelated(verdict: Verdict) -> bool:
-    elsewhere = verdict.outcome is Outcome.OTHER_NODE and all(one.failed for one in verdict.tries)
-    return elsewhere or verdict.outcome is Outcome.NOT_TAKEN
+    elsewhere = verdict.outcome is VerdictKind.OTHER_NODE and all(
+        one.failed for one in verdict.tries
+    )
+    return elsewhere or verdict.outcome is VerdictKind.NOT_TAKEN
 
 
 def _conditions_held(verdict: Verdict) -> int:

@@ -56,7 +56,7 @@ _MOST_RUNNING = 3
 _HEADING = ("RESOURCE", "DEVICE", "PROBE", "RESULT", "TIME", "REASON")
 
 
-class State(StrEnum):
+class DeviceState(StrEnum):
     """What the probes make of a device."""
 
     HEALTHY = "Healthy"
@@ -79,12 +79,12 @@ class Probed:
         return () if self.listed.unhealthy else self.listed.device.probes
 
     @property
-    def state(self) -> State:
+    def state(self) -> DeviceState:
         """What the kubelet would be told after a first round of these probes."""
         if self.listed.unhealthy or any(one and not one.ok for one in self.outcomes):
-            return State.UNHEALTHY
+            return DeviceState.UNHEALTHY
         was_run = all(outcome for _, outcome in self._outcomes())
-        return State.HEALTHY if was_run else State.UNPROBED
+        return DeviceState.HEALTHY if was_run else DeviceState.UNPROBED
 
     @property
     def reason(self) -> str:
@@ -93,7 +93,7 @@ class Probed:
             (bound.name, one.reason if one else self.why_not_run) for bound, one in self._outcomes()
         )
         known = self.listed.unhealthy or join_reasons(reasons)
-        return known or (NOT_ASKED if self.state is State.UNPROBED else "")
+        return known or (NOT_ASKED if self.state is DeviceState.UNPROBED else "")
 
     def _outcomes(self) -> Iterator[tuple[BoundProbe, Outcome | None]]:
         return zip_longest(self.probes, self.outcomes)
@@ -156,7 +156,7 @@ def execute(arguments: argparse.Namespace) -> int:
         print_json({"resources": devices})
     else:
         print_lines([*_as_text(probed), *_without_probes(lists)])
-    return 0 if all(one.state is State.HEALTHY for one in probed) else 1
+    return 0 if all(one.state is DeviceState.HEALTHY for one in probed) else 1
 
 
 def _selected(

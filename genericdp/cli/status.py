@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from genericdp.address import Address
 
-    Document = dict[str, Any]
+    StatusDocument = dict[str, Any]
     """What ``/status`` answers, or a part of it: docs/status.md."""
-    Line = tuple[str, str]
+    ColoredLine = tuple[str, str]
     """A text and its color."""
     Rows = list[tuple[str, tuple[str, ...]]]
     """The color and the cells of each row."""
@@ -159,7 +159,7 @@ def _colors_are_wanted() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def lines(status: Document, *, colors: bool) -> Iterator[str]:
+def lines(status: StatusDocument, *, colors: bool) -> Iterator[str]:
     """Yield the status as lines, Unhealthy devices first; no line holds anything but text.
 
     Raises KeyError, TypeError, ValueError or AttributeError for what is no status of a daemon;
@@ -169,7 +169,7 @@ def lines(status: Document, *, colors: bool) -> Iterator[str]:
         yield f"\033[{color}m{line}\033[0m" if colors and line and color else line
 
 
-def _lines(status: Document) -> Iterator[Line]:
+def _lines(status: StatusDocument) -> Iterator[ColoredLine]:
     state, color = ("ready", GOOD) if status["ready"] else ("NOT READY", BAD)
     resources, config = status["resources"], status["config"]
     yield f"{visible(status['node'])}: {state}", color
@@ -197,7 +197,7 @@ def _lines(status: Document) -> Iterator[Line]:
     yield from _titled("Last events (UTC)", _event_rows(status["events"][-_MOST_EVENTS:]))
 
 
-def _listed(title: str, texts: Sequence[str], color: str = TITLE) -> Iterator[Line]:
+def _listed(title: str, texts: Sequence[str], color: str = TITLE) -> Iterator[ColoredLine]:
     if texts:
         yield "", PLAIN
         yield f"{title}:", color
@@ -205,7 +205,7 @@ def _listed(title: str, texts: Sequence[str], color: str = TITLE) -> Iterator[Li
             yield f"  {visible(text)}", PLAIN
 
 
-def _daemon(status: Document) -> Iterator[Line]:
+def _daemon(status: StatusDocument) -> Iterator[ColoredLine]:
     config, kubelet, supply = status["config"], status["kubelet"], status["descriptors"]
     running = span(status["started"], status["time"])
     yield f"Daemon:   genericdp {visible(status['version'])}, for {running}", PLAIN
@@ -232,7 +232,7 @@ def _daemon(status: Document) -> Iterator[Line]:
         yield f"Open:     {supply['used']:d} of {most}{short}", color
 
 
-def _titled(title: str, rows: Rows) -> Iterator[Line]:
+def _titled(title: str, rows: Rows) -> Iterator[ColoredLine]:
     """Yield a table, if there is anything in it but the heading."""
     if len(rows) > 1:
         yield "", PLAIN
@@ -241,7 +241,7 @@ def _titled(title: str, rows: Rows) -> Iterator[Line]:
         yield from zip(texts, (color for color, _ in rows), strict=True)
 
 
-def _resource_rows(status: Document) -> Rows:
+def _resource_rows(status: StatusDocument) -> Rows:
     heading = ("RESOURCE", "REGISTERED", "FOR", "HEALTHY", "ALLOCATABLE", "CAPACITY", "WHY")
     rows: Rows = [(FAINT, heading)]
     for one in status["resources"]:
@@ -259,7 +259,7 @@ def _resource_rows(status: Document) -> Rows:
     return rows
 
 
-def _device_rows(status: Document) -> Rows:
+def _device_rows(status: StatusDocument) -> Rows:
     rows: Rows = [(FAINT, ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", "WHY"))]
     devices = [(one["name"], each) for one in status["resources"] for each in one["devices"]]
     for name, one in sorted(devices, key=lambda pair: pair[1]["state"] == "Healthy"):
@@ -276,11 +276,11 @@ def _device_rows(status: Document) -> Rows:
     return rows
 
 
-def _for(one: Document, status: Document) -> str:
+def _for(one: StatusDocument, status: StatusDocument) -> str:
     return "" if one["since"] is None else span(one["since"], status["time"])
 
 
-def _event_rows(events: Sequence[Document]) -> Rows:
+def _event_rows(events: Sequence[StatusDocument]) -> Rows:
     rows: Rows = [(FAINT, ("TIME", "LEVEL", "ABOUT", "WHAT"))]
     for one in events:
         about = " ".join(filter(None, (one["resource"], one["device"])))
@@ -290,11 +290,11 @@ def _event_rows(events: Sequence[Document]) -> Rows:
     return rows
 
 
-def _unhealthy(resource: Document) -> int:
+def _unhealthy(resource: StatusDocument) -> int:
     return sum(one["state"] != "Healthy" for one in resource["devices"])
 
 
-def _summary(status: Document) -> str:
+def _summary(status: StatusDocument) -> str:
     resources = status["resources"]
     if not status["config"]["inForce"]:
         return "No config is in force: nothing is served."

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Plain = Any
 """A value as Python has it: a dict, a list, a scalar, or FAULTY."""
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """The way to a value: keys of mappings and indices of lists."""
 
 MAX_QUOTED = 80
@@ -73,7 +73,7 @@ class Document:
     place: Mark | None = None
     """Where all of it stands, if it is a quoted text within a document."""
 
-    def node(self, path: Path) -> YamlNode | None:
+    def node(self, path: KeyPath) -> YamlNode | None:
         """Return the node at a path, or None."""
         node = self.root
         for step in path:
@@ -82,7 +82,7 @@ class Document:
             _, node = found
         return node
 
-    def mark(self, path: Path, *, of_key: bool = False) -> Mark:
+    def mark(self, path: KeyPath, *, of_key: bool = False) -> Mark:
         """Return the place of a value or of its key; where there is none, of what it belongs to."""
         if self.place is not None:
             return self.place
@@ -93,7 +93,7 @@ class Document:
             key, node = found
         return key if of_key else node.mark
 
-    def keys(self, path: Path) -> frozenset[str]:
+    def keys(self, path: KeyPath) -> frozenset[str]:
         """Return the keys that a mapping has as it is written, the wrong ones too."""
         node = self.node(path)
         return frozenset(node.items or ()) if node is not None else frozenset()
@@ -115,7 +115,7 @@ def shown_path(path: Sequence[str | int]) -> str:
 class Finding:
     """One mistake, or a warning, at the value or the key that a path leads to."""
 
-    path: Path
+    path: KeyPath
     message: str
     hint: str = ""
     of_key: bool = False
@@ -128,7 +128,7 @@ def problem_of(finding: Finding, document: Document) -> Problem:
     return problem_at(document.file, mark, finding.message, finding.hint, finding.path)
 
 
-def problem_at(file: str, mark: Mark, message: str, hint: str = "", path: Path = ()) -> Problem:
+def problem_at(file: str, mark: Mark, message: str, hint: str = "", path: KeyPath = ()) -> Problem:
     """Return the problem at a place of a file."""
     return Problem(
         file=file,
@@ -145,7 +145,7 @@ class Field:
     """A value of a document and the way to it; what rules find there is collected."""
 
     document: Document
-    path: Path
+    path: KeyPath
     value: Any
     """None where nothing is written, or something that the schema does not allow."""
     findings: list[Finding]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Iterator, Sequence
 
-    from genericdp.config.document import Document, Path
+    from genericdp.config.document import Document, KeyPath
     from genericdp.errors import Problem
 
 _IF_EMPTY = (
@@ -103,7 +103,7 @@ def _policy(document: Document, *, sha256: str) -> Policy:
 
 
 def _section(document: Document, key: str) -> Section:
-    at: Path = (key,)
+    at: KeyPath = (key,)
     listed = document.data.get(key)
     where = f"policy {_place(document, at)}"
     if listed is None:
@@ -118,7 +118,7 @@ def _section(document: Document, key: str) -> Section:
     return Section(says=f"{where} says {key}: {', '.join(allowed) or 'none'}", rules=rules)
 
 
-def _rule(document: Document, path: Path, one: str | dict[str, Any]) -> Rule:
+def _rule(document: Document, path: KeyPath, one: str | dict[str, Any]) -> Rule:
     place = f"{document.file}:{document.mark(path).line}"
     if isinstance(one, str):
         return Rule(text=one, place=place)
@@ -131,7 +131,7 @@ def _rule(document: Document, path: Path, one: str | dict[str, Any]) -> Rule:
     )
 
 
-def _place(document: Document, path: Path) -> str:
+def _place(document: Document, path: KeyPath) -> str:
     return f"{document.file}:{document.mark(path, of_key=True).line}"
 
 

@@ -14,7 +14,7 @@ from genericdp.config.files import SUFFIXES
 from genericdp.config.scalars import plain, reading, single_quoted
 
 if TYPE_CHECKING:
-    from genericdp.config.document import Path, Plain
+    from genericdp.config.document import KeyPath, Plain
     from genericdp.errors import Problem
 
 MAX_DEPTH = 32
@@ -211,13 +211,13 @@ class _Builder:
         self._problems = problems
         self._built: dict[yaml.Node, YamlNode] = {}
 
-    def node(self, composed: yaml.Node, path: Path) -> YamlNode:
+    def node(self, composed: yaml.Node, path: KeyPath) -> YamlNode:
         """Return the node; what is aliased is the same one each time."""
         if composed not in self._built:
             self._built[composed] = self._build(composed, _mark(composed.start_mark), path)
         return self._built[composed]
 
-    def _build(self, composed: yaml.Node, mark: Mark, path: Path) -> YamlNode:
+    def _build(self, composed: yaml.Node, mark: Mark, path: KeyPath) -> YamlNode:
         if faulty := composed.tag not in _TAGS[type(composed)]:
             message = f"the tag {composed.tag!r} is not allowed"
             self._report(mark, path, message, "write a plain value")
@@ -237,7 +237,7 @@ class _Builder:
             mark = Mark(mark.line, mark.column - 1)
         return YamlNode(mark=mark, scalar=plain(text), source=text, faulty=faulty)
 
-    def _items(self, composed: yaml.MappingNode, path: Path) -> dict[str, tuple[Mark, YamlNode]]:
+    def _items(self, composed: yaml.MappingNode, path: KeyPath) -> dict[str, tuple[Mark, YamlNode]]:
         items: dict[str, tuple[Mark, YamlNode]] = {}
         for key_node, value_node in composed.value:
             key = self.node(key_node, (*path, "?"))
@@ -255,7 +255,7 @@ class _Builder:
             items[name] = (key.mark, value if key.scalar == name else replace(value, faulty=True))
         return items
 
-    def _key(self, key: YamlNode, path: Path) -> str | None:
+    def _key(self, key: YamlNode, path: KeyPath) -> str | None:
         """Return the text of a key, also of one that is to be quoted, or None."""
         if isinstance(key.scalar, str) or key.faulty:
             return key.scalar if isinstance(key.scalar, str) and not key.faulty else None
@@ -276,7 +276,7 @@ class _Builder:
         self._report(key.mark, path, message, hint)
         return key.source if key.source not in {None, "", "<<"} else None
 
-    def _report(self, mark: Mark, path: Path, message: str, hint: str = "") -> None:
+    def _report(self, mark: Mark, path: KeyPath, message: str, hint: str = "") -> None:
         self._problems.append(problem_at(self._file, mark, message, hint, path))
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.config.files import Digest, Loaded, read_file, read_files, unusable
 from genericdp.errors import ConfigError, reason_of
-from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch, Shortage
+from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch, WatchShortage
 from genericdp.host.pathwalk import walk
 from genericdp.host.root import upwards
 from genericdp.host.workers import in_worker, start
@@ -99,7 +99,7 @@ class Reloader:
         decided: Observed[tuple[Resource, ...] | None],
         state_dir: Path | None = None,
         pace: ReloadPace | None = None,
-        shortage: Shortage | None = None,
+        shortage: WatchShortage | None = None,
         tally: Tally | None = None,
         clock: Callable[[], float] = time.time,  # noqa: TID251
     ) -> None:
@@ -118,7 +118,7 @@ class Reloader:
         self._kept = ""
         """The digest of the config that was last stored there."""
         self._pace = pace or ReloadPace()
-        self._shortage = shortage or Shortage()
+        self._shortage = shortage or WatchShortage()
         self._tally = tally or Tally()
         self._clock = clock
         self._looking: asyncio.Future[tuple[str, dict[str, int]]] | None = None

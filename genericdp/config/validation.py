@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from jsonschema.protocols import Validator
 
-    from genericdp.config.document import Document, Path, Plain
+    from genericdp.config.document import Document, KeyPath, Plain
     from genericdp.config.schema import Schema
 
     Violation = Any  # a ValidationError, whose every attribute may lack to mypy
@@ -85,7 +85,7 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
         errors = [error for error in errors if error.validator == "const"]
     wrong_type = {(*error.absolute_path,) for error in errors if error.validator == "type"}
     findings: list[Finding] = []
-    wrong: set[Path] = set()
+    wrong: set[KeyPath] = set()
     for error in errors:
         field = Field(document, (*error.absolute_path,), error.instance, [])
         if _is_known(error, field) or (error.validator != "type" and field.path in wrong_type):
@@ -148,7 +148,7 @@ def _is_known(error: ValidationError, field: Field) -> bool:
     return error.instance is FAULTY or (node is not None and node.faulty)
 
 
-def _without(data: Plain, wrong: set[Path], path: Path) -> Plain:
+def _without(data: Plain, wrong: set[KeyPath], path: KeyPath) -> Plain:
     if path in wrong or data is FAULTY:
         return None
     if isinstance(data, dict):

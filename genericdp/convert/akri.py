@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.config.names import env_problem
-from genericdp.convert.output import Draft, Entry, Resource, any_of
+from genericdp.convert.output import CommentedValue, ConfigDraft, ConvertedResource, any_of
 from genericdp.glob import is_glob, pattern_problem
 from genericdp.template import literal
 
@@ -56,11 +56,11 @@ _KEYS = {"KERNEL": "name", "SUBSYSTEM": "subsystem", "DRIVERS": "driver"}
 _MAPPINGS = {"ATTR": "attributes", "ENV": "properties", "TAG": "properties"}
 """Fields that a udev selector has a mapping for."""
 _VALUES = {
-    "DRIVER": Entry(
+    "DRIVER": CommentedValue(
         {"link": "$(device.syspath)/driver"},
         ["The driver of the device itself, not of an ancestor."],
     ),
-    "DEVPATH": Entry({"text": "$(device.syspath)", "regex": "^/sys(/.*)$"}),
+    "DEVPATH": CommentedValue({"text": "$(device.syspath)", "regex": "^/sys(/.*)$"}),
 }
 """Fields that take a value of the resource."""
 _OF_ANCESTORS = frozenset({"ATTRS", "DRIVERS", "KERNELS", "SUBSYSTEMS", "TAGS"})
@@ -95,7 +95,7 @@ def is_config(part: Part) -> bool:
     return part.node.items is not None and part.path[-2:] in _OF_CHART
 
 
-def convert(configs: Sequence[Part], draft: Draft) -> None:
+def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:
     """Add the resource of each Configuration."""
     for config in configs:
         if config.has("spec"):
@@ -104,7 +104,7 @@ def convert(configs: Sequence[Part], draft: Draft) -> None:
             _add_chart_values(config, draft)
 
 
-def _add_configuration(config: Part, draft: Draft) -> None:
+def _add_configuration(config: Part, draft: ConfigDraft) -> None:
     keys = config.keys()
     metadata, spec = keys.take("metadata"), keys.take("spec").keys()
     resource = _resource(metadata.keys().take("name").text(), config, draft)
@@ -122,7 +122,7 @@ def _add_configuration(config: Part, draft: Draft) -> None:
     _finish(spec, resource, draft)
 
 
-def _add_chart_values(config: Part, draft: Draft) -> None:
+def _add_chart_values(config: Part, draft: ConfigDraft) -> None:
     keys, handler = config.keys(), str(config.path[-2])
     resource = _resource(keys.take("name").text() or f"akri-{handler}", config, draft)
     enabled = keys.take("enabled")
@@ -137,14 +137,14 @@ def _add_chart_values(config: Part, draft: Draft) -> None:
     _finish(keys, resource, draft)
 
 
-def _resource(name: str, part: Part, draft: Draft) -> Resource:
+def _resource(name: str, part: Part, draft: ConfigDraft) -> ConvertedResource:
     full = part.resource_name(f"{_DOMAIN}/{name}")
     if draft.unused_name(full) != full:
         part.fail(f"{full!r} is defined twice")
-    return Resource(name=full)
+    return ConvertedResource(name=full)
 
 
-def _add_details(details: Part, properties: Part, resource: Resource) -> None:
+def _add_details(details: Part, properties: Part, resource: ConvertedResource) -> None:
     """Add what discoveryDetails, a mapping or a string of YAML, finds and gives."""
     is_text = details.node.items is None and not details.is_null
     for inner in details.embedded(details.text()) if is_text else ():
@@ -158,7 +158,7 @@ def _add_details(details: Part, properties: Part, resource: Resource) -> None:
         resource.withheld = resource.withheld or "it has no udevRules that could be converted"
 
 
-def _add_found(details: Part, properties: Part, resource: Resource) -> None:
+def _add_found(details: Part, properties: Part, resource: ConvertedResource) -> None:
     keys = details.keys()
     rules, permissions = keys.take("udevRules"), keys.take("permissions")
     if len(rules.entries()) > MAX_RULES:
@@ -174,7 +174,7 @@ def _add_found(details: Part, properties: Part, resource: Resource) -> None:
     resource.devices = []
     if _subsystem(resource) != "pci":
         used = "".join(letter for letter in "rwm" if letter in letters)
-        resource.devices = [Entry({"path": "$(device.path)", "permissions": used})]
+        resource.devices = [CommentedValue({"path": "$(device.path)", "permissions": used})]
         resource.env["UDEV_DEVNODE"] = "$(device.path)"
     resource.env["UDEV_DEVPATH"] = "$(value.devpath)"
     resource.values["devpath"] = _VALUES["DEVPATH"]
@@ -182,7 +182,7 @@ def _add_found(details: Part, properties: Part, resource: Resource) -> None:
         _add_property(entry, resource)
 
 
-def _finish(keys: Keys, resource: Resource, draft: Draft) -> None:
+def _finish(keys: Keys, resource: ConvertedResource, draft: ConfigDraft) -> None:
     """Add what is the same for all handlers."""
     resource.share(keys.take("capacity").number(1), "capacity")
     for part in keys.take("brokerProperties").keys().left.values():
@@ -197,7 +197,7 @@ def _finish(keys: Keys, resource: Resource, draft: Draft) -> None:
     draft.resources.append(resource)
 
 
-def _add_property(entry: Part, resource: Resource) -> None:
+def _add_property(entry: Part, resource: ConvertedResource) -> None:
     """Add what the udev handler makes of one of the discoveryProperties, for KubeVirt."""
     keys = entry.keys()
     name, value = keys.take("name").text(), keys.take("value").text()
@@ -210,18 +210,18 @@ def _add_property(entry: Part, resource: Resource) -> None:
         resource.env[variable] = address
     elif name == "vfioPassthrough" and subsystem == "pci" and value.strip().lower() == "true":
         paths = ("/dev/vfio/$(pci.iommuGroup)", "/dev/vfio/vfio")
-        resource.devices = [Entry({"path": path}) for path in paths]
+        resource.devices = [CommentedValue({"path": path}) for path in paths]
     else:
         resource.left += entry.quotation(_NO_PROPERTY)
 
 
-def _subsystem(resource: Resource) -> str:
+def _subsystem(resource: ConvertedResource) -> str:
     """Return the only subsystem that the rules ask for; empty if there is not exactly one."""
     found = {str(one.value["udev"].get("subsystem", "")) for one in resource.match}
     return found.pop() if len(found) == 1 else ""
 
 
-def _add_rules(rules: Sequence[str], resource: Resource) -> None:
+def _add_rules(rules: Sequence[str], resource: ConvertedResource) -> None:
     """Add what rules find, or comments that say why they cannot be converted."""
     converted = 0
     for rule in rules:
@@ -232,14 +232,14 @@ def _add_rules(rules: Sequence[str], resource: Resource) -> None:
             resource.left.append(f"Not converted, the rule {rule}: {error}.")
             continue
         converted += 1
-        _add(resource.match, Entry(selector, [f"udevRule: {rule}"]))
+        _add(resource.match, CommentedValue(selector, [f"udevRule: {rule}"]))
         for entry in excluded:
             _add(resource.exclude, entry)
     for entry in resource.exclude if converted > 1 else ():
         entry.comments.append(_EXCLUDED)
 
 
-def _add(entries: list[Entry], entry: Entry) -> None:
+def _add(entries: list[CommentedValue], entry: CommentedValue) -> None:
     """Add an entry, or its comments to one that is equal."""
     same = next((one for one in entries if one.value == entry.value), None)
     if same is None:
@@ -269,7 +269,9 @@ def _terms(rule: str) -> Iterator[Term]:
         at = found.end()
 
 
-def _selectors(terms: Sequence[Term], resource: Resource) -> tuple[Values, list[Entry]]:
+def _selectors(
+    terms: Sequence[Term], resource: ConvertedResource
+) -> tuple[Values, list[CommentedValue]]:
     """Return what a rule finds, and what each of its negated conditions excludes of it."""
     selector: Values = {"udev": {}}
     for term in terms:
@@ -283,7 +285,7 @@ def _selectors(terms: Sequence[Term], resource: Resource) -> tuple[Values, list[
                 # One such ancestor is too many, whatever else must hold for another.
                 one.pop("hardware", None)
             _add_term(one, term, resource)
-            excluded.append(Entry(_complete(one), [f"{term.written}."]))
+            excluded.append(CommentedValue(_complete(one), [f"{term.written}."]))
     return _complete(selector), excluded
 
 
@@ -291,7 +293,7 @@ def _complete(selector: Values) -> Values:
     return {**selector, "udev": selector["udev"] or {"subsystem": "*"}}
 
 
-def _add_term(selector: Values, term: Term, resource: Resource) -> None:
+def _add_term(selector: Values, term: Term, resource: ConvertedResource) -> None:
     """Add a condition to a selector; a negated one as what is excluded."""
     globs: Sequence[str] = ["?*"] if term.asks_if_there else term.globs
     if globs == ("",):

@@ -9,7 +9,7 @@ from genericdp.config.files import STDIN
 from genericdp.config.load import load
 from genericdp.convert import akri, rdma, smarter, squat, sriov
 from genericdp.convert.document import Source, called, find, is_object, objects, parse
-from genericdp.convert.output import Draft, render, resource_lines
+from genericdp.convert.output import ConfigDraft, render, resource_lines
 from genericdp.errors import Problem
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from genericdp.convert.document import Part
 
 
-class Peer(Protocol):
+class PeerPlugin(Protocol):
     """The module for one other plugin."""
 
     PLUGIN: str
@@ -31,11 +31,11 @@ class Peer(Protocol):
     def is_config(self, part: Part, /) -> bool:
         """Return whether a value is a config of this plugin."""
 
-    def convert(self, configs: Sequence[Part], draft: Draft, /) -> None:
+    def convert(self, configs: Sequence[Part], draft: ConfigDraft, /) -> None:
         """Add resources for the configs of one document."""
 
 
-PEERS: dict[str, Peer] = {
+PEERS: dict[str, PeerPlugin] = {
     "squat": squat,
     "smarter": smarter,
     "akri": akri,
@@ -65,7 +65,7 @@ def convert(peer: str, file: str, content: bytes) -> Converted:
     """Convert the config of a plugin; ``file`` is its name in messages."""
     source, plugin = Source(file=file), PEERS[peer]
     title = f"Converted from {file.rpartition('/')[2]}, a config of {plugin.PLUGIN}."
-    draft = Draft(head=[f"{title} What is not the same has a comment.", *plugin.HEAD])
+    draft = ConfigDraft(head=[f"{title} What is not the same has a comment.", *plugin.HEAD])
     for document in (one for parsed in parse(source, content) for one in objects(parsed)):
         plugin.convert(_configs(document, peer, draft), draft)
     if source.problems:
@@ -87,7 +87,7 @@ def convert(peer: str, file: str, content: bytes) -> Converted:
     )
 
 
-def _configs(document: Part, peer: str, draft: Draft) -> list[Part]:
+def _configs(document: Part, peer: str, draft: ConfigDraft) -> list[Part]:
     """Return the configs in a document; say what of it is not one."""
     plugin = PEERS[peer]
     found = list(find(document, plugin.is_config, plugin.MARKER))
@@ -118,7 +118,7 @@ def _hint(document: Part, asked: str) -> str:
     return found[0] if found else ""
 
 
-def _nothing(file: str, draft: Draft) -> Problem:
+def _nothing(file: str, draft: ConfigDraft) -> Problem:
     reasons = [f"{one.name}: {one.withheld}" for one in draft.resources]
     left = [line for one in draft.resources for line in one.left] + draft.left
     reasons += [line for line in left if not line.startswith(" ")]

@@ -15,7 +15,7 @@ from genericdp.printing import yaml_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from genericdp.config.document import Path, YamlNode
+    from genericdp.config.document import KeyPath, YamlNode
 
 _COUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _TRUE = frozenset({"true", "yes", "on", "y"})
@@ -31,7 +31,7 @@ class Source:
 
     file: str
     problems: list[Problem] = field(default_factory=list)
-    within: Path = ()
+    within: KeyPath = ()
     """Where the text is in the document that contains it; empty if it is a file."""
     embedding: int = 0
 
@@ -46,7 +46,7 @@ class Part:
     """A value of a document."""
 
     node: YamlNode
-    path: Path
+    path: KeyPath
     source: Source
 
     @property

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from genericdp.convert.output import Entry, any_of, exactly
+from genericdp.convert.output import CommentedValue, any_of, exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from genericdp.convert.document import Part
-    from genericdp.convert.output import Resource
+    from genericdp.convert.output import ConvertedResource
 
 LINK_LAYERS = {"ether": "Ethernet", "infiniband": "InfiniBand"}
 """The link types of the plugins, as sysfs calls them."""
@@ -34,7 +34,7 @@ def names(given: Iterable[str]) -> str | list[str]:
     return any_of(exactly(name) for name in given)
 
 
-def interface_value(name: str, folder: str, prefix: str, resource: Resource) -> str:
+def interface_value(name: str, folder: str, prefix: str, resource: ConvertedResource) -> str:
     """Declare a value that is there if a folder of sysfs has this interface; return its name.
 
     A link to all interfaces would be ambiguous: a physical function may have representors of its
@@ -44,11 +44,11 @@ def interface_value(name: str, folder: str, prefix: str, resource: Resource) -> 
     link = {"link": f"{folder}/{exactly(name)}"}
     while value in resource.values and resource.values[value].value != link:
         value += "_"
-    resource.values[value] = Entry(link)
+    resource.values[value] = CommentedValue(link)
     return value
 
 
-def link_layers(types: Sequence[str], resource: Resource) -> str | list[str]:
+def link_layers(types: Sequence[str], resource: ConvertedResource) -> str | list[str]:
     """Return the link layers of link types; those that sysfs cannot tell become a comment."""
     if unknown := [one for one in types if one not in LINK_LAYERS]:
         why = f"only {', '.join(LINK_LAYERS)} can be read from sysfs"

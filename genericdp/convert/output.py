@@ -36,7 +36,7 @@ ANOTHER = (
 
 
 @dataclass(slots=True)
-class Entry:
+class CommentedValue:
     """A value with the comments above it."""
 
     value: Values
@@ -44,20 +44,20 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Resource:
+class ConvertedResource:
     """One resource: its keys as in the config language, and comments."""
 
     name: str
     comments: list[str] = field(default_factory=list)
     node_names: list[str] = field(default_factory=list)
-    match: list[Entry] = field(default_factory=list)
-    exclude: list[Entry] = field(default_factory=list)
-    values: dict[str, Entry] = field(default_factory=dict)
+    match: list[CommentedValue] = field(default_factory=list)
+    exclude: list[CommentedValue] = field(default_factory=list)
+    values: dict[str, CommentedValue] = field(default_factory=dict)
     group_by: str = ""
     replicas: int = 1
     topology: str = ""
-    devices: list[Entry] | None = None
-    mounts: list[Entry] = field(default_factory=list)
+    devices: list[CommentedValue] | None = None
+    mounts: list[CommentedValue] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     """Comments at its end: what was not converted."""
@@ -76,7 +76,7 @@ class Resource:
         """Give a container the device files in a well-known directory."""
         nodes = DIRECTORIES[path]
         entry = {"path": nodes or f"{path}/*", **keys, "shared": True, "optional": True}
-        self.devices = [*(self.devices or ()), Entry(entry)]
+        self.devices = [*(self.devices or ()), CommentedValue(entry)]
         if nodes:
             self.comments.append("A directory: a container gets the device files in it.")
         elif not self.withheld:
@@ -85,11 +85,11 @@ class Resource:
 
 
 @dataclass(slots=True)
-class Draft:
+class ConfigDraft:
     """A whole config."""
 
     head: list[str] = field(default_factory=list)
-    resources: list[Resource] = field(default_factory=list)
+    resources: list[ConvertedResource] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     """Comments at its end."""
     _taken: dict[str, int] = field(default_factory=dict)
@@ -115,7 +115,7 @@ def any_of(globs: Iterable[str]) -> str | list[str]:
     return found[0] if len(found) == 1 else found
 
 
-def render(draft: Draft) -> str:
+def render(draft: ConfigDraft) -> str:
     """Return the YAML of a config."""
     lines = [*_comment(draft.head), "apiVersion: genericdp.io/v1alpha1"]
     lines += ["kind: DevicePluginConfig", "resources:"]
@@ -127,7 +127,7 @@ def render(draft: Draft) -> str:
     return "\n".join(lines) + "\n"
 
 
-def resource_lines(resource: Resource) -> list[str]:
+def resource_lines(resource: ConvertedResource) -> list[str]:
     """Return the YAML of one resource, whether or not it is withheld."""
     body: list[str] = []
     if resource.node_names:
@@ -148,7 +148,7 @@ def resource_lines(resource: Resource) -> list[str]:
     return [*_comment(resource.comments), f"- name: {yaml_text(resource.name)}", *_indent(body)]
 
 
-def _inject(resource: Resource) -> list[str]:
+def _inject(resource: ConvertedResource) -> list[str]:
     lines = ["devices: []"] if resource.devices == [] else _list("devices", resource.devices or ())
     lines += _list("mounts", resource.mounts)
     if resource.env:
@@ -157,14 +157,14 @@ def _inject(resource: Resource) -> list[str]:
     return ["inject:", *_indent(lines)] if lines else []
 
 
-def _withheld(resource: Resource) -> list[str]:
+def _withheld(resource: ConvertedResource) -> list[str]:
     reason = _comment([f"Not offered: {resource.withheld}."])
     if resource.match:
         return [*reason, *(f"# {line}" for line in resource_lines(resource))]
     return [*reason, *_comment([f"Resource: {resource.name}", *resource.comments, *resource.left])]
 
 
-def _list(key: str, entries: Iterable[Entry]) -> list[str]:
+def _list(key: str, entries: Iterable[CommentedValue]) -> list[str]:
     lines: list[str] = []
     for entry in entries:
         value = entry.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp.convert.network import LINK_LAYERS, hex_ids, interface_value, link_layers, names
-from genericdp.convert.output import Draft, Entry, Resource
+from genericdp.convert.output import CommentedValue, ConfigDraft, ConvertedResource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def is_config(part: Part) -> bool:
     return part.has(MARKER)
 
 
-def convert(configs: Sequence[Part], draft: Draft) -> None:
+def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:
     """Add the resources of all configs."""
     for config in configs:
         keys = config.keys()
@@ -40,13 +40,13 @@ def convert(configs: Sequence[Part], draft: Draft) -> None:
         draft.left += keys.rest(PLUGIN, _REASONS)
 
 
-def _add_resource(entry: Part, draft: Draft) -> None:
+def _add_resource(entry: Part, draft: ConfigDraft) -> None:
     keys = entry.keys()
     prefix = keys.take("resourcePrefix").text() or "rdma"
     name = entry.resource_name(f"{prefix}/{keys.take('resourceName').text()}")
     if draft.unused_name(name) != name:
         entry.fail(f"{name!r} is defined twice, which the plugin refuses")
-    resource = Resource(name=name, group_by="hca", topology="none")
+    resource = ConvertedResource(name=name, group_by="hca", topology="none")
     resource.share(keys.take("rdmaHcaMax").number(0), "rdmaHcaMax")
     devices, selectors = keys.take("devices").texts(), keys.take("selectors").keys()
     if bool(devices) == bool(selectors.left):
@@ -60,26 +60,30 @@ def _add_resource(entry: Part, draft: Draft) -> None:
         pci["driver"] = names(drivers)
     selector: Values = {"udev": {"subsystem": "infiniband"}, "hardware": {"pci": pci}}
     if types := selectors.take("linkTypes").texts():
-        resource.values["link_layer"] = Entry({"file": "$(device.syspath)/ports/1/link_layer"})
+        resource.values["link_layer"] = CommentedValue(
+            {"file": "$(device.syspath)/ports/1/link_layer"}
+        )
         selector["values"] = {"link_layer": link_layers(types, resource)}
         if not set(types) & set(LINK_LAYERS):
             resource.withheld = resource.withheld or "none of its linkTypes can be read from sysfs"
     _match(selector, (*devices, *selectors.take("ifNames").texts()), entry, resource)
     resource.devices = [
-        Entry({"subsystem": "infiniband_verbs", "permissions": "rwm"}),
-        Entry({"subsystem": "infiniband_mad", "permissions": "rwm"}),
-        Entry({"path": "/dev/infiniband/rdma_cm", "permissions": "rwm"}),
+        CommentedValue({"subsystem": "infiniband_verbs", "permissions": "rwm"}),
+        CommentedValue({"subsystem": "infiniband_mad", "permissions": "rwm"}),
+        CommentedValue({"path": "/dev/infiniband/rdma_cm", "permissions": "rwm"}),
     ]
     resource.left += [*selectors.rest(PLUGIN), *keys.rest(PLUGIN)]
     draft.resources.append(resource)
 
 
-def _match(selector: Values, interfaces: Sequence[str], entry: Part, resource: Resource) -> None:
+def _match(
+    selector: Values, interfaces: Sequence[str], entry: Part, resource: ConvertedResource
+) -> None:
     """Have the resource match adapters with any of these interfaces, or all if there are none."""
     if len(interfaces) > MAX_INTERFACES:
         entry.fail(f"more than {MAX_INTERFACES} interfaces")
-    resource.match = [] if interfaces else [Entry(selector)]
+    resource.match = [] if interfaces else [CommentedValue(selector)]
     for found in dict.fromkeys(interfaces[:MAX_INTERFACES]):
         value = interface_value(found, "$(device.syspath)/device/net", "has", resource)
         values = {**selector.get("values", {}), value: "*"}
-        resource.match.append(Entry({**selector, "values": values}))
+        resource.match.append(CommentedValue({**selector, "values": values}))

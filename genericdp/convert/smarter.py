@@ -7,7 +7,14 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
-from genericdp.convert.output import DIRECTORIES, Draft, Entry, Resource, any_of, exactly
+from genericdp.convert.output import (
+    DIRECTORIES,
+    CommentedValue,
+    ConfigDraft,
+    ConvertedResource,
+    any_of,
+    exactly,
+)
 from genericdp.glob import path_problem
 from genericdp.regex import PatternError, compiled
 
@@ -45,14 +52,14 @@ def is_config(part: Part) -> bool:
     return part.node.entries is not None and any(one.has(MARKER) for one in part.children())
 
 
-def convert(configs: Sequence[Part], draft: Draft) -> None:
+def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:
     """Add the resources of all entries."""
     for config in configs:
         for entry in config.entries():
             _convert_entry(entry, draft)
 
 
-def _convert_entry(entry: Part, draft: Draft) -> None:
+def _convert_entry(entry: Part, draft: ConfigDraft) -> None:
     keys = entry.keys()
     found = keys.take(MARKER)
     if found.is_null:
@@ -73,7 +80,7 @@ def _convert_entry(entry: Part, draft: Draft) -> None:
     for name in _names(regex) or ("",):
         wanted = name.replace("/", "_") or _stem(regex)
         full = draft.unused_name(found.resource_name(f"{_DOMAIN}/{wanted}"))
-        resource = Resource(name=full, comments=[f"devicematch: {regex}"], left=left)
+        resource = ConvertedResource(name=full, comments=[f"devicematch: {regex}"], left=left)
         resource.share(count, "nummaxdevices")
         if name:
             _match_name(resource, f"/dev/{exactly(name)}")
@@ -117,14 +124,14 @@ def _members(inner: str) -> str:
     )
 
 
-def _match_name(resource: Resource, path: str) -> None:
-    resource.match = [Entry({"path": path})]
+def _match_name(resource: ConvertedResource, path: str) -> None:
+    resource.match = [CommentedValue({"path": path})]
     if path in DIRECTORIES:
         resource.match[0].value["type"] = "directory"
         resource.add_directory(path)
 
 
-def _match_regex(resource: Resource, regex: str) -> None:
+def _match_regex(resource: ConvertedResource, regex: str) -> None:
     """Match by glob what begins as the expression does, then by the expression itself."""
     start, rest = "", regex
     literal = re.match(r"\^([A-Za-z0-9_/-]*)(?![*?{])", regex)
@@ -147,9 +154,9 @@ def _match_regex(resource: Resource, regex: str) -> None:
             text, wanted = "$(device.path)", f"^/dev/({regex[1:-1]})$"
         else:
             below = {"text": "$(device.path)", "regex": "^/dev/(.+)$"}
-            resource.values["below_dev"] = Entry(below)
-        resource.values["matched"] = Entry({"text": text, "regex": wanted})
-    resource.match = [Entry(selector)]
+            resource.values["below_dev"] = CommentedValue(below)
+        resource.values["matched"] = CommentedValue({"text": text, "regex": wanted})
+    resource.match = [CommentedValue(selector)]
 
 
 def _stem(regex: str) -> str:

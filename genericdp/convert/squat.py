@@ -6,7 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.convert.output import ANOTHER, DIRECTORIES, Draft, Entry, Resource, any_of, exactly
+from genericdp.convert.output import (
+    ANOTHER,
+    DIRECTORIES,
+    CommentedValue,
+    ConfigDraft,
+    ConvertedResource,
+    any_of,
+    exactly,
+)
 from genericdp.glob import escape, has_wildcard, is_glob, path_problem, unescape
 
 if TYPE_CHECKING:
@@ -68,7 +76,7 @@ _UNQUOTED = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Path:
+class GroupPath:
     """One path of a group."""
 
     glob: str
@@ -91,18 +99,18 @@ class Path:
         return (self.is_mount, self.read_only, self.permissions, self.optional, directory)
 
 
-Row = tuple[Path, ...]
+Row = tuple[GroupPath, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
+class SquatGroup:
     """One entry of ``groups``: all of its paths or USB devices are one device."""
 
     count: int
     paths: Row = ()
-    usb: tuple[Entry, ...] = ()
+    usb: tuple[CommentedValue, ...] = ()
 
-    def is_like(self, others: Sequence[Group]) -> bool:
+    def is_like(self, others: Sequence[SquatGroup]) -> bool:
         """Return whether one resource can offer this group beside others."""
         one = others[0]
         sizes = {(group.count, len(group.paths), len(group.usb)) for group in (self, one)}
@@ -143,7 +151,7 @@ def _flag(part: Part) -> str:
     return found["name"] if found else ""
 
 
-def convert(configs: Sequence[Part], draft: Draft) -> None:
+def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:
     """Add the resources of all configs."""
     domain = next(filter(None, map(_domain, configs)), "")
     for config in configs:
@@ -185,7 +193,7 @@ def _flags(part: Part) -> Iterator[tuple[str, Part, str]]:
             yield found["name"], word, found["value"]
 
 
-def _add_arguments(part: Part, domain: str, draft: Draft) -> None:
+def _add_arguments(part: Part, domain: str, draft: ConfigDraft) -> None:
     for name, word, text in _flags(part):
         if name == "device" and not text:
             _add_device(word, domain, draft)
@@ -196,20 +204,22 @@ def _add_arguments(part: Part, domain: str, draft: Draft) -> None:
             draft.left.append(f"Not converted, --{name} {text}: {why}.")
 
 
-def _add_text(text: str, word: Part, domain: str, draft: Draft) -> None:
+def _add_text(text: str, word: Part, domain: str, draft: ConfigDraft) -> None:
     """Add the device of an argument: YAML or JSON, or NAME,PATH,... of the first versions."""
     for part in word.embedded(text):
         if part.children():
             _add_device(part, domain, draft)
         elif "," in part.text():
             name, *globs = (one.strip() for one in part.text().split(","))
-            groups = [Group(count=1, paths=(Path(glob=_glob(one, part)),)) for one in globs]
+            groups = [
+                SquatGroup(count=1, paths=(GroupPath(glob=_glob(one, part)),)) for one in globs
+            ]
             _add_resources(f"{domain}/{name}", part, groups, draft)
         else:
             word.fail("a device is a mapping with name and groups, or NAME,PATH,...")
 
 
-def _add_config(part: Part, domain: str, draft: Draft) -> None:
+def _add_config(part: Part, domain: str, draft: ConfigDraft) -> None:
     keys = part.keys()
     is_microshift = part.path[-1:] == ("genericDevicePlugin",)
     own, default = keys.take("domain").text(), "device.microshift.io" if is_microshift else _DOMAIN
@@ -223,7 +233,7 @@ def _add_config(part: Part, domain: str, draft: Draft) -> None:
     draft.left += keys.rest(PLUGIN, _REASONS)
 
 
-def _add_device(part: Part, domain: str, draft: Draft) -> None:
+def _add_device(part: Part, domain: str, draft: ConfigDraft) -> None:
     keys = part.keys()
     name = keys.take("name").text().strip()
     groups = [group for one in keys.take(MARKER).entries() for group in _groups(one, draft)]
@@ -231,20 +241,20 @@ def _add_device(part: Part, domain: str, draft: Draft) -> None:
     draft.left += keys.rest(PLUGIN, _REASONS)
 
 
-def _groups(entry: Part, draft: Draft) -> Iterator[Group]:
+def _groups(entry: Part, draft: ConfigDraft) -> Iterator[SquatGroup]:
     """Yield what a group offers; with paths and usb it offers both, each for itself."""
     keys = entry.keys()
     count = keys.take("count").number(1) or 1
     if paths := tuple(_path(one, draft) for one in keys.take("paths").entries()):
-        yield Group(count=count, paths=paths)
+        yield SquatGroup(count=count, paths=paths)
     # MicroShift calls it usbs.
     usb = (*keys.take("usb").entries(), *keys.take("usbs").entries())
     if usb:
-        yield Group(count=count, usb=tuple(_usb(one, draft) for one in usb))
+        yield SquatGroup(count=count, usb=tuple(_usb(one, draft) for one in usb))
     draft.left += keys.rest(PLUGIN, _REASONS)
 
 
-def _path(part: Part, draft: Draft) -> Path:
+def _path(part: Part, draft: ConfigDraft) -> GroupPath:
     keys = part.keys()
     kind, inside = keys.take("type"), keys.take("mountPath")
     if kind.text() not in {"", "Device", "Mount"}:
@@ -256,7 +266,7 @@ def _path(part: Part, draft: Draft) -> Path:
     mount_path = inside.text().strip()
     if mount_path and ("$(" in mount_path or path_problem(escape(mount_path)) is not None):
         inside.fail(f"{mount_path[:80]!r} is not an absolute path in a container")
-    path = Path(
+    path = GroupPath(
         glob=_glob(keys.take("path").text(), part),
         mount_path=mount_path,
         permissions="".join(letter for letter in "rwm" if letter in letters) or "rwm",
@@ -281,9 +291,9 @@ def _glob(text: str, part: Part) -> str:
     return made
 
 
-def _usb(part: Part, draft: Draft) -> Entry:
+def _usb(part: Part, draft: ConfigDraft) -> CommentedValue:
     keys = part.keys()
-    entry = Entry({"usb": {}})
+    entry = CommentedValue({"usb": {}})
     for key in ("vendor", "product"):
         given = keys.take(key)
         found = re.fullmatch(r"(?:0[xX])?([0-9A-Fa-f]{1,4})", given.text() or "0")
@@ -299,7 +309,7 @@ def _usb(part: Part, draft: Draft) -> Entry:
     return entry
 
 
-def _add_resources(name: str, part: Part, groups: Sequence[Group], draft: Draft) -> None:
+def _add_resources(name: str, part: Part, groups: Sequence[SquatGroup], draft: ConfigDraft) -> None:
     """Add the resources for one device of the config."""
     part.resource_name(name)
     if max([len(groups), *(len(one.paths) + len(one.usb) for one in groups)]) > MAX_PATHS:
@@ -307,7 +317,7 @@ def _add_resources(name: str, part: Part, groups: Sequence[Group], draft: Draft)
         return
     if not groups:
         draft.left.append(f"Not converted, {name}: it has no groups, so it offers nothing.")
-    kinds: list[list[Group]] = []
+    kinds: list[list[SquatGroup]] = []
     for group in groups:
         alike = next((others for others in kinds if group.is_like(others)), None)
         if alike is None:
@@ -315,7 +325,7 @@ def _add_resources(name: str, part: Part, groups: Sequence[Group], draft: Draft)
         else:
             alike.append(group)
     for i, alike in enumerate(kinds):
-        resource = Resource(name=draft.unused_name(name))
+        resource = ConvertedResource(name=draft.unused_name(name))
         resource.comments += [ANOTHER.format(name=name)] if i else []
         resource.share(alike[0].count, "count")
         if alike[0].usb:
@@ -325,7 +335,7 @@ def _add_resources(name: str, part: Part, groups: Sequence[Group], draft: Draft)
         draft.resources.append(resource)
 
 
-def _add_usb(resource: Resource, groups: Sequence[Group]) -> None:
+def _add_usb(resource: ConvertedResource, groups: Sequence[SquatGroup]) -> None:
     for entry in (one for group in groups for one in group.usb):
         if all(entry.value != other.value for other in resource.match):
             resource.match.append(entry)
@@ -336,7 +346,7 @@ def _add_usb(resource: Resource, groups: Sequence[Group]) -> None:
         resource.comments.append(_EACH)
 
 
-def _add_paths(resource: Resource, rows: Sequence[Row]) -> None:
+def _add_paths(resource: ConvertedResource, rows: Sequence[Row]) -> None:
     """Fill a resource: one path finds the devices, each comes with the others."""
     row = rows[0]
     templates = _series(rows) if len(rows) > 1 < len(row) else _stars(row)
@@ -347,16 +357,16 @@ def _add_paths(resource: Resource, rows: Sequence[Row]) -> None:
         return
     globs = any_of(one[anchor].glob for one in rows)
     selector: Values = {"path": globs}
-    resource.match, resource.devices = [Entry(selector)], []
+    resource.match, resource.devices = [CommentedValue(selector)], []
     if around := templates[anchor]:
         texts = (re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", one) for one in around.split(_KEY))
         regex = f"^{'(.*)'.join(texts)}$"
-        resource.values["key"] = Entry({"text": "$(device.path)", "regex": regex})
+        resource.values["key"] = CommentedValue({"text": "$(device.path)", "regex": regex})
     for i, (path, template) in enumerate(zip(row, templates, strict=True)):
         place, glob = _place([one[i] for one in rows]) or path.mount_path, template or path.glob
         _give(resource, path, "$(device.path)" if i == anchor else glob, place)
         if i != anchor and (path.is_mount or not path.optional):
-            resource.values[f"path{i + 1}"] = Entry({"link": glob})
+            resource.values[f"path{i + 1}"] = CommentedValue({"link": glob})
             selector.setdefault("values", {})[f"path{i + 1}"] = "*"
     if row[anchor].is_mount:
         selector["type"] = ["char", "block", "directory", "file"]
@@ -365,7 +375,7 @@ def _add_paths(resource: Resource, rows: Sequence[Row]) -> None:
     _remark(resource, rows, row[anchor])
 
 
-def _remark(resource: Resource, rows: Sequence[Row], anchor: Path) -> None:
+def _remark(resource: ConvertedResource, rows: Sequence[Row], anchor: GroupPath) -> None:
     """Say what is not the same."""
     if anchor.mount_path and (len(rows) > 1 or anchor.is_pattern):
         resource.comments.append(_ONE_PLACE)
@@ -404,7 +414,7 @@ def _series(rows: Sequence[Row]) -> list[str] | None:
     return templates if len(numbers) == 1 and len(set(*numbers)) == len(rows) else None
 
 
-def _place(column: Sequence[Path]) -> str | None:
+def _place(column: Sequence[GroupPath]) -> str | None:
     """Return the path in the container; empty: that of the host; None: there are several."""
     if not any(path.mount_path for path in column):
         return ""
@@ -434,12 +444,12 @@ def _anchor(row: Row, templates: Sequence[str]) -> int:
     return ranks.index(min(ranks))
 
 
-def _give(resource: Resource, path: Path, glob: str, place: str) -> None:
+def _give(resource: ConvertedResource, path: GroupPath, glob: str, place: str) -> None:
     """Give a container a path, by a template."""
     if path.is_mount:
         host_path = unescape(glob)
         inside: Values = {"containerPath": place or host_path, "readOnly": path.read_only}
-        resource.mounts.append(Entry({"hostPath": host_path, **inside}))
+        resource.mounts.append(CommentedValue({"hostPath": host_path, **inside}))
         return
     if path.glob in DIRECTORIES:
         folder = {"containerPath": f"{place.rstrip('/')}/"} if place else {}
@@ -449,4 +459,4 @@ def _give(resource: Resource, path: Path, glob: str, place: str) -> None:
     value: Values = {"path": glob, **inside, "permissions": path.permissions}
     if path.optional and glob != "$(device.path)":
         value["optional"] = True
-    resource.devices = [*(resource.devices or ()), Entry(value)]
+    resource.devices = [*(resource.devices or ()), CommentedValue(value)]

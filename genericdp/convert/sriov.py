@@ -8,7 +8,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from genericdp.convert.network import hex_ids, interface_value, link_layers, names
-from genericdp.convert.output import ANOTHER, Draft, Entry, Resource, exactly
+from genericdp.convert.output import (
+    ANOTHER,
+    CommentedValue,
+    ConfigDraft,
+    ConvertedResource,
+    exactly,
+)
 from genericdp.regex import PatternError, compiled
 
 if TYPE_CHECKING:
@@ -76,7 +82,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Selector:
+class SriovSelector:
     """One entry of ``selectors``."""
 
     is_network: bool
@@ -99,7 +105,7 @@ def is_config(part: Part) -> bool:
     return part.has(MARKER)
 
 
-def convert(configs: Sequence[Part], draft: Draft) -> None:
+def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:
     """Add the resources of all configs."""
     for config in configs:
         keys = config.keys()
@@ -111,7 +117,7 @@ def convert(configs: Sequence[Part], draft: Draft) -> None:
         draft.left += keys.rest(PLUGIN, _REASONS)
 
 
-def _add_entry(entry: Part, node: str, draft: Draft) -> None:
+def _add_entry(entry: Part, node: str, draft: ConfigDraft) -> None:
     keys = entry.keys()
     prefix = keys.take("resourcePrefix").text() or "intel.com"
     name = entry.resource_name(f"{prefix}/{keys.take('resourceName').text()}")
@@ -119,7 +125,7 @@ def _add_entry(entry: Part, node: str, draft: Draft) -> None:
     topology = "none" if keys.take("excludeTopology").is_true() else ""
     is_rdma = keys.take("isRdma").is_true()
     selectors = keys.take("selectors")
-    found: dict[object, Resource] = {}
+    found: dict[object, ConvertedResource] = {}
     left: list[str] = []
     # Old versions have one, newer ones a list.
     for part in (selectors,) if selectors.node.items is not None else selectors.entries():
@@ -129,7 +135,7 @@ def _add_entry(entry: Part, node: str, draft: Draft) -> None:
             left += part.quotation(_AUXILIARY)
     if kind not in {*_CLASSES, "auxnetdevice"}:
         entry.fail(f"deviceType {kind[:40]!r} is not netDevice, accelerator or auxNetDevice")
-    resources = list(found.values()) or [Resource(name=name, withheld=_NOTHING)]
+    resources = list(found.values()) or [ConvertedResource(name=name, withheld=_NOTHING)]
     resources[0].left += [*left, *keys.rest(PLUGIN, _REASONS)]
     for resource in resources:
         resource.name = name
@@ -138,7 +144,9 @@ def _add_entry(entry: Part, node: str, draft: Draft) -> None:
         _add_named(resource, entry, draft, is_first=resource is resources[0])
 
 
-def _add_named(resource: Resource, entry: Part, draft: Draft, *, is_first: bool) -> None:
+def _add_named(
+    resource: ConvertedResource, entry: Part, draft: ConfigDraft, *, is_first: bool
+) -> None:
     """Add a resource under its name, or another if it is not the first of its entry."""
     name, nodes = resource.name, resource.node_names
     others = [one for one in draft.resources if one.name == name and not one.withheld]
@@ -158,7 +166,7 @@ def _add_named(resource: Resource, entry: Part, draft: Draft, *, is_first: bool)
 
 
 def _add_selector(
-    part: Part, kind: str, *, is_rdma: bool, found: dict[object, Resource], left: list[str]
+    part: Part, kind: str, *, is_rdma: bool, found: dict[object, ConvertedResource], left: list[str]
 ) -> None:
     """Add one entry of ``selectors`` to the resources, by what a container gets with each."""
     if unreadable := [key for key in _UNREADABLE if part.has(key)]:
@@ -172,7 +180,7 @@ def _add_selector(
             pci[ours] = ids
     if addresses := keys.take("pciAddresses").texts():
         pci["address"] = names(_with_domain(address) for address in addresses)
-    asked = Selector(
+    asked = SriovSelector(
         is_network=kind == "netdevice",
         pci=pci,
         indexes=keys.take("acpiIndexes").texts(),
@@ -188,28 +196,35 @@ def _add_selector(
             left += part.quotation(why)
             continue
         given = (mode, asked.is_rdma, asked.needs_vhost_net)
-        _match(found.setdefault(given, Resource(name="")), asked, mode, drivers)
+        _match(found.setdefault(given, ConvertedResource(name="")), asked, mode, drivers)
     left += keys.rest(PLUGIN)
 
 
-def _match(resource: Resource, asked: Selector, mode: Mode, drivers: list[str]) -> None:
+def _match(
+    resource: ConvertedResource, asked: SriovSelector, mode: Mode, drivers: list[str]
+) -> None:
     """Have a resource offer the functions of a selector that have these drivers."""
     pci = dict(asked.pci)
     if mode is Mode.KERNEL and asked.is_network and not asked.is_named:
         pci["function"] = "virtual"
     elif asked.is_network:
-        resource.values["functions"] = Entry({"file": f"{_SYSPATH}/sriov_numvfs"})
+        resource.values["functions"] = CommentedValue({"file": f"{_SYSPATH}/sriov_numvfs"})
         busy = {"pci": {"function": "physical"}, "values": {"functions": "[1-9]*"}}
-        _add(resource.exclude, Entry(busy, [_BUSY]))
+        _add(resource.exclude, CommentedValue(busy, [_BUSY]))
     if drivers:
         pci["driver"] = names(drivers)
     conditions = _conditions(asked, resource)
     for alternative in _alternatives(asked.parents, resource):
         values = {**conditions, **alternative}
-        _add(resource.match, Entry({"pci": pci, "values": values} if values else {"pci": pci}))
+        _add(
+            resource.match,
+            CommentedValue({"pci": pci, "values": values} if values else {"pci": pci}),
+        )
     resource.devices = list(_nodes(mode, asked, resource))
     if not asked.drivers and asked.is_network:
-        _add(resource.exclude, Entry({"pci": {"driver": list(_USER_SPACE)}}, [_NO_DRIVERS]))
+        _add(
+            resource.exclude, CommentedValue({"pci": {"driver": list(_USER_SPACE)}}, [_NO_DRIVERS])
+        )
     elif not asked.drivers:
         _add(resource.comments, _NO_KERNEL)
 
@@ -219,26 +234,26 @@ def _add(found: list[Any], one: object) -> None:
         found.append(one)
 
 
-def _conditions(asked: Selector, resource: Resource) -> Values:
+def _conditions(asked: SriovSelector, resource: ConvertedResource) -> Values:
     """Declare the values that a selector needs; return what they must be."""
     found: Values = {}
     if asked.indexes:
-        resource.values["acpi_index"] = Entry({"file": f"{_SYSPATH}/acpi_index"})
+        resource.values["acpi_index"] = CommentedValue({"file": f"{_SYSPATH}/acpi_index"})
         found["acpi_index"] = names(asked.indexes)
     if asked.is_rdma or asked.link_types:
-        resource.values["rdma"] = Entry({"link": f"{_SYSPATH}/infiniband/*"})
+        resource.values["rdma"] = CommentedValue({"link": f"{_SYSPATH}/infiniband/*"})
     if asked.is_rdma:
         found["rdma"] = "*"
     if asked.link_types:
         path = f"{_SYSPATH}/infiniband/$(value.rdma:-none)/ports/1/link_layer"
-        resource.values["rdma_layer"] = Entry({"file": path})
+        resource.values["rdma_layer"] = CommentedValue({"file": path})
         text = {"text": "$(value.rdma_layer:-Ethernet)"}
-        resource.values["link_layer"] = Entry(text, [_BY_RDMA])
+        resource.values["link_layer"] = CommentedValue(text, [_BY_RDMA])
         found["link_layer"] = link_layers(asked.link_types, resource)
     return found
 
 
-def _modes(asked: Selector) -> dict[Mode, list[str]]:
+def _modes(asked: SriovSelector) -> dict[Mode, list[str]]:
     """Return the drivers by what they mean for a container."""
     if not asked.drivers:
         # The address alone is of use for a network adapter only, which a CNI plugin moves.
@@ -253,7 +268,9 @@ def _modes(asked: Selector) -> dict[Mode, list[str]]:
     return found
 
 
-def _nodes(mode: Mode, asked: Selector, resource: Resource) -> Iterator[Entry]:
+def _nodes(
+    mode: Mode, asked: SriovSelector, resource: ConvertedResource
+) -> Iterator[CommentedValue]:
     """Yield the entries of ``inject.devices``."""
     is_either = mode is Mode.EITHER
     optional = {"optional": True} if is_either else {}
@@ -262,24 +279,24 @@ def _nodes(mode: Mode, asked: Selector, resource: Resource) -> Iterator[Entry]:
         if is_either:
             group = "$(value.vfio_group:-none)"
             text = {"text": "$(pci.driver):$(pci.iommuGroup:-)", "regex": "^vfio-pci:(.+)$"}
-            resource.values["vfio_group"] = Entry(text, [_VFIO_GROUP])
+            resource.values["vfio_group"] = CommentedValue(text, [_VFIO_GROUP])
         path = f"/dev/vfio/{group}"
-        yield Entry({"path": path, "optional": True})
+        yield CommentedValue({"path": path, "optional": True})
         other = {"path": f"/dev/vfio/noiommu-{group}", "containerPath": path, "optional": True}
-        yield Entry(other, [_NO_IOMMU])
-        yield Entry({"path": "/dev/vfio/vfio", **optional})
+        yield CommentedValue(other, [_NO_IOMMU])
+        yield CommentedValue({"path": "/dev/vfio/vfio", **optional})
     if mode in {Mode.UIO, Mode.EITHER}:
-        yield Entry({"subsystem": "uio", **optional})
+        yield CommentedValue({"subsystem": "uio", **optional})
     if asked.is_rdma:
-        yield Entry({"subsystem": "infiniband_verbs"})
-        yield Entry({"subsystem": "infiniband_mad", "optional": True})
-        yield Entry({"path": "/dev/infiniband/rdma_cm", "optional": True})
+        yield CommentedValue({"subsystem": "infiniband_verbs"})
+        yield CommentedValue({"subsystem": "infiniband_mad", "optional": True})
+        yield CommentedValue({"path": "/dev/infiniband/rdma_cm", "optional": True})
     if asked.needs_vhost_net:
-        yield Entry({"path": "/dev/vhost-net"})
-        yield Entry({"path": "/dev/net/tun"})
+        yield CommentedValue({"path": "/dev/vhost-net"})
+        yield CommentedValue({"path": "/dev/net/tun"})
 
 
-def _alternatives(parents: Sequence[Part], resource: Resource) -> list[Values]:
+def _alternatives(parents: Sequence[Part], resource: ConvertedResource) -> list[Values]:
     """Return conditions for the physical function, any of which must hold."""
     found: list[Values] = [{}]
     for part in parents:
@@ -291,12 +308,12 @@ def _alternatives(parents: Sequence[Part], resource: Resource) -> list[Values]:
     return found
 
 
-def _parent(entry: Part, resource: Resource) -> Values:
+def _parent(entry: Part, resource: ConvertedResource) -> Values:
     """Return the conditions for ``ens1f0`` or ``0000:3b:00.0``, maybe with ``#0-3``."""
     name, hash_sign, ranges = entry.text().partition("#")
     found: Values = {}
     if str(entry.path[-2]).lower() != "pfnames":
-        resource.values["pf_address"] = Entry({"link": f"{_SYSPATH}/physfn"})
+        resource.values["pf_address"] = CommentedValue({"link": f"{_SYSPATH}/physfn"})
         found["pf_address"] = exactly(_with_domain(name))
     elif not name:
         entry.fail("the name of a physical function is missing")
@@ -307,9 +324,9 @@ def _parent(entry: Part, resource: Resource) -> Values:
             compiled(f"({name})")
         except PatternError as error:
             entry.fail(f"not a regular expression: {error}")
-        resource.values["pf"] = Entry({"link": f"{_SYSPATH}/physfn/net/*"}, [_AMBIGUOUS])
+        resource.values["pf"] = CommentedValue({"link": f"{_SYSPATH}/physfn/net/*"}, [_AMBIGUOUS])
         value = f"pf_like_{len(resource.values)}"
-        resource.values[value] = Entry({"text": "$(value.pf)", "regex": f"({name})"})
+        resource.values[value] = CommentedValue({"text": "$(value.pf)", "regex": f"({name})"})
         found[value] = "*"
     if hash_sign and (numbers := _numbers(ranges, entry)):
         found[_number_value(numbers, ranges, resource)] = "?*"
@@ -329,15 +346,15 @@ def _numbers(ranges: str, entry: Part) -> list[int]:
     return sorted(numbers)
 
 
-def _number_value(numbers: Sequence[int], ranges: str, resource: Resource) -> str:
+def _number_value(numbers: Sequence[int], ranges: str, resource: ConvertedResource) -> str:
     """Declare a value that is not empty for these virtual functions; return its name."""
     for number in numbers:
         # Its IOMMU group has this function: nothing of the function itself tells its number.
         link = f"{_SYSPATH}/physfn/virtfn{number}/iommu_group/devices/$(pci.address)"
-        resource.values[f"vf_{number}"] = Entry({"link": link})
+        resource.values[f"vf_{number}"] = CommentedValue({"link": link})
     name = f"is_{ranges.replace(' ', '').replace('-', '_to_').replace(',', '_')}"
     text = "".join(f"$(value.vf_{number}:-)" for number in numbers)
-    resource.values[name] = Entry({"text": text}, [f"Empty unless it is one of {ranges}."])
+    resource.values[name] = CommentedValue({"text": text}, [f"Empty unless it is one of {ranges}."])
     _add(resource.comments, _BY_GROUP)
     return name
 

@@ -33,13 +33,13 @@ def edits(devices: Iterable[Device]) -> ContainerEdits:
     Raises AllocationConflictError where the kubelet would silently drop something (ALL-6).
     """
     distinct = {device.id: device for device in devices}
-    answer = _Answer()
+    answer = _AnswerBuilder()
     for index, device_id in enumerate(sorted(distinct, key=natural_key)):
         answer.add(distinct[device_id], index)
     return answer.edits()
 
 
-class _Answer:
+class _AnswerBuilder:
     """Collects the edits of one answer."""
 
     def __init__(self) -> None:

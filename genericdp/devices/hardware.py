@@ -138,7 +138,10 @@ BUSES: Mapping[str, Callable[[SysDevice], bool]] = {
 def asked_part(
     kind: str, device: SysDevice, name: str, host: Host, sitting: SysDevice
 ) -> SysDevice:
-    """Return the device that has what ``text_of`` returns: for an interface's number that one."""
+    """Return the device that ``text_of`` reads a key of a selector from.
+
+    This is ``device``, but for ``usb.interface`` the USB interface at or above ``sitting``.
+    """
     of_interface = (kind, name) == ("usb", "interface")
     interface = nearest(sitting, host, is_usb_interface) if of_interface else None
     return interface or device

@@ -68,7 +68,7 @@ def make_devices(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Group:
+class _CandidateGroup:
     """What is to be one device."""
 
     members: tuple[Candidate, ...]
@@ -82,7 +82,7 @@ class _Group:
         return self.members[0].key if self.text is None else f"group {self.text}"
 
 
-def _refusal(resource: Resource, group: _Group, reason: str) -> NotOffered:
+def _refusal(resource: Resource, group: _CandidateGroup, reason: str) -> NotOffered:
     """Return why a group is not offered: one line, and every member knows of it."""
     keys = () if group.text is None else tuple(one.key for one in group.members)
     return not_offered(resource, group.members[0], reason, key=group.key, members=keys)
@@ -129,14 +129,16 @@ class _Maker:
             else:
                 self._once += size
 
-    def group(self, candidates: Iterable[Candidate]) -> tuple[list[_Group], list[NotOffered]]:
+    def group(
+        self, candidates: Iterable[Candidate]
+    ) -> tuple[list[_CandidateGroup], list[NotOffered]]:
         """Return groups in the order of their first members, and what is in none or incomplete.
 
         Index and order of discovery play no part (D2): only the text counts.
         """
         resource = self._resource
         if resource.group_by is None:
-            return [_Group(members=(one,)) for one in candidates], []
+            return [_CandidateGroup(members=(one,)) for one in candidates], []
         members: dict[str, list[Candidate]] = {}
         refused = []
         for one in candidates:
@@ -148,7 +150,7 @@ class _Maker:
                 members.setdefault(text, []).append(one)
         groups = []
         for text, several in members.items():
-            made = _Group(members=tuple(several), text=text)
+            made = _CandidateGroup(members=tuple(several), text=text)
             if lacking := _lacking(resource, several):
                 reason = f"its group '{printable(text)}' has {lacking}"
                 refused.append(_refusal(resource, made, reason))
@@ -166,7 +168,7 @@ class _Maker:
             raise UnusableValueError(f"groupBy '{template}' gives an empty text")
         return text
 
-    def make(self, group: _Group) -> Device:
+    def make(self, group: _CandidateGroup) -> Device:
         """Expand all templates of the resource; what must be there and is not makes it Unhealthy.
 
         Raises UnusableValueError or AllocationConflictError where there can be no device.
@@ -239,7 +241,7 @@ class _Maker:
             raise UnusableValueError(reason)
 
     def _nodes(
-        self, group: _Group, lookups: Sequence[Lookup]
+        self, group: _CandidateGroup, lookups: Sequence[Lookup]
     ) -> tuple[list[Node], list[str], list[str]]:
         """Return the device nodes of all members, what must be there and is not, as sentences,
         and the paths that were asked for, with or without wildcards; they may not exist.
@@ -312,7 +314,7 @@ class _Maker:
             return f"no device node (its type is {file.type})"
         return file.trouble or self._excluded.reason(file)
 
-    def _id_text(self, group: _Group, names: Sequence[Names]) -> str:
+    def _id_text(self, group: _CandidateGroup, names: Sequence[Names]) -> str:
         """Return what the ID is made of, which is the same for every member."""
         template = self._resource.id
         if template is None:
@@ -327,7 +329,7 @@ class _Maker:
             raise UnusableValueError(f"its id '{template}' is an empty text")
         return text
 
-    def _members(self, group: _Group) -> tuple[Member, ...]:
+    def _members(self, group: _CandidateGroup) -> tuple[Member, ...]:
         return tuple(
             Member(
                 key=one.key,
@@ -367,7 +369,7 @@ def _default_id(candidate: Candidate, host: Host) -> str:
     return candidate.path.removeprefix("/dev/")
 
 
-def _check_nodes(group: _Group, host: Host) -> None:
+def _check_nodes(group: _CandidateGroup, host: Host) -> None:
     """Check that what was selected for its device file has one; in a group another may have it."""
     alone = not any(one.has_node for one in group.members)
     for one in group.members:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from genericdp.model import Resource, ValueSource
     from genericdp.template import Lookup
 
-MAX_SEARCHED = 1024 * 1024
+MAX_SEARCHED_BYTES = 1024 * 1024
 """Of a file that an expression searches, in bytes."""
 
 
@@ -171,7 +171,7 @@ def value_of(
         if is_link:
             text = _link(given, host, target_of)
         elif is_path:
-            most = MAX_TEXT if source.regex is None else MAX_SEARCHED
+            most = MAX_TEXT if source.regex is None else MAX_SEARCHED_BYTES
             text = _content(given, most, host, target_of)
         return None if text is None else _extracted(source.regex, text)
     except UnusableValueError as error:

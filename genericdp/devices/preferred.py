@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.topology import Spot
 
-MAX_SEARCHED = 16
+MAX_SEARCHED_DEVICES = 16
 """Up to so many devices, the closest are searched for: 8 of 16 can be chosen in 12,870 ways."""
 MAX_COMPARED = 16
 """Of more devices, each is compared with so many shares that the container has got already."""
@@ -89,7 +89,7 @@ def _choose(
     """Search where that is affordable and may find something better, else choose greedily."""
     if size >= free.total():
         return Counter(free)
-    if preference is Preference.CLOSEST and size and len(free) <= MAX_SEARCHED:
+    if preference is Preference.CLOSEST and size and len(free) <= MAX_SEARCHED_DEVICES:
         return search_closest(free, held, size, spots)
     return choose_greedily(preference, free, held, size, spots)
 

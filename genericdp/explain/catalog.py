@@ -41,7 +41,7 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
+class CatalogGroup:
     """The entries of a piece of hardware, or of a subsystem without hardware."""
 
     hardware: SysDevice | None
@@ -51,7 +51,7 @@ class Group:
     subsystem: str = ""
 
 
-def catalogue(inventory: Inventory) -> tuple[Group, ...]:
+def catalogue(inventory: Inventory) -> tuple[CatalogGroup, ...]:
     """Return every candidate of the host that a config can name, once."""
     entries: dict[tuple[str, str], list[Entry]] = {}
     kinds: Kinds = {}
@@ -101,10 +101,10 @@ def _links(files: Iterable[FoundFile]) -> list[str]:
     return [file.path for file in files if file.is_link]
 
 
-def _group(entries: list[Entry], subsystem: str, kinds: Kinds) -> Group:
+def _group(entries: list[Entry], subsystem: str, kinds: Kinds) -> CatalogGroup:
     itself = next((one for one in entries if _is_place(one)), None)
     members = sorted((one for one in entries if one is not itself), key=_member_order)
-    return Group(
+    return CatalogGroup(
         hardware=entries[0].place,
         itself=None if itself is None else _run([itself], kinds),
         members=tuple(_runs(members, kinds)),
@@ -185,7 +185,7 @@ def _net(entry: Entry, hardware: dict[str, object]) -> dict[str, object]:
     return {"net": {"name": as_glob(texts.get("name", ""))}}
 
 
-def candidate_count(groups: Iterable[Group]) -> int:
+def candidate_count(groups: Iterable[CatalogGroup]) -> int:
     """Return the number of entries."""
     runs = (run for group in groups for run in (group.itself, *group.members) if run)
     return sum(len(run.entries) for run in runs)

@@ -55,7 +55,7 @@ _OTHER_KIND = -1
 _MOST_ABOVE = 50
 
 
-class Outcome(StrEnum):
+class VerdictKind(StrEnum):
     """What a resource makes of a device, the most relevant first."""
 
     OFFERED = "offered"
@@ -95,7 +95,7 @@ class Verdict:
     """What a resource makes of the device."""
 
     resource: Resource
-    outcome: Outcome
+    outcome: VerdictKind
     device_id: str = ""
     """The device that it is, or is given with."""
     reason: str = ""
@@ -339,15 +339,15 @@ def _elsewhere(asked: Asked, trial: _Trial) -> Verdict:
         names = any_of(resource.node_names)
         reason = f"it is for nodes called {names}, this one is {shown(node)}"
     tries = trial.tries(asked.candidate)
-    return Verdict(resource=resource, outcome=Outcome.OTHER_NODE, reason=reason, tries=tries)
+    return Verdict(resource=resource, outcome=VerdictKind.OTHER_NODE, reason=reason, tries=tries)
 
 
 def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
     resource, candidate = trial.resource, asked.candidate
     if offer.failed:
-        return Verdict(resource=resource, outcome=Outcome.UNDECIDED, reason=offer.failed)
+        return Verdict(resource=resource, outcome=VerdictKind.UNDECIDED, reason=offer.failed)
     tries = trial.tries(candidate)
-    verdict = Verdict(resource=resource, outcome=Outcome.NOT_TAKEN, tries=tries)
+    verdict = Verdict(resource=resource, outcome=VerdictKind.NOT_TAKEN, tries=tries)
     if all(one.failed is not None for one in tries):
         return _brought_along(verdict, candidate, offer) or _related(verdict, asked, trial, offer)
     if entry := _exclude_entry(trial, candidate):
@@ -356,16 +356,16 @@ def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
         if candidate.key in listed.device.keys:
             return replace(
                 verdict,
-                outcome=Outcome.UNHEALTHY if listed.unhealthy else Outcome.OFFERED,
+                outcome=VerdictKind.UNHEALTHY if listed.unhealthy else VerdictKind.OFFERED,
                 device_id=device_id,
                 reason=listed.unhealthy,
                 hint=_also_there(candidate, trial.inventory, listed.device),
             )
     reason = _why_not_offered(candidate, offer) or "it has changed while it was looked at"
-    return replace(verdict, outcome=Outcome.REFUSED, reason=reason)
+    return replace(verdict, outcome=VerdictKind.REFUSED, reason=reason)
 
 
-def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[Outcome, str] | None:
+def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[VerdictKind, str] | None:
     """Return the entry of ``exclude`` that takes, or may take, the candidate or what it sits on."""
     resource, file = trial.resource, candidate.file
     doubtful = None
@@ -375,9 +375,9 @@ def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[Outcome, str] |
         text = f"exclude[{i}] {selector_text(entry)}"
         if out.is_certain_of(file):
             below = "" if candidate.key in out.names else ", which takes what it sits on"
-            return Outcome.EXCLUDED, f"{text}{below}"
+            return VerdictKind.EXCLUDED, f"{text}{below}"
         if doubtful is None and (why := out.doubt(file)):
-            doubtful = Outcome.REFUSED, f"it may be excluded by {text}: {printable(why)}"
+            doubtful = VerdictKind.REFUSED, f"it may be excluded by {text}: {printable(why)}"
     return doubtful
 
 
@@ -390,7 +390,7 @@ def _brought_along(verdict: Verdict, candidate: Candidate, offer: DeviceList) ->
     for device_id, listed in offer.devices.items():
         if any(node.key == candidate.key for node in listed.device.nodes):
             reason = printable(listed.device.path)
-            outcome = Outcome.BROUGHT_ALONG
+            outcome = VerdictKind.BROUGHT_ALONG
             return replace(verdict, outcome=outcome, device_id=device_id, reason=reason)
     return None
 
@@ -407,7 +407,7 @@ def _related(verdict: Verdict, asked: Asked, trial: _Trial, offer: DeviceList) -
         texts = [f"{what} as {device_id}" for device_id, what in offered.items()]
         return replace(
             verdict,
-            outcome=Outcome.ABOVE,
+            outcome=VerdictKind.ABOVE,
             device_id=next(iter(offered)),
             reason=", ".join(texts),
             hint="ask about what sits on it, or match the device itself",
@@ -417,11 +417,11 @@ def _related(verdict: Verdict, asked: Asked, trial: _Trial, offer: DeviceList) -
         named = _named(below, with_kind=True)
         if why := _why_not_offered(below, offer):
             reason = f"{named} that it sits on, but does not offer that: {why}"
-            return replace(verdict, outcome=Outcome.BELOW_FAILS, reason=reason)
+            return replace(verdict, outcome=VerdictKind.BELOW_FAILS, reason=reason)
         device, hint = asked.candidate.device, ""
         if device is not None:
             hint = f"to offer {asked.shown} itself {_match(device, trial.inventory.host)}"
-        return replace(verdict, outcome=Outcome.BELOW, reason=named, hint=hint)
+        return replace(verdict, outcome=VerdictKind.BELOW, reason=named, hint=hint)
     of_above = (
         replace(one, about=candidate.file.printable_path)
         for candidate in above.values()
@@ -467,17 +467,21 @@ def _match(device: SysDevice, host: Host) -> str:
 
 
 _SENTENCES = {
-    Outcome.OFFERED: "{device} is offered: it is {id} of {name}",
-    Outcome.UNHEALTHY: "{device} is Unhealthy as {id} of {name}: {reason}",
-    Outcome.BROUGHT_ALONG: "{device} is given with {id} of {name} (inject.devices)",
-    Outcome.REFUSED: "{device} is not offered: {name} takes it, but {reason}",
-    Outcome.EXCLUDED: "{device} is not offered: {name} excludes it by {reason}",
-    Outcome.ABOVE: "{device} itself is not offered, but {name} offers what sits on it: {reason}",
-    Outcome.BELOW_FAILS: "{device} is not offered: {name} takes {reason}",
-    Outcome.BELOW: "{device} is not offered: {name} takes {reason} that it sits on, not {device}",
-    Outcome.NOT_TAKEN: "{device} is not offered: {name} {closest}",
-    Outcome.OTHER_NODE: "{device} is not offered: {name} is not for this node ({reason})",
-    Outcome.UNDECIDED: "{device} is not offered: {name} cannot be decided: {reason}",
+    VerdictKind.OFFERED: "{device} is offered: it is {id} of {name}",
+    VerdictKind.UNHEALTHY: "{device} is Unhealthy as {id} of {name}: {reason}",
+    VerdictKind.BROUGHT_ALONG: "{device} is given with {id} of {name} (inject.devices)",
+    VerdictKind.REFUSED: "{device} is not offered: {name} takes it, but {reason}",
+    VerdictKind.EXCLUDED: "{device} is not offered: {name} excludes it by {reason}",
+    VerdictKind.ABOVE: (
+        "{device} itself is not offered, but {name} offers what sits on it: {reason}"
+    ),
+    VerdictKind.BELOW_FAILS: "{device} is not offered: {name} takes {reason}",
+    VerdictKind.BELOW: (
+        "{device} is not offered: {name} takes {reason} that it sits on, not {device}"
+    ),
+    VerdictKind.NOT_TAKEN: "{device} is not offered: {name} {closest}",
+    VerdictKind.OTHER_NODE: "{device} is not offered: {name} is not for this node ({reason})",
+    VerdictKind.UNDECIDED: "{device} is not offered: {name} cannot be decided: {reason}",
 }
 
 
@@ -500,7 +504,7 @@ def _headline(asked: Asked, verdicts: Sequence[Verdict]) -> str:
 
 def _rank(verdict: Verdict) -> tuple[int, int]:
     held = 0 if verdict.closest is None else verdict.closest.held
-    order = list(Outcome)
-    if verdict.outcome is Outcome.OTHER_NODE and all(one.failed for one in verdict.tries):
+    order = list(VerdictKind)
+    if verdict.outcome is VerdictKind.OTHER_NODE and all(one.failed for one in verdict.tries):
         return len(order), 0  # it would not be offered there either
     return order.index(verdict.outcome), -held

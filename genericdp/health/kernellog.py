@@ -44,7 +44,7 @@ class Name:
         return self.stem == other.stem and (either or self.function == other.function)
 
 
-Names = tuple[Name, ...]
+DeviceNames = tuple[Name, ...]
 """The texts of the groups that ``where`` compares, in the order of the groups' names."""
 Stems = tuple[str, ...]
 
@@ -62,18 +62,18 @@ def name_of(text: str) -> Name:
     return Name(f"{int(domain or '0', 16):04x}:{bus}:{slot}", function)
 
 
-def stems_of(names: Names) -> Stems:
+def stems_of(names: DeviceNames) -> Stems:
     """Return what is equal for all names that may agree."""
     return tuple(name.stem for name in names)
 
 
-def agree(these: Names, those: Names) -> bool:
+def agree(these: DeviceNames, those: DeviceNames) -> bool:
     """Check whether a device and a line can mean the same."""
     return len(these) == len(those) and all(map(Name.agrees, these, those))
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LogRule:
     """What is the same in a probe for all devices, so that a line is matched once for all."""
 
     regex: str
@@ -81,7 +81,7 @@ class Rule:
     """Groups, sorted."""
     ignore: tuple[tuple[str, tuple[Name, ...]], ...]
 
-    def names_in(self, line: str) -> Names | None:
+    def names_in(self, line: str) -> DeviceNames | None:
         """Return what a line names; None: it does not count."""
         hit = search(self.regex, line)
         if hit is None:
@@ -96,13 +96,13 @@ class Rule:
         return named if len(named) == len(texts) else None
 
 
-def rule_of(watch: KernelLogCheck[str]) -> Rule:
+def rule_of(watch: KernelLogCheck[str]) -> LogRule:
     """Return the rule that a probe of one device shares with those of the others."""
     ignore = tuple((group, tuple(map(name_of, watch.ignore[group]))) for group in watch.ignore)
-    return Rule(watch.regex, tuple(sorted(watch.where)), ignore)
+    return LogRule(watch.regex, tuple(sorted(watch.where)), ignore)
 
 
-def names_of(watch: KernelLogCheck[str]) -> Names:
+def names_of(watch: KernelLogCheck[str]) -> DeviceNames:
     """Return what a line must name to be about the device."""
     return tuple(name_of(watch.where[group]) for group in sorted(watch.where))
 
@@ -122,8 +122,8 @@ class LogState:
     """State of a ``kernelLog`` probe: the latest line about the device."""
 
     bound: BoundProbe
-    rule: Rule
-    names: Names
+    rule: LogRule
+    names: DeviceNames
     since: float
     """Older lines do not count."""
     trouble: str
@@ -161,7 +161,7 @@ class _Followed:
     """A rule, and what it is about; by what is equal for all names that may agree."""
 
     devices: dict[Stems, dict[LogState, DeviceHealth]] = field(default_factory=dict)
-    lines: dict[Stems, dict[Names, Line]] = field(default_factory=dict)
+    lines: dict[Stems, dict[DeviceNames, Line]] = field(default_factory=dict)
     """The last line with each combination of names."""
     new: set[Stems] = field(default_factory=set)
     """Of the lines that the devices do not have yet."""
@@ -190,7 +190,7 @@ class KernelLog:
         self._changed = changed
         self._now = now
         self._records = KernelRecords(self._take, self._paused, open_log=open_log)
-        self._rules: dict[Rule, _Followed] = {}
+        self._rules: dict[LogRule, _Followed] = {}
         self._has_new_rule = False
         self._trouble = ""
         self._read = asyncio.Event()

@@ -65,7 +65,7 @@ class ProbeState:
             self.healthy, self.contrary = outcome.ok, 0
 
 
-State = ProbeState | LogState
+CheckState = ProbeState | LogState
 
 
 @dataclass(slots=True, eq=False)
@@ -77,7 +77,7 @@ class DeviceHealth:
     since: float
     """Older lines of the kernel log are about another device in its place."""
     report: Report
-    states: list[State]
+    states: list[CheckState]
     """In the order of the config; empty once it is no longer watched."""
     timer: TimerHandle | None = None
     """Ends when something of it is due next; None: nothing is."""
@@ -167,8 +167,8 @@ def _state(
     *,
     delayed: bool = False,
     healthy: bool = False,
-    before: State | None = None,
-) -> State:
+    before: CheckState | None = None,
+) -> CheckState:
     """Return the state of a probe; ``before``: its state under another text, whose results stay."""
     if isinstance(bound.check, KernelLogCheck):
         trouble = "" if healthy else NOT_PROBED

@@ -59,7 +59,7 @@ def raise_limit() -> None:
 
 
 def most_allowed() -> int:
-    """Return the limit."""
+    """Return how many descriptors this process may have open: the soft limit."""
     return limits.getrlimit(limits.RLIMIT_NOFILE)[0]
 
 
@@ -73,7 +73,7 @@ def count() -> Supply:
     return Supply(used=used, most=most)
 
 
-class _Shortage:
+class _DescriptorShortage:
     """Logs once that descriptors run short, and once that they no longer do."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ def wait_for_a_start() -> None:
 
     With fewer, an import or the event loop itself fails, and with it the daemon.
     """
-    shortage = _Shortage()
+    shortage = _DescriptorShortage()
     raise_limit()
     while count().left < _RESERVED:
         shortage.begins(
@@ -114,7 +114,7 @@ def wait_for_a_start() -> None:
 
 async def watch(supply: Observed[Supply | None], *, period_seconds: float = PERIOD_SECONDS) -> None:
     """Update ``supply`` periodically, forever; log when they run short and when no longer."""
-    shortage = _Shortage()
+    shortage = _DescriptorShortage()
     while True:
         supply.value = now = count()
         if now.is_short:
@@ -133,7 +133,7 @@ class Places:
         registered = (room - for_registering) // _REGISTERED
         self._free = asyncio.Semaphore(max(1, room // _WHILE_REGISTERING, registered))
         self._waiting = 0
-        self._shortage = _Shortage()
+        self._shortage = _DescriptorShortage()
 
     @asynccontextmanager
     async def place(self, resource: str) -> AsyncIterator[None]:

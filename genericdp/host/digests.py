@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _CHUNK = 1024 * 1024
 _MOST_KEPT = 256
 _TICK_NS = 1_000_000_000
-_State = tuple[int, ...]
+_FileState = tuple[int, ...]
 
 
 class Digests:
@@ -26,10 +26,13 @@ class Digests:
 
     def __init__(self, now: Callable[[], int] = time.time_ns) -> None:  # noqa: TID251
         self._now = now
-        self._known: dict[str, tuple[_State, str]] = {}
+        self._known: dict[str, tuple[_FileState, str]] = {}
 
     def sha256(self, path: str) -> str:
-        """Return it as hexadecimal digits; links are followed. Raises OSError; may hang."""
+        """Return the SHA-256 digest of a file as 64 lower-case hexadecimal digits.
+
+        Links are followed. Raises OSError; may hang.
+        """
         import hashlib  # OpenSSL, four megabytes: fast, and only a policy asks for it
 
         with opened(path) as (descriptor, _):
@@ -51,7 +54,7 @@ class Digests:
         return digest.hexdigest()
 
 
-def _state(status: os.stat_result) -> _State:
+def _state(status: os.stat_result) -> _FileState:
     return (
         status.st_dev,
         status.st_ino,

@@ -30,7 +30,7 @@ _READ_BYTES = 65_536
 """At most 2,000 events are read before the rest of the loop has its turn."""
 
 
-class Shortage:
+class WatchShortage:
     """Logs once that folders cannot be watched, and once that all of them can be again."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class FolderWatch:
     """
 
     def __init__(
-        self, changed: Callable[[str, str | None], None], *, what: str, shortage: Shortage
+        self, changed: Callable[[str, str | None], None], *, what: str, shortage: WatchShortage
     ) -> None:
         self._changed = changed
         self._what = what

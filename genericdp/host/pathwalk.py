@@ -66,9 +66,10 @@ def walk(path: str, *, top: str = "", past_missing: bool = False) -> Walk:
 
 @contextmanager
 def opened(path: str, *, top: str = "", follow: bool = True) -> Iterator[tuple[int, Walk]]:
-    """Open a regular file for reading; nothing else is ever opened.
+    """Open a regular file for reading; yield its descriptor, closed at the end, and the walk to it.
 
-    Without ``follow``, a path with a link in it is an error. Raises OSError.
+    Nothing else is ever opened. Without ``follow``, a path with a link in it is an error.
+    Raises OSError.
     """
     walker = _Walker(path, top)
     try:

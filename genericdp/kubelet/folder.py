@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError, UsageError
 from genericdp.host.descriptors import REGISTRATIONS_AT_ONCE, Places
-from genericdp.host.inotify import ENTRIES, FolderWatch, Shortage
+from genericdp.host.inotify import ENTRIES, FolderWatch, WatchShortage
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class KubeletFolder:
         poll_seconds: float = _POLL_SECONDS,
         watched_times: int = _WATCHED_TIMES,
         deletion_seconds: float = _DELETION_SECONDS,
-        shortage: Shortage | None = None,
+        shortage: WatchShortage | None = None,
     ) -> None:
         check_length(path)
         self.path = path
@@ -77,7 +77,7 @@ class KubeletFolder:
         """Why there is no kubelet, as logged."""
         self._poll_seconds, self._deletion_seconds = poll_seconds, deletion_seconds
         self._watched_times = watched_times
-        self._shortage = shortage or Shortage()
+        self._shortage = shortage or WatchShortage()
 
     async def watch(self) -> None:
         """Keep ``socket`` up to date, forever.

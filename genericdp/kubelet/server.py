@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from genericdp.kubelet.servicer import Servicer
 
-    _Context: TypeAlias = grpc.aio.ServicerContext[bytes, bytes]
+    _ServicerContext: TypeAlias = grpc.aio.ServicerContext[bytes, bytes]
 
 log = logging.getLogger(__name__)
 
@@ -117,10 +117,10 @@ def _why(path: Path) -> str:
 
 
 def _handlers(servicer: Servicer, streams: Observed[Streams]) -> grpc.GenericRpcHandler:
-    async def options(_request: bytes, _context: _Context) -> bytes:
+    async def options(_request: bytes, _context: _ServicerContext) -> bytes:
         return servicer.options.SerializeToString()
 
-    async def list_and_watch(_request: bytes, _context: _Context) -> AsyncIterator[bytes]:
+    async def list_and_watch(_request: bytes, _context: _ServicerContext) -> AsyncIterator[bytes]:
         streams.value = replace(streams.value, opened=streams.value.opened + 1)
         try:
             async for devices in servicer.device_lists():
@@ -144,7 +144,7 @@ def _handlers(servicer: Servicer, streams: Observed[Streams]) -> grpc.GenericRpc
 def _answering(
     call: Callable[[bytes], Awaitable[bytes]], *, most_bytes: int = _MOST_BYTES
 ) -> grpc.RpcMethodHandler[Any, Any]:
-    async def answer(request: bytes, context: _Context) -> bytes:
+    async def answer(request: bytes, context: _ServicerContext) -> bytes:
         if (size := len(request)) > most_bytes:
             # Not with ``abort``, whose exception keeps the request in memory.
             context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.simulator.devicemanager import WITHOUT_NUMA_NODE, Allocation, KubeletError
+from genericdp.simulator.devicemanager import WITHOUT_NUMA_NODE, Allocation, SimulatedKubeletError
 from genericdp.simulator.pods import Admission, Start
 from genericdp.simulator.settings import TopologyPolicy
 from genericdp.simulator.topology import (
@@ -34,7 +34,7 @@ _UNALIGNED = Admission(
 )
 
 
-class _Request(NamedTuple):
+class _ContainerRequest(NamedTuple):
     """What a container requests of a resource."""
 
     pod_uid: str
@@ -76,7 +76,7 @@ class Admitter:
                         self.remove(pod)
                         return _UNALIGNED
                     await self._allocate(manager, pod, container)
-            except KubeletError as error:
+            except SimulatedKubeletError as error:
                 self.remove(pod)
                 return Admission(
                     admitted=False,
@@ -90,7 +90,7 @@ class Admitter:
         manager = self._manager()
         try:
             await self._prepare(manager, pod, container)
-        except KubeletError as error:
+        except SimulatedKubeletError as error:
             return Start(given=None, reason="CreateContainerConfigError", message=str(error))
         responses = [one.response for one in manager.allocated_to(pod.uid, container.name)]
         random.shuffle(responses)
@@ -138,7 +138,7 @@ class Admitter:
         if topology.policy is TopologyPolicy.NONE:
             return True  # it does not even ask for hints
         hints = [
-            _hints(manager, _Request(pod.uid, container.name, resource, amount))
+            _hints(manager, _ContainerRequest(pod.uid, container.name, resource, amount))
             for resource, amount in container.limits.items()
             if manager.is_known(resource)
         ]
@@ -153,7 +153,9 @@ class Admitter:
             if not manager.is_known(resource):
                 continue
             self.release_ended(manager)
-            request = _Request(pod.uid, container.name, resource, container.limits[resource])
+            request = _ContainerRequest(
+                pod.uid, container.name, resource, container.limits[resource]
+            )
             if ids := await _pick(manager, request):
                 manager.allocate(await _ask(manager, request, ids))
                 changed = True
@@ -180,7 +182,7 @@ class Admitter:
             return
         held = manager.allocated_ids(pod.uid, container.name, resource)
         if held is None:
-            raise KubeletError(
+            raise SimulatedKubeletError(
                 f"no devices found allocated in local cache for pod {pod.uid},"
                 f" container {container.name}, resource {resource}"
             )
@@ -189,9 +191,9 @@ class Admitter:
             client = endpoint.live_client()
             call = client.plugin.PreStartContainer(request, timeout=self._prestart_seconds)
             await client.ask(call)
-        except KubeletError as error:
+        except SimulatedKubeletError as error:
             text = f"device plugin PreStartContainer rpc failed with err: {error}"
-            raise KubeletError(text) from None
+            raise SimulatedKubeletError(text) from None
 
 
 def _shuffled(ids: Iterable[str]) -> list[str]:
@@ -205,11 +207,11 @@ def _endpoint(manager: DeviceManager, resource: str) -> Endpoint:
     endpoint = manager.plugins.current.get(resource)
     if endpoint is None:
         text = f"endpoint not found in cache for a registered resource: {resource}"
-        raise KubeletError(text)
+        raise SimulatedKubeletError(text)
     return endpoint
 
 
-def _hints(manager: DeviceManager, request: _Request) -> Hints:
+def _hints(manager: DeviceManager, request: _ContainerRequest) -> Hints:
     resource, amount = request.resource, request.amount
     listed = manager.numa_nodes(resource)
     if not has_alignment(listed):
@@ -228,7 +230,7 @@ def _hints(manager: DeviceManager, request: _Request) -> Hints:
     return hints or IMPOSSIBLE
 
 
-async def _pick(manager: DeviceManager, request: _Request) -> set[str]:
+async def _pick(manager: DeviceManager, request: _ContainerRequest) -> set[str]:
     """Reserve and return the IDs for Allocate; empty if the container has its devices already.
 
     The checks come in the kubelet's order, so that the first error is the kubelet's.
@@ -250,7 +252,7 @@ async def _pick(manager: DeviceManager, request: _Request) -> set[str]:
 
     free = frozenset(healthy - reserved)
     if len(free) < amount:
-        raise KubeletError(
+        raise SimulatedKubeletError(
             f"requested number of devices unavailable for {resource}."
             f" Requested: {amount}, Available: {len(free)}"
         )
@@ -269,23 +271,28 @@ async def _pick(manager: DeviceManager, request: _Request) -> set[str]:
     return picked
 
 
-def _check(manager: DeviceManager, request: _Request, held: frozenset[str] | None) -> set[str]:
-    """Return the healthy IDs; raise KubeletError even if nothing is left to allocate (ALL-9)."""
+def _check(
+    manager: DeviceManager, request: _ContainerRequest, held: frozenset[str] | None
+) -> set[str]:
+    """Return the healthy IDs.
+
+    Raises SimulatedKubeletError even if nothing is left to allocate (ALL-9).
+    """
     resource = request.resource
     if held is not None and len(held) != request.amount:
-        raise KubeletError(
+        raise SimulatedKubeletError(
             f'pod "{request.pod_uid}" container "{request.container}" changed request for resource'
             f' "{resource}" from {len(held)} to {request.amount}'
         )
     healthy = manager.healthy.get(resource)
     if healthy is None:
-        raise KubeletError(f"cannot allocate unregistered device {resource}")
+        raise SimulatedKubeletError(f"cannot allocate unregistered device {resource}")
     if not healthy:
-        raise KubeletError(
+        raise SimulatedKubeletError(
             f"no healthy devices present; cannot allocate unhealthy devices {resource}"
         )
     if held is not None and not held <= healthy:
-        raise KubeletError(
+        raise SimulatedKubeletError(
             "previously allocated devices are no longer healthy;"
             f" cannot allocate unhealthy devices {resource}"
         )
@@ -293,7 +300,7 @@ def _check(manager: DeviceManager, request: _Request, held: frozenset[str] | Non
 
 
 async def _preferred(
-    manager: DeviceManager, request: _Request, *, free: frozenset[str], taken: set[str]
+    manager: DeviceManager, request: _ContainerRequest, *, free: frozenset[str], taken: set[str]
 ) -> frozenset[str]:
     """Ask the plugin which devices it prefers, if its options say so (PRF-1, PRF-2)."""
     endpoint = _endpoint(manager, request.resource)
@@ -310,14 +317,14 @@ async def _preferred(
             pb.PreferredAllocationRequest(container_requests=[asked])
         )
         response = await client.ask(call)
-    except KubeletError as error:
+    except SimulatedKubeletError as error:
         text = f"device plugin GetPreferredAllocation rpc failed with err: {error}"
-        raise KubeletError(text) from None
+        raise SimulatedKubeletError(text) from None
     answers = response.container_responses
     return frozenset(answers[0].deviceIDs) if answers else frozenset()
 
 
-async def _ask(manager: DeviceManager, request: _Request, ids: set[str]) -> Allocation:
+async def _ask(manager: DeviceManager, request: _ContainerRequest, ids: set[str]) -> Allocation:
     """Call Allocate, without a timeout (ALL-4)."""
     resource = request.resource
     asked = pb.ContainerAllocateRequest(devices_ids=_shuffled(ids))
@@ -325,13 +332,13 @@ async def _ask(manager: DeviceManager, request: _Request, ids: set[str]) -> Allo
         client = _endpoint(manager, resource).live_client()
         call = client.plugin.Allocate(pb.AllocateRequest(container_requests=[asked]))
         response = await client.ask(call)
-    except KubeletError:
+    except SimulatedKubeletError:
         manager.free_unallocated()
         raise
     if not response.container_responses:
         # The kubelet forgets about the IDs, which stay reserved until another pod goes (ALL-2).
         text = f"no containers return in allocation response {str(response).strip()}"
-        raise KubeletError(text)
+        raise SimulatedKubeletError(text)
     numa_nodes = manager.numa_nodes(resource)
     by_numa: dict[int, tuple[str, ...]] = {}
     for device_id in sorted(ids):

@@ -35,7 +35,7 @@ Amounts = dict[str, tuple[int, int]]
 log = logging.getLogger(__name__)
 
 
-class KubeletError(Exception):
+class SimulatedKubeletError(Exception):
     """An error within the kubelet; its text is the kubelet's."""
 
 
@@ -65,9 +65,12 @@ class Endpoint:
     stopped_at: float | None = None
 
     def live_client(self) -> PluginClient:
-        """Return the connection to call; raise KubeletError if the plugin has gone away."""
+        """Return the connection to call.
+
+        Raises SimulatedKubeletError if the plugin has gone away.
+        """
         if self.client is None or self.stopped_at is not None:
-            raise KubeletError(f"endpoint {self.resource} has been stopped")
+            raise SimulatedKubeletError(f"endpoint {self.resource} has been stopped")
         return self.client
 
 
@@ -106,10 +109,13 @@ class Plugins:
         self._clients.pop(self._key(client), None)
 
     def connect(self, client: PluginClient, options: pb.DevicePluginOptions) -> None:
-        """Make a client the endpoint of its resource; raise KubeletError if it is one already."""
+        """Make a client the endpoint of its resource.
+
+        Raises SimulatedKubeletError if it is one already.
+        """
         key = self._key(client)
         if self._by_path and key in self._endpoints:
-            raise KubeletError(f"device plugin already connected: {client.path}")
+            raise SimulatedKubeletError(f"device plugin already connected: {client.path}")
         endpoint = Endpoint(resource=client.resource, client=client, options=options)
         self._endpoints[key] = self.current[client.resource] = endpoint
 
@@ -239,9 +245,9 @@ class DeviceManager:
         """Ask a plugin for its options, without a timeout, and make it an endpoint (REG-7)."""
         try:
             options = await client.ask(client.plugin.GetDevicePluginOptions(pb.Empty()))
-        except KubeletError as error:
+        except SimulatedKubeletError as error:
             text = f"failed to get device plugin options: {error}"
-            raise KubeletError(text) from None
+            raise SimulatedKubeletError(text) from None
         self.plugins.connect(client, options)
         self.announce()
 

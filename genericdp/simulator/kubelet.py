@@ -16,7 +16,7 @@ from genericdp.kubelet.v1 import podresources_pb2_grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc
 from genericdp.simulator.admission import Admitter
 from genericdp.simulator.devicemanager import DeviceManager, Record
-from genericdp.simulator.services import PodResources, Registration
+from genericdp.simulator.services import PodResources, RegistrationService
 from genericdp.simulator.settings import Faults, Generation, Timing, Topology
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Kubelet:
         self._awake = asyncio.Event()
         self._awake.set()
         self._admitter = Admitter(prestart_seconds=self.timing.prestart_seconds)
-        self._process: _Process | None = None
+        self._process: _KubeletRun | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -118,15 +118,15 @@ class Kubelet:
         _ = self._process.tasks.start(self._keep_node_fresh(), "node status")
         self._announce()
 
-    async def _serve(self, manager: DeviceManager) -> _Process:
-        tasks, servers = _Tasks(), [_Server(self.socket)]
-        registration = Registration(
+    async def _serve(self, manager: DeviceManager) -> _KubeletRun:
+        tasks, servers = _Tasks(), [_GrpcServer(self.socket)]
+        registration = RegistrationService(
             manager, start_task=tasks.start, faults=self.faults, awake=self._awake
         )
         deviceplugin_pb2_grpc.add_RegistrationServicer_to_server(registration, servers[0].grpc)
         if self._pod_resources is not None:
             self._pod_resources.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-            servers.append(_Server(self._pod_resources))
+            servers.append(_GrpcServer(self._pod_resources))
             # Only List is implemented: other calls end with UNIMPLEMENTED.
             pods = PodResources(  # type: ignore[abstract]
                 manager, self._admitter, faults=self.faults, awake=self._awake
@@ -134,7 +134,7 @@ class Kubelet:
             podresources_pb2_grpc.add_PodResourcesListerServicer_to_server(pods, servers[1].grpc)
         for server in servers:
             await server.grpc.start()
-        return _Process(manager=manager, registration=registration, tasks=tasks, servers=servers)
+        return _KubeletRun(manager=manager, registration=registration, tasks=tasks, servers=servers)
 
     async def stop(self) -> None:
         """Shut down: plugins are disconnected, the sockets are removed."""
@@ -157,7 +157,7 @@ class Kubelet:
         await self.stop()
         await self.start()
 
-    def _detach(self) -> _Process | None:
+    def _detach(self) -> _KubeletRun | None:
         process, self._process = self._process, None
         self._admitter.attach(None)
         return process
@@ -285,13 +285,13 @@ class Kubelet:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Process:
+class _KubeletRun:
     """One run of the kubelet, from start to end."""
 
     manager: DeviceManager
-    registration: Registration
+    registration: RegistrationService
     tasks: _Tasks
-    servers: list[_Server]
+    servers: list[_GrpcServer]
 
     async def end(self) -> None:
         """Stop the servers and all background tasks, close all connections."""
@@ -305,7 +305,7 @@ class _Process:
                 server.close()
 
 
-class _Server:
+class _GrpcServer:
     """A gRPC server on a unix socket.
 
     The socket is bound through a descriptor of its folder: so the path may be long, and gRPC, which

@@ -15,7 +15,7 @@ from genericdp.config.names import name_problem
 from genericdp.kubelet.v1 import podresources_pb2, podresources_pb2_grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
-from genericdp.simulator.devicemanager import WITHOUT_NUMA_NODE, KubeletError
+from genericdp.simulator.devicemanager import WITHOUT_NUMA_NODE, SimulatedKubeletError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
@@ -37,19 +37,19 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
 )
 
-_Answer = TypeVar("_Answer")
+_AnswerT = TypeVar("_AnswerT")
 
 
-def _call_error(code: grpc.StatusCode, description: str) -> KubeletError:
+def _call_error(code: grpc.StatusCode, description: str) -> SimulatedKubeletError:
     """Return the error of a gRPC call as Go prints it."""
     words = "".join(word.capitalize() for word in code.name.split("_"))
     name = "Canceled" if code is grpc.StatusCode.CANCELLED else words
     if description == "Deadline Exceeded":
         description = "context deadline exceeded"
-    return KubeletError(f"rpc error: code = {name} desc = {description}")
+    return SimulatedKubeletError(f"rpc error: code = {name} desc = {description}")
 
 
-def _connection_closing() -> KubeletError:
+def _connection_closing() -> SimulatedKubeletError:
     return _call_error(grpc.StatusCode.CANCELLED, "grpc: the client connection is closing")
 
 
@@ -66,7 +66,7 @@ class PluginClient:
 
     @property
     def plugin(self) -> rpc.DevicePluginAsyncStub:
-        """The stub for calls; raises KubeletError if the connection is closed."""
+        """The stub for calls; raises SimulatedKubeletError if the connection is closed."""
         if self._channel is None:
             raise _connection_closing()
         return rpc.DevicePluginStub(self._channel)
@@ -80,14 +80,17 @@ class PluginClient:
         except TimeoutError:
             await channel.close()
             text = "failed to dial device plugin: context deadline exceeded"
-            raise KubeletError(text) from None
+            raise SimulatedKubeletError(text) from None
         except asyncio.CancelledError:
             await channel.close()
             raise
         self._channel = channel
 
-    async def ask(self, call: Awaitable[_Answer]) -> _Answer:
-        """Await a call to the plugin; raise KubeletError in the kubelet's words if it fails."""
+    async def ask(self, call: Awaitable[_AnswerT]) -> _AnswerT:
+        """Return what a call to the plugin returns.
+
+        Raises SimulatedKubeletError in the kubelet's words if it fails.
+        """
         try:
             return await call
         except grpc.aio.AioRpcError as error:
@@ -135,7 +138,7 @@ def _is_task_canceled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-class Registration(rpc.RegistrationServicer):
+class RegistrationService(rpc.RegistrationServicer):
     """Serves ``v1beta1.Registration`` and owns the connections to the plugins.
 
     ``start_task`` starts a background task with a name. While ``awake`` is clear, nothing is done.
@@ -192,7 +195,7 @@ class Registration(rpc.RegistrationServicer):
         try:
             self._check(request)
             await self._connect(client)
-        except KubeletError as error:
+        except SimulatedKubeletError as error:
             return str(error)
         self._manager.observed.accepted[client.resource] += 1
         self._manager.announce()
@@ -202,14 +205,16 @@ class Registration(rpc.RegistrationServicer):
 
     def _check(self, request: pb.RegisterRequest) -> None:
         if self._faults.refuse_register is not None:
-            raise KubeletError(self._faults.refuse_register)
+            raise SimulatedKubeletError(self._faults.refuse_register)
         if request.version != VERSION:
-            raise KubeletError(
+            raise SimulatedKubeletError(
                 f"requested API version {_quoted(request.version)} is not supported by kubelet."
                 f' Supported version is ["{VERSION}"]'
             )
         if name_problem(request.resource_name) is not None:
-            raise KubeletError(f"the ResourceName {_quoted(request.resource_name)} is invalid")
+            raise SimulatedKubeletError(
+                f"the ResourceName {_quoted(request.resource_name)} is invalid"
+            )
 
     async def _connect(self, client: PluginClient) -> None:
         manager = self._manager
@@ -218,7 +223,7 @@ class Registration(rpc.RegistrationServicer):
             await client.dial(manager.timing.dial_seconds)
             self._connections.append(client)
             await manager.connect(client)
-        except (KubeletError, asyncio.CancelledError):
+        except (SimulatedKubeletError, asyncio.CancelledError):
             # The kubelet removes by key, not by client, so another plugin may lose its entry
             # (REG-9c, REG-10). It also leaves the connection open until it ends.
             manager.plugins.remove(client)

@@ -41,7 +41,7 @@ class Kind(Enum):
     LINK = tarfile.SYMTYPE
 
 
-class Entry(NamedTuple):
+class ArchiveEntry(NamedTuple):
     """A folder, file or link of the tree."""
 
     path: str
@@ -60,7 +60,7 @@ class ArchiveError(Exception):
 def write(
     file: IO[bytes],
     manifest: Mapping[str, object],
-    entries: Iterable[Entry],
+    entries: Iterable[ArchiveEntry],
     *,
     most_bytes: int = MOST_BYTES,
 ) -> int:
@@ -72,7 +72,7 @@ def write(
     count = 0
     end = bytes(2 * tarfile.BLOCKSIZE)
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0, compresslevel=6) as out:
-        size = len(end) + out.write(_packed(Entry(MANIFEST, Kind.FILE, about)))
+        size = len(end) + out.write(_packed(ArchiveEntry(MANIFEST, Kind.FILE, about)))
         for entry in entries:
             packed = _packed(entry)
             count, size = count + 1, size + len(packed)
@@ -83,7 +83,7 @@ def write(
     return count
 
 
-def _packed(entry: Entry) -> bytes:
+def _packed(entry: ArchiveEntry) -> bytes:
     info = tarfile.TarInfo(entry.path)
     info.type = entry.kind.value
     info.mode = 0o644 if entry.kind is Kind.FILE else 0o755
@@ -97,7 +97,7 @@ def _too_large(most_bytes: int) -> ArchiveError:
     return ArchiveError(f"it is larger than {most_bytes / 2**20:g} MiB when inflated")
 
 
-def read(file: IO[bytes], *, most_bytes: int = MOST_BYTES) -> Iterator[Entry]:
+def read(file: IO[bytes], *, most_bytes: int = MOST_BYTES) -> Iterator[ArchiveEntry]:
     """Yield the entries of a snapshot after its manifest; raise ArchiveError and OSError."""
     try:
         with _Inflating(file, most_bytes) as inflating:
@@ -138,7 +138,7 @@ class _Inflating(gzip.GzipFile):
         return self.last
 
 
-def _entries(inflating: _Inflating) -> Iterator[Entry]:
+def _entries(inflating: _Inflating) -> Iterator[ArchiveEntry]:
     inflating.begin_entry()
     encoding, errors = _ENCODING
     with tarfile.TarFile(fileobj=inflating, encoding=encoding, errors=errors) as tar:
@@ -151,7 +151,7 @@ def _entries(inflating: _Inflating) -> Iterator[Entry]:
         raise ArchiveError("it is damaged or cut off: it has no end")
 
 
-def _check_manifest(first: Entry | None) -> None:
+def _check_manifest(first: ArchiveEntry | None) -> None:
     if first is None or first.path != MANIFEST:
         raise ArchiveError(
             f"it is an archive, but no snapshot: it does not begin with {MANIFEST}"
@@ -181,19 +181,19 @@ def _bytes(text: str) -> bytes:
     return text.encode(*_ENCODING)
 
 
-def _entry(path: str, info: tarfile.TarInfo, inflating: _Inflating) -> Entry:
+def _entry(path: str, info: tarfile.TarInfo, inflating: _Inflating) -> ArchiveEntry:
     if info.isreg():
-        return Entry(path, Kind.FILE, _content(path, info, inflating))
+        return ArchiveEntry(path, Kind.FILE, _content(path, info, inflating))
     if info.size:
         raise ArchiveError(f"{path!r:.200} is no file, but has content")
     if info.isdir():
-        return Entry(path, Kind.FOLDER)
+        return ArchiveEntry(path, Kind.FOLDER)
     if info.issym():
         if led_to(path, info.linkname) is None:
             raise ArchiveError(
                 f"{path!r:.200} is a link out of the tree, to {info.linkname!r:.200}"
             )
-        return Entry(path, Kind.LINK, target=info.linkname)
+        return ArchiveEntry(path, Kind.LINK, target=info.linkname)
     raise ArchiveError(f"{path!r:.200} is neither a file nor a folder nor a link")
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from genericdp.host import udevdb
 from genericdp.host.sysfs import device_names
 from genericdp.model import FileType
-from genericdp.snapshot.archive import MOST_FILE_BYTES, Entry, Kind, led_to
+from genericdp.snapshot.archive import MOST_FILE_BYTES, ArchiveEntry, Kind, led_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,18 +108,18 @@ def _is_skipped_folder(name: str) -> bool:
 class Copy:
     """The entries of a copy, by path, and what was left out, by reason."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, ArchiveEntry] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     """The first path for each reason."""
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ArchiveEntry) -> None:
         """Add an entry, or replace the one of that path."""
         self.entries[entry.path] = entry
 
     def add_folder(self, path: str) -> None:
         """Add a folder."""
-        self.add(Entry(path, Kind.FOLDER))
+        self.add(ArchiveEntry(path, Kind.FOLDER))
 
     def leave_out(self, path: str, why: str | OSError) -> None:
         """Count what cannot be copied or must not be."""
@@ -127,7 +127,7 @@ class Copy:
         self.left_out[reason] += 1
         self.examples.setdefault(reason, f"/{path}")
 
-    def in_order(self) -> list[Entry]:
+    def in_order(self) -> list[ArchiveEntry]:
         """Return all entries sorted by path, so folders come before what is in them."""
         return [self.entries[path] for path in sorted(self.entries)]
 
@@ -220,7 +220,7 @@ class _Sysfs:
             return  # just gone
         content = self._text(path, status)
         if content is not None or one.name == "uevent":
-            self._copy.add(Entry(path, Kind.FILE, content or b""))
+            self._copy.add(ArchiveEntry(path, Kind.FILE, content or b""))
 
     def _text(self, path: str, status: os.stat_result) -> bytes | None:
         """Return the content of a small text; None if it is none, or cannot be read."""
@@ -261,7 +261,7 @@ class _Sysfs:
         text = self._link_text(path)
         target = led_to(path, text)
         if target is not None and target.startswith("sys/"):
-            self._copy.add(Entry(path, Kind.LINK, target=text))
+            self._copy.add(ArchiveEntry(path, Kind.LINK, target=text))
             self._targets.add(target)
 
     def copy_groups(self) -> None:
@@ -299,7 +299,7 @@ class _Sysfs:
             if one.is_symlink():
                 text = self._link_text(path)
                 if led_to(path, text) in self._copy.entries:
-                    self._copy.add(Entry(path, Kind.LINK, target=text))
+                    self._copy.add(ArchiveEntry(path, Kind.LINK, target=text))
             elif folder.startswith("sys/dev/") and one.is_dir():
                 # Of a copy: a node whose number sysfs does not have, as _Dev adds it.
                 for file in self._scan(path):
@@ -323,7 +323,7 @@ class _Sysfs:
                 continue
             try:
                 if one.stat(follow_symlinks=False).st_mode & stat.S_IROTH:
-                    self._copy.add(Entry(path, Kind.FILE, self._content(path)))
+                    self._copy.add(ArchiveEntry(path, Kind.FILE, self._content(path)))
             except OSError as error:
                 self._copy.leave_out(path, error)
 
@@ -389,7 +389,7 @@ class _Dev:
         if self._root.walk(f"/{path}").trouble:
             self._copy.leave_out(path, _UNTRUSTED)
             return
-        self._copy.add(Entry(path, Kind.LINK, target=text))
+        self._copy.add(ArchiveEntry(path, Kind.LINK, target=text))
 
     def _copy_node(self, path: str, status: os.stat_result) -> None:
         name = path.removeprefix("dev/")
@@ -400,7 +400,7 @@ class _Dev:
             # In a copy a plain file stands for the node of that name; on a machine it is none.
             self._copy.leave_out(path, _MISNAMED)
             return
-        self._copy.add(Entry(path, Kind.FILE))
+        self._copy.add(ArchiveEntry(path, Kind.FILE))
 
     def _name(self, number: Number, names: list[str]) -> None:
         """Name nodes in the uevent file of their number."""
@@ -411,7 +411,7 @@ class _Dev:
         known = self._copy.entries.get(folder)
         if known is None:
             self._copy.add_folder(folder)
-            self._copy.add(Entry(f"{folder}/uevent", Kind.FILE, content))
+            self._copy.add(ArchiveEntry(f"{folder}/uevent", Kind.FILE, content))
             return
         uevent = f"{led_to(folder, known.target)}/uevent"
         own = self._copy.entries.get(uevent)
@@ -422,7 +422,7 @@ class _Dev:
                 self._copy.leave_out(f"dev/{name}", _MISNAMED)
             return
         # The last name counts as the device's: its own stays that.
-        self._copy.add(Entry(uevent, Kind.FILE, content + own.content))
+        self._copy.add(ArchiveEntry(uevent, Kind.FILE, content + own.content))
 
 
 def _number(status: os.stat_result) -> Number | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from genericdp.status.server import Request
-    from genericdp.status.state import HardwareOf, Sources, State
+    from genericdp.status.state import DaemonState, HardwareOf, Sources
 
 _REST = 10
 """A response is used again for ten times as long as it took to make: however often clients ask,
@@ -102,7 +102,7 @@ class Endpoints:
         return _text(404, why, *(f"  {path:9} {ABOUT[path]}" for path in shown))
 
     async def _made(
-        self, key: str, make: Callable[[State], Response], *, with_results: bool = False
+        self, key: str, make: Callable[[DaemonState], Response], *, with_results: bool = False
     ) -> Response:
         """Return the response that is being made, or was a moment ago, or have one made."""
         made = self._kept.get(key)
@@ -122,7 +122,7 @@ class Endpoints:
         # If a client goes, the others still wait.
         return await asyncio.shield(made)
 
-    def _metrics(self, state: State, *, openmetrics: bool) -> Response:
+    def _metrics(self, state: DaemonState, *, openmetrics: bool) -> Response:
         body, content_type = metrics.exposition(
             state, self._sources.tally, openmetrics=openmetrics, each_device=self._shows_status
         )
@@ -145,7 +145,7 @@ class Endpoints:
             self._hardware = reading.result()
 
 
-def _status(hardware: HardwareOf, state: State) -> Response:
+def _status(hardware: HardwareOf, state: DaemonState) -> Response:
     body = json.dumps(as_json(state, hardware)).encode() + b"\n"
     return Response(status=200, body=body, content_type="application/json")
 

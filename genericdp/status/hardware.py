@@ -23,7 +23,7 @@ _NAMED = frozenset({"nvme", "scsi", "block"})
 """Subsystems whose devices have attributes ``model`` and ``serial``."""
 
 
-class Hardware(NamedTuple):
+class HardwareLabels(NamedTuple):
     """What a person calls a device by; texts that are not known are empty."""
 
     model: str = ""
@@ -31,10 +31,10 @@ class Hardware(NamedTuple):
     driver: str = ""
 
 
-UNKNOWN = Hardware()
+UNKNOWN = HardwareLabels()
 
 
-def hardware_of(identity: Identity, host: Host) -> Hardware:
+def hardware_of(identity: Identity, host: Host) -> HardwareLabels:
     """Return the hardware that a device is, or sits on."""
     device = host.device(identity.syspath or "")
     if device is None:
@@ -43,7 +43,7 @@ def hardware_of(identity: Identity, host: Host) -> Hardware:
     parts = list(lineage(device, host))
     if function is not None:
         parts = parts[: parts.index(function) + 1]
-    return Hardware(
+    return HardwareLabels(
         model=_first(parts, lambda one: _models(one, host)),
         serial=_first(parts, lambda one: _serials(one, host)),
         driver=shortened(driver_of(device, host) or ""),

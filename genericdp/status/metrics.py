@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric as MetricFamily
 
-    from genericdp.status.state import ResourceState, State
+    from genericdp.status.state import DaemonState, ResourceState
     from genericdp.tally import ResourceTally, Tally
 
     Sample: TypeAlias = tuple[str, tuple[str, ...], float | Durations]
@@ -113,21 +113,21 @@ METRICS = tuple(
 
 
 def exposition(
-    state: State, tally: Tally, *, openmetrics: bool = False, each_device: bool = True
+    state: DaemonState, tally: Tally, *, openmetrics: bool = False, each_device: bool = True
 ) -> tuple[bytes, str]:
     """Return body and content type of ``/metrics``, as OpenMetrics or in Prometheus' older format.
 
     For ten thousand devices it takes its time: in a thread. ``each_device``: also the series that
     name devices.
     """
-    values = _Values(_samples(state, tally, each_device=each_device))
+    values = _MetricsCollector(_samples(state, tally, each_device=each_device))
     if openmetrics:
         body: bytes = generate_openmetrics(values, version=_OPENMETRICS_VERSION)  # type: ignore[no-untyped-call]
         return body, f"{OPENMETRICS}; version={_OPENMETRICS_VERSION}; charset=utf-8"
     return generate_latest(values), CONTENT_TYPE_PLAIN_0_0_4
 
 
-class _Values(Collector):
+class _MetricsCollector(Collector):
     """Gives each metric with its samples, in the order of METRICS, and those of the process."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
@@ -148,7 +148,7 @@ class _Values(Collector):
         return (*families.values(), *_PROCESS.collect())
 
 
-def _samples(state: State, tally: Tally, *, each_device: bool) -> Iterator[Sample]:
+def _samples(state: DaemonState, tally: Tally, *, each_device: bool) -> Iterator[Sample]:
     yield from _of_process(state, tally)
     room, left_out = MOST_DEVICES, 0
     for resource in state.resources:
@@ -165,7 +165,7 @@ def _samples(state: State, tally: Tally, *, each_device: bool) -> Iterator[Sampl
     yield "device_series_left_out", (), left_out
 
 
-def _of_process(state: State, tally: Tally) -> Iterator[Sample]:
+def _of_process(state: DaemonState, tally: Tally) -> Iterator[Sample]:
     config, loaded = state.config, state.config.loaded
     yield "config_valid", (), loaded is not None and config.refused is None
     own = not config.from_state_dir

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
     from genericdp.observed import Observed
     from genericdp.process.outcome import Outcome
-    from genericdp.status.hardware import Hardware
+    from genericdp.status.hardware import HardwareLabels
     from genericdp.supervisor import Supervisor
     from genericdp.tally import Tally
 
     Results = Mapping[str, Sequence[Outcome | None]]
     """The latest result of each probe, in the order of the config, by device ID."""
-    HardwareOf = Mapping[Identity, Hardware]
+    HardwareOf = Mapping[Identity, HardwareLabels]
 
 MOST_EVENTS = 200
 _MOST_CHARACTERS = 2000
@@ -167,7 +167,7 @@ def _wanted(resource: Resource) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class State:
+class DaemonState:
     """The state of the daemon; all times are in seconds since 1970, and only for display."""
 
     node: str
@@ -203,14 +203,14 @@ class State:
         return tuple(lacking)
 
 
-def take(sources: Sources, *, with_results: bool = False) -> State:
+def take(sources: Sources, *, with_results: bool = False) -> DaemonState:
     """Return the present state; to be called on the event loop.
 
     ``with_results``: also the latest results of probes.
     """
     supervisor, kubelet = sources.supervisor, sources.supervisor.kubelet
     plugins, present = supervisor.plugins, kubelet.socket.value is not None
-    return State(
+    return DaemonState(
         node=sources.node,
         time=time.time(),  # noqa: TID251  # to be shown
         started=sources.started,
@@ -245,7 +245,7 @@ def _resource(
     )
 
 
-def as_json(state: State, hardware: HardwareOf | None = None) -> dict[str, Any]:
+def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str, Any]:
     """Return what ``/status`` answers; docs/status.md explains each key."""
     supply = state.descriptors
     return {
@@ -320,7 +320,7 @@ def _resource_json(state: ResourceState, hardware: HardwareOf) -> dict[str, Any]
     }
 
 
-def _device_json(one: ListedDevice, since: float, hardware: Hardware) -> dict[str, Any]:
+def _device_json(one: ListedDevice, since: float, hardware: HardwareLabels) -> dict[str, Any]:
     device = one.device
     return {
         "id": device.id,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from genericdp.cli.probe import IN_A_COPY, Probed, State, probe_once
+from genericdp.cli.probe import IN_A_COPY, DeviceState, Probed, probe_once
 from genericdp.devices.device import BoundProbe, Device
 from genericdp.devices.devicelist import ListedDevice
 from genericdp.devices.inventory import Identity
@@ -143,7 +143,7 @@ def test_a_log_that_cannot_be_read_is_a_reason(caplog: pytest.LogCaptureFixture)
         raise OSError(errno.EPERM, os.strerror(errno.EPERM), "/dev/kmsg")
 
     probed = probe_once([logged("x")], MACHINE, open_log=open_log)
-    assert probed[0].state is State.UNHEALTHY
+    assert probed[0].state is DeviceState.UNHEALTHY
     said = "the kernel's log cannot be read: Operation not permitted"
     assert probed[0].reason.startswith(f"kernelLog: {said}")
     assert [one.message.startswith(said) for one in caplog.records] == [True]

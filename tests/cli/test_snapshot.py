@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from genericdp.snapshot.archive import Entry, Kind, write
+from genericdp.snapshot.archive import ArchiveEntry, Kind, write
 from tests.hosts.hosts import Host, all_hosts, told
 from tests.testbeds import loading
 
@@ -214,7 +214,7 @@ def test_a_snapshot_without_sysfs_is_named_as_it_was_given(
 ) -> None:
     file = tmp_path / "node.tar.gz"
     with file.open("wb") as out:
-        write(out, {}, [Entry("dev", Kind.FOLDER)])
+        write(out, {}, [ArchiveEntry("dev", Kind.FOLDER)])
     assert main(["discover", "--all", "--root", str(file)]) == 0
     warning = f"warning: {file}/sys/devices is missing: only path selectors can find anything"
     assert capsys.readouterr().err.startswith(warning)

@@ -22,7 +22,7 @@ from tests.status.states import REFUSED, declared, device, devices, resource, st
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from genericdp.status.state import State
+    from genericdp.status.state import DaemonState
 
 pytestmark = pytest.mark.deploy
 
@@ -70,7 +70,7 @@ def tally(*, times: int, is_well: bool) -> Tally:
     return made
 
 
-def series(status: State, *, is_well: bool) -> list[dict[str, str]]:
+def series(status: DaemonState, *, is_well: bool) -> list[dict[str, str]]:
     """Give two hours of scrapes, a minute apart, in which all counts grow."""
     values: dict[str, list[float]] = defaultdict(list)
     for times in (0, 1):
@@ -89,7 +89,7 @@ def series(status: State, *, is_well: bool) -> list[dict[str, str]]:
     ]
 
 
-def fires(folder: Path, status: State, expected: set[str], *, is_well: bool) -> str:
+def fires(folder: Path, status: DaemonState, expected: set[str], *, is_well: bool) -> str:
     """Let promtool compare; gives what it says if others fire."""
     (folder / "rules.yaml").write_bytes(RULES.read_bytes())
     firing = {

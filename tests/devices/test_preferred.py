@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from genericdp.devices.natural import natural_key
 from genericdp.devices.preferred import (
     MAX_COMPARED,
-    MAX_SEARCHED,
+    MAX_SEARCHED_DEVICES,
     choose_greedily,
     preferred_ids,
     search_closest,
@@ -233,7 +233,7 @@ def test_of_few_devices_the_closest_are_given_and_of_equals_the_first(
     assert asked(where, free, held, size) == list(best)
 
 
-@given(choices(fewest=MAX_SEARCHED + 1, most=24, shares=3))
+@given(choices(fewest=MAX_SEARCHED_DEVICES + 1, most=24, shares=3))
 @settings(max_examples=examples(30), deadline=None)
 def test_of_many_devices_the_closest_to_those_already_chosen_is_added_each_time(
     choice: tuple[list[Spot], Counter[int], Counter[int], int],

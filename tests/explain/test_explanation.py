@@ -17,7 +17,7 @@ from genericdp.devices.devicelist import DeviceList
 from genericdp.devices.inventory import Inventory, Look
 from genericdp.explain.catalog import catalogue
 from genericdp.explain.describe import as_glob, entry_of, selector_text
-from genericdp.explain.explanation import Outcome, explain
+from genericdp.explain.explanation import VerdictKind, explain
 from genericdp.explain.find import Asked, Unknown, every, find
 from genericdp.host.cache import HostCache
 from genericdp.model import (
@@ -97,9 +97,9 @@ def test_it_never_contradicts_what_is_offered(testbed: Root) -> None:
         key = found.candidate.key
         for verdict in explanation.verdicts:
             name = verdict.resource.name
-            is_offered = verdict.outcome in {Outcome.OFFERED, Outcome.UNHEALTHY}
+            is_offered = verdict.outcome in {VerdictKind.OFFERED, VerdictKind.UNHEALTHY}
             assert is_offered == (owner.get(key) == (name, verdict.device_id))
-            is_refused = verdict.outcome in {Outcome.REFUSED, Outcome.EXCLUDED}
+            is_refused = verdict.outcome in {VerdictKind.REFUSED, VerdictKind.EXCLUDED}
             assert is_refused == ((name, key) in refused)
         asked += 1
     assert asked
@@ -125,7 +125,7 @@ def test_each_selector_of_the_catalogue_takes_what_it_stands_beside(
         for entry in run.entries:
             said = explained(testbed, loaded.resources, entry.path)
             assert not isinstance(said, Unknown)
-            assert said.verdicts[0].outcome in {Outcome.OFFERED, Outcome.REFUSED}
+            assert said.verdicts[0].outcome in {VerdictKind.OFFERED, VerdictKind.REFUSED}
             assert said.verdicts[0].tries[0].failed is None, (entry.path, run.selector)
 
 

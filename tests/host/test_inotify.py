@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from genericdp.host.inotify import CONTENTS, ENTRIES, RECORDS, FolderWatch, Shortage
+from genericdp.host.inotify import CONTENTS, ENTRIES, RECORDS, FolderWatch, WatchShortage
 from tests.budget import examples
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ MOST_QUEUED = Path("/proc/sys/fs/inotify/max_queued_events")
 class Changes:
     """A watch whose calls are recorded."""
 
-    def __init__(self, shortage: Shortage | None = None, what: str = "test folders") -> None:
+    def __init__(self, shortage: WatchShortage | None = None, what: str = "test folders") -> None:
         self.told: list[tuple[Path, str | None]] = []
         self._event = asyncio.Event()
-        self.watch = FolderWatch(self._changed, what=what, shortage=shortage or Shortage())
+        self.watch = FolderWatch(self._changed, what=what, shortage=shortage or WatchShortage())
 
     def _changed(self, folder: str, name: str | None) -> None:
         self.told.append((Path(folder), name))
@@ -334,7 +334,7 @@ async def test_what_cannot_be_watched_is_polled_and_said_once_for_all(
 ) -> None:
     """The others are watched, and that nothing is polled any longer is said once, too."""
     caplog.set_level(logging.INFO)
-    loop, shortage = tmp_path / "loop", Shortage()
+    loop, shortage = tmp_path / "loop", WatchShortage()
     loop.symlink_to(loop)
     two = [Changes(shortage, what=f"test {i}") for i in range(2)]
     for _ in range(2):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from genericdp.snapshot.archive import (
     MANIFEST,
+    ArchiveEntry,
     ArchiveError,
-    Entry,
     Kind,
     led_to,
     read,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LONG = "sys/devices/" + "/".join(["0000:00:14.0"] * 30)
 
 
-def packed(*entries: Entry) -> bytes:
+def packed(*entries: ArchiveEntry) -> bytes:
     out = io.BytesIO()
     write(out, {}, entries)
     return out.getvalue()
@@ -72,17 +72,17 @@ def with_header(records: bytes, kind: bytes = tarfile.XHDTYPE, count: int = 1) -
 
 def test_what_was_written_is_read() -> None:
     entries = [
-        Entry("dev", Kind.FOLDER),
-        Entry("dev/odd \udcff\n", Kind.FILE),
-        Entry(LONG, Kind.FILE, b"x" * 700),
-        Entry("sys/class/tty/a", Kind.LINK, target="../../../" + LONG),
+        ArchiveEntry("dev", Kind.FOLDER),
+        ArchiveEntry("dev/odd \udcff\n", Kind.FILE),
+        ArchiveEntry(LONG, Kind.FILE, b"x" * 700),
+        ArchiveEntry("sys/class/tty/a", Kind.LINK, target="../../../" + LONG),
     ]
     assert list(read(io.BytesIO(packed(*entries)))) == entries
 
 
 def test_the_same_entries_give_the_same_bytes_and_tar_can_read_them() -> None:
-    one = packed(Entry("sys", Kind.FOLDER), Entry(LONG, Kind.FILE, b"1\n"))
-    assert one == packed(Entry("sys", Kind.FOLDER), Entry(LONG, Kind.FILE, b"1\n"))
+    one = packed(ArchiveEntry("sys", Kind.FOLDER), ArchiveEntry(LONG, Kind.FILE, b"1\n"))
+    assert one == packed(ArchiveEntry("sys", Kind.FOLDER), ArchiveEntry(LONG, Kind.FILE, b"1\n"))
     with tarfile.open(fileobj=io.BytesIO(one)) as tar:
         assert tar.getnames() == [MANIFEST, "sys", LONG]
         assert {one.mtime for one in tar} == {0}
@@ -99,9 +99,9 @@ def test_one_that_was_packed_again_is_the_same(format_: int) -> None:
         headers={"comment": "by hand"},
     )
     assert list(read(io.BytesIO(again))) == [
-        Entry("dev/odd \udcff\n", Kind.FILE),
-        Entry(LONG, Kind.FOLDER),
-        Entry("sys/class/tty/a", Kind.LINK, target="../../../" + LONG),
+        ArchiveEntry("dev/odd \udcff\n", Kind.FILE),
+        ArchiveEntry(LONG, Kind.FOLDER),
+        ArchiveEntry("sys/class/tty/a", Kind.LINK, target="../../../" + LONG),
     ]
 
 
@@ -112,7 +112,7 @@ def test_one_that_was_packed_again_is_the_same(format_: int) -> None:
         (b"apiVersion: v1", "it is no snapshot: it is not a gzip file"),
         (gzip.compress(b"hello", mtime=0), "it is no snapshot, or damaged"),
         (gzip.compress(bytes(1024), mtime=0), "does not begin with"),
-        (packed(Entry("sys", Kind.FOLDER))[:-20], "damaged or cut off"),
+        (packed(ArchiveEntry("sys", Kind.FOLDER))[:-20], "damaged or cut off"),
         (gzip.compress(START), "has no end"),
         (gzip.compress(START + b"x" * 512 + bytes(1024)), "has no end"),
         (repacked(info("/etc/passwd")), "path '/etc/passwd'"),
@@ -171,7 +171,7 @@ def test_what_never_ends_is_not_read_to_its_end() -> None:
 
 
 def test_what_is_written_can_be_read_to_the_byte() -> None:
-    entry = Entry(LONG, Kind.FOLDER)
+    entry = ArchiveEntry(LONG, Kind.FOLDER)
     size = len(gzip.decompress(packed(entry)))
     out = io.BytesIO()
     write(out, {}, [entry], most_bytes=size)

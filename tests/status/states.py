@@ -23,7 +23,7 @@ from genericdp.model import (
     Selector,
 )
 from genericdp.policy import SECTIONS, Policy, Section
-from genericdp.status.state import ResourceState, State
+from genericdp.status.state import DaemonState, ResourceState
 from genericdp.template import Template
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def resource(name: str = NAME, *, count: int = 2, **keys: Any) -> ResourceState:
     return ResourceState(**{**known, **keys})
 
 
-def state(*resources: ResourceState, **keys: Any) -> State:
+def state(*resources: ResourceState, **keys: Any) -> DaemonState:
     """Return the state of a daemon."""
     known: dict[str, Any] = {
         "node": "node-1",
@@ -97,4 +97,4 @@ def state(*resources: ResourceState, **keys: Any) -> State:
         "descriptors": Supply(used=30, most=1024),
         "resources": resources,
     }
-    return State(**{**known, **keys})
+    return DaemonState(**{**known, **keys})

@@ -28,7 +28,7 @@ from tests.status.states import (
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-    from genericdp.status.state import State
+    from genericdp.status.state import DaemonState
 
 DESIGNED = """
     devices{resource,state} device_healthy{resource,device} allocations_total{resource,result}
@@ -50,7 +50,7 @@ def tally() -> Tally:
     return tally
 
 
-def families(tally: Tally, of: State, *, each_device: bool = True) -> dict[str, Metric]:
+def families(tally: Tally, of: DaemonState, *, each_device: bool = True) -> dict[str, Metric]:
     body, content_type = exposition(of, tally, each_device=each_device)
     assert content_type == "text/plain; version=0.0.4; charset=utf-8"
     return {one.name: one for one in text_string_to_metric_families(body.decode())}
