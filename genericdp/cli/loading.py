@@ -57,7 +57,10 @@ def load_in_time(
     try:
         return run_in_time(partial(load, paths, pipes=pipes, policy=policy), seconds)
     except TimeoutError:
-        why = f"loading the config took longer than {seconds:g} s: its filesystem does not answer"
+        why = (
+            f"loading the config took longer than {seconds:g} s:"
+            " its filesystem hangs, or this machine is too busy"
+        )
         return Loaded(problems=(unusable(paths[0], why),))
 
 
