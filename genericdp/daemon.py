@@ -17,6 +17,7 @@ from genericdp.config.reload import Reloader
 from genericdp.errors import ungrouped
 from genericdp.host import descriptors
 from genericdp.observed import Observed
+from genericdp.printing import plural
 from genericdp.process.run import Commands
 from genericdp.process.signals import until_signaled
 from genericdp.tally import Tally
@@ -190,8 +191,7 @@ def _put_in_force(supervisor: Supervisor, node_name: str, loaded: Loaded) -> Non
     origin = ", ".join(map(str, loaded.files))
     if (policy := loaded.policy) is not None:
         origin += f"; policy {policy.file}, SHA-256 {policy.sha256[:_SHOWN_DIGITS]}"
-    count = len(loaded.resources)
-    plural = "" if count == 1 else "s"
-    log.info("config in force: %d resource%s%s (%s)", count, plural, changes, origin)
+    resources = plural(len(loaded.resources), "resource")
+    log.info("config in force: %s%s (%s)", resources, changes, origin)
     if reason := why_none(loaded.resources, node_name):
         log.warning("nothing is served: %s", reason)

@@ -124,6 +124,10 @@ SysSelector = UdevSelector | UsbSelector | PciSelector | NetSelector
 Candidates = PathSelector | SysSelector
 
 
+COMMAND_VARIABLES = ("GENERICDP_RESOURCE", "GENERICDP_DEVICE_ID", "GENERICDP_DEVICE_PATHS")
+"""What every command of a probe or hook has in its environment; configs cannot set them."""
+
+
 @cache
 def config_key(name: str) -> str:
     """Return the key of the config language for a field: ``subsystemVendor``, ``class``."""

@@ -172,6 +172,12 @@ def plural(number: int, word: str) -> str:
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
+def first_few(names: Sequence[str], most: int) -> str:
+    """Return the first names, separated by commas, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def yaml_text(text: str) -> str:
     """Return a scalar that every version of YAML reads as this text."""
     if _PLAIN_YAML.fullmatch(text) and text.lower() not in _NO_YAML_TEXT:

@@ -22,8 +22,8 @@ MAX_VALUES = 32
 _NAME = re.compile(r"[A-Za-z0-9_.:/@+,-]+")
 _PARENTHESIS = re.compile(r"\$\$\(|\)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_MAY_HOLD_SLASHES = {("device", "path"), ("device", "syspath")}
-_MAY_HOLD_PATHS = {"property", "attribute"}
+_ABSOLUTE = {("device", "path"), ("device", "syspath")}
+_MAYBE_ABSOLUTE = {"property", "attribute"}
 
 
 class TemplateSyntaxError(ValueError):
@@ -208,8 +208,13 @@ def is_utf8(text: str) -> bool:
     return text.isascii() or _SURROGATE.search(text) is None
 
 
+def may_be_absolute(reference: Reference) -> bool:
+    """Return whether a reference can give a whole path; any other may hold no slash in a path."""
+    return (reference.scope, reference.name) in _ABSOLUTE or reference.scope in _MAYBE_ABSOLUTE
+
+
 def _may_hold_slashes(reference: Reference, text: str) -> bool:
-    if (reference.scope, reference.name) in _MAY_HOLD_SLASHES:
+    if (reference.scope, reference.name) in _ABSOLUTE:
         return True
     absolute = text.startswith("/") and ".." not in text.split("/")
-    return reference.scope in _MAY_HOLD_PATHS and absolute
+    return absolute and may_be_absolute(reference)

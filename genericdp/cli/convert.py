@@ -27,14 +27,14 @@ EXAMPLE = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    *plugins, last = (peer.PLUGIN for peer in PEERS.values())
     parser.add_argument(
         "--from",
         dest="peer",
         choices=tuple(PEERS),
         required=True,
         metavar="|".join(PEERS),
-        help="whose config it is: squat/generic-device-plugin, smarter-device-manager, akri,"
-        " sriov-network-device-plugin or k8s-rdma-shared-dev-plugin",
+        help=f"whose config it is: {', '.join(plugins)} or {last}",
     )
     parser.add_argument(
         "file",

@@ -11,7 +11,7 @@ from genericdp.devices.changes import plan
 from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import for_node
-from genericdp.model import Hooks, Inject
+from genericdp.model import Hooks, Inject, config_key
 from genericdp.printing import print_json, print_lines, print_warning, printable
 
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ def _differences(before: Any, after: Any) -> Iterator[tuple[str, object, object]
     """Yield the keys of the config language that differ, with both values."""
     for one in fields(before):
         was, now = getattr(before, one.name), getattr(after, one.name)
-        first, *rest = one.name.split("_")
-        key = first + "".join(map(str.capitalize, rest))
+        key = config_key(one.name)
         if not one.compare or was == now:
             continue
         if isinstance(was, Inject | Hooks):

@@ -22,6 +22,7 @@ from genericdp.host.kmsg import open_log
 from genericdp.model import FileCheck, KernelLogCheck
 from genericdp.printing import (
     Progress,
+    first_few,
     plural,
     print_json,
     print_lines,
@@ -273,10 +274,9 @@ class _Round:
 
     def _how_far(self) -> str:
         names = [f"{device_id} ({label})" for (_, device_id), label in self._running.items()]
-        more = f" and {len(names) - _MOST_RUNNING} more" if len(names) > _MOST_RUNNING else ""
         return (
             f"{self._done} of {len(self._devices)} devices are done;"
-            f" waiting for {', '.join(names[:_MOST_RUNNING])}{more}"
+            f" waiting for {first_few(names, _MOST_RUNNING)}"
         )
 
 

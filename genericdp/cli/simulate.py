@@ -36,7 +36,7 @@ from genericdp.host import descriptors
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.folder import check_length
-from genericdp.printing import print_json, print_lines
+from genericdp.printing import plural, print_json, print_lines
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.simulator.settings import MOST_NUMA_NODES, Generation, Topology, TopologyPolicy
 from genericdp.simulator.simulation import RETRY_SECONDS, Simulation
@@ -213,8 +213,7 @@ class _Screen:
             yield from self._amounts(picture, listed, part)
         without = [name for name in picture if name not in listed]
         if without and self._shown is None:
-            plural = "" if len(without) == 1 else "s"
-            yield f"No devices (both 0) of {len(without)} resource{plural}:"
+            yield f"No devices (both 0) of {plural(len(without), 'resource')}:"
             yield from textwrap.wrap(
                 ", ".join(without), 96, initial_indent="  ", subsequent_indent="  "
             )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.address import parse_server_address
 from genericdp.cli.options import add_output
-from genericdp.errors import GenericdpError
+from genericdp.errors import GenericdpError, reason_of
 from genericdp.host.workers import run_in_time
 from genericdp.printing import plural, print_document, print_json, printable, shortened, table
 
@@ -123,7 +123,7 @@ def _why_unreachable(error: OSError, address: Address) -> str:
         case socket.gaierror():
             return f"the host of {address} is not known"
         case _:
-            return f"{address} cannot be asked: {(error.strerror or str(error)).lower()}"
+            return f"{address} cannot be asked: {reason_of(error).lower()}"
 
 
 def _get(address: Address, path: str, seconds: float, most_bytes: int) -> bytes:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import genericdp
 from genericdp.config.files import Loaded, unusable
-from genericdp.errors import Problem
+from genericdp.errors import Problem, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ async def load_in_child(
                 stderr=complaint,
             )
     except OSError as error:
-        return _failed(paths, f"the config could not be loaded: {error.strerror or error}")
+        return _failed(paths, f"the config could not be loaded: {reason_of(error)}")
     if code is None:
         return _failed(paths, f"loading the config took longer than {timeout_seconds:g} s")
     if code != 0:

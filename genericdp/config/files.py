@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.errors import Problem, is_shortage
+from genericdp.errors import Problem, is_shortage, reason_of
 from genericdp.host.pathwalk import NotAFileError, opened, read
 from genericdp.printing import printable
 
@@ -145,7 +145,7 @@ def unreadable(name: str | Path, error: OSError) -> Problem:
     """Return the problem of a file that cannot be read."""
     if isinstance(error, NotAFileError):
         return unusable(name, error.strerror or "it is not a file")
-    other = f"it cannot be read: {(error.strerror or str(error)).lower()}"
+    other = f"it cannot be read: {reason_of(error).lower()}"
     return unusable(name, _MESSAGES.get(error.errno or 0, other))
 
 

@@ -25,6 +25,7 @@ from genericdp.config.files import (
 from genericdp.config.policy import load_policy
 from genericdp.config.read import read_config
 from genericdp.config.rules import check_config, resources_of
+from genericdp.errors import reason_of
 from genericdp.host.pathwalk import walk
 from genericdp.model import Place
 from genericdp.printing import printable
@@ -60,7 +61,7 @@ def load_plain(
         bounds = None if policy is None else read_file(policy)
         files = list(read_files(paths, pipes))
     except OSError as error:  # too few descriptors, too little memory: it may be a good config
-        message = f"the config could not be loaded: {error.strerror or error}"
+        message = f"the config could not be loaded: {reason_of(error)}"
         return Loaded(problems=(unusable(paths[0], message),)), []
     digest, contents = Digest(), dict[str, Content]()
     rules, watched = Loaded(), [*paths, *(path for path, _ in files)]

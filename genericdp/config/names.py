@@ -1,4 +1,4 @@
-"""Names that Kubernetes and CDI have rules for."""
+"""Names that Kubernetes has rules for."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ from genericdp.regex import compiled
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_CDI_NAME = re.compile(
-    r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?"
-    r"=[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?"
-)
 _MAX_DOMAIN = 253 - len("requests.")
 """The kubelet puts ``requests.`` before the name and checks the whole as one."""
 _MAX_TYPE = 63
@@ -68,8 +64,3 @@ def env_problem(name: str) -> str | None:
     if compiled(wanted["pattern"]).search(name):
         return None
     return f"{name!r} is not {wanted['title']}"
-
-
-def is_cdi_name(text: str) -> bool:
-    """Return whether a text is a full CDI device name, ``vendor/class=name``."""
-    return _CDI_NAME.fullmatch(text) is not None

@@ -13,7 +13,7 @@ from genericdp.config.selectors import check_selectors, may_find_several
 from genericdp.config.texts import check_text, formatted
 from genericdp.config.validation import validate
 from genericdp.glob import is_glob
-from genericdp.model import Preference
+from genericdp.model import COMMAND_VARIABLES, Preference
 from genericdp.regex import PatternError, compiled
 from genericdp.template import (
     MAX_TEXT,
@@ -43,7 +43,6 @@ _TOO_MANY = {
 """What there is a limit of, and what to do about it."""
 _ON_THE_HOST = {"glob", "path-glob", "path-glob-template", "path-template"}
 """Formats of what is looked up on the host."""
-_SET_BY_DAEMON = {"GENERICDP_RESOURCE", "GENERICDP_DEVICE_ID", "GENERICDP_DEVICE_PATHS"}
 _WHEN_RUN = (
     *("periodSeconds", "timeoutSeconds", "initialDelaySeconds"),
     *("failureThreshold", "successThreshold"),
@@ -262,7 +261,7 @@ def _check_probe(probe: Field, *, several: bool) -> None:
 
 def _check_env(env: Field) -> None:
     for variable in env:
-        if variable.key in _SET_BY_DAEMON:
+        if variable.key in COMMAND_VARIABLES:
             message = f"every command is given {quoted(variable.key)} by the daemon"
             variable.refuse(message, "omit it", of_key=True)
 

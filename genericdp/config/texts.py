@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp import template
+from genericdp import cdi, template
 from genericdp.config.document import MAX_QUOTED, quoted, suggestion
-from genericdp.config.names import is_cdi_name, name_hint, name_problem
+from genericdp.config.names import name_hint, name_problem
 from genericdp.config.schema import part_of
 from genericdp.glob import has_wildcard, path_problem, pattern_problem
 from genericdp.model import BUS_KEYS
 from genericdp.printing import shortened
 from genericdp.regex import PatternError, compiled
+from genericdp.template import may_be_absolute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,8 +43,6 @@ SCOPES: dict[str, frozenset[str] | None] = {
 }
 """The names of each scope; None where the hardware or the config decides which exist."""
 
-_ABSOLUTE = {("device", "path"), ("device", "syspath")}
-_MAYBE_ABSOLUTE = {"property", "attribute"}
 _FOREIGN = re.compile(rf"\$\{{(?:{'|'.join(SCOPES)})\.[^}}]*\}}|\{{\{{.*?\}}\}}")
 _BRACES = re.compile(r"\{[^{}]*,[^{}]*\}")
 _OF_PERL = re.compile(r"\(\?<?[=!]|\\[1-9]")
@@ -132,13 +131,13 @@ def _check_path(
     if parsed is None:
         return
     first = parsed.parts[0] if parsed.parts else ""
-    if not isinstance(first, str) and not _may_be_absolute(first):
+    if not isinstance(first, str) and not may_be_absolute(first):
         message = f"'{first}' cannot give an absolute path"
         field.refuse(message, "begin with '/' or $(device.path)")
         return
     # The path as it could become: references stand for a name or a whole path.
     shape = "".join(
-        part if isinstance(part, str) else "/x" if i == 0 and _may_be_absolute(part) else "x"
+        part if isinstance(part, str) else "/x" if i == 0 and may_be_absolute(part) else "x"
         for i, part in enumerate(parsed.parts)
     )
     if folder and shape != "/":
@@ -149,10 +148,6 @@ def _check_path(
         field.refuse(problem, _SYNTAX if _FOREIGN.match(text) else "")
     elif glob:
         _check_wildcards(field, shape, text)
-
-
-def _may_be_absolute(reference: Reference) -> bool:
-    return (reference.scope, reference.name) in _ABSOLUTE or reference.scope in _MAYBE_ABSOLUTE
 
 
 def _check_wildcards(field: Field, pattern: str, text: str) -> None:
@@ -200,7 +195,7 @@ def _check_cdi_name(field: Field, text: str, context: Context) -> None:
     literal = "".join(part for part in parsed.parts if isinstance(part, str))
     # A reference may bring the vendor or the class with it.
     is_whole = not parsed.references or ("/" in literal and "=" in literal)
-    if is_whole and not is_cdi_name(shape):
+    if is_whole and not cdi.is_qualified_name(shape):
         field.refuse(f"{quoted(text)} is not a CDI device name, vendor/class=name")
 
 

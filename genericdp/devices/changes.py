@@ -12,6 +12,7 @@ from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.devicelist import NOTHING, DeviceList
 from genericdp.devices.natural import natural_key
 from genericdp.model import Preference
+from genericdp.printing import first_few
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -207,8 +208,7 @@ def _gist(reason: str) -> str:
 
 
 def _few(ids: Collection[str]) -> str:
-    more = f" and {len(ids) - MAX_LINES} more" if len(ids) > MAX_LINES else ""
-    return f"{', '.join(sorted(ids, key=natural_key)[:MAX_LINES])}{more}"
+    return first_few(sorted(ids, key=natural_key), MAX_LINES)
 
 
 def _left_out(devices: DeviceList) -> int:

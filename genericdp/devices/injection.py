@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp import glob
+from genericdp import cdi, glob
 from genericdp.devices.allocation import AllocationConflictError, edits, why_refused
 from genericdp.devices.device import (
     BoundProbe,
@@ -46,10 +45,6 @@ if TYPE_CHECKING:
 
 _LATER = ("allocation",)
 """Scopes whose texts are only known when a container asks."""
-_CDI_NAME = re.compile(
-    r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
-    r"=[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?"
-)
 
 
 def make_devices(
@@ -412,7 +407,7 @@ def _absolute_path(template: Template, lookup: Lookup, quote: Callable[[str], st
 
 def _cdi_name(template: Template, lookup: Lookup) -> str:
     text = expand(template, lookup)
-    if not _CDI_NAME.fullmatch(text):
+    if not cdi.is_qualified_name(text):
         raise UnusableValueError(f"'{template}' gives {text!r}, which is no CDI name")
     return text
 

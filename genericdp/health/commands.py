@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
-from genericdp.errors import UnusableDeviceError
+from genericdp.errors import UnusableDeviceError, reason_of
 from genericdp.host.workers import in_worker
+from genericdp.model import COMMAND_VARIABLES
 from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -47,13 +48,9 @@ def command_environment(
     resource: str, device: Device, declared: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the whole environment of a command."""
-    return {
-        "PATH": PATH,
-        **declared,
-        "GENERICDP_RESOURCE": resource,
-        "GENERICDP_DEVICE_ID": device.id,
-        "GENERICDP_DEVICE_PATHS": ":".join(node.host_path for node in device.nodes),
-    }
+    paths = ":".join(node.host_path for node in device.nodes)
+    ours = zip(COMMAND_VARIABLES, (resource, device.id, paths), strict=True)
+    return {"PATH": PATH, **declared, **dict(ours)}
 
 
 async def run_for(
@@ -92,7 +89,7 @@ async def why_not_permitted(policy: Policy | None, program: str, *, timeout_seco
     except TimeoutError:
         return f"is not run: reading {program} takes longer than {timeout_seconds:g} s"
     except OSError as error:
-        return f"is not run: {program} cannot be read: {error.strerror or error}"
+        return f"is not run: {program} cannot be read: {reason_of(error)}"
     if digest == rule.sha256:
         return ""
     return (

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.devices.inventory import readable_target
+from genericdp.errors import reason_of
 from genericdp.health.commands import run_for
 from genericdp.host.devicefiles import is_same
 from genericdp.host.workers import start
@@ -132,7 +133,7 @@ def read_file(check: FileCheck[str], root: Root, policy: Policy | None) -> str:
     except BlockingIOError:
         return f"{path} has nothing to read"
     except OSError as error:
-        return f"{path} cannot be read: {error.strerror or error}"
+        return f"{path} cannot be read: {reason_of(error)}"
     except ValueError:  # all that is left to be wrong
         return f"{path} cannot be read: a path holds no NUL"
     if len(data) > MOST_BYTES:
@@ -207,5 +208,5 @@ def _why_not_opened(node: Node, access: int, root: Root) -> str:
         os.close(root.descriptor(node.host_path, access | _ALWAYS))
     except OSError as error:
         forbidden = _FORBIDDEN if error.errno in {errno.EPERM, errno.EACCES} else ""
-        return f"{path} cannot be opened: {error.strerror or error}{forbidden}"
+        return f"{path} cannot be opened: {reason_of(error)}{forbidden}"
     return ""

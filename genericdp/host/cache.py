@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genericdp.devices.inventory import PathTarget
+from genericdp.errors import reason_of
 from genericdp.glob import escape
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.root import ABSENT, BlindError
@@ -255,7 +256,7 @@ class HostCache:
             return self.guarded(path, read)
         except OSError as error:
             if error.errno not in ABSENT:
-                self._troubles[path] = error.strerror or str(error)
+                self._troubles[path] = reason_of(error)
             return None
 
     def link(self, path: str) -> str | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob as globs
 from genericdp.devices.inventory import FoundFile, Identity, Look, PathTarget
 from genericdp.devices.natural import natural_key
+from genericdp.errors import reason_of
 from genericdp.host.root import ABSENT, target_of, upwards
 from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType
@@ -179,7 +180,7 @@ class DeviceFiles:
         """Take note of an error; return whether it is something else than an absence."""
         if error.errno in ABSENT:
             return False
-        self.troubles[path] = error.strerror or str(error)
+        self.troubles[path] = reason_of(error)
         return True
 
     def _examine(self, path: str) -> FoundFile:

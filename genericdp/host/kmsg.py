@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from io import FileIO, RawIOBase
 from typing import TYPE_CHECKING
 
+from genericdp.errors import reason_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -193,4 +195,4 @@ def _trouble_of(error: OSError) -> str:
         hint = " (needs CAP_SYSLOG or kernel.dmesg_restrict=0, and a pod a device cgroup with it)"
     elif error.errno == errno.ENOENT:
         hint = f" ({error.filename})"
-    return f"the kernel's log cannot be read: {error.strerror or error}{hint}"
+    return f"the kernel's log cannot be read: {reason_of(error)}{hint}"

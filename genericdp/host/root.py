@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from genericdp.devices.inventory import PathTarget, is_kernels_own
-from genericdp.errors import HostError, is_shortage
+from genericdp.errors import HostError, is_shortage, reason_of
 from genericdp.host import pathwalk
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Root:
     def heed(self, error: OSError) -> None:
         """Raise BlindError if an error says nothing about the path and this root is wary."""
         if self._wary and is_shortage(error):
-            raise BlindError(error.strerror or str(error)) from error
+            raise BlindError(reason_of(error)) from error
 
     @property
     def is_machine(self) -> bool:
@@ -92,9 +92,9 @@ class Root:
             names = self.entries(path)
         except OSError as error:
             if self._wary and path in self._listed and error.errno not in ABSENT:
-                raise BlindError(f"{path}: {error.strerror or error}") from error
+                raise BlindError(f"{path}: {reason_of(error)}") from error
             if error.errno not in ABSENT:
-                troubles[path] = error.strerror or str(error)
+                troubles[path] = reason_of(error)
             return []
         self._listed.add(path)
         return names

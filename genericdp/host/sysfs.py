@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.inventory import SysDevice
 from genericdp.devices.natural import natural_key
+from genericdp.errors import reason_of
 from genericdp.host import udevdb
 from genericdp.host.root import ABSENT, upwards
 from genericdp.model import FileType
@@ -127,7 +128,7 @@ class SysDevices:
         except OSError as error:
             # No link: an attribute file of the class itself.
             if error.errno not in {errno.EINVAL, *ABSENT}:
-                self._troubles[folder] = error.strerror or str(error)
+                self._troubles[folder] = reason_of(error)
             return None
 
     def _entries(self, folder: str) -> list[str]:
@@ -143,7 +144,7 @@ class SysDevices:
             if error.errno in ABSENT:
                 return None
             text = ""  # a few are write-only: the device is there all the same
-            self._troubles[f"{syspath}/uevent"] = error.strerror or str(error)
+            self._troubles[f"{syspath}/uevent"] = reason_of(error)
         pairs = (line.partition("=") for line in udevdb.lines(text))
         # The names are the same for thousands of devices: one text for each.
         uevent = {intern(key): value for key, equals, value in pairs if key and equals}
@@ -184,7 +185,7 @@ class SysDevices:
             return udevdb.parse(self._text(f"{udevdb.FOLDER}/{name}"))
         except OSError as error:
             if error.errno not in ABSENT:
-                why = error.strerror or str(error)
+                why = reason_of(error)
                 self._troubles[syspath] = f"{udevdb.FOLDER}/{name} cannot be read: {why}"
             return None
 
@@ -204,7 +205,7 @@ class SysDevices:
             return self._root.read_link(link).rstrip("/").rpartition("/")[2]
         except OSError as error:
             if error.errno not in ABSENT:
-                self._troubles[link] = error.strerror or str(error)
+                self._troubles[link] = reason_of(error)
             return ""
 
 

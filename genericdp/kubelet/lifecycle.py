@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
-from genericdp.kubelet.peers import ResourcePeers, first_few, sockets_of_others
+from genericdp.kubelet.peers import MOST_NAMES, ResourcePeers, sockets_of_others
 from genericdp.kubelet.registration import RegistrationError, check, register
 from genericdp.kubelet.server import Streams, listening
 from genericdp.logs import resource_name
 from genericdp.observed import Observed, until
+from genericdp.printing import first_few
 
 if TYPE_CHECKING:
     from typing import Never
@@ -375,9 +376,9 @@ class Plugin:
             # The last list counts, even one of a peer that has left; from 1.37 our stream lasts.
             loop = asyncio.get_running_loop()
             loop.call_later(self._timing.resend, self._servicer.resend)
-        names = [peer.name for peer in self._peers.current]
+        names = first_few([peer.name for peer in self._peers.current], MOST_NAMES)
         self.registration.conflict = (
-            f"another instance of genericdp serves it on this node, too (at {first_few(names)})"
+            f"another instance of genericdp serves it on this node, too (at {names})"
             if names
             else self._suspicion
         )
@@ -392,7 +393,9 @@ class Plugin:
         if not self._is_suspicious or self._suspicion:
             return
         others = await in_worker(partial(sockets_of_others, self._kubelet.path))
-        named = f" (sockets there that are not ours: {first_few(others)})" if others else ""
+        named = (
+            f" (sockets there that are not ours: {first_few(others, MOST_NAMES)})" if others else ""
+        )
         self._suspicion = (
             f"the kubelet has ended our stream {self._early_ends} times in a row, each time soon"
             f" after it had begun: another device plugin may serve {self.resource} on this node"

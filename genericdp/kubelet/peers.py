@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.kubelet.folder import KUBELET_SOCKET, PREFIX, digest_of, parts_of, refuses
 from genericdp.observed import until
+from genericdp.printing import first_few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_MOST_NAMES = 5
+MOST_NAMES = 5
 _BURST_SECONDS = 0.05
 """The kubelet's own files in the folder come and go with each list."""
 _REST_SECONDS = 0.3
@@ -179,7 +180,7 @@ class PeerWatch:
                     "another instance of genericdp (%s) serves on this node, too: %s; all is well"
                     " if that is a rolling update, else let only one of them serve it",
                     instance,
-                    first_few(common),
+                    first_few(common, MOST_NAMES),
                 )
 
 
@@ -234,9 +235,3 @@ def sockets_of_others(folder: Path) -> tuple[str, ...]:
             if not own and path.is_socket() and not refuses(path):
                 found.append((path.lstat().st_ctime_ns, path.name))
     return tuple(name for _, name in sorted(found, reverse=True))
-
-
-def first_few(names: Sequence[str]) -> str:
-    """Return the first few names as text, and how many more there are."""
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{', '.join(names[:_MOST_NAMES])}{more}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from genericdp.errors import CallError, InvalidCallError, KubeletError, OverdueCallError
+from genericdp.errors import CallError, InvalidCallError, KubeletError, OverdueCallError, reason_of
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _why(path: Path) -> str:
         with socket.socket(socket.AF_UNIX) as probe:
             probe.bind(str(path))
     except OSError as error:
-        return error.strerror or str(error)
+        return reason_of(error)
     path.unlink(missing_ok=True)
     return "binding failed"
 

@@ -22,6 +22,7 @@ from genericdp.kubelet.lifecycle import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.observed import Observed, until
+from genericdp.printing import shortened
 from genericdp.tally import ResourceTally
 from genericdp.template import UnusableValueError
 
@@ -310,7 +311,7 @@ class Servicer:
     def _listed(self, share: str) -> ListedDevice:
         one = self.devices.devices.get(device_id_of(share))
         if one is None or not one.device.has_share(share):
-            name = share if len(share) <= _MOST_SHOWN else f"{share[:_MOST_SHOWN]}…"
+            name = shortened(share, _MOST_SHOWN)
             raise InvalidCallError(f"there is no device {name!r}", device=name)
         return one
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp.errors import reason_of
 from genericdp.printing import printable, shortened
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def why_not_started(error: OSError | ValueError, program: str) -> str:
     """Return why a program could not be started."""
     if not isinstance(error, OSError):
         return "an argument or a variable of its environment holds a NUL"
-    why = error.strerror or str(error)
+    why = reason_of(error)
     match error.errno:
         case errno.ENOENT:
             return _what_is_missing(program) or why

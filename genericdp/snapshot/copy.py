@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from genericdp.errors import reason_of
 from genericdp.host import udevdb
 from genericdp.host.sysfs import device_names
 from genericdp.model import FileType
@@ -123,7 +124,7 @@ class Copy:
 
     def leave_out(self, path: str, why: str | OSError) -> None:
         """Count what cannot be copied or must not be."""
-        reason = (why.strerror or str(why)).lower() if isinstance(why, OSError) else why
+        reason = reason_of(why).lower() if isinstance(why, OSError) else why
         self.left_out[reason] += 1
         self.examples.setdefault(reason, f"/{path}")
 

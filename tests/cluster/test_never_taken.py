@@ -46,7 +46,7 @@ def test_a_daemon_that_no_kubelet_takes_is_not_ready_and_does_not_replace_one_th
 ) -> None:
     """C9: ready means that the kubelet has every resource; the pod says which it has not.
 
-    What would bring it back: `not_ready` of `status/looking.py` leaves the resources out.
+    What would bring it back: `not_ready` of `status/state.py` leaves the resources out.
     """
     body = never_taken.get("/readyz")[1]
     print(f"\n{body}")

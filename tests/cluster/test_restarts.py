@@ -25,7 +25,7 @@ def test_without_a_kubelet_the_pod_is_not_ready_and_with_it_everything_is_back(
 ) -> None:
     """C9: every resource is named whose stream is not open, as long as it is not.
 
-    What would bring it back: `not_ready` of `status/looking.py` leaves the resources out.
+    What would bring it back: `not_ready` of `status/state.py` leaves the resources out.
     """
     process = installed.process_id(daemon)
     with consumer(cluster, "stays", FUSE) as pod:

@@ -264,6 +264,7 @@ def test_names_of_values_can_stand_in_templates(name: str, is_fine: bool) -> Non
         ("vendor.com/class=x", True), ("v/c=0", True), ("v/c_d-e=a:b.c", True),
         ("vendor.com/class", False), ("class=x", False), ("v/c=", False), ("v/c/d=x", False),
         ("1v/c=x", False), ("v/c=x-", False), ("$(device.name)", True), ("v/c$(usb.bus)=", False),
+        ("my_vendor/gpu=0", True), ("v/c.d=x", True), ("v/1c=x", False), ("v_/c=x", False),
     ],
 )  # fmt: skip
 def test_cdi_names_have_a_vendor_a_class_and_a_name(name: str, is_fine: bool) -> None:

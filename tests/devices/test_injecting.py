@@ -34,6 +34,7 @@ from tests.devices.making import (
         (inject(nodes("$(device.path)", "$(device.name)")), "'gpu0', which is not an absolute"),
         (inject(SELF, mounts=[("/a", "/$(usb.x:-)")]), "is '/', the root of the container"),
         (inject(SELF, cdi=["vendor/$(device.name)"]), "gives 'vendor/gpu0', which is no CDI name"),
+        (inject(SELF, cdi=["1v/c=$(device.name)"]), "gives '1v/c=gpu0', which is no CDI name"),
         (
             inject(nodes("/dev/caps/*", "/dev/cap")),
             "device gpu0: /dev/caps/cap2 and /dev/caps/cap10 would both be '/dev/cap'"
