@@ -5,6 +5,7 @@ Those with a type parameter hold templates in a config, and texts once they are 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
@@ -20,6 +21,19 @@ TextT = TypeVar("TextT")
 
 Globs = tuple[str, ...]
 """Any of these patterns; empty: no condition."""
+
+_KIND_PART = r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?"
+_CDI_DEVICE = r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?"
+_CDI_NAME = re.compile(f"{_KIND_PART}/{_KIND_PART}={_CDI_DEVICE}")
+
+
+def is_cdi_name(text: str) -> bool:
+    """Return whether a text is the full name of a CDI device, ``vendor/class=name``.
+
+    As the Container Device Interface defines it: vendor and class begin with a letter, and all
+    three parts end with a letter or digit.
+    """
+    return _CDI_NAME.fullmatch(text) is not None
 
 
 class FileType(StrEnum):

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp import cdi, template
+from genericdp import template
 from genericdp.config.document import MAX_QUOTED, quoted, suggestion
 from genericdp.config.names import name_hint, name_problem
 from genericdp.config.schema import part_of
 from genericdp.glob import has_wildcard, path_problem, pattern_problem
-from genericdp.model import BUS_KEYS
+from genericdp.model import BUS_KEYS, is_cdi_name
 from genericdp.printing import shortened
 from genericdp.regex import PatternError, compiled
 from genericdp.template import may_be_absolute
@@ -195,7 +195,7 @@ def _check_cdi_name(field: Field, text: str, context: Context) -> None:
     literal = "".join(part for part in parsed.parts if isinstance(part, str))
     # A reference may bring the vendor or the class with it.
     is_whole = not parsed.references or ("/" in literal and "=" in literal)
-    if is_whole and not cdi.is_qualified_name(shape):
+    if is_whole and not is_cdi_name(shape):
         field.refuse(f"{quoted(text)} is not a CDI device name, vendor/class=name")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp import cdi, glob
+from genericdp import glob
 from genericdp.devices.allocation import AllocationConflictError, edits, why_refused
 from genericdp.devices.device import (
     BoundProbe,
@@ -31,6 +31,7 @@ from genericdp.model import (
     KernelLogCheck,
     OpenCheck,
     TopologyMode,
+    is_cdi_name,
 )
 from genericdp.printing import printable
 from genericdp.template import MAX_TEXTS, Template, UnusableValueError, bind, byte_length, expand
@@ -407,7 +408,7 @@ def _absolute_path(template: Template, lookup: Lookup, quote: Callable[[str], st
 
 def _cdi_name(template: Template, lookup: Lookup) -> str:
     text = expand(template, lookup)
-    if not cdi.is_qualified_name(text):
+    if not is_cdi_name(text):
         raise UnusableValueError(f"'{template}' gives {text!r}, which is no CDI name")
     return text
 
