@@ -116,6 +116,7 @@ def test_a_link_that_leads_nowhere_is_no_absence(
 
 def test_what_surely_does_not_hold_excludes_nothing(machine: Machine, capsys: Capture) -> None:
     """No file, no link and no hit are answers, not failures."""
+    machine.write("run/udev/data/b8:0", "E:ID_FS_TYPE=ext4\n")
     keys = (
         "    values:\n"
         '      holder: {link: "$(device.syspath)/holders/*"}\n'
@@ -201,6 +202,17 @@ def test_a_record_of_udev_that_cannot_be_read_may_exclude(
     (found,) = discovered(machine, capsys, keys)
     assert found.paths == ["sdb"]
     assert "/run/udev/data/b8:0 cannot be read: " in found.refused["/dev/sda"]
+
+
+@pytest.mark.parametrize("folder", ["run", "run/udev/data"])
+def test_without_any_records_of_udev_a_property_may_exclude_everything(
+    machine: Machine, capsys: Capture, folder: str
+) -> None:
+    (machine.folder / folder).mkdir(parents=True)
+    keys = "    exclude: [{udev: {subsystem: block, properties: {ID_FS_TYPE: LVM2*}}}]\n"
+    (found,) = discovered(machine, capsys, keys)
+    assert found.paths == []
+    assert "/run/udev/data cannot be read: there are no records" in found.refused["/dev/sda"]
 
 
 def test_a_record_of_udev_that_leads_to_itself_may_exclude(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _DEVICES = "/sys/devices/"
 _MOST_BYTES = 65_536
+_NO_RECORDS = "there are no records (is udevd running, and /run/udev mounted?)"
 _PARTS = ("uevent", "subsystem", "driver")
 
 Guard = Callable[[str, Callable[[], str]], str]
@@ -177,6 +178,9 @@ class SysDevices:
         if self._records is None:
             # One listing instead of a failed open for each of the many devices without a record.
             self._records = frozenset(self._entries(udevdb.FOLDER))
+            if not self._records:
+                # Whoever excludes by a property must not take that for "has no such property".
+                self._troubles.setdefault(udevdb.FOLDER, _NO_RECORDS)
         if why := self._troubles.get(udevdb.FOLDER):
             self._troubles[syspath] = f"{udevdb.FOLDER} cannot be read: {why}"
         if name not in self._records:
