@@ -213,6 +213,8 @@ class _Pass:
             name: drafts[name].absent if name in drafts else self.before(name).kept
             for name in names
         }
+        # Unguarded: it compares texts that the guarded part made. The longest, a path, has fewer
+        # than the 4,300 digits that int() refuses.
         winners, losers = resolve_conflicts(wanting, absent, self.previous)
         for loser in losers:
             drafts[loser.resource].refused.append(loser)
@@ -223,10 +225,10 @@ class _Pass:
             lists[name] = before
             with self.inventory.deciding(name):
                 if name in drafts:
-                    one = self._list(resource, drafts[name], winners[name])
+                    lists[name] = self._list(resource, drafts[name], winners[name])
                 else:
-                    one = _as_it_was(name, before, self.inventory.failures[name])
-                lists[name] = with_health(one, before, reports, now=self.now)
+                    lists[name] = _as_it_was(name, before, self.inventory.failures[name])
+                lists[name] = with_health(lists[name], before, reports, now=self.now)
         return lists
 
     def _list(self, resource: Resource, draft: _Draft, devices: Sequence[Device]) -> DeviceList:
