@@ -9,13 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.devices.changes import (
-    Plan,
-    log_changes,
-    log_failures,
-    log_shared_ids,
-    plan,
-)
+from genericdp.devices.changes import Plan, changes, plan
 from genericdp.devices.decide import decide
 from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.devicelist import NOTHING
@@ -97,10 +91,6 @@ class Reconciler:
         self._running: dict[str, _Running] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """Plugins of removed resources that are not over yet."""
-        self._shared_ids: frozenset[str] = frozenset()
-        """The IDs of several resources that were warned of."""
-        self._undecided: dict[str, str] = {}
-        """Which resources could not be decided, and why."""
         self._make_health = health
         self._health: Observed[Health | None] = Observed(None)
         """None until there is something to probe."""
@@ -145,9 +135,11 @@ class Reconciler:
             decision = await self._decided(wanted, allocated, full=False)
         sent = self._apply(tasks, wanted, decision.lists)
         before, self.lists.value = self.lists.value, decision.lists
-        log_changes(before, decision.lists)
-        self._shared_ids = log_shared_ids(decision.lists, self._shared_ids)
-        self._undecided = log_failures(decision, self._undecided)
+        for one in changes(before, decision):
+            about = {"resource": one.resource, "device": one.device}
+            log.log(one.level, "%s", one.text, exc_info=one.error, extra=about)
+        for error in decision.failures.values():
+            error.with_traceback(None)  # it would hold all that was built until then
         return decision, sent
 
     async def _decided(

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.changes import log_failures
+from genericdp.devices.changes import changes
 from genericdp.devices.decide import Decision, decide
-from genericdp.devices.devicelist import DeviceList
 from genericdp.devices.inventory import Look
 from genericdp.devices.natural import natural_key
 from genericdp.host.cache import HostCache, Stale
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    import pytest
-
+    from genericdp.devices.changes import Change
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.inventory import FoundFile
     from genericdp.model import Resource
 
@@ -170,10 +169,7 @@ def test_only_what_it_cannot_be_asked_about_is_withheld() -> None:
     assert ids(found, "later") == ["b"]
 
 
-def test_it_is_told_once_and_when_it_is_over(
-    short_folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
+def test_it_is_told_once_and_when_it_is_over(short_folder: Path) -> None:
     tree = Tree(short_folder)
     tree.node("tty1", "4:1")
     tree.node("tty3", "4:3")
@@ -186,21 +182,27 @@ def test_it_is_told_once_and_when_it_is_over(
             return super().look(pattern)
 
     host = BrokenHost(tree.root)
-    wanted, logged, offers = (FAILING, LATER), dict[str, str](), dict[str, DeviceList]()
-    for _ in range(2):
+    logged: list[Change] = []
+    lists: dict[str, DeviceList] = {}
+
+    def reconcile() -> Decision:
+        nonlocal lists
         host.forget(Stale())
-        found = decide(wanted, host, node_name="n", previous=offers, now=0.0)
-        logged, offers = log_failures(found, logged), found.lists
-        assert ids(found, "later") == ["tty3"]
-    (told,) = [one for one in caplog.records if one.levelno == logging.ERROR]
-    assert told.getMessage().startswith("it cannot be decided what is offered: BrokenError('odd');")
-    assert told.exc_info is not None
+        found = decide((FAILING, LATER), host, node_name="n", previous=lists, now=0.0)
+        logged.extend(changes(lists, found))
+        lists = found.lists
+        return found
+
+    for _ in range(2):
+        assert ids(reconcile(), "later") == ["tty3"]
+    (told,) = [one for one in logged if one.level == logging.ERROR]
+    assert told.text.startswith("it cannot be decided what is offered: BrokenError('odd');")
+    assert (told.resource, repr(told.error)) == ("example.com/failing", "BrokenError('odd')")
     broken = False
-    host.forget(Stale())
-    found = decide(wanted, host, node_name="n", previous=offers, now=0.0)
-    log_failures(found, logged)
+    found = reconcile()
     assert (ids(found, "failing"), ids(found, "later")) == (["tty1"], ["tty3"])
-    assert caplog.records[-1].getMessage() == "it can be decided again what is offered"
+    again = "it can be decided again what is offered"
+    assert [one.resource for one in logged if one.text == again] == ["example.com/failing"]
 
 
 NUMBERS = st.sets(st.integers(1, 6), max_size=6)

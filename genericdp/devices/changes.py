@@ -1,4 +1,4 @@
-"""Changes: what plugins have to do for another config, and the log of what a decision changed."""
+"""Changes: what plugins have to do for another config, and what of a decision is to be logged."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import logging
 import re
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.device import NOT_PROBED
-from genericdp.devices.devicelist import NOTHING, DeviceList
+from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.natural import natural_key
 from genericdp.model import Preference
 from genericdp.printing import first_few
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from genericdp.devices.decide import Decision, DeviceLists
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.model import Resource
-
-log = logging.getLogger(__name__)
 
 MAX_LINES = 100
 """Of one kind, for one resource: ten thousand devices that vanish at once need not all be named."""
@@ -74,46 +73,42 @@ def _options(resource: Resource) -> tuple[bool, bool]:
     return resource.hooks.pre_start is not None, resource.prefer is not Preference.NONE
 
 
-def log_changes(before: DeviceLists, lists: DeviceLists) -> None:
-    """Log how the list of each resource differs from that of before."""
-    for name, now in lists.items():
+class Change(NamedTuple):
+    """What a decision has changed, as one line of the log."""
+
+    text: str
+    resource: str = ""
+    device: str = ""
+    level: int = logging.INFO
+    error: Exception | None = None
+    """What has kept the resource from being decided."""
+
+
+def changes(before: DeviceLists, decision: Decision) -> Iterator[Change]:
+    """Yield how a decision differs from the lists of before."""
+    for name, now in decision.lists.items():
         was = before.get(name, NOTHING)
-        _log_devices(name, was, now, is_first=name not in before)
-        _log_refusals(name, was, now)
-
-
-def log_shared_ids(lists: DeviceLists, logged: frozenset[str]) -> frozenset[str]:
-    """Log IDs that several resources have come to use, or no longer use; return all of them."""
-    shared = shared_ids(lists)
-    if fresh := shared - logged:
-        log.warning("ids used by several resources, which kubelets mix up: %s", _few(fresh))
-    if former := logged - shared:
-        log.info("ids no longer used by several resources: %s", _few(former))
-    return shared
-
-
-def log_failures(decision: Decision, logged: Mapping[str, str]) -> dict[str, str]:
-    """Log which resources could not be decided, once with where that happened.
-
-    Return the reasons, by resource; ``logged`` are those of the last decision.
-    """
-    reasons = {name: decision.lists[name].failed for name in decision.failures}
-    for name, error in decision.failures.items():
-        if logged.get(name) != reasons[name]:
-            log.error(
-                "%s; what was offered stays as it was, and this is a mistake of genericdp or of"
-                " its config: please report it",
-                reasons[name],
-                exc_info=error,
-                extra={"resource": name},
+        yield from _device_changes(name, was, now, is_first=name not in before)
+        yield from _refusals(name, was, now)
+        if now.failed and now.failed != was.failed:
+            text = (
+                f"{now.failed}; what was offered stays as it was, and this is a mistake of"
+                " genericdp or of its config: please report it"
             )
-        error.with_traceback(None)  # it would hold all that was built until then
-    for name in logged.keys() - reasons.keys():
-        log.info("it can be decided again what is offered", extra={"resource": name})
-    return reasons
+            yield Change(text, name, level=logging.ERROR, error=decision.failures[name])
+        elif was.failed and not now.failed:
+            yield Change("it can be decided again what is offered", name)
+    shared, shared_before = shared_ids(decision.lists), shared_ids(before)
+    if fresh := shared - shared_before:
+        text = f"ids used by several resources, which kubelets mix up: {_few(fresh)}"
+        yield Change(text, level=logging.WARNING)
+    if former := shared_before - shared:
+        yield Change(f"ids no longer used by several resources: {_few(former)}")
 
 
-def _log_devices(name: str, before: DeviceList, after: DeviceList, *, is_first: bool) -> None:
+def _device_changes(
+    name: str, before: DeviceList, after: DeviceList, *, is_first: bool
+) -> Iterator[Change]:
     was, now = ({key: one.unhealthy for key, one in of.devices.items()} for of in (before, after))
     came = {one: "" for one in now if one not in was}
     left = {one: "" for one in was if one not in now}
@@ -121,19 +116,19 @@ def _log_devices(name: str, before: DeviceList, after: DeviceList, *, is_first: 
     probed = [one for one in first if one in was]
     changed = len({*came, *left, *probed, *recovered, *fallen})
     if is_first and first:
-        log.info("devices that are probed for the first time: %d", len(now), extra=_about(name))
+        yield Change(f"devices that are probed for the first time: {len(now)}", name)
     elif is_first or changed > 1 or (probed and now[probed[0]]):
         healthy = sum(not reason for reason in now.values())
-        log.info("%d of %d devices healthy", healthy, len(now), extra=_about(name))
+        yield Change(f"{healthy} of {len(now)} devices healthy", name)
     elif probed:
-        log.info("device %s is Healthy", probed[0], extra=_about(name, probed[0]))
+        yield Change(f"device {probed[0]} is Healthy", name, probed[0])
     if not is_first and (changed == 1 or (came and left)):
         # Of those that take others' places the numbers say nothing.
-        _log_each(came, name, "is new", "are new")
-        _log_each(left, name, "has left the list", "have left the list")
-    _log_each(recovered, name, "is Healthy again", "are Healthy again")
-    _log_each(other, name, "is now Unhealthy because", "are Unhealthy for another reason")
-    _log_each(fallen, name, "is Unhealthy", "are Unhealthy", level=logging.WARNING)
+        yield from _each(came, name, "is new", "are new")
+        yield from _each(left, name, "has left the list", "have left the list")
+    yield from _each(recovered, name, "is Healthy again", "are Healthy again")
+    yield from _each(other, name, "is now Unhealthy because", "are Unhealthy for another reason")
+    yield from _each(fallen, name, "is Unhealthy", "are Unhealthy", logging.WARNING)
 
 
 def _changed(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[dict[str, str], ...]:
@@ -160,15 +155,14 @@ def _changed(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[dict[str, 
     return first, recovered, fallen, other
 
 
-def _log_refusals(name: str, before: DeviceList, after: DeviceList) -> None:
-    about = _about(name)
+def _refusals(name: str, before: DeviceList, after: DeviceList) -> Iterator[Change]:
     spoiler = after.without_numa_node
     if spoiler and spoiler != before.without_numa_node:
-        why = "no device carries its NUMA node, since %s has none"
-        log.info(why, spoiler, extra=_about(name, spoiler))
+        yield Change(f"no device carries its NUMA node, since {spoiler} has none", name, spoiler)
     left_out = _left_out(after)
     if left_out and left_out != _left_out(before):
-        log.warning("list full: left out are %d of the devices", left_out, extra=about)
+        text = f"list full: left out are {left_out} of the devices"
+        yield Change(text, name, level=logging.WARNING)
     logged = {(one.path, one.reason) for one in before.not_offered}
     # Of what is listed it has been logged already why it is Unhealthy.
     told = {
@@ -182,24 +176,20 @@ def _log_refusals(name: str, before: DeviceList, after: DeviceList) -> None:
         if (one.path, one.reason) not in logged and one.reason not in told.get(one.key, "")
     ]
     for refusal in refused[:MAX_LINES]:
-        log.info("%s is not offered: %s", refusal.path, refusal.reason, extra=about)
+        yield Change(f"{refusal.path} is not offered: {refusal.reason}", name)
     if rest := refused[MAX_LINES:]:
-        log.info("%d more are not offered", len(rest), extra=about)
+        yield Change(f"{len(rest)} more are not offered", name)
 
 
-def _log_each(
+def _each(
     reasons: Mapping[str, str], name: str, one_is: str, more_are: str, level: int = logging.INFO
-) -> None:
-    """Log devices that have changed in the same way, each with the reason if there is one."""
+) -> Iterator[Change]:
+    """Yield devices that have changed in the same way, each with the reason if there is one."""
     for device_id, reason in islice(reasons.items(), MAX_LINES):
         what = f"{one_is}: {reason}" if reason else one_is
-        log.log(level, "device %s %s", device_id, what, extra=_about(name, device_id))
+        yield Change(f"device {device_id} {what}", name, device_id, level)
     if (more := len(reasons) - MAX_LINES) > 0:
-        log.log(level, "%d more devices %s", more, more_are, extra=_about(name))
-
-
-def _about(resource: str, device: str = "") -> dict[str, str]:
-    return {"resource": resource, "device": device}
+        yield Change(f"{more} more devices {more_are}", name, level=level)
 
 
 def _gist(reason: str) -> str:

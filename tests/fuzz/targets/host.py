@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.config.load import load
 from genericdp.devices.allocation import AllocationConflictError, edits
-from genericdp.devices.changes import log_changes
+from genericdp.devices.changes import changes
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.sysfs import device_names, plugged_of
@@ -155,7 +155,7 @@ def _run(data: bytes, root: Root, paths: list[str], resources: tuple[Resource, .
             previous={},
             now=0.0,
         )
-        log_changes({}, found.lists)
+        assert all(one.text for one in changes({}, found))
         for offer in found.lists.values():
             encode_list(offer)
             for one in list(offer.devices.values())[:4]:
