@@ -201,7 +201,7 @@ class ValueSource:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DeviceNodes:
+class DeviceNodeSelector:
     """One entry of ``inject.devices``: a template and glob, or a subsystem's nodes nearby."""
 
     path: Template | None = None
@@ -236,7 +236,7 @@ class EnvVar:
 class Inject:
     """What a container gets for each member of a device."""
 
-    devices: tuple[DeviceNodes, ...] | None = None
+    devices: tuple[DeviceNodeSelector, ...] | None = None
     """None: the candidates' own nodes."""
     mounts: tuple[Mount, ...] = ()
     env: Mapping[str, EnvVar] = field(default_factory=dict)

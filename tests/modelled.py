@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp.host.root import Root
-from genericdp.model import DeviceNodes, EnvVar, Inject, PathSelector, Place, Resource, Selector
+from genericdp.model import (
+    DeviceNodeSelector,
+    EnvVar,
+    Inject,
+    PathSelector,
+    Place,
+    Resource,
+    Selector,
+)
 from genericdp.template import parse
 from tests.world import Host as CopiedTree
 
@@ -37,7 +45,7 @@ def serial(name: str = "example.com/serial", **keys: int) -> Resource:
         "/dev/ttyUSB*",
         inject=Inject(
             devices=(
-                DeviceNodes(
+                DeviceNodeSelector(
                     path=parse("$(device.path)"),
                     container_path=parse("/dev/serial$(allocation.index)"),
                 ),

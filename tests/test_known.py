@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache, Stale
 from genericdp.model import (
-    DeviceNodes,
+    DeviceNodeSelector,
     Hardware,
     Selector,
     UdevSelector,
@@ -63,7 +63,7 @@ TIED = (
         Selector(candidates=UdevSelector(subsystem=("tty",), properties={"ID_KIND": ("a*",)})),
         given=inject(
             nodes("$(device.path)"),
-            DeviceNodes(subsystem="video4linux", optional=True),
+            DeviceNodeSelector(subsystem="video4linux", optional=True),
             nodes("/dev/aux/$(device.name)*", optional=True),
             env={"SERIAL": "$(usb.serial)", "KIND": "$(property.ID_KIND)"},
         ),
@@ -100,7 +100,7 @@ LOOSE = (
         values={"information": INFORMATION},
         given=inject(
             nodes("$(device.path)"),
-            DeviceNodes(subsystem="video4linux", optional=True),
+            DeviceNodeSelector(subsystem="video4linux", optional=True),
             env={"S": "$(usb.serial)", "I": "$(value.information:-none)"},
         ),
     ),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from genericdp.devices.device import BindMount, ContainerEdits, Device, DeviceNode
+    from genericdp.devices.device import BindMount, ContainerEdits, Device, DeviceSpec
     from genericdp.devices.devicelist import DeviceList
     from genericdp.host.root import Root
 
@@ -172,7 +172,7 @@ def _arguments(answer: ContainerEdits, root: Root) -> Iterator[str]:
     yield from (f"--device={name}" for name in answer.cdi)
 
 
-def _device(node: DeviceNode, root: Root) -> str:
+def _device(node: DeviceSpec, root: Root) -> str:
     host_path = node.host_path
     if ":" in host_path:
         # They split at colons. A link may have one (by-path has), its node hardly ever.

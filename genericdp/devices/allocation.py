@@ -6,7 +6,7 @@ import posixpath
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
+from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.devices.natural import natural_key
 from genericdp.model import FileType
 from genericdp.template import Template, UnusableValueError, expand
@@ -14,7 +14,7 @@ from genericdp.template import Template, UnusableValueError, expand
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from genericdp.devices.device import Device, MountPoint, Node, Variable
+    from genericdp.devices.device import Device, DeviceNode, MountPoint, Variable
     from genericdp.devices.inventory import FoundFile, PathTarget
     from genericdp.policy import Policy
     from genericdp.template import Lookup
@@ -43,7 +43,7 @@ class _AnswerBuilder:
     """Collects the edits of one answer."""
 
     def __init__(self) -> None:
-        self._places: dict[str, tuple[str, str, DeviceNode | BindMount]] = {}
+        self._places: dict[str, tuple[str, str, DeviceSpec | BindMount]] = {}
         """By path in the container: the ID of the first device, what it is on the host, the edit.
 
         A node and a mount at one place: the runtime would let the mount hide the node.
@@ -74,12 +74,12 @@ class _AnswerBuilder:
             raise UnusableValueError(refusal)
         _append_once(self._annotations.setdefault(key, []), text)
 
-    def _add_node(self, device: Device, node: Node, path: str) -> None:
-        edit = DeviceNode(
+    def _add_node(self, device: Device, node: DeviceNode, path: str) -> None:
+        edit = DeviceSpec(
             host_path=node.host_path, container_path=path, permissions=node.permissions
         )
         present = self._add(device, node.key, edit)
-        if isinstance(present, DeviceNode) and present is not edit:
+        if isinstance(present, DeviceSpec) and present is not edit:
             permissions = _united(present.permissions, node.permissions)
             owner, key, _ = self._places[path]
             self._places[path] = (owner, key, replace(present, permissions=permissions))
@@ -89,8 +89,8 @@ class _AnswerBuilder:
         self._add(device, f"{mount.host_path} {mount.read_only}", edit)
 
     def _add(
-        self, device: Device, key: str, edit: DeviceNode | BindMount
-    ) -> DeviceNode | BindMount:
+        self, device: Device, key: str, edit: DeviceSpec | BindMount
+    ) -> DeviceSpec | BindMount:
         """Return what is at the place of an edit, which is new or the same thing of the host."""
         first, its, present = self._places.setdefault(edit.container_path, (device.id, key, edit))
         if its == key and type(present) is type(edit):
@@ -111,7 +111,7 @@ class _AnswerBuilder:
     def edits(self) -> ContainerEdits:
         added = [edit for _, _, edit in self._places.values()]
         return ContainerEdits(
-            devices=tuple(one for one in added if isinstance(one, DeviceNode)),
+            devices=tuple(one for one in added if isinstance(one, DeviceSpec)),
             mounts=tuple(one for one in added if isinstance(one, BindMount)),
             env={name: variable.joined(values) for name, (variable, values) in self._env.items()},
             annotations={key: ",".join(values) for key, values in self._annotations.items()},

@@ -72,8 +72,8 @@ HookName = Literal["allocate", "preStart"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Node:
-    """A device node for the container; only ``$(allocation.index)`` is left to be inserted."""
+class DeviceNode:
+    """A node of a device; in its container path ``$(allocation.index)`` is left to be inserted."""
 
     host_path: str
     container_path: Template
@@ -132,7 +132,7 @@ class Device:
     """How a person finds it: the path it was matched by."""
     members: tuple[Member, ...] = ()
     """Of a group, in natural order of their paths; empty where nothing is grouped."""
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[DeviceNode, ...] = ()
     mounts: tuple[MountPoint, ...] = ()
     env: Mapping[str, Variable] = field(default_factory=dict)
     annotations: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
@@ -204,8 +204,8 @@ class NotOffered:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DeviceNode:
-    """A device node as the container gets it."""
+class DeviceSpec:
+    """A device node as the container gets it: the kubelet's message of this name."""
 
     host_path: str
     container_path: str
@@ -225,7 +225,7 @@ class BindMount:
 class ContainerEdits:
     """All that one container gets from one resource."""
 
-    devices: tuple[DeviceNode, ...] = ()
+    devices: tuple[DeviceSpec, ...] = ()
     mounts: tuple[BindMount, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)

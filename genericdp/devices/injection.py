@@ -10,9 +10,9 @@ from genericdp.devices.allocation import AllocationConflictError, edits, why_ref
 from genericdp.devices.device import (
     BoundProbe,
     Device,
+    DeviceNode,
     Member,
     MountPoint,
-    Node,
     NotOffered,
     Variable,
     as_id,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.inventory import FoundFile, Host, Inventory
     from genericdp.devices.matching import Candidate, Excluded, Match
-    from genericdp.model import Check, DeviceNodes, Resource
+    from genericdp.model import Check, DeviceNodeSelector, Resource
     from genericdp.template import Lookup
 
 _LATER = ("allocation",)
@@ -238,7 +238,7 @@ class _Maker:
 
     def _nodes(
         self, group: _CandidateGroup, lookups: Sequence[Lookup]
-    ) -> tuple[list[Node], list[str], list[str]]:
+    ) -> tuple[list[DeviceNode], list[str], list[str]]:
         """Return the device nodes of all members, what must be there and is not, as sentences,
         and the paths that were asked for, with or without wildcards; they may not exist.
         """
@@ -257,14 +257,14 @@ class _Maker:
                     inside = bind(inside, lookup, path=True, later=_LATER)
                 found = self._found(entry, pattern, member)
                 usable = [file for file in found if not self._trouble(file)]
-                nodes += [_requested_node(entry, inside, file) for file in usable]
+                nodes += [_selected(entry, inside, file) for file in usable]
                 if not usable and not entry.optional:
                     missing.append(self._why_missing(entry, pattern, found))
                 paths.append(glob.unescape(pattern))
         return nodes, missing, paths
 
     def _found(
-        self, entry: DeviceNodes, pattern: str, candidate: Candidate
+        self, entry: DeviceNodeSelector, pattern: str, candidate: Candidate
     ) -> tuple[FoundFile, ...]:
         """Return what there is of the nodes that an entry of ``inject.devices`` asks for."""
         if entry.subsystem is not None:
@@ -277,7 +277,7 @@ class _Maker:
         return self._inventory.found(pattern)
 
     def _nearby(
-        self, subsystem: str, entry: DeviceNodes, candidate: Candidate
+        self, subsystem: str, entry: DeviceNodeSelector, candidate: Candidate
     ) -> tuple[FoundFile, ...]:
         """Return the nodes of a subsystem that belong to the same hardware."""
         host, device = self._host, candidate.device
@@ -295,7 +295,9 @@ class _Maker:
         present = (file for file in files if file is not None)
         return tuple(sorted(present, key=lambda file: natural_key(file.path)))
 
-    def _why_missing(self, entry: DeviceNodes, pattern: str, found: Iterable[FoundFile]) -> str:
+    def _why_missing(
+        self, entry: DeviceNodeSelector, pattern: str, found: Iterable[FoundFile]
+    ) -> str:
         if entry.subsystem is not None:
             names = f" called {' or '.join(entry.name)}" if entry.name else ""
             return f"there is no {entry.subsystem} node{names} on the same hardware"
@@ -413,7 +415,7 @@ def _cdi_name(template: Template, lookup: Lookup) -> str:
     return text
 
 
-def _requested_node(entry: DeviceNodes, inside: Template | None, file: FoundFile) -> Node:
+def _selected(entry: DeviceNodeSelector, inside: Template | None, file: FoundFile) -> DeviceNode:
     container_path = inside or Template((file.path,))
     if container_path.parts and str(container_path.parts[-1]).endswith("/"):
         container_path = Template((*container_path.parts, file.path.rpartition("/")[2]))
@@ -423,11 +425,11 @@ def _requested_node(entry: DeviceNodes, inside: Template | None, file: FoundFile
     return _node(file, container_path, entry.permissions, exclusive=exclusive)
 
 
-def _node(file: FoundFile, container_path: Template, permissions: str, *, exclusive: bool) -> Node:
-    return Node(
+def _node(file: FoundFile, container_path: Template, mode: str, *, exclusive: bool) -> DeviceNode:
+    return DeviceNode(
         host_path=file.path,
         container_path=container_path,
-        permissions=permissions,
+        permissions=mode,
         key=file.key,
         identity=file.identity,
         exclusive=exclusive,

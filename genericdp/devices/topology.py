@@ -16,7 +16,7 @@ from genericdp.template import UnusableValueError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from genericdp.devices.device import Node
+    from genericdp.devices.device import DeviceNode
     from genericdp.devices.inventory import Host, SysDevice
     from genericdp.model import Resource
     from genericdp.template import Lookup
@@ -234,7 +234,7 @@ def functions_of(group: str, host: Host) -> tuple[SysDevice, ...]:
     return tuple(one for one in found if not _is_bridge(one, host))
 
 
-def why_not_bound(nodes: Iterable[Node], host: Host, wanted: Iterable[str] = ()) -> str:
+def why_not_bound(nodes: Iterable[DeviceNode], host: Host, wanted: Iterable[str] = ()) -> str:
     """Return which PCI function keeps VFIO from giving away a group whose node is among these.
 
     Empty if every function of it, but for bridges, is bound to a driver of VFIO. A container
@@ -255,7 +255,7 @@ def why_not_bound(nodes: Iterable[Node], host: Host, wanted: Iterable[str] = ())
     return ""
 
 
-def _group_of(node: Node, host: Host) -> str | None:
+def _group_of(node: DeviceNode, host: Host) -> str | None:
     """Return the IOMMU group of a node, by whatever link it came in."""
     syspath = node.identity.syspath
     device = None if syspath is None else host.device(syspath)

@@ -24,7 +24,7 @@ from genericdp.regex import TextTooLongError, search
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from genericdp.devices.device import BoundProbe, Device, Node
+    from genericdp.devices.device import BoundProbe, Device, DeviceNode
     from genericdp.health.commands import RunCommand
     from genericdp.host.root import Root
     from genericdp.policy import Policy
@@ -196,7 +196,7 @@ def open_nodes(check: OpenCheck, device: Device, root: Root) -> str:
     return next((reason for reason in reasons if reason), "")
 
 
-def _why_not_opened(node: Node, access: int, root: Root) -> str:
+def _why_not_opened(node: DeviceNode, access: int, root: Root) -> str:
     path = printable(node.host_path)
     try:
         # First, because opening can do something to whatever has taken its place.

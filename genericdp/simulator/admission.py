@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
-from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
+from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.simulator.devicemanager import WITHOUT_NUMA_NODE, Allocation, SimulatedKubeletError
 from genericdp.simulator.pods import Admission, Start
@@ -355,14 +355,14 @@ async def _ask(manager: DeviceManager, request: _ContainerRequest, ids: set[str]
 
 def _merged(responses: Iterable[pb.ContainerAllocateResponse]) -> ContainerEdits:
     """Merge container edits; of two that differ, the first one wins silently (ALL-6)."""
-    devices: dict[str, DeviceNode] = {}
+    devices: dict[str, DeviceSpec] = {}
     mounts: dict[str, BindMount] = {}
     env: dict[str, str] = {}
     annotations: dict[str, str] = {}
     cdi: dict[str, None] = {}
     for response in responses:
         for device in response.devices:
-            node = DeviceNode(
+            node = DeviceSpec(
                 host_path=device.host_path,
                 container_path=device.container_path,
                 permissions=device.permissions,

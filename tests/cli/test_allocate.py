@@ -10,7 +10,7 @@ import pytest
 
 from genericdp.cli import main
 from genericdp.cli.allocate import docker_arguments, podman_4_needs
-from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
+from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.errors import GenericdpError
 from genericdp.host.root import Root
 from tests.fixtures.make_tree import serial_node
@@ -186,7 +186,7 @@ HARD = ["a b", "a,b", 'a"b', "a'b", "a;b", "$(x)", "a=b", "a\\b", "é"]
 @pytest.mark.parametrize("text", HARD)
 def test_hard_texts_reach_docker_as_they_are(text: str) -> None:
     path = f"/x/{text}"
-    node = DeviceNode(host_path=path, container_path=path, permissions="rwm")
+    node = DeviceSpec(host_path=path, container_path=path, permissions="rwm")
     assert arguments(devices=(node,)) == [f"--device={path}:{path}:rwm"]
     assert arguments(env={"A": text}) == [f"--env=A={text}"]
     assert arguments(annotations={"a/b": text}) == [f"--annotation=a/b={text}"]
@@ -204,7 +204,7 @@ def test_commas_and_quotes_in_mounts_are_quoted_as_csv() -> None:
 
 
 def test_a_node_with_a_colon_of_its_own_cannot_be_said() -> None:
-    node = DeviceNode(host_path="/dev/a:b", container_path="/dev/ab", permissions="rw")
+    node = DeviceSpec(host_path="/dev/a:b", container_path="/dev/ab", permissions="rw")
     with pytest.raises(GenericdpError, match=r"^/dev/a:b holds a colon"):
         arguments(devices=(node,))
 

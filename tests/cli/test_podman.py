@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from genericdp.cli.allocate import docker_arguments, podman_4_needs
-from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
+from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.host.root import Root
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def podman(short_folder: Path) -> Iterator[Podman]:
 
 
 def test_podman_understands_the_arguments(podman: Podman) -> None:
-    node = DeviceNode(host_path="/dev/null", container_path="/dev/x y", permissions="r")
+    node = DeviceSpec(host_path="/dev/null", container_path="/dev/x y", permissions="r")
     edits = ContainerEdits(
         devices=(node,),
         mounts=(BindMount(host_path="/etc", container_path="/a,b", read_only=True),),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.daemon import Settings
-from genericdp.devices.device import ContainerEdits, DeviceNode
+from genericdp.devices.device import ContainerEdits, DeviceSpec
 from genericdp.errors import GenericdpError, ungrouped
 from genericdp.simulator.settings import Generation
 from genericdp.simulator.simulation import Simulation
@@ -155,6 +155,6 @@ async def test_a_container_that_waits_is_started_until_it_runs(
     assert waits is not None
     assert waits.message == START_FAILED
     assert runs is not None
-    node = DeviceNode(host_path="/dev/card0", container_path="/dev/card0", permissions="rw")
+    node = DeviceSpec(host_path="/dev/card0", container_path="/dev/card0", permissions="rw")
     assert runs.given == ContainerEdits(devices=(node,), env={"CARD": "/dev/card0"})
     assert tries.read_text().count("\n") == 3

@@ -55,12 +55,12 @@ def test_what_is_injected_becomes_the_model() -> None:
     (resource,) = load([VALID / "all-of-it.yaml"]).resources
     inject = resource.inject
     assert inject.devices == (
-        model.DeviceNodes(
+        model.DeviceNodeSelector(
             path=parse("$(device.path)"), container_path=parse("/dev/serial$(allocation.index)")
         ),
-        model.DeviceNodes(path=parse("/dev/nvidia-caps/*"), shared=True, optional=True),
-        model.DeviceNodes(subsystem="drm", name=("renderD*",)),
-        model.DeviceNodes(path=parse("/dev/kfd"), optional=True),
+        model.DeviceNodeSelector(path=parse("/dev/nvidia-caps/*"), shared=True, optional=True),
+        model.DeviceNodeSelector(subsystem="drm", name=("renderD*",)),
+        model.DeviceNodeSelector(path=parse("/dev/kfd"), optional=True),
     )
     assert inject.mounts == (
         model.Mount(host_path=parse("/opt/driver/lib"), container_path=parse("/usr/local/driver")),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CLASSES: dict[str, type] = {
     "resource": model.Resource,
-    "deviceNodes": model.DeviceNodes,
+    "deviceNodes": model.DeviceNodeSelector,
     "mount": model.Mount,
     "envVar": model.EnvVar,
     "inject": model.Inject,

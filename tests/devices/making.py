@@ -9,7 +9,7 @@ from genericdp.devices import decide as deciding
 from genericdp.devices.inventory import FoundFile, Identity, Look
 from genericdp.devices.natural import natural_key
 from genericdp.model import (
-    DeviceNodes,
+    DeviceNodeSelector,
     EnvVar,
     FileType,
     Inject,
@@ -65,14 +65,14 @@ def selector(*globs: str, types: Iterable[FileType] = ()) -> Selector:
     return Selector(candidates=PathSelector(globs=globs))
 
 
-def nodes(path: str, container_path: str | None = None, **keys: object) -> DeviceNodes:
+def nodes(path: str, container_path: str | None = None, **keys: object) -> DeviceNodeSelector:
     """An entry of ``inject.devices``."""
     inside = None if container_path is None else parse(container_path)
-    return DeviceNodes(path=parse(path), container_path=inside, **keys)  # type: ignore[arg-type]
+    return DeviceNodeSelector(path=parse(path), container_path=inside, **keys)  # type: ignore[arg-type]
 
 
 def inject(
-    *devices: DeviceNodes,
+    *devices: DeviceNodeSelector,
     mounts: Iterable[tuple[str, str]] = (),
     env: Mapping[str, str] | None = None,
     separator: str = ",",

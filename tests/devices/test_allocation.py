@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.allocation import AllocationConflictError, edits
-from genericdp.devices.device import BindMount, ContainerEdits, Device, DeviceNode
+from genericdp.devices.device import BindMount, ContainerEdits, Device, DeviceSpec
 from genericdp.model import EnvVar
 from genericdp.template import parse
 from tests.devices.making import decide, inject, node, nodes, resource
@@ -118,7 +118,7 @@ def test_equal_nodes_are_given_once_with_united_permissions() -> None:
     )
     control = [one for one in edits([first, second]).devices if one.host_path == "/dev/ctl"]
     assert control == [
-        DeviceNode(host_path="/dev/ctl", container_path="/dev/ctl", permissions="rm")
+        DeviceSpec(host_path="/dev/ctl", container_path="/dev/ctl", permissions="rm")
     ]
 
 
@@ -164,7 +164,7 @@ def test_a_node_that_comes_under_two_names_is_given_by_the_first() -> None:
     one = resource("x", "/dev/ttyUSB0", given=inject(*entries))
     (offered,) = decide([one], [*FILES, CONTROL, link])["example.com/x"].devices.values()
     assert edits([offered.device]).devices == (
-        DeviceNode(host_path="/dev/ctl", container_path="/dev/c", permissions="rwm"),
+        DeviceSpec(host_path="/dev/ctl", container_path="/dev/c", permissions="rwm"),
     )
 
 

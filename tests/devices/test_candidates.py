@@ -11,7 +11,7 @@ from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import taken
 from genericdp.host.cache import HostCache
 from genericdp.model import (
-    DeviceNodes,
+    DeviceNodeSelector,
     FileType,
     Hardware,
     Inject,
@@ -217,7 +217,7 @@ def test_what_is_excluded_is_not_injected_either(root_of: Callable[[str], Root])
         "gpu",
         Selector(candidates=PciSelector(driver=("amdgpu",))),
         exclude=["/dev/dri/card*"],
-        given=Inject(devices=(DeviceNodes(subsystem="drm"),)),
+        given=Inject(devices=(DeviceNodeSelector(subsystem="drm"),)),
     )
     found = offers(root_of("gpu"), gpu)
     (offered,) = found["example.com/gpu"].devices.values()

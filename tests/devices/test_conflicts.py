@@ -21,7 +21,7 @@ from tests.devices.making import (
 
 if TYPE_CHECKING:
     from genericdp.devices.decide import DeviceLists
-    from genericdp.model import DeviceNodes
+    from genericdp.model import DeviceNodeSelector
 
 A = node("/dev/a", (1, 1), syspath="/sys/devices/port10/a")
 B = node("/dev/b", (1, 2), syspath="/sys/devices/port2/b")
@@ -99,7 +99,7 @@ def test_who_has_a_node_keeps_it_when_another_on_offer_comes_to_want_it(order: i
     "entry",
     [nodes("/dev/control"), nodes("/dev/cont*"), nodes("/dev/$(property.P:-control)", shared=True)],
 )
-def test_a_control_node_or_a_shared_one_may_belong_to_many(entry: DeviceNodes) -> None:
+def test_a_control_node_or_a_shared_one_may_belong_to_many(entry: DeviceNodeSelector) -> None:
     given = inject(nodes(BOTH), entry)
     offers = decide([resource("x", "/dev/[ab]", given=given)], [A, B, CONTROL])
     assert healthy(offers, "x") == ["a", "b"]

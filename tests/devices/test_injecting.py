@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from genericdp.devices.allocation import edits
-from genericdp.devices.device import BindMount, DeviceNode
+from genericdp.devices.device import BindMount, DeviceSpec
 from genericdp.model import FileType, Inject
 from tests.devices.card import GPU, HOST, SELF, given, gpu
 from tests.devices.making import (
@@ -87,7 +87,7 @@ def test_a_link_stays_a_link() -> None:
     )
     offered = decide([one], [GPU, link])["example.com/x"].devices
     answer = edits([offered["by-id_gpu"].device])
-    expected = DeviceNode(
+    expected = DeviceSpec(
         host_path="/dev/by-id/gpu", container_path="/dev/by-id/gpu", permissions="rw"
     )
     assert answer.devices == (expected,)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.allocation import edits
-from genericdp.devices.device import DeviceNode
-from genericdp.model import DeviceNodes, FileType, Inject
+from genericdp.devices.device import DeviceSpec
+from genericdp.model import DeviceNodeSelector, FileType, Inject
 from tests.devices.card import HOST, SELF, given, gpu
 from tests.devices.known import ROOT, Known
 from tests.devices.making import (
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_the_nodes_of_inject_are_given(
-    entries: list[DeviceNodes], expected: list[str] | None
+    entries: list[DeviceNodeSelector], expected: list[str] | None
 ) -> None:
     if expected is None:  # a wildcard finds folders too, and those are not given
         assert unhealthy(decide([gpu(inject(*entries))], HOST), "gpu") == {
@@ -84,7 +84,7 @@ def test_the_nodes_of_inject_are_given(
     ],
 )
 def test_what_is_not_there_makes_the_device_unhealthy(
-    entries: list[DeviceNodes], reason: str
+    entries: list[DeviceNodeSelector], reason: str
 ) -> None:
     bad = node("/dev/bad\n", (1, 1), trouble="its name holds a control character")
     one = gpu(inject(*entries), exclude=("/dev/gpuctl",))
@@ -129,8 +129,8 @@ def test_inserted_text_is_literal(name: str) -> None:
     offered = decide([one], [own, aux, *others])["example.com/x"].devices
     device = next(each.device for each in offered.values() if each.device.path == own.path)
     assert edits([device]).devices == (
-        DeviceNode(host_path=own.path, container_path=own.path, permissions="rw"),
-        DeviceNode(host_path=aux.path, container_path=f"/aux/{name}", permissions="rw"),
+        DeviceSpec(host_path=own.path, container_path=own.path, permissions="rw"),
+        DeviceSpec(host_path=aux.path, container_path=f"/aux/{name}", permissions="rw"),
     )
     assert edits([device]).env == {"NAME": name}
 
@@ -182,7 +182,7 @@ def test_nodes_of_the_same_hardware_are_found_by_subsystem_and_name(
     path: str, subsystem: str, name: tuple[str, ...], expected: list[str] | str
 ) -> None:
     known, files = drm()
-    given = Inject(devices=(DeviceNodes(subsystem=subsystem, name=name),))
+    given = Inject(devices=(DeviceNodeSelector(subsystem=subsystem, name=name),))
     one = resource("gpu", f"/dev/{path}", given=given)
     (offered,) = decide([one], files, facts=known)[one.name].devices.values()
     if isinstance(expected, str):
@@ -201,7 +201,9 @@ def test_nodes_of_the_same_hardware_are_found_by_subsystem_and_name(
         (nodes("/dev/$(attribute.label)"), "cannot be part of a path"),
     ],
 )
-def test_what_hardware_says_brings_no_folders_into_a_path(entry: DeviceNodes, reason: str) -> None:
+def test_what_hardware_says_brings_no_folders_into_a_path(
+    entry: DeviceNodeSelector, reason: str
+) -> None:
     known, files = drm()
     at = f"{ROOT}/{GPU_AT}/drm/card0"
     known.texts |= {f"{at}/label": "a/b", f"{at}/up": ".."}

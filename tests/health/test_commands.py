@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.device import Device, Node
+from genericdp.devices.device import Device, DeviceNode
 from genericdp.devices.inventory import Identity
 from genericdp.health.commands import PATH, command_environment, run_for
 from genericdp.model import Command
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def node(path: str) -> Node:
-    return Node(
+def node(path: str) -> DeviceNode:
+    return DeviceNode(
         host_path=path, container_path=parse(path), permissions="rw", key=path,
         identity=Identity(inode=1), exclusive=True,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.device import BoundProbe, Node
+from genericdp.devices.device import BoundProbe, DeviceNode
 from genericdp.health.probes import Probes
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.root import Root
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 MACHINE = Root(Path("/"))
 
 
-def node(path: str, root: Root = MACHINE) -> Node:
+def node(path: str, root: Root = MACHINE) -> DeviceNode:
     found = DeviceFiles(root).examine(path)
     assert found is not None
-    return Node(
+    return DeviceNode(
         host_path=path,
         container_path=parse(path),
         permissions="rw",
@@ -38,7 +38,7 @@ def node(path: str, root: Root = MACHINE) -> Node:
     )
 
 
-def with_nodes(*nodes: Node) -> Device:
+def with_nodes(*nodes: DeviceNode) -> Device:
     return replace(device("a"), nodes=nodes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from genericdp.devices.device import BindMount, ContainerEdits, DeviceNode
+from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.kubelet import servicer as messages
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 
@@ -10,7 +10,7 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 def test_an_answer_has_an_entry_for_each_container() -> None:
     """ALL-2: none would leak the ids, more than asked for would be dropped."""
     edits = ContainerEdits(
-        devices=(DeviceNode(host_path="/dev/a", container_path="/dev/b", permissions="r"),),
+        devices=(DeviceSpec(host_path="/dev/a", container_path="/dev/b", permissions="r"),),
         mounts=(BindMount(host_path="/h", container_path="/c", read_only=True),),
         env={"A": "1"},
         annotations={"k": "v"},
