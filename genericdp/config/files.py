@@ -127,7 +127,7 @@ def read_file(path: Path, pipes: Mapping[Path, bytes] | None = None) -> Content 
             with opened(os.fspath(Path.cwd() / path)) as (descriptor, found):
                 # More is read than may be there: a file can grow after its size was asked.
                 text = read(descriptor, MAX_BYTES + 1)
-            given = Content(text=text, at=found.at, doubt=found.trouble)
+            given = Content(text=text, at=found.at, doubt=found.why_untrusted)
     except OSError as error:
         return _known(error)
     if len(given.text) > MAX_BYTES:

@@ -172,4 +172,4 @@ def _mount_refusal(
         refusal := policy.mount_refusal(path, found.target, read_only=mount.read_only)
     ):
         return refusal
-    return f"{path} must not be mounted: {found.trouble}" if found.trouble else ""
+    return f"{path} must not be mounted: {found.refusal}" if found.refusal else ""

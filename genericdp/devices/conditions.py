@@ -73,9 +73,9 @@ def why_unknown(condition: Condition, host: Host) -> str:
 def unread(key: str, where: str, host: Host) -> str:
     """Return what could not be read of what a condition asks; empty if everything could."""
     for file in _files_of(key, where, host):
-        if why := host.trouble(file):
+        if why := host.why_unreadable(file):
             return f"{file} cannot be read: {why}"
-    return host.trouble(where) if "udev.properties." in key else ""
+    return host.why_unreadable(where) if "udev.properties." in key else ""
 
 
 def _files_of(key: str, where: str, host: Host) -> Iterator[str]:

@@ -97,7 +97,7 @@ def nearest(device: SysDevice, host: Host, wanted: Callable[[SysDevice], bool]) 
             return one
         if one.subsystem == "usb" and not one.devtype:
             return None  # its uevent could not be read: the hub above must not pass for it
-        if not one.subsystem and host.trouble(f"{one.syspath}/subsystem"):
+        if not one.subsystem and host.why_unreadable(f"{one.syspath}/subsystem"):
             return None
     return None
 
@@ -167,9 +167,10 @@ def text_of(
         case "net", "driver":
             return driver_of(device, host)
         case "pci", "iommuGroup":
-            return host.link(f"{device.syspath}/iommu_group")
+            group = host.realpath(f"{device.syspath}/iommu_group")
+            return group and group.rpartition("/")[2]
         case "pci", "function":
-            return "physical" if host.link(f"{device.syspath}/physfn") is None else "virtual"
+            return "physical" if host.realpath(f"{device.syspath}/physfn") is None else "virtual"
         case _:
             return _attribute_text(kind, device, name, host)
 

@@ -256,7 +256,7 @@ class _Maker:
                 if inside is not None:
                     inside = bind(inside, lookup, path=True, later=_LATER)
                 found = self._found(entry, pattern, member)
-                usable = [file for file in found if not self._trouble(file)]
+                usable = [file for file in found if not self._why_not_given(file)]
                 nodes += [_selected(entry, inside, file) for file in usable]
                 if not usable and not entry.optional:
                     missing.append(self._why_missing(entry, pattern, found))
@@ -304,13 +304,13 @@ class _Maker:
         path = printable(glob.unescape(pattern))
         if pattern in self._inventory.hanging:
             return f"looking at {path} does not end"
-        troubles = (f"{file.printable_path}: {self._trouble(file)}" for file in found)
-        return next(troubles, f"{path} does not exist")
+        reasons = (f"{file.printable_path}: {self._why_not_given(file)}" for file in found)
+        return next(reasons, f"{path} does not exist")
 
-    def _trouble(self, file: FoundFile) -> str:
+    def _why_not_given(self, file: FoundFile) -> str:
         if file.type not in NODE_TYPES:
             return f"no device node (its type is {file.type})"
-        return file.trouble or self._excluded.reason(file)
+        return file.refusal or self._excluded.reason(file)
 
     def _id_text(self, group: _CandidateGroup, names: Sequence[Names]) -> str:
         """Return what the ID is made of, which is the same for every member."""
@@ -380,7 +380,7 @@ def _why_no_node(candidate: Candidate, host: Host) -> str:
     device = candidate.device
     if device is not None and device.number is not None:
         return f"its node {device.device_file} does not exist"
-    if device is not None and (why := host.trouble(f"{device.syspath}/uevent")):
+    if device is not None and (why := host.why_unreadable(f"{device.syspath}/uevent")):
         return f"{device.syspath}/uevent cannot be read: {why}"
     return (
         "it has no device node (write inject: {devices: []} if it needs none; net and pci selectors"

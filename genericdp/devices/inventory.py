@@ -48,9 +48,9 @@ class FoundFile:
     """What the path leads to when every link is followed."""
     type: FileType
     identity: Identity
-    trouble: str = ""
+    refusal: str = ""
     """Why it must not be handed out; empty if nothing is wrong."""
-    mount_trouble: str = ""
+    mount_refusal: str = ""
     """The same for a mount that the config names, which may be a link to another filesystem."""
 
     @property
@@ -83,7 +83,7 @@ class Look:
 
     files: tuple[FoundFile, ...] = ()
     folders: frozenset[str] = frozenset()
-    trouble: str = ""
+    unreadable: str = ""
     """What could not be read, so that there may be other files; empty if nothing."""
     dangling: tuple[str, ...] = ()
     """Links that the glob finds and that lead to nothing."""
@@ -154,8 +154,8 @@ class PathTarget:
     """Where a path leads, whether or not there is something."""
 
     target: str
-    trouble: str = ""
-    """Why it must not be handed out; empty if nothing is wrong."""
+    refusal: str = ""
+    """Why it must not be handed out or read; empty if nothing is wrong."""
 
 
 def is_kernels_own(path: str) -> bool:
@@ -166,7 +166,7 @@ def is_kernels_own(path: str) -> bool:
 def readable_target(
     policy: Policy | None, path: str, target_of: Callable[[str], PathTarget]
 ) -> PathTarget:
-    """Return where a file to be read lies; its trouble says why it must not be read.
+    """Return where a file to be read lies; its refusal says why it must not be read.
 
     What is read must be at the target itself, since a link may be redirected meanwhile.
     """
@@ -174,18 +174,18 @@ def readable_target(
         found = PathTarget(target=path)
     else:
         found = target_of(path)
-        if found.trouble:
-            found = replace(found, trouble=f"{path} must not be read: {found.trouble}")
+        if found.refusal:
+            found = replace(found, refusal=f"{path} must not be read: {found.refusal}")
     if policy is None:
         return found
     refusal = policy.file_refusal(path, found.target)
-    return replace(found, trouble=refusal or found.trouble)
+    return replace(found, refusal=refusal or found.refusal)
 
 
 class Host(Protocol):
     """What can be asked about the host in one reconcile; answers stay the same within it.
 
-    What cannot be read is lacking, with the reason in ``trouble``.
+    What cannot be read is lacking, with the reason in ``why_unreadable``.
     """
 
     def look(self, pattern: str, /) -> Look | None:
@@ -209,13 +209,10 @@ class Host(Protocol):
     def attribute(self, syspath: str, name: str) -> str | None:
         """Return the text of an attribute file below a device, stripped."""
 
-    def link(self, path: str) -> str | None:
-        """Return the last part of what a link leads to."""
+    def realpath(self, path: str) -> str | None:
+        """Return what a path leads to when every link is followed; None if there is nothing."""
 
-    def target(self, path: str) -> str | None:
-        """Return what a path leads to when every link is followed."""
-
-    def target_of(self, path: str) -> PathTarget:
+    def target(self, path: str) -> PathTarget:
         """Return where a path leads, also where there is nothing."""
 
     def mount_target(self, path: str) -> PathTarget:
@@ -224,7 +221,7 @@ class Host(Protocol):
     def text(self, path: str, *, most: int = MAX_TEXT) -> str | None:
         """Return a file's content, stripped; None if it has more bytes than that.
 
-        Links are not followed but for the kernel's own: ``target_of`` tells where they lead.
+        Links are not followed but for the kernel's own: ``target`` tells where they lead.
         """
 
     def paths(self, pattern: str) -> tuple[str, ...]:
@@ -233,7 +230,7 @@ class Host(Protocol):
     def dangling(self, pattern: str) -> tuple[str, ...]:
         """Return the links to nothing that a glob finds."""
 
-    def trouble(self, path: str) -> str:
+    def why_unreadable(self, path: str) -> str:
         """Return why a file could not be read; empty if it is not there or was read."""
 
     def awaited(self, syspath: str) -> bool:
@@ -256,9 +253,9 @@ class Inventory:
         """Return what the glob finds, in natural order of the paths; nothing if it hangs."""
         return self._look(glob).files
 
-    def trouble(self, glob: str) -> str:
+    def unreadable(self, glob: str) -> str:
         """Return what of a glob could not be read, so that it may find more; empty if nothing."""
-        return self._look(glob).trouble
+        return self._look(glob).unreadable
 
     def _look(self, glob: str) -> Look:
         look = self.host.look(glob)

@@ -69,9 +69,7 @@ class Names:
         self._candidate = candidate
         self._resource = resource
         self._host = inventory.host
-        self._target_of = partial(
-            readable_target, resource.policy, target_of=inventory.host.target_of
-        )
+        self._target_of = partial(readable_target, resource.policy, target_of=inventory.host.target)
         self._node_name = inventory.node_name
         self._wary = wary
         """Whether what nobody can know is an error, also where a default would take its place."""
@@ -184,7 +182,7 @@ def _content(path: str, most: int, host: Host, target_of: Callable[[str], PathTa
     text = host.text(target, most=most)
     if text is not None:
         return text
-    if why := host.trouble(target):
+    if why := host.why_unreadable(target):
         raise UnusableValueError(f"{path}: {why}")
     if host.dangling(glob.escape(path)):
         raise AmbiguousValueError(f"{path} is a link that leads nowhere")
@@ -193,7 +191,7 @@ def _content(path: str, most: int, host: Host, target_of: Callable[[str], PathTa
 
 def _link(pattern: str, host: Host, target_of: Callable[[str], PathTarget]) -> str | None:
     paths = host.paths(pattern)
-    if why := host.trouble(pattern):
+    if why := host.why_unreadable(pattern):
         raise UnusableValueError(why)
     dangling = host.dangling(pattern)
     if not paths and not dangling:
@@ -203,15 +201,15 @@ def _link(pattern: str, host: Host, target_of: Callable[[str], PathTarget]) -> s
     if dangling:
         raise AmbiguousValueError(f"{dangling[0]} is a link that leads nowhere")
     target = _allowed(target_of(paths[0]))
-    text = host.link(target)
-    if text is None and (why := host.trouble(target)):
+    path = host.realpath(target)
+    if path is None and (why := host.why_unreadable(target)):
         raise UnusableValueError(f"{paths[0]}: {why}")
-    return text
+    return path and path.rpartition("/")[2]
 
 
 def _allowed(found: PathTarget) -> str:
-    if found.trouble:
-        raise UnusableValueError(found.trouble)
+    if found.refusal:
+        raise UnusableValueError(found.refusal)
     return found.target
 
 

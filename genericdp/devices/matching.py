@@ -213,7 +213,7 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
     refused: list[NotOffered] = []
     candidates = taken(resource.match, resource, inventory)
     for one in candidates:
-        if reason := out.reason(one.file) or one.file.trouble or owners.why_not(one):
+        if reason := out.reason(one.file) or one.file.refusal or owners.why_not(one):
             refused.append(not_offered(resource, one, reason))
         else:
             members.append(one)
@@ -268,14 +268,14 @@ def _unseen(selectors: Iterable[Selector], inventory: Inventory) -> Iterator[str
             inventory.host.members(subsystem)
             folders += [f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}"]
         for folder in folders:
-            if why := inventory.host.trouble(folder):
+            if why := inventory.host.why_unreadable(folder):
                 yield f"{folder} cannot be read: {why}"
 
 
 def _unseen_paths(wanted: PathSelector, inventory: Inventory) -> Iterator[str]:
     for pattern in wanted.globs:
-        if trouble := inventory.trouble(pattern):
-            yield trouble
+        if unreadable := inventory.unreadable(pattern):
+            yield unreadable
         if pattern in inventory.hanging:
             yield f"looking at {pattern} does not end"
 
@@ -322,8 +322,8 @@ def _under_one_name(found: Sequence[tuple[int, Candidate]]) -> Candidate:
     def rank(one: Candidate) -> tuple[object, ...]:
         # What is certain counts before what is not, a name that may be handed out before one that
         # may not, a link before a node.
-        trouble = bool(one.file.trouble)
-        return bool(one.doubt), trouble, not one.file.is_link, natural_key(one.path)
+        is_refused = bool(one.file.refusal)
+        return bool(one.doubt), is_refused, not one.file.is_link, natural_key(one.path)
 
     best = min((one for _, one in found), key=rank) if len(found) > 1 else found[0][1]
     return replace(best, entries=frozenset(i for i, _ in found))

@@ -217,7 +217,7 @@ def _directly_below(device: SysDevice, host: Host) -> Sequence[SysDevice]:
 
 def _linked(folder: str, links: str, host: Host) -> list[SysDevice]:
     """Return the devices that links in a folder lead to."""
-    targets = (host.target(path) for path in host.paths(f"{escape(folder)}/{links}"))
+    targets = (host.realpath(path) for path in host.paths(f"{escape(folder)}/{links}"))
     found = (host.device(target) for target in targets if target is not None)
     return [one for one in found if one is not None]
 

@@ -162,13 +162,13 @@ def _troubles(selector: Selector, host: Host) -> Iterator[str]:
             continue
         for device in host.members(subsystem):
             file = _deciding_file(selector, wanted, device, host)
-            if file and (why := host.trouble(file)):
+            if file and (why := host.why_unreadable(file)):
                 yield f"{file} cannot be read: {why}"
 
 
 def _deciding_file(selector: Selector, wanted: SysSelector, device: SysDevice, host: Host) -> str:
     uevent = f"{device.syspath}/uevent"
-    if host.trouble(uevent):
+    if host.why_unreadable(uevent):
         return uevent
     if not is_candidate_of(wanted, device):
         return ""

@@ -269,7 +269,7 @@ class KernelLog:
                     rule.hand_over(stems, state, now)
                     self._changed(device)
             rule.new.clear()
-        trouble, was_read = self._records.trouble, self._read.is_set()
+        trouble, was_read = self._records.why_unreadable, self._read.is_set()
         is_read = self._records.caught_up or bool(trouble)
         if is_read and (trouble != self._trouble or not was_read):
             self._read.set()

@@ -124,9 +124,9 @@ def read_file(check: FileCheck[str], root: Root, policy: Policy | None) -> str:
     """Read the file and return what is not as expected; empty: nothing. It may hang."""
     path = printable(check.path)
     try:
-        found = readable_target(policy, check.path, root.target_of)
-        if found.trouble:
-            return printable(found.trouble)
+        found = readable_target(policy, check.path, root.target)
+        if found.refusal:
+            return printable(found.refusal)
         data = root.read_bytes(found.target, limit=MOST_BYTES + 1, follow=False)
     except (FileNotFoundError, NotADirectoryError):
         return f"{path} does not exist"

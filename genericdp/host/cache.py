@@ -110,7 +110,7 @@ class HostCache:
         self.subsystems = devices.subsystems
         self._texts: dict[str, dict[tuple[str, int], str | None]] = {}
         """By the device whose attribute it is; ``_LINKED``; empty: of no device."""
-        self._troubles: dict[str, str] = {}
+        self._why_unreadable: dict[str, str] = {}
 
     def stuck(self, seconds: float) -> str:
         """Return what has been read for longer than that; empty if nothing. For another thread."""
@@ -163,7 +163,7 @@ class HostCache:
 
     def _forget_texts(self, owner: str) -> None:
         for path, _ in self._texts.pop(owner, {}):
-            self._troubles.pop(path, None)
+            self._why_unreadable.pop(path, None)
 
     def guarded(self, what: str, read: Callable[[], T]) -> T:
         """Read something that may hang; raises TimeoutError if it is known to."""
@@ -189,13 +189,13 @@ class HostCache:
     @property
     def unreadable(self) -> dict[str, str]:
         """Why paths cannot be read: in each folder the first one, and none below another."""
-        troubles = self.files.troubles
+        why = self.files.why_unreadable
         first: dict[str, str] = {}
-        for path in sorted(troubles):
+        for path in sorted(why):
             folder = path.rpartition("/")[0] or "/"
-            if folder not in troubles:
+            if folder not in why:
                 first.setdefault(folder, path)
-        return {path: troubles[path] for path in first.values()}
+        return {path: why[path] for path in first.values()}
 
     def awaited(self, syspath: str) -> bool:
         """Return whether udev has yet to record a device that has just appeared."""
@@ -208,10 +208,10 @@ class HostCache:
         """Return the text of an attribute file below a device, stripped."""
         return self._remembered(_LINKED if "/" in name else syspath, f"{syspath}/{name}")
 
-    def target_of(self, path: str) -> PathTarget:
+    def target(self, path: str) -> PathTarget:
         """Return where a path leads, also where there is nothing; to itself if that hangs."""
         try:
-            return self.guarded(path, partial(self._root.target_of, path))
+            return self.guarded(path, partial(self._root.target, path))
         except TimeoutError:
             return PathTarget(target=path)
 
@@ -225,7 +225,7 @@ class HostCache:
     def text(self, path: str, *, most: int = MAX_TEXT) -> str | None:
         """Return a file's content, stripped; None if it cannot be read or has more bytes than that.
 
-        Links are not followed but for the kernel's own: ``target_of`` tells where they lead.
+        Links are not followed but for the kernel's own: ``target`` tells where they lead.
         """
         return self._remembered("", path, most)
 
@@ -245,27 +245,22 @@ class HostCache:
             return None
         text = content.decode(errors="backslashreplace")
         if len(text) > most:
-            self._troubles[path] = f"it has more than {most >> 10} KiB{_HINTS.get(most, '')}"
+            self._why_unreadable[path] = f"it has more than {most >> 10} KiB{_HINTS.get(most, '')}"
             return None
         return text.strip()
 
     def _tried(self, path: str, read: Callable[[], T]) -> T | None:
-        """Return what is read at a path; None if it cannot be, with the reason in ``trouble``."""
-        self._troubles.pop(path, None)
+        """Return what is read at a path; None if it cannot be, and why is noted."""
+        self._why_unreadable.pop(path, None)
         try:
             return self.guarded(path, read)
         except OSError as error:
             if error.errno not in ABSENT:
-                self._troubles[path] = reason_of(error)
+                self._why_unreadable[path] = reason_of(error)
             return None
 
-    def link(self, path: str) -> str | None:
-        """Return the last part of what a path leads to when every link is followed."""
-        target = self.target(path)
-        return target and target.rpartition("/")[2]
-
-    def target(self, path: str) -> str | None:
-        """Return what a path leads to when every link is followed."""
+    def realpath(self, path: str) -> str | None:
+        """Return what a path leads to when every link is followed; None if there is nothing."""
         return self._tried(path, lambda: self._root.resolve(path).at)
 
     def paths(self, pattern: str) -> tuple[str, ...]:
@@ -278,16 +273,16 @@ class HostCache:
         look = self.look(pattern)
         return () if look is None else look.dangling
 
-    def trouble(self, path: str) -> str:
+    def why_unreadable(self, path: str) -> str:
         """Return why a file, link or glob could not be read; empty if it was, or is not there.
 
         Of a device's folder: why what udev has recorded of it could not be.
         """
         if path in self._hanging:
             return "reading it does not end"
-        look = self._looks.get(path)
-        trouble = "" if look is None else look.trouble
-        return trouble or self._troubles.get(path, "") or self._devices.trouble(path)
+        if (look := self._looks.get(path)) is not None and look.unreadable:
+            return look.unreadable
+        return self._why_unreadable.get(path, "") or self._devices.why_unreadable(path)
 
 
 class HostReader:

@@ -37,8 +37,8 @@ class _Expansion:
 
     paths: list[str] = field(default_factory=list)
     folders: set[str] = field(default_factory=set)
-    trouble: str = ""
-    """What could not be read."""
+    unreadable: str = ""
+    """What could not be read, and why; empty if nothing."""
 
 
 class DeviceFiles:
@@ -70,8 +70,8 @@ class DeviceFiles:
             self._old_names = before._old_names | before._names  # noqa: SLF001
         self._walks: dict[str, Walk] = {}
         """Where paths lead, or would if what is missing were there."""
-        self.troubles: dict[str, str] = {}
-        """What is there, for all we know, but cannot be read: why, by path."""
+        self.why_unreadable: dict[str, str] = {}
+        """By path, for what cannot be read although, for all we know, it is there."""
         self._nodes_of_copy: Mapping[str, tuple[FileType, tuple[int, int] | None]] | None = None
 
     def settle(self) -> None:
@@ -86,7 +86,7 @@ class DeviceFiles:
         self._old_names |= self._names
         self._files.clear()
         self._names.clear()
-        self.troubles.clear()
+        self.why_unreadable.clear()
         self._nodes_of_copy = None
 
     def forget(self, paths: Collection[str]) -> None:
@@ -106,7 +106,7 @@ class DeviceFiles:
         def is_current(path: str) -> bool:
             file = self._files[path]
             syspath = None if file is None else file.identity.syspath
-            if path not in walks or path in self.troubles:
+            if path not in walks or path in self.why_unreadable:
                 return False
             if path.startswith(_SILENT) and path != syspath:
                 return False
@@ -117,7 +117,7 @@ class DeviceFiles:
         def is_listed(folder: str) -> bool:
             return (
                 folder in walks
-                and folder not in self.troubles
+                and folder not in self.why_unreadable
                 and parents.isdisjoint((folder, walks[folder].at))
                 and not f"{folder}/".startswith(_SILENT)
             )
@@ -127,7 +127,7 @@ class DeviceFiles:
         for folder in [one for one in self._names if not is_listed(one)]:
             self._old_names[folder] = self._names.pop(folder)
         self._walks = walks
-        self.troubles.clear()
+        self.why_unreadable.clear()
         self._nodes_of_copy = None
 
     def look(self, pattern: str) -> Look:
@@ -141,14 +141,14 @@ class DeviceFiles:
                 files.append(file)
             elif self._is_link(path):
                 dangling.append(path)
-            found.trouble = found.trouble or self.trouble(path)
+            self._note_unreadable(path, found)
             if file is None or file.is_link:
                 # Its links may be turned elsewhere, and what they lead to may come and go.
                 self._note_folders(path, found)
         return Look(
             files=tuple(files),
             folders=frozenset(found.folders),
-            trouble=found.trouble,
+            unreadable=found.unreadable,
             dangling=tuple(dangling),
         )
 
@@ -161,7 +161,7 @@ class DeviceFiles:
             except OSError as error:
                 # A link that leads in a circle leads nowhere; behind such a folder may be anything.
                 leads_nowhere = error.errno == errno.ELOOP and self._is_link(path)
-                if not leads_nowhere and self._note_trouble(path, error):
+                if not leads_nowhere and self._note_error(path, error):
                     found = self._old_files.get(path)
             self._files[path] = found
         return self._files[path]
@@ -170,17 +170,17 @@ class DeviceFiles:
         """Return where a path to be mounted leads, or would if all that is missing were there."""
         if (found := self.examine(path)) is None:
             return target_of(self._walk(path))
-        return PathTarget(target=found.target, trouble=found.mount_trouble)
+        return PathTarget(target=found.target, refusal=found.mount_refusal)
 
-    def trouble(self, path: str) -> str:
-        """Return why a path that was examined cannot be read; empty if it was, or is not there."""
-        return f"{path} cannot be read ({self.troubles[path]})" if path in self.troubles else ""
+    def _note_unreadable(self, path: str, found: _Expansion) -> None:
+        if not found.unreadable and path in self.why_unreadable:
+            found.unreadable = f"{path} cannot be read ({self.why_unreadable[path]})"
 
-    def _note_trouble(self, path: str, error: OSError) -> bool:
+    def _note_error(self, path: str, error: OSError) -> bool:
         """Take note of an error; return whether it is something else than an absence."""
         if error.errno in ABSENT:
             return False
-        self.troubles[path] = reason_of(error)
+        self.why_unreadable[path] = reason_of(error)
         return True
 
     def _examine(self, path: str) -> FoundFile:
@@ -195,10 +195,10 @@ class DeviceFiles:
         else:
             # A device without a file is known by its folder.
             syspath = target if target.startswith("/sys/devices/") else None
-        trouble = _name_trouble(path) or (_name_trouble(target) if target != path else "")
+        refusal = _name_refusal(path) or (_name_refusal(target) if target != path else "")
         if number is not None:
-            trouble = trouble or self._node_trouble(walk, status)
-        trouble = trouble or walk.trouble
+            refusal = refusal or self._node_refusal(walk, status)
+        refusal = refusal or walk.why_untrusted
         return FoundFile(
             path=path,
             target=target,
@@ -209,8 +209,8 @@ class DeviceFiles:
                 syspath=syspath,
                 plugged=plugged_of(self._read, file_type, syspath),
             ),
-            trouble=trouble or (self._link_trouble(path, status) if walk.links else ""),
-            mount_trouble=trouble,
+            refusal=refusal or (self._link_refusal(path, status) if walk.links else ""),
+            mount_refusal=refusal,
         )
 
     def _read(self, path: str) -> str:
@@ -234,7 +234,7 @@ class DeviceFiles:
         folder = at or "/"
         self._note_folders(folder, found)
         names = self._names_in(folder, segment)
-        found.trouble = found.trouble or self.trouble(folder)
+        self._note_unreadable(folder, found)
         for name in names:
             # As in a shell, a hidden file is only found by a pattern that begins with a dot.
             hidden = name.startswith(".") and not segment.startswith(".")
@@ -247,7 +247,7 @@ class DeviceFiles:
             elif self._is_folder(path):
                 self._expand(path, rest, found)
             else:
-                found.trouble = found.trouble or self.trouble(path)
+                self._note_unreadable(path, found)
 
     def _names_in(self, folder: str, segment: str) -> list[str]:
         """Return the names in a folder that begin as the pattern does."""
@@ -256,7 +256,7 @@ class DeviceFiles:
             try:
                 names = sorted(self._root.entries(folder))
             except OSError as error:
-                if self._note_trouble(folder, error):
+                if self._note_error(folder, error):
                     names = self._old_names.get(folder, [])
             self._names[folder] = names
         names = self._names[folder]
@@ -278,7 +278,7 @@ class DeviceFiles:
             return stat.S_ISDIR(self._root.lstat(path).st_mode)
         except OSError as error:
             was_folder = self._names.get(path) or self._old_names.get(path)
-            return self._note_trouble(path, error) and bool(was_folder)
+            return self._note_error(path, error) and bool(was_folder)
 
     def _note_folders(self, path: str, found: _Expansion) -> None:
         """Add the folders in which a change could let the path lead elsewhere.
@@ -313,7 +313,7 @@ class DeviceFiles:
             return self._nodes_of_copy.get(target.removeprefix("/dev/"), (FileType.FILE, None))
         return FileType.FILE, None
 
-    def _node_trouble(self, walk: Walk, status: os.stat_result) -> str:
+    def _node_refusal(self, walk: Walk, status: os.stat_result) -> str:
         """Return why a node cannot be trusted: it, and every link to it, must lie on /dev itself.
 
         Anybody can write to /dev/shm; a link from there must not smuggle a device in.
@@ -326,7 +326,7 @@ class DeviceFiles:
                 return f"the link {link} is not on the filesystem mounted at /dev"
         return ""
 
-    def _link_trouble(self, path: str, status: os.stat_result) -> str:
+    def _link_refusal(self, path: str, status: os.stat_result) -> str:
         """Return why a file or folder cannot be offered.
 
         Who may write a link on one filesystem must not choose what is offered of another.
@@ -352,7 +352,7 @@ def _is_within(path: str, changed: frozenset[str]) -> bool:
     return bool(changed) and not changed.isdisjoint(upwards(path))
 
 
-def _name_trouble(path: str) -> str:
+def _name_refusal(path: str) -> str:
     """Return why the kubelet cannot be given a name: its messages are UTF-8."""
     if path.isascii() and path.isprintable():
         return ""
@@ -375,4 +375,4 @@ def is_same(
     about several gives the ``files``: of a copied tree it has to read which files are nodes.
     """
     found = (files or DeviceFiles(root)).examine(path)
-    return None if found is None else found.identity == identity and not found.trouble
+    return None if found is None else found.identity == identity and not found.refusal

@@ -93,8 +93,8 @@ def open_log(path: str = PATH) -> Log:
 class KernelRecords:
     """Calls ``told`` on the loop for each record, and ``paused`` after each few of them.
 
-    Where the log cannot be read, ``trouble`` says why (``paused`` is called then, too), and it is
-    tried again every half a minute.
+    Where the log cannot be read, ``why_unreadable`` says why, ``paused`` is called, and it is tried
+    again every half a minute.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class KernelRecords:
         open_log: Callable[[], Log] = open_log,
         again_after_seconds: float = AGAIN_AFTER_SECONDS,
     ) -> None:
-        self.trouble = ""
+        self.why_unreadable = ""
         self.caught_up = False
         """Whether all that the log held has been told: what is told now happens now."""
         self._told = told
@@ -142,10 +142,10 @@ class KernelRecords:
 
     def _give_up(self, error: OSError) -> None:
         self.stop()
-        trouble = _trouble_of(error)
-        if trouble != self.trouble:
-            log.warning("%s", trouble)
-        self.trouble = trouble
+        why = _why_unreadable(error)
+        if why != self.why_unreadable:
+            log.warning("%s", why)
+        self.why_unreadable = why
         loop = asyncio.get_running_loop()
         self._retry = loop.call_later(self._again_after_seconds, self.start)
         self._paused()
@@ -184,12 +184,12 @@ class KernelRecords:
 
     def _reached_the_end(self) -> None:
         self.caught_up = True
-        if self.trouble:
+        if self.why_unreadable:
             log.info("the kernel's log can be read again")
-            self.trouble = ""
+            self.why_unreadable = ""
 
 
-def _trouble_of(error: OSError) -> str:
+def _why_unreadable(error: OSError) -> str:
     hint = ""
     if error.errno in {errno.EPERM, errno.EACCES}:
         hint = " (needs CAP_SYSLOG or kernel.dmesg_restrict=0, and a pod a device cgroup with it)"

@@ -44,7 +44,7 @@ class Walk:
     """The final path, or how far it could be followed."""
     links: tuple[str, ...] = ()
     """Each link met on the way."""
-    trouble: str = ""
+    why_untrusted: str = ""
     """Which of them an unprivileged user could redirect at any time; empty if none."""
     error: OSError | None = None
     """What ended it early."""
@@ -115,7 +115,7 @@ class _Walker:
         """Descriptors of the top and of each step."""
         self._pending = _reversed(path)
         self._links: list[str] = []
-        self._trouble = ""
+        self._untrusted_link = ""
 
     def close(self) -> None:
         """Let go of what is held."""
@@ -126,7 +126,7 @@ class _Walker:
         return Walk(
             at="/" + "/".join(self._names),
             links=tuple(self._links),
-            trouble=self._trouble,
+            why_untrusted=self._untrusted_link,
             error=self.error,
         )
 
@@ -183,7 +183,7 @@ class _Walker:
         finally:
             os.close(found)
         self._links.append(path)
-        self._trouble = self._trouble or self._why_untrusted(path, status)
+        self._untrusted_link = self._untrusted_link or self._why_untrusted(path, status)
         if len(self._links) > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         if not self._top and self._is_in_a_process():

@@ -82,11 +82,11 @@ class Root:
             self.heed(error)
             raise
 
-    def entries_if_any(self, path: str, troubles: dict[str, str]) -> list[str]:
+    def entries_if_any(self, path: str, why_unreadable: dict[str, str]) -> list[str]:
         """Return the same, nothing where there is no such folder, or it could never be read.
 
-        ``troubles`` then gets the reason. A wary root raises BlindError where one cannot be read
-        any longer.
+        ``why_unreadable`` then gets the reason. A wary root raises BlindError where one cannot be
+        read any longer.
         """
         try:
             names = self.entries(path)
@@ -94,7 +94,7 @@ class Root:
             if self._wary and path in self._listed and error.errno not in ABSENT:
                 raise BlindError(f"{path}: {reason_of(error)}") from error
             if error.errno not in ABSENT:
-                troubles[path] = reason_of(error)
+                why_unreadable[path] = reason_of(error)
             return []
         self._listed.add(path)
         return names
@@ -163,19 +163,19 @@ class Root:
             self.heed(walk.error)
         return walk
 
-    def target_of(self, path: str) -> PathTarget:
+    def target(self, path: str) -> PathTarget:
         """Return where a path leads, or would lead if all that is missing were there."""
         return target_of(self.walk(path, past_missing=True))
 
 
 def target_of(walk: Walk) -> PathTarget:
     """Return where a walk past all that is missing has led."""
-    trouble = walk.trouble
+    refusal = walk.why_untrusted
     if walk.error is not None and walk.error.errno == errno.ELOOP:
-        trouble = walk.error.strerror or ""
-        if trouble == os.strerror(errno.ELOOP):
-            trouble = "its links lead in a circle"
-    return PathTarget(target=walk.at, trouble=trouble)
+        refusal = walk.error.strerror or ""
+        if refusal == os.strerror(errno.ELOOP):
+            refusal = "its links lead in a circle"
+    return PathTarget(target=walk.at, refusal=refusal)
 
 
 def upwards(path: str) -> Iterator[str]:

@@ -36,7 +36,7 @@ class SysDevices:
     def __init__(self, root: Root, *, guard: Guard = lambda _, read: read()) -> None:
         self._root = root
         self.guard = guard
-        self._troubles: dict[str, str] = {}
+        self._why_unreadable: dict[str, str] = {}
         self._devices: dict[str, SysDevice | None] = {}
         self._ancestors: dict[str, tuple[SysDevice, ...]] = {}
         self._members: dict[str, tuple[SysDevice, ...]] = {}
@@ -63,12 +63,12 @@ class SysDevices:
             self._ancestors[device.syspath] = tuple(one for one in found if one is not None)
         return self._ancestors[device.syspath]
 
-    def trouble(self, path: str) -> str:
+    def why_unreadable(self, path: str) -> str:
         """Return why a part of a device that is there could not be read, or a list of devices.
 
         Of a device's folder: why what udev has recorded of it could not be.
         """
-        return self._troubles.get(path, "")
+        return self._why_unreadable.get(path, "")
 
     def subsystems(self) -> tuple[str, ...]:
         """Return the names of all buses and classes."""
@@ -129,23 +129,23 @@ class SysDevices:
         except OSError as error:
             # No link: an attribute file of the class itself.
             if error.errno not in {errno.EINVAL, *ABSENT}:
-                self._troubles[folder] = reason_of(error)
+                self._why_unreadable[folder] = reason_of(error)
             return None
 
     def _entries(self, folder: str) -> list[str]:
-        self._troubles.pop(folder, None)
-        return self._root.entries_if_any(folder, self._troubles)
+        self._why_unreadable.pop(folder, None)
+        return self._root.entries_if_any(folder, self._why_unreadable)
 
     def _read(self, syspath: str) -> SysDevice | None:
         for path in (syspath, *(f"{syspath}/{part}" for part in _PARTS)):
-            self._troubles.pop(path, None)
+            self._why_unreadable.pop(path, None)
         try:
             text = self._text(f"{syspath}/uevent")
         except OSError as error:
             if error.errno in ABSENT:
                 return None
             text = ""  # a few are write-only: the device is there all the same
-            self._troubles[f"{syspath}/uevent"] = reason_of(error)
+            self._why_unreadable[f"{syspath}/uevent"] = reason_of(error)
         pairs = (line.partition("=") for line in udevdb.lines(text))
         # The names are the same for thousands of devices: one text for each.
         uevent = {intern(key): value for key, equals, value in pairs if key and equals}
@@ -180,9 +180,9 @@ class SysDevices:
             self._records = frozenset(self._entries(udevdb.FOLDER))
             if not self._records:
                 # Whoever excludes by a property must not take that for "has no such property".
-                self._troubles.setdefault(udevdb.FOLDER, _NO_RECORDS)
-        if why := self._troubles.get(udevdb.FOLDER):
-            self._troubles[syspath] = f"{udevdb.FOLDER} cannot be read: {why}"
+                self._why_unreadable.setdefault(udevdb.FOLDER, _NO_RECORDS)
+        if why := self._why_unreadable.get(udevdb.FOLDER):
+            self._why_unreadable[syspath] = f"{udevdb.FOLDER} cannot be read: {why}"
         if name not in self._records:
             return None
         try:
@@ -190,7 +190,7 @@ class SysDevices:
         except OSError as error:
             if error.errno not in ABSENT:
                 why = reason_of(error)
-                self._troubles[syspath] = f"{udevdb.FOLDER}/{name} cannot be read: {why}"
+                self._why_unreadable[syspath] = f"{udevdb.FOLDER}/{name} cannot be read: {why}"
             return None
 
     def _text(self, path: str) -> str:
@@ -209,7 +209,7 @@ class SysDevices:
             return self._root.read_link(link).rstrip("/").rpartition("/")[2]
         except OSError as error:
             if error.errno not in ABSENT:
-                self._troubles[link] = reason_of(error)
+                self._why_unreadable[link] = reason_of(error)
             return ""
 
 

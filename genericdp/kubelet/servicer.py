@@ -339,7 +339,9 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
         for path, identity in (places or {device.path: device.identity}).items():
             same = is_same(root, path, identity, files)
             if same is None:
-                return f"device {device.id}: {files.trouble(path) or f'{path} does not exist'}"
+                why = files.why_unreadable.get(path)
+                what = f"cannot be read ({why})" if why else "does not exist"
+                return f"device {device.id}: {path} {what}"
             if not same:
                 return f"device {device.id}: {path} is another device than the one on offer"
         if refusal := why_refused(device, files.examine, files.mount_target):

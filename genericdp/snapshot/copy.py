@@ -387,7 +387,7 @@ class _Dev:
         target = led_to(path, text)
         if target is None or not f"{target}/".startswith("dev/"):
             return
-        if self._root.walk(f"/{path}").trouble:
+        if self._root.walk(f"/{path}").why_untrusted:
             self._copy.leave_out(path, _UNTRUSTED)
             return
         self._copy.add(ArchiveEntry(path, Kind.LINK, target=text))

@@ -25,7 +25,7 @@ class Known:
     links: dict[str, str] = field(default_factory=dict)
     targets: dict[str, str] = field(default_factory=dict)
     """Syspaths that links outside lead to."""
-    troubles: dict[str, str] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     """Each file that was read."""
     look: Callable[[str], Look | None] = lambda _: Look()
@@ -93,19 +93,16 @@ class Known:
     def attribute(self, syspath: str, name: str) -> str | None:
         return self.text(f"{syspath}/{name}")
 
-    def link(self, path: str) -> str | None:
-        return self.links.get(path)
+    def realpath(self, path: str) -> str | None:
+        return self.targets.get(path) or self.links.get(path)
 
-    def target(self, path: str) -> str | None:
-        return self.targets.get(path)
-
-    def target_of(self, path: str) -> PathTarget:
+    def target(self, path: str) -> PathTarget:
         return PathTarget(target=path)
 
     def mount_target(self, path: str) -> PathTarget:
         look = self.look(glob.escape(path))
         for found in () if look is None else look.files:
-            return PathTarget(target=found.target, trouble=found.mount_trouble)
+            return PathTarget(target=found.target, refusal=found.mount_refusal)
         return PathTarget(target=path)
 
     def text(self, path: str, *, most: int = MAX_TEXT) -> str | None:
@@ -121,8 +118,8 @@ class Known:
         del pattern
         return ()
 
-    def trouble(self, path: str) -> str:
-        return self.troubles.get(path, "")
+    def why_unreadable(self, path: str) -> str:
+        return self.unreadable.get(path, "")
 
     def awaited(self, syspath: str) -> bool:
         return False

@@ -39,7 +39,7 @@ def node(
     inode: int = 1,
     syspath: str | None = None,
     plugged: str = "",
-    trouble: str = "",
+    refusal: str = "",
     block: bool = False,
 ) -> FoundFile:
     """A device node under one of its names."""
@@ -48,7 +48,7 @@ def node(
         target=target or path,
         type=FileType.BLOCK if block else FileType.CHAR,
         identity=Identity(inode=inode, device_number=number, syspath=syspath, plugged=plugged),
-        trouble=trouble,
+        refusal=refusal,
     )
 
 

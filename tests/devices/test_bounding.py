@@ -79,7 +79,7 @@ def _mounting(path: str, *, read_only: bool = True) -> Inject:
 
 
 @pytest.mark.parametrize(
-    ("target", "trouble", "read_only", "expected"),
+    ("target", "refusal", "read_only", "expected"),
     [
         (None, "", True, ""),
         ("/opt/lib-2", "", True, ""),
@@ -89,13 +89,13 @@ def _mounting(path: str, *, read_only: bool = True) -> Inject:
     ],
 )
 def test_a_mount_counts_by_where_it_leads_as_far_as_that_is_visible(
-    tmp_path: Path, target: str | None, trouble: str, read_only: bool, expected: str
+    tmp_path: Path, target: str | None, refusal: str, read_only: bool, expected: str
 ) -> None:
     bounds = policy_of(tmp_path, OPT)
     given = _mounting("/opt/lib", read_only=read_only)
     files = [TTY]
     if target is not None:
-        files.append(replace(plain("/opt/lib", folder=True), target=target, mount_trouble=trouble))
+        files.append(replace(plain("/opt/lib", folder=True), target=target, mount_refusal=refusal))
     said = _refused(resource("r", TTY.path, given=given, policy=bounds), *files)
     assert expected in said if expected else said == ""
 
@@ -134,10 +134,10 @@ def test_an_annotation_that_runtimes_take_for_cdi_names_is_held_against_cdi(
 
 def test_a_file_is_read_only_where_reading_is_allowed_and_leads_there(tmp_path: Path) -> None:
     bounds = policy_of(tmp_path, "files: [/run]\n")
-    assert readable_target(bounds, "/run/x", lambda path: PathTarget(target=path)).trouble == ""
-    assert readable_target(None, "/etc/shadow", lambda path: PathTarget(target=path)).trouble == ""
+    assert readable_target(bounds, "/run/x", lambda path: PathTarget(target=path)).refusal == ""
+    assert readable_target(None, "/etc/shadow", lambda path: PathTarget(target=path)).refusal == ""
     for path, target in (("/run/x", "/etc/shadow"), ("/etc/shadow", "/etc/shadow")):
-        said = readable_target(bounds, path, lambda _, at=target: PathTarget(target=at)).trouble  # type: ignore[misc]
+        said = readable_target(bounds, path, lambda _, at=target: PathTarget(target=at)).refusal  # type: ignore[misc]
         assert said.startswith("/etc/shadow is not among the files that are allowed (policy ")
 
 

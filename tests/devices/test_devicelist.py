@@ -109,13 +109,13 @@ def test_another_device_at_its_place_takes_its_id_at_once() -> None:
         ),
         (
             SERIAL,
-            [node("/dev/ttyUSB0", (188, 1), inode=2, trouble="not to be trusted")],
+            [node("/dev/ttyUSB0", (188, 1), inode=2, refusal="not to be trusted")],
             [],
             "/dev/ttyUSB0 is something else now; that is not offered: not to be trusted",
         ),
         (
             SERIAL,
-            [node("/dev/ttyUSB0", (188, 0), trouble="not to be trusted")],
+            [node("/dev/ttyUSB0", (188, 0), refusal="not to be trusted")],
             [],
             "/dev/ttyUSB0: not to be trusted",
         ),

@@ -185,7 +185,7 @@ def test_a_value_that_is_lacking_for_whatever_reason_gives_its_default(
 
 
 def test_a_value_that_may_be_there_but_cannot_be_read_has_no_default(known: Known) -> None:
-    known.troubles["/proc/secret"] = "Permission denied"
+    known.unreadable["/proc/secret"] = "Permission denied"
     names = port_of(known, LACKING)
     with pytest.raises(UnusableValueError, match=r"/proc/secret: Permission denied"):
         expand(parse("$(value.unreadable:-none)"), names.get_text)

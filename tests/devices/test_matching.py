@@ -97,7 +97,7 @@ def test_of_several_links_the_first_in_natural_order_names_the_device() -> None:
 
 
 def test_a_name_that_may_be_handed_out_counts_before_one_that_may_not() -> None:
-    smuggled = node("/dev/shm/a", (188, 0), target="/dev/ttyUSB0", trouble="not on /dev")
+    smuggled = node("/dev/shm/a", (188, 0), target="/dev/ttyUSB0", refusal="not on /dev")
     offers = decide([resource("x", "/dev/ttyUSB0", "/dev/shm/*")], [TTY0, smuggled])
     assert healthy(offers, "x") == ["ttyUSB0"]
     offers = decide([resource("x", "/dev/shm/*")], [TTY0, smuggled])

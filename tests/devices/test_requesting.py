@@ -86,7 +86,7 @@ def test_the_nodes_of_inject_are_given(
 def test_what_is_not_there_makes_the_device_unhealthy(
     entries: list[DeviceNodeSelector], reason: str
 ) -> None:
-    bad = node("/dev/bad\n", (1, 1), trouble="its name holds a control character")
+    bad = node("/dev/bad\n", (1, 1), refusal="its name holds a control character")
     one = gpu(inject(*entries), exclude=("/dev/gpuctl",))
     offers = decide([one], [*HOST, bad], hanging=["/mnt/slow/x"])
     assert unhealthy(offers, "gpu") == {"gpu0": reason}

@@ -39,7 +39,7 @@ def look_up(scope: str, name: str) -> str | None:
 
 def computed(known: Known, kind: str, source: str, regex: str | None = None) -> str | None:
     wanted = ValueSource(kind=ValueKind(kind), source=parse(source), regex=regex)
-    return value_of("mine", wanted, look_up, known, target_of=known.target_of)
+    return value_of("mine", wanted, look_up, known, target_of=known.target)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_values_come_from_a_text_a_file_or_a_link(
 def test_what_a_candidate_lacks_is_said(
     known: Known, kind: str, source: str, regex: str | None, reason: str
 ) -> None:
-    known.troubles["/etc/secret"] = "Permission denied"
+    known.unreadable["/etc/secret"] = "Permission denied"
     with pytest.raises(UnusableValueError) as caught:
         computed(known, kind, source, regex)
     assert str(caught.value) == reason

@@ -133,11 +133,11 @@ def test_a_link_from_another_filesystem_smuggles_no_node_in(elsewhere: Path) -> 
         file = DeviceFiles(MACHINE).examine(f"{elsewhere}/{name}")
         assert file is not None
         assert file.key == "char:1:3"
-        assert "is not on the filesystem mounted at /dev" in file.trouble
+        assert "is not on the filesystem mounted at /dev" in file.refusal
         assert is_same(MACHINE, file.path, file.identity) is False, "nor at an allocation"
     null = DeviceFiles(MACHINE).examine("/dev/null")
     assert null is not None
-    assert (null.trouble, is_same(MACHINE, "/dev/null", null.identity)) == ("", True)
+    assert (null.refusal, is_same(MACHINE, "/dev/null", null.identity)) == ("", True)
 
 
 def test_a_node_on_another_filesystem_is_not_handed_out(elsewhere: Path) -> None:
@@ -150,13 +150,13 @@ def test_a_node_on_another_filesystem_is_not_handed_out(elsewhere: Path) -> None
     file = DeviceFiles(MACHINE).examine(str(node))
     assert file is not None
     assert file.key == "char:1:3"
-    assert file.trouble == f"{node} is not on the filesystem mounted at /dev"
+    assert file.refusal == f"{node} is not on the filesystem mounted at /dev"
 
 
 def test_a_link_through_proc_is_not_trusted() -> None:
     with open("/dev/null", "rb") as file:
         one = DeviceFiles(MACHINE).examine(f"/dev/fd/{file.fileno()}")
-    assert one is None or "not on the filesystem mounted at /dev" in one.trouble
+    assert one is None or "not on the filesystem mounted at /dev" in one.refusal
 
 
 def test_a_link_to_a_folder_of_another_filesystem_is_not_handed_out(elsewhere: Path) -> None:
@@ -164,12 +164,12 @@ def test_a_link_to_a_folder_of_another_filesystem_is_not_handed_out(elsewhere: P
     (elsewhere / "own").mkdir()
     (elsewhere / "near").symlink_to("own")
     files = {file.path: file for file in DeviceFiles(MACHINE).look(f"{elsewhere}/*").files}
-    troubles = {path.rpartition("/")[2]: file.trouble for path, file in files.items()}
-    assert troubles == {"etc": "it is a link to another filesystem", "near": "", "own": ""}
+    refusals = {path.rpartition("/")[2]: file.refusal for path, file in files.items()}
+    assert refusals == {"etc": "it is a link to another filesystem", "near": "", "own": ""}
 
 
 @pytest.mark.parametrize(
-    ("name", "trouble"),
+    ("name", "refusal"),
     [
         (b"\xff", "its name is not valid UTF-8"),
         (b"a\nb", "its name holds a control character"),
@@ -179,7 +179,7 @@ def test_a_link_to_a_folder_of_another_filesystem_is_not_handed_out(elsewhere: P
     ],
 )
 def test_names_that_cannot_be_told_to_the_kubelet_are_refused(
-    tree: Tree, name: bytes, trouble: str
+    tree: Tree, name: bytes, refusal: str
 ) -> None:
     os.mkdir(os.fsencode(tree.folder / "dev/odd"))
     with open(os.fsencode(tree.folder / "dev/odd/") + b"/" + name, "wb"):
@@ -187,7 +187,7 @@ def test_names_that_cannot_be_told_to_the_kubelet_are_refused(
     tree.link("dev/odd-link", os.fsdecode(b"odd/" + name))
     for pattern in ("/dev/odd/*", "/dev/odd-link"):
         (file,) = DeviceFiles(tree.root).look(pattern).files
-        assert file.trouble == trouble
+        assert file.refusal == refusal
         assert file.printable_path.isprintable()
 
 

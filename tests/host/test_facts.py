@@ -50,7 +50,7 @@ def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree:
 
 
 @pytest.mark.parametrize(
-    ("make", "trouble"),
+    ("make", "why"),
     [
         pytest.param(lambda path: None, "", id="not-there"),
         pytest.param(lambda path: path.mkdir(), "it is a folder, not a file", id="a-folder"),
@@ -68,19 +68,19 @@ def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree:
     ],
 )
 def test_what_cannot_be_read_is_lacking_with_the_reason(
-    tree: Tree, make: Callable[[Path], None], trouble: str | None
+    tree: Tree, make: Callable[[Path], None], why: str | None
 ) -> None:
     make(tree.folder / GPU[1:] / "strange")
     facts = HostCache(tree.root)
-    assert (facts.attribute(GPU, "strange") is None) == (trouble is not None)
-    assert facts.trouble(f"{GPU}/strange") == (trouble or "")
+    assert (facts.attribute(GPU, "strange") is None) == (why is not None)
+    assert facts.why_unreadable(f"{GPU}/strange") == (why or "")
 
 
 def test_a_read_that_is_known_to_hang_is_lacking_too(tree: Tree) -> None:
     facts = HostCache(tree.root, hanging={f"{GPU}/serial"})
     os.mkfifo(tree.folder / GPU[1:] / "serial")
     assert facts.attribute(GPU, "serial") is None
-    assert facts.trouble(f"{GPU}/serial") == "reading it does not end"
+    assert facts.why_unreadable(f"{GPU}/serial") == "reading it does not end"
     assert facts.attribute(GPU, "vendor") == "0x1002"
 
 
@@ -90,7 +90,7 @@ def test_a_uevent_that_hangs_leaves_its_device_without_properties(tree: Tree) ->
     assert card is not None
     assert (card.subsystem, card.number) == ("drm", None)
     assert [one.syspath for one in facts.members("drm")] == [CARD]
-    assert facts.trouble(f"{CARD}/uevent") == "reading it does not end"
+    assert facts.why_unreadable(f"{CARD}/uevent") == "reading it does not end"
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ def test_a_file_outside_sysfs_is_read_again_after_any_event(tree: Tree) -> None:
 
 def test_links_and_globs(tree: Tree) -> None:
     facts = HostCache(tree.root)
-    assert facts.link(f"{GPU}/iommu_group") == "20"
-    assert facts.link(f"{GPU}/physfn") is None
+    assert facts.realpath(f"{GPU}/iommu_group") == "/sys/kernel/iommu_groups/20"
+    assert facts.realpath(f"{GPU}/physfn") is None
     assert facts.paths("/sys/bus/pci/devices/*/drm/card[0-9]") == ()
     assert facts.paths(f"{GPU}/drm/card*") == (CARD,)
     assert facts.paths("/sys/kernel/iommu_groups/*/type") == ("/sys/kernel/iommu_groups/20/type",)

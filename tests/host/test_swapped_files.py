@@ -109,8 +109,8 @@ def test_a_file_that_is_swapped_for_a_link_never_gives_what_that_leads_to(
         for _ in range(_READS):
             reasons.add(look(check, root, None))
             facts = HostCache(root)
-            way = facts.target_of(path)
-            if not way.trouble:
+            way = facts.target(path)
+            if not way.refusal:
                 read_texts.add(facts.text(way.target))
     assert "good" in read_texts
     assert read_texts <= {"good", None}
@@ -135,18 +135,18 @@ def test_a_file_that_is_swapped_for_a_fifo_never_opens_that(home: Path) -> None:
 
 def test_what_is_swapped_once_it_has_been_looked_up_is_not_read(home: Path) -> None:
     facts = HostCache(Root(Path("/")))
-    way = facts.target_of(str(home / "file"))
+    way = facts.target(str(home / "file"))
     (home / "file").unlink()
     (home / "file").symlink_to(home.parent / "private/file")
     assert facts.text(way.target) is None
-    assert facts.trouble(way.target) == f"{home}/file has just become a link"
+    assert facts.why_unreadable(way.target) == f"{home}/file has just become a link"
 
 
 def test_files_of_procfs_and_of_the_process_are_read() -> None:
     for path, start in (("/proc/self/status", b"Name:"), ("/proc/mounts", b"")):
         with opened(path) as (descriptor, walk):
             assert read(descriptor, 1000).startswith(start)
-            assert walk.trouble == ""
+            assert walk.why_untrusted == ""
     with (
         pytest.raises(OSError, match="a process's own link, no path"),
         opened("/proc/self/root/etc/passwd"),

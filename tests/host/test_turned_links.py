@@ -24,10 +24,10 @@ def host(tmp_path: Path) -> Host:
     return host
 
 
-def _trouble(host: Host, path: str) -> str:
+def _refusal(host: Host, path: str) -> str:
     file = DeviceFiles(host.root).examine(path)
     assert file is not None
-    return file.trouble
+    return file.refusal
 
 
 @pytest.mark.parametrize("way", ["dev/mine", "opt/mine"])
@@ -60,8 +60,8 @@ def test_a_link_counts_by_who_can_turn_it(
     os.chown(link, links_owner, 0, follow_symlinks=False)
     os.chown(folder, folders_owner, 0)
     folder.chmod(mode)
-    trouble = _trouble(host, f"/{way}/link")
-    assert expected in trouble if expected else trouble == ""
+    refusal = _refusal(host, f"/{way}/link")
+    assert expected in refusal if expected else refusal == ""
 
 
 def test_a_link_on_the_way_counts_as_well(host: Host) -> None:
@@ -69,8 +69,8 @@ def test_a_link_on_the_way_counts_as_well(host: Host) -> None:
     shm.mkdir()
     shm.chmod(0o777)
     (shm / "folder").symlink_to("..")
-    assert "anybody can write to" in _trouble(host, "/dev/shm/folder/ttyUSB0")
-    assert _trouble(host, "/dev/ttyUSB0") == ""
+    assert "anybody can write to" in _refusal(host, "/dev/shm/folder/ttyUSB0")
+    assert _refusal(host, "/dev/ttyUSB0") == ""
 
 
 def test_a_link_whose_folder_was_opened_since_is_refused_at_an_allocation(host: Host) -> None:
