@@ -1,4 +1,4 @@
-"""Allocation: what of devices may be handed out, and the container edits for them."""
+"""Allocation: the container edits for devices."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.devices.natural import natural_key
-from genericdp.model import FileType
 from genericdp.template import Template, UnusableValueError, expand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable
 
     from genericdp.devices.device import Device, DeviceNode, MountPoint, Variable
-    from genericdp.devices.inventory import FoundFile, PathTarget
     from genericdp.policy import Policy
     from genericdp.template import Lookup
-
-    Find = Callable[[str], FoundFile | None]
 
 
 class AllocationConflictError(Exception):
@@ -137,39 +133,3 @@ def _append_once(values: list[str], value: str) -> None:
 
 def _united(one: str, other: str) -> str:
     return "".join(letter for letter in "rwm" if letter in one + other)
-
-
-def why_refused(device: Device, find: Find, mount_target: Callable[[str], PathTarget]) -> str:
-    """Return what of a device must not be handed out; empty: nothing.
-
-    ``find`` gives what there is at a path of the host, or None; ``mount_target`` where a path
-    leads, also where there is nothing. Without a policy, only links are judged.
-    """
-    policy = device.policy
-    refusals = [_mount_refusal(policy, mount, mount_target) for mount in device.mounts]
-    if policy is not None:
-        refusals += _refused_by(policy, device, find)
-    return next(filter(None, refusals), "")
-
-
-def _refused_by(policy: Policy, device: Device, find: Find) -> Iterator[str]:
-    for path in (node.host_path for node in device.nodes):
-        if (file := find(path)) is None:
-            yield f"{path} does not exist"
-        else:
-            is_block = file.type is FileType.BLOCK
-            yield policy.node_refusal(path, file.target, block=is_block)
-    for name in device.cdi:
-        yield policy.cdi_refusal(name)
-
-
-def _mount_refusal(
-    policy: Policy | None, mount: MountPoint, mount_target: Callable[[str], PathTarget]
-) -> str:
-    path = mount.host_path
-    found = mount_target(path.rstrip("/") or "/")  # of a folder with or without a slash at its end
-    if policy is not None and (
-        refusal := policy.mount_refusal(path, found.target, read_only=mount.read_only)
-    ):
-        return refusal
-    return f"{path} must not be mounted: {found.refusal}" if found.refusal else ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.allocation import AllocationConflictError, edits, why_refused
+from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.device import (
     BoundProbe,
     Device,
@@ -22,6 +22,7 @@ from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
 from genericdp.devices.matching import not_offered, templates_of
 from genericdp.devices.natural import natural_key
+from genericdp.devices.restrictions import device_refusal
 from genericdp.devices.topology import closeness, spot_of, why_not_bound
 from genericdp.model import (
     Command,
@@ -233,7 +234,7 @@ class _Maker:
         given = (device.nodes, device.mounts, device.env, device.annotations, device.cdi)
         if not device.missing and not any(given):
             raise UnusableValueError(_nothing_to_give(first, self._host))
-        if reason := why_refused(device, self._inventory.file, self._host.mount_target):
+        if reason := device_refusal(device, self._inventory.file, self._host.mount_target):
             raise UnusableValueError(reason)
 
     def _nodes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.errors import HostError
@@ -14,9 +14,7 @@ from genericdp.regex import limited
 from genericdp.template import MAX_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from genericdp.policy import Policy
+    from collections.abc import Iterable, Iterator, Mapping
 
 _SEARCH_SECONDS = 2.0
 """CPU time that the expressions of one resource may take, so that the others need not wait."""
@@ -161,25 +159,6 @@ class PathTarget:
 def is_kernels_own(path: str) -> bool:
     """Return whether only the kernel makes links on the way to a path, none of which leads out."""
     return path.startswith("/sys/") and not path.startswith(_OF_OTHERS)
-
-
-def readable_target(
-    policy: Policy | None, path: str, target_of: Callable[[str], PathTarget]
-) -> PathTarget:
-    """Return where a file to be read lies; its refusal says why it must not be read.
-
-    What is read must be at the target itself, since a link may be redirected meanwhile.
-    """
-    if is_kernels_own(path):
-        found = PathTarget(target=path)
-    else:
-        found = target_of(path)
-        if found.refusal:
-            found = replace(found, refusal=f"{path} must not be read: {found.refusal}")
-    if policy is None:
-        return found
-    refusal = policy.file_refusal(path, found.target)
-    return replace(found, refusal=refusal or found.refusal)
 
 
 class Host(Protocol):

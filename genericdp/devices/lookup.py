@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.conditions import unread
 from genericdp.devices.hardware import BUSES, asked_part, nearest, text_of
-from genericdp.devices.inventory import readable_target
+from genericdp.devices.restrictions import file_to_read
 from genericdp.devices.topology import spot_of
 from genericdp.model import ValueKind
 from genericdp.printing import shortened
@@ -69,7 +69,7 @@ class Names:
         self._candidate = candidate
         self._resource = resource
         self._host = inventory.host
-        self._target_of = partial(readable_target, resource.policy, target_of=inventory.host.target)
+        self._target_of = partial(file_to_read, resource.policy, target_of=inventory.host.target)
         self._node_name = inventory.node_name
         self._wary = wary
         """Whether what nobody can know is an error, also where a default would take its place."""

@@ -11,7 +11,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from genericdp.devices.inventory import readable_target
+from genericdp.devices.restrictions import file_to_read
 from genericdp.errors import reason_of
 from genericdp.health.commands import run_for
 from genericdp.host.devicefiles import is_same
@@ -124,7 +124,7 @@ def read_file(check: FileCheck[str], root: Root, policy: Policy | None) -> str:
     """Read the file and return what is not as expected; empty: nothing. It may hang."""
     path = printable(check.path)
     try:
-        found = readable_target(policy, check.path, root.target)
+        found = file_to_read(policy, check.path, root.target)
         if found.refusal:
             return printable(found.refusal)
         data = root.read_bytes(found.target, limit=MOST_BYTES + 1, follow=False)

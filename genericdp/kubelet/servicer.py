@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
-from genericdp.devices.allocation import AllocationConflictError, edits, why_refused
+from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.device import device_id_of
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.preferred import preferred_ids
+from genericdp.devices.restrictions import device_refusal
 from genericdp.errors import CallError, InvalidCallError, OverdueCallError, UnusableDeviceError
 from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.workers import in_worker, start
@@ -344,7 +345,7 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
                 return f"device {device.id}: {path} {what}"
             if not same:
                 return f"device {device.id}: {path} is another device than the one on offer"
-        if refusal := why_refused(device, files.examine, files.mount_target):
+        if refusal := device_refusal(device, files.examine, files.mount_target):
             return f"device {device.id}: {refusal}"
     return ""
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.inventory import PathTarget, readable_target
+from genericdp.devices.inventory import PathTarget
+from genericdp.devices.restrictions import file_to_read
 from tests.config.bounded import policy_of
 from tests.devices.making import decide, inject, node, nodes, plain, resource, selector
 
@@ -134,10 +135,10 @@ def test_an_annotation_that_runtimes_take_for_cdi_names_is_held_against_cdi(
 
 def test_a_file_is_read_only_where_reading_is_allowed_and_leads_there(tmp_path: Path) -> None:
     bounds = policy_of(tmp_path, "files: [/run]\n")
-    assert readable_target(bounds, "/run/x", lambda path: PathTarget(target=path)).refusal == ""
-    assert readable_target(None, "/etc/shadow", lambda path: PathTarget(target=path)).refusal == ""
+    assert file_to_read(bounds, "/run/x", lambda path: PathTarget(target=path)).refusal == ""
+    assert file_to_read(None, "/etc/shadow", lambda path: PathTarget(target=path)).refusal == ""
     for path, target in (("/run/x", "/etc/shadow"), ("/etc/shadow", "/etc/shadow")):
-        said = readable_target(bounds, path, lambda _, at=target: PathTarget(target=at)).refusal  # type: ignore[misc]
+        said = file_to_read(bounds, path, lambda _, at=target: PathTarget(target=at)).refusal  # type: ignore[misc]
         assert said.startswith("/etc/shadow is not among the files that are allowed (policy ")
 
 
