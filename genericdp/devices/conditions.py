@@ -10,9 +10,9 @@ from genericdp import glob
 from genericdp.devices.hardware import (
     BUSES,
     FILES,
-    asked_part,
     lineage,
     nearest,
+    source_device,
     text_of,
 )
 from genericdp.model import SYS_SELECTORS, PathSelector, UdevSelector, config_key
@@ -130,7 +130,7 @@ def conditions(
             key=f"{prefix}{kind}.{name}",
             wanted=globs,
             found=text_of(kind, device, name, host, sitting=sitting),
-            where=asked_part(kind, device, name, host, sitting).syspath,
+            where=source_device(kind, device, name, host, sitting).syspath,
             ignore_case=kind in _HEXADECIMAL and name not in _TEXTS,
         )
 

@@ -12,11 +12,11 @@ from genericdp.devices.devicelist import (
     NOTHING,
     Arriving,
     DeviceList,
-    advance,
     next_change,
     resolve_conflicts,
-    settled,
+    stable_groups,
     with_health,
+    with_vanished,
     within_limit,
 )
 from genericdp.devices.injection import make_devices
@@ -164,7 +164,7 @@ class _Pass:
                 devices.append(one)
         before, arriving = self.before(resource.name), dict[str, Arriving]()
         if resource.group_by is not None:
-            devices, waiting, arriving = settled(resource.name, devices, before, now=self.now)
+            devices, waiting, arriving = stable_groups(resource.name, devices, before, now=self.now)
             refused += waiting
         return _Draft(
             match=found,
@@ -234,7 +234,7 @@ class _Pass:
     def _list(self, resource: Resource, draft: _Draft, devices: Sequence[Device]) -> DeviceList:
         name, before = resource.name, self.before(resource.name).devices
         reasons = _Reasons(resource, draft, devices, self.inventory)
-        listed = advance(
+        listed = with_vanished(
             resource,
             before,
             devices,

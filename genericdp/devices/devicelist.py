@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from genericdp.devices.device import Report
     from genericdp.model import Resource
 
-LIST_LIMIT_BYTES = 4_194_304
+MAX_LIST_BYTES = 4_194_304
 """What a kubelet takes in one message; one byte more ends the stream (LAW-6)."""
 _ENTRY_BYTES = 2 + 2 + 2 + len("Unhealthy")
 """Of one entry without its ID and NUMA nodes: each length takes one byte."""
@@ -117,7 +117,7 @@ class DeviceList:
 NOTHING = DeviceList(devices={})
 
 
-def advance(
+def with_vanished(
     resource: Resource,
     previous: Mapping[str, ListedDevice],
     devices: Iterable[Device],
@@ -225,7 +225,7 @@ def within_limit(
     resource: str,
     listed: Mapping[str, ListedDevice],
     previous: Mapping[str, ListedDevice],
-    limit: int = LIST_LIMIT_BYTES,
+    limit: int = MAX_LIST_BYTES,
 ) -> tuple[dict[str, ListedDevice], tuple[NotOffered, ...]]:
     """Keep the list below what a kubelet takes (K11): devices that were listed stay."""
     sizes = {device_id: listed_bytes(one.device) for device_id, one in listed.items()}
@@ -266,7 +266,7 @@ def missing(before: Sequence[Member], members: Sequence[Member]) -> tuple[Member
     return tuple(gone)
 
 
-def settled(
+def stable_groups(
     resource: str, devices: Iterable[Device], before: DeviceList, *, now: float
 ) -> tuple[list[Device], list[NotOffered], dict[str, Arriving]]:
     """Return the groups that can be listed, those that must wait, and since when all are so.

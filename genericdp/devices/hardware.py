@@ -135,7 +135,7 @@ BUSES: Mapping[str, Callable[[SysDevice], bool]] = {
 """What selectors and templates call the kinds of hardware, and how each is told."""
 
 
-def asked_part(
+def source_device(
     kind: str, device: SysDevice, name: str, host: Host, sitting: SysDevice
 ) -> SysDevice:
     """Return the device that ``text_of`` reads a key of a selector from.
@@ -160,7 +160,7 @@ def text_of(
         case ("usb", "port") | ("pci", "address") | ("net", "name"):
             return device.name
         case "usb", "interface":
-            part = asked_part(kind, device, name, host, sitting)
+            part = source_device(kind, device, name, host, sitting)
             return None if part is device else host.attribute(part.syspath, "bInterfaceNumber")
         case "pci", "driver":
             return device.driver or None

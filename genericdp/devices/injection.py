@@ -86,24 +86,24 @@ def _refusal(resource: Resource, group: _CandidateGroup, reason: str) -> NotOffe
 
 
 @dataclass(slots=True)
-class _Room:
-    """How much text a device may still take, in bytes."""
+class _TextBudget:
+    """How many bytes of text a device may still have."""
 
     left: int
 
-    def take(self, size: int) -> None:
-        """Take so much; raises UnusableValueError where there is not so much left."""
+    def spend(self, size: int) -> None:
+        """Subtract some bytes; raises UnusableValueError if there are not so many left."""
         self.left -= size
         if self.left < 0:
             raise UnusableValueError(f"its texts take more than {MAX_TEXTS >> 20} MiB together")
 
     def counted(self, lookup: Lookup) -> Lookup:
-        """Return a lookup whose every text takes its room."""
+        """Return a lookup whose texts are subtracted."""
 
         def look(scope: str, name: str, /) -> str | None:
             text = lookup(scope, name)
             if text is not None:
-                self.take(byte_length(text))
+                self.spend(byte_length(text))
             return text
 
         return look
@@ -172,15 +172,15 @@ class _Maker:
         """
         resource, inventory, host = self._resource, self._inventory, self._host
         inject, first = resource.inject, group.members[0]
-        room = _Room(MAX_TEXTS)
-        room.take(self._for_each * len(group.members) + self._once)
+        budget = _TextBudget(MAX_TEXTS)
+        budget.spend(self._for_each * len(group.members) + self._once)
         if inject.devices is None:
             _check_nodes(group, host)
         names = [Names(one, resource=resource, inventory=inventory) for one in group.members]
         device_id = as_id(self._id_text(group, names))
         for its in names:
             its.device_id = device_id
-        lookups = [room.counted(its.get_text) for its in names]
+        lookups = [budget.counted(its.get_text) for its in names]
         nodes, missing, paths = self._nodes(group, lookups)
         mounts = [
             MountPoint(

@@ -87,9 +87,9 @@ class Look:
     """Links that the glob finds and that lead to nothing."""
 
 
-def decimal(text: str, *, most_digits: int = 19) -> int | None:
+def decimal(text: str, *, max_digits: int = 19) -> int | None:
     """Return a number of the kernel; None for what is none, however long (Python would raise)."""
-    return int(text) if text.isdecimal() and len(text) <= most_digits else None
+    return int(text) if text.isdecimal() and len(text) <= max_digits else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +113,7 @@ class SysDevice:
 
     def __post_init__(self) -> None:
         major, minor = (
-            decimal(self.properties.get(name, ""), most_digits=9) for name in ("MAJOR", "MINOR")
+            decimal(self.properties.get(name, ""), max_digits=9) for name in ("MAJOR", "MINOR")
         )
         known = self.device_file and major is not None and minor is not None
         object.__setattr__(self, "number", (major, minor) if known else None)
@@ -197,7 +197,7 @@ class Host(Protocol):
     def mount_target(self, path: str) -> PathTarget:
         """Return the same of a path to be mounted, whose links are watched for changes."""
 
-    def text(self, path: str, *, most: int = MAX_TEXT) -> str | None:
+    def text(self, path: str, *, limit: int = MAX_TEXT) -> str | None:
         """Return a file's content, stripped; None if it has more bytes than that.
 
         Links are not followed but for the kernel's own: ``target`` tells where they lead.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.conditions import unread
-from genericdp.devices.hardware import BUSES, asked_part, nearest, text_of
+from genericdp.devices.hardware import BUSES, nearest, source_device, text_of
 from genericdp.devices.restrictions import file_to_read
 from genericdp.devices.topology import spot_of
 from genericdp.model import ValueKind
@@ -101,7 +101,7 @@ class Names:
             asked, where = f"hardware.{kind}", sitting
             if device is not None:
                 asked = f"{kind}.{key}"
-                where = asked_part(kind, device, key, self._host, sitting)
+                where = source_device(kind, device, key, self._host, sitting)
             if why := unread(asked, where.syspath, self._host):
                 raise UnusableValueError(why)
         return text
@@ -169,17 +169,17 @@ def value_of(
         if is_link:
             text = _link(given, host, target_of)
         elif is_path:
-            most = MAX_TEXT if source.regex is None else MAX_SEARCHED_BYTES
-            text = _content(given, most, host, target_of)
+            limit = MAX_TEXT if source.regex is None else MAX_SEARCHED_BYTES
+            text = _content(given, limit, host, target_of)
         return None if text is None else _extracted(source.regex, text)
     except UnusableValueError as error:
         error.args = (f"the value {name!r}: {error}",)
         raise
 
 
-def _content(path: str, most: int, host: Host, target_of: Callable[[str], PathTarget]) -> str:
+def _content(path: str, limit: int, host: Host, target_of: Callable[[str], PathTarget]) -> str:
     target = _allowed(target_of(path))
-    text = host.text(target, most=most)
+    text = host.text(target, limit=limit)
     if text is not None:
         return text
     if why := host.why_unreadable(target):

@@ -211,7 +211,7 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
     out = excluded(resource, inventory)
     members: list[Candidate] = []
     refused: list[NotOffered] = []
-    candidates = taken(resource.match, resource, inventory)
+    candidates = find_candidates(resource.match, resource, inventory)
     for one in candidates:
         if reason := out.reason(one.file) or one.file.refusal or owners.why_not(one):
             refused.append(not_offered(resource, one, reason))
@@ -248,7 +248,7 @@ def not_offered(
 
 def excluded(resource: Resource, inventory: Inventory) -> Excluded:
     """Return what the ``exclude`` of a resource takes, or may take."""
-    found = taken(resource.exclude, resource, inventory, wary=True)
+    found = find_candidates(resource.exclude, resource, inventory, wary=True)
     names = [(name, one.doubt) for one in found for name in (one.key, _syspath(one.file)) if name]
     return Excluded(
         names=frozenset(name for name, doubt in names if not doubt),
@@ -298,7 +298,7 @@ def _wrong_types(resource: Resource, own: set[str], inventory: Inventory) -> Ite
                     )
 
 
-def taken(
+def find_candidates(
     selectors: Sequence[Selector], resource: Resource, inventory: Inventory, *, wary: bool = False
 ) -> list[Candidate]:
     """Return what any of the selectors takes, each thing once, in natural order of its path.

@@ -22,7 +22,7 @@ MAX_SEARCHED_DEVICES = 16
 """Up to so many devices, the closest are searched for: 8 of 16 can be chosen in 12,870 ways."""
 MAX_COMPARED = 16
 """Of more devices, each is compared with so many shares that the container has got already."""
-_LONGEST_ID = 255
+_MAX_ID_LENGTH = 255
 """Characters that natural order looks at in an ID that no device has."""
 
 
@@ -75,7 +75,7 @@ def _sort_key(share: str, places: Mapping[str, int]) -> tuple[int, object, str]:
     """Sort by device, then by the number of the share: ID, ID::2, ID::10; IDs of none come last."""
     place = places.get(device_id_of(share))
     if place is None:
-        return len(places), natural_key(share[:_LONGEST_ID]), share
+        return len(places), natural_key(share[:_MAX_ID_LENGTH]), share
     return place, len(share), share
 
 

@@ -1,4 +1,4 @@
-"""What must not be given to containers or read: by policy, or for links that others can redirect."""
+"""Restrictions: what the policy, or an unsafe link, keeps from being given away or read."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.hardware import function_of, is_pci_function, is_usb_device, lineage
 from genericdp.devices.matching import (
     excluded,
+    find_candidates,
     for_node,
     of_device,
     of_file,
-    taken,
     unmet_values,
 )
 from genericdp.explain.describe import (
@@ -142,7 +142,7 @@ def unmatched(resources: Iterable[Resource], inventory: Inventory) -> Iterator[t
             paths = selector.candidates
             if isinstance(paths, PathSelector) and not any(map(inventory.found, paths.globs)):
                 continue
-            if not taken((selector,), resource, inventory):
+            if not find_candidates((selector,), resource, inventory):
                 text = selector_text(selector)
                 trouble = next(_troubles(selector, inventory.host), "")
                 yield resource.name, f"{text} ({trouble})" if trouble else text

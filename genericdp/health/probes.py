@@ -127,7 +127,7 @@ def read_file(check: FileCheck[str], root: Root, policy: Policy | None) -> str:
         found = file_to_read(policy, check.path, root.target)
         if found.refusal:
             return printable(found.refusal)
-        data = root.read_bytes(found.target, limit=MOST_BYTES + 1, follow=False)
+        data = root.read_bytes(found.target, limit=MOST_BYTES + 1, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return f"{path} does not exist"
     except BlockingIOError:

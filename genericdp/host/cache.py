@@ -43,13 +43,13 @@ NEXT_LOOK_SECONDS = 1.0
 
 AGAIN_SECONDS = 2.0
 """After this time what could not be read is looked at again,"""
-LONGEST_AGAIN_SECONDS = 30.0
+MAX_AGAIN_SECONDS = 30.0
 """and after twice the time whenever that was in vain, but for no longer than this."""
 
 CHANGED_FILES = "changed device files"
 """What is said to hang when a look at one of them does."""
 
-_MOST_KEPT = 1024
+_MAX_KEPT = 1024
 """Longer texts are read again whenever they are asked for: any number may be asked for."""
 
 _LINKED = "attributes behind links"
@@ -137,9 +137,9 @@ class HostCache:
             # Of files outside sysfs nothing tells: any event is taken for one of them.
             self._forget_texts("")
 
-    def settle(self) -> None:
+    def drop_outdated(self) -> None:
         """End a reconcile: what it has not asked for is not kept for what cannot be read."""
-        self.files.settle()
+        self.files.drop_outdated()
 
     def _device_files(self, syspaths: Collection[str]) -> set[str]:
         """Return the paths of devices' files, and the links to them that udev has recorded."""
@@ -222,32 +222,28 @@ class HostCache:
             return PathTarget(target=path)
         return self.guarded(pattern, partial(self.files.mount_target, path))
 
-    def text(self, path: str, *, most: int = MAX_TEXT) -> str | None:
+    def text(self, path: str, *, limit: int = MAX_TEXT) -> str | None:
         """Return a file's content, stripped; None if it cannot be read or has more bytes than that.
 
         Links are not followed but for the kernel's own: ``target`` tells where they lead.
         """
-        return self._remembered("", path, most)
+        return self._remembered("", path, limit)
 
-    def _remembered(self, owner: str, path: str, most: int = MAX_TEXT) -> str | None:
+    def _remembered(self, owner: str, path: str, limit: int = MAX_TEXT) -> str | None:
         texts = self._texts.setdefault(owner, {})
-        if (path, most) in texts:
-            return texts[path, most]
+        if (path, limit) in texts:
+            return texts[path, limit]
         # An attribute may lie behind any link of sysfs; what else is read, at the path itself.
-        text = self._read(path, most, follow=bool(owner))
-        if text is None or len(text) <= _MOST_KEPT:
-            texts[path, most] = text
+        read = partial(self._root.read_bytes, path, limit=limit + 1, follow_symlinks=bool(owner))
+        content = self._tried(path, read)
+        text = None if content is None else content.decode(errors="backslashreplace")
+        if text is not None and len(text) > limit:
+            hint, text = _HINTS.get(limit, ""), None
+            self._why_unreadable[path] = f"it has more than {limit >> 10} KiB{hint}"
+        text = text and text.strip()
+        if text is None or len(text) <= _MAX_KEPT:
+            texts[path, limit] = text
         return text
-
-    def _read(self, path: str, most: int, *, follow: bool = False) -> str | None:
-        read = partial(self._root.read_bytes, path, limit=most + 1, follow=follow)
-        if (content := self._tried(path, read)) is None:
-            return None
-        text = content.decode(errors="backslashreplace")
-        if len(text) > most:
-            self._why_unreadable[path] = f"it has more than {most >> 10} KiB{_HINTS.get(most, '')}"
-            return None
-        return text.strip()
 
     def _tried(self, path: str, read: Callable[[], T]) -> T | None:
         """Return what is read at a path; None if it cannot be, and why is noted."""
@@ -373,7 +369,7 @@ class HostReader:
                 await self._wait_blind(blind)
                 continue
             if result.done():
-                host.settle()
+                host.drop_outdated()
                 self._log_unreadable(host.unreadable)
                 due = [*waiting.values(), *([self._again] if self._unreadable else [])]
                 self.folders, self.due = frozenset(host.folders), min(due, default=None)
@@ -427,7 +423,7 @@ class HostReader:
         if new:
             self._pause, self._again = AGAIN_SECONDS, now + AGAIN_SECONDS
         elif now >= self._again:
-            self._pause = min(2 * self._pause, LONGEST_AGAIN_SECONDS)
+            self._pause = min(2 * self._pause, MAX_AGAIN_SECONDS)
             self._again = now + self._pause
 
     def _give_up(self, pattern: str, result: asyncio.Future[Any]) -> None:

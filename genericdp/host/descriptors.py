@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 10.0
 _RETRY_SECONDS = 2.0
-_FEWEST = 16
+_MIN_LEFT = 16
 _FEW_PART = 1 / 32
 """Of the limit: a warning is logged when fewer are left."""
 
@@ -48,7 +48,7 @@ class Supply:
     @property
     def is_short(self) -> bool:
         """Whether so few are left that something will soon fail."""
-        return self.left < max(_FEWEST, self.most * _FEW_PART)
+        return self.left < max(_MIN_LEFT, self.most * _FEW_PART)
 
 
 def raise_limit() -> None:

@@ -74,7 +74,7 @@ class DeviceFiles:
         """By path, for what cannot be read although, for all we know, it is there."""
         self._nodes_of_copy: Mapping[str, tuple[FileType, tuple[int, int] | None]] | None = None
 
-    def settle(self) -> None:
+    def drop_outdated(self) -> None:
         """Forget what is out of date: nobody has asked for it."""
         self._old_files.clear()
         self._old_names.clear()

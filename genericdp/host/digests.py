@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CHUNK = 1024 * 1024
-_MOST_KEPT = 256
+_MAX_KEPT = 256
 _TICK_NS = 1_000_000_000
 _FileState = tuple[int, ...]
 
@@ -48,7 +48,7 @@ class Digests:
         if self._now() - max(state[-2:]) < _TICK_NS:
             # A write in the same tick of the kernel's clock would leave the times as they are.
             return digest.hexdigest()
-        if len(self._known) >= _MOST_KEPT:
+        if len(self._known) >= _MAX_KEPT:
             self._known.clear()
         self._known[path] = (state, digest.hexdigest())
         return digest.hexdigest()

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 PATH = "/dev/kmsg"
 _DEVICE = os.makedev(1, 11)
-MOST_BYTES = 16_384
+MAX_BYTES = 16_384
 """More than any kernel makes of one record."""
 SLICE_SECONDS = 0.005
 """After so long the loop gets its turn."""
@@ -31,7 +31,7 @@ AGAIN_AFTER_SECONDS = 30.0
 LOSSES_TOLD_EACH_SECONDS = 60.0
 
 _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
-_LONGEST_NUMBER = 20
+_MAX_DIGITS = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +61,7 @@ def parse(data: bytes) -> LogRecord | None:
     numbers = header.split(b",", 3)[:3]
     if not semicolon or len(numbers) < 3:
         return None
-    if not all(one.isdigit() and len(one) <= _LONGEST_NUMBER for one in numbers):
+    if not all(one.isdigit() and len(one) <= _MAX_DIGITS for one in numbers):
         return None
     text = rest.partition(b"\n")[0]
     if b"\\" in text:
@@ -154,7 +154,7 @@ class KernelRecords:
         until = time.perf_counter() + SLICE_SECONDS
         while source is self._log and time.perf_counter() < until:  # who is told may stop
             try:
-                data = source.read(MOST_BYTES)
+                data = source.read(MAX_BYTES)
             except BrokenPipeError:
                 continue  # overwritten before it was read: the next read gives what is left
             except OSError as error:
@@ -167,10 +167,10 @@ class KernelRecords:
                 self._give_up(OSError(errno.ENODATA, "it has ended"))
                 return
             if (record := parse(data)) is not None:
-                self._take(record)
+                self._handle(record)
         self._paused()
 
-    def _take(self, record: LogRecord) -> None:
+    def _handle(self, record: LogRecord) -> None:
         if self._next is not None:
             self._lost += max(record.sequence - self._next, 0)
         self._next = record.sequence + 1

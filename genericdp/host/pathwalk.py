@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 """As many as the kernel follows."""
 _HOLD = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 # Not to wait for a writer or a carrier, nor to become the terminal of a daemon that has none.
@@ -65,15 +65,15 @@ def walk(path: str, *, top: str = "", past_missing: bool = False) -> Walk:
 
 
 @contextmanager
-def opened(path: str, *, top: str = "", follow: bool = True) -> Iterator[tuple[int, Walk]]:
+def opened(path: str, *, top: str = "", follow_symlinks: bool = True) -> Iterator[tuple[int, Walk]]:
     """Open a regular file for reading; yield its descriptor, closed at the end, and the walk to it.
 
-    Nothing else is ever opened. Without ``follow``, a path with a link in it is an error.
+    Nothing else is ever opened. Without ``follow_symlinks``, a path with a link in it is an error.
     Raises OSError.
     """
     walker = _Walker(path, top)
     try:
-        walker.go(follow=follow)
+        walker.go(follow_symlinks=follow_symlinks)
         if walker.error is not None:
             # A new one: the traceback of that one would hold its frame, and so itself.
             raise OSError(walker.error.errno, walker.error.strerror, path)
@@ -136,14 +136,14 @@ class _Walker:
             self._held.append(os.open(f"{self._top}/", _HOLD))
         return self._held[-1]
 
-    def go(self, *, past_missing: bool = False, follow: bool = True) -> None:
+    def go(self, *, past_missing: bool = False, follow_symlinks: bool = True) -> None:
         while self._pending:
             part = self._pending.pop()
             if part == "..":
                 self._go_back(max(len(self._names) - 1, 0))
                 continue
             try:
-                target = self._step(part, follow=follow)
+                target = self._step(part, follow_symlinks=follow_symlinks)
             except OSError as error:
                 self.error = self.error or error.with_traceback(None)  # which holds this frame
                 if not past_missing or error.errno == errno.ELOOP:
@@ -159,7 +159,7 @@ class _Walker:
         while len(self._held) > depth + 1:
             os.close(self._held.pop())
 
-    def _step(self, part: str, *, follow: bool) -> str:
+    def _step(self, part: str, *, follow_symlinks: bool) -> str:
         """Take one step; return what is written in it if it is a link, else nothing."""
         path = "/".join(["", *self._names, part])
         if len(self._names) > max(len(self._held) - 1, 0):
@@ -177,14 +177,14 @@ class _Walker:
             self._names.append(part)
             return ""
         try:
-            if not follow:
+            if not follow_symlinks:
                 raise OSError(errno.ELOOP, f"{path} has just become a link", path)
             target = os.readlink("", dir_fd=found)
         finally:
             os.close(found)
         self._links.append(path)
         self._untrusted_link = self._untrusted_link or self._why_untrusted(path, status)
-        if len(self._links) > _MOST_LINKS:
+        if len(self._links) > _MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         if not self._top and self._is_in_a_process():
             self._hold_open_file(path, part, target)

@@ -103,10 +103,10 @@ class Root:
         """Return the start of a file's content; what is no UTF-8 is escaped."""
         return self.read_bytes(path, limit=limit).decode(errors="backslashreplace")
 
-    def read_bytes(self, path: str, *, limit: int, follow: bool = True) -> bytes:
+    def read_bytes(self, path: str, *, limit: int, follow_symlinks: bool = True) -> bytes:
         """Return the start of a file's content, without opening anything but a regular file.
 
-        Without ``follow``, a path with a link in it is an error, but for the kernel's own links.
+        Without ``follow_symlinks``, a link in the path is an error, but for the kernel's own links.
         """
         try:
             if is_kernels_own(path):
@@ -118,9 +118,9 @@ class Root:
                         return pathwalk.read(descriptor, limit)
                     finally:
                         os.close(descriptor)
-                follow = True
-            with pathwalk.opened(path, top=self._prefix, follow=follow) as (descriptor, _):
-                return pathwalk.read(descriptor, limit)
+                follow_symlinks = True
+            with pathwalk.opened(path, top=self._prefix, follow_symlinks=follow_symlinks) as found:
+                return pathwalk.read(found[0], limit)
         except OSError as error:
             self.heed(error)
             raise

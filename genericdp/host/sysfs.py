@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
 
 _DEVICES = "/sys/devices/"
-_MOST_BYTES = 65_536
+_MAX_BYTES = 65_536
 _NO_RECORDS = "there are no records (is udevd running, and /run/udev mounted?)"
 _PARTS = ("uevent", "subsystem", "driver")
 
@@ -197,9 +197,9 @@ class SysDevices:
         """Return the content of a file; what is no UTF-8 is escaped."""
 
         def read() -> str:
-            content = self._root.read_bytes(path, limit=_MOST_BYTES + 1)
-            if len(content) > _MOST_BYTES:
-                raise OSError(errno.EFBIG, f"it has more than {_MOST_BYTES >> 10} KiB", path)
+            content = self._root.read_bytes(path, limit=_MAX_BYTES + 1)
+            if len(content) > _MAX_BYTES:
+                raise OSError(errno.EFBIG, f"it has more than {_MAX_BYTES >> 10} KiB", path)
             return content.decode(errors="backslashreplace")
 
         return self.guard(path, read)

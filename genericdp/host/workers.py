@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-MOST_IDLE = 4
+MAX_IDLE = 4
 """So many are kept; more come when more looks happen at once, or hang, and end after theirs."""
 
 AGAIN_AFTER_SECONDS = 0.5
@@ -92,7 +92,7 @@ def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:
         job = jobs.get()
         job()
         del job  # what it looked at must not live on in an idle thread
-        if len(_idle) >= MOST_IDLE:
+        if len(_idle) >= MAX_IDLE:
             return
         _idle.append(jobs)
 

@@ -105,7 +105,7 @@ class Known:
             return PathTarget(target=found.target, refusal=found.mount_refusal)
         return PathTarget(target=path)
 
-    def text(self, path: str, *, most: int = MAX_TEXT) -> str | None:
+    def text(self, path: str, *, limit: int = MAX_TEXT) -> str | None:
         self.asked.append(path)
         return self.texts.get(path)
 

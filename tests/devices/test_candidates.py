@@ -8,7 +8,7 @@ import pytest
 
 from genericdp.devices.decide import decide
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import taken
+from genericdp.devices.matching import find_candidates
 from genericdp.host.cache import HostCache
 from genericdp.model import (
     DeviceNodeSelector,
@@ -56,7 +56,7 @@ def inventory_of(root: Root) -> Inventory:
 
 def paths(root: Root, *selectors: Selector, wanted: Resource | None = None) -> list[str]:
     """The paths of all that the selectors take."""
-    found = taken(selectors, wanted or resource("x"), inventory_of(root))
+    found = find_candidates(selectors, wanted or resource("x"), inventory_of(root))
     return [one.path for one in found]
 
 
@@ -132,7 +132,7 @@ def test_candidates_of_sysfs_are_known_by_their_file_else_by_their_folder(
 def test_a_device_its_file_and_all_links_to_it_are_one_candidate_under_its_link(
     root_of: Callable[[str], Root],
 ) -> None:
-    found = taken(
+    found = find_candidates(
         [selector("/dev/ttyUSB*"), selector("/dev/serial/by-path/*"), udev("tty")],
         resource("x"),
         inventory_of(root_of(ADAPTERS)),

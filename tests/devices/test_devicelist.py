@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from genericdp.devices.changes import shared_ids
 from genericdp.devices.device import Device
 from genericdp.devices.devicelist import (
-    LIST_LIMIT_BYTES,
+    MAX_LIST_BYTES,
     ListedDevice,
     listed_bytes,
     next_change,
@@ -225,8 +225,8 @@ def test_the_limit_is_met_to_the_byte_with_real_messages() -> None:
     size = sum(real_bytes(each.device) for each in offer.devices.values())
     assert 0 < len(offer.devices) < 20
     assert len(offer.devices) + len(offer.not_offered) == 20
-    assert size <= LIST_LIMIT_BYTES == 4 * 1024 * 1024
-    assert size + real_bytes(files_device(offer)) > LIST_LIMIT_BYTES
+    assert size <= MAX_LIST_BYTES == 4 * 1024 * 1024
+    assert size + real_bytes(files_device(offer)) > MAX_LIST_BYTES
 
 
 def files_device(offer: DeviceList) -> Device:

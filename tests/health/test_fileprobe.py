@@ -128,7 +128,7 @@ async def test_files_that_are_odd_have_a_reason(tmp_path: Path) -> None:
 
 async def test_a_file_that_may_not_be_read_has_a_reason(tmp_path: Path) -> None:
     class Forbidden(Root):
-        def read_bytes(self, path: str, *, limit: int, follow: bool = True) -> bytes:
+        def read_bytes(self, path: str, *, limit: int, follow_symlinks: bool = True) -> bytes:
             raise PermissionError(13, "Permission denied", path)
 
     found = await outcome("/sys/x", Forbidden(tmp_path))
@@ -162,10 +162,10 @@ async def test_a_read_that_hangs_ends_at_its_timeout(tmp_path: Path) -> None:
     go = threading.Event()
 
     class Hanging(Root):
-        def read_bytes(self, path: str, *, limit: int, follow: bool = True) -> bytes:
+        def read_bytes(self, path: str, *, limit: int, follow_symlinks: bool = True) -> bytes:
             if path.endswith("hangs"):
                 go.wait()
-            return super().read_bytes(path, limit=limit, follow=follow)
+            return super().read_bytes(path, limit=limit, follow_symlinks=follow_symlinks)
 
     (tmp_path / "well").write_text("1")
     root = Hanging(tmp_path)

@@ -38,9 +38,9 @@ class _Failing(Root):
             remove(Path(super().real(self._lost)))
         return super().real(path)
 
-    def read_bytes(self, path: str, *, limit: int, follow: bool = True) -> bytes:
+    def read_bytes(self, path: str, *, limit: int, follow_symlinks: bool = True) -> bytes:
         self.real(path)
-        return super().read_bytes(path, limit=limit, follow=follow)
+        return super().read_bytes(path, limit=limit, follow_symlinks=follow_symlinks)
 
 
 def _everything_asked(root: Root) -> Told:

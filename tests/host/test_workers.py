@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from genericdp.host.workers import MOST_IDLE, in_worker, start
+from genericdp.host.workers import MAX_IDLE, in_worker, start
 from tests.polling import poll_until
 
 
@@ -24,7 +24,7 @@ async def test_an_exception_is_raised_where_it_is_waited_for() -> None:
 
 async def test_one_look_after_the_other_does_not_start_a_thread_for_each() -> None:
     seen = {await in_worker(threading.get_ident) for _ in range(100)}
-    assert len(seen) <= MOST_IDLE + 1
+    assert len(seen) <= MAX_IDLE + 1
 
 
 async def test_one_that_hangs_does_not_hold_up_the_next() -> None:
@@ -44,7 +44,7 @@ async def test_many_at_once_all_run_and_few_threads_stay() -> None:
     async with asyncio.timeout(60):
         await asyncio.gather(*(in_worker(together.wait) for _ in range(20)))
         await poll_until(
-            lambda: sum(one.name == "worker" for one in threading.enumerate()) <= MOST_IDLE + 1
+            lambda: sum(one.name == "worker" for one in threading.enumerate()) <= MAX_IDLE + 1
         )
 
 
