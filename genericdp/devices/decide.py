@@ -213,8 +213,8 @@ class _Pass:
             name: drafts[name].absent if name in drafts else self.before(name).kept
             for name in names
         }
-        # Unguarded: it compares texts that the guarded part made. The longest, a path, has fewer
-        # than the 4,300 digits that int() refuses.
+        # Unguarded, since no resource can make it fail: it looks up and sorts texts. The longest,
+        # a path, cannot have the more than 4,300 digits at which int() raises (natural_key).
         winners, losers = resolve_conflicts(wanting, absent, self.previous)
         for loser in losers:
             drafts[loser.resource].refused.append(loser)
