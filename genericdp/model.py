@@ -325,6 +325,8 @@ class Resource:
     place: Place = field(compare=False)
     match: tuple[Selector, ...]
     exclude: tuple[Selector, ...] = ()
+    names: Globs = ()
+    """What the name, a template, may give; empty: it is none."""
     node_names: Globs = ()
     values: Mapping[str, ValueSource] = field(default_factory=dict)
     group_by: Template | None = None

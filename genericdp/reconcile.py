@@ -14,6 +14,7 @@ from genericdp.devices.decide import decide
 from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import reads_properties
+from genericdp.devices.resourcenames import resulting
 from genericdp.health.commands import HookRunner
 from genericdp.kubelet.folder import SocketNames
 from genericdp.kubelet.lifecycle import Plugin
@@ -130,10 +131,12 @@ class Reconciler:
         Return the decision, and whether the kubelet gets any list that is another one.
         """
         decision = await self._decided(wanted, allocated, full=full)
-        if self._watch_health(wanted, decision.lists):
+        if self._watch_health(resulting(wanted.values(), decision.lists), decision.lists):
             # Nothing was known of the health of new devices; of some something is at once.
             decision = await self._decided(wanted, allocated, full=False)
-        sent = self._apply(tasks, wanted, decision.lists)
+        named = resulting(wanted.values(), decision.lists)
+        served = {name: one for name, one in named.items() if not one.names}
+        sent = self._apply(tasks, served, decision.lists)
         before, self.lists.value = self.lists.value, decision.lists
         for one in changes(before, decision):
             about = {"resource": one.resource, "device": one.device}

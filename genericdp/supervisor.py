@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.matching import for_node
+from genericdp.devices.resourcenames import resulting
 from genericdp.host import udevdb
 from genericdp.host.cache import HostReader
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch
@@ -121,7 +122,7 @@ class Supervisor:
         """What the kubelet is told, with the reasons."""
         self.probe_results = self._reconciler.probe_results
         self._peers = PeerWatch(
-            kubelet, instance=self._reconciler.names.instance, resources=lambda: self.wanted
+            kubelet, instance=self._reconciler.names.instance, resources=lambda: self.named
         )
 
     def look_again(self) -> None:
@@ -166,6 +167,11 @@ class Supervisor:
         return {one.name: one for one in for_node(self.resources.value or (), self._node_name)}
 
     @property
+    def named(self) -> dict[str, Resource]:
+        """The same with all that has resulted from names that are templates."""
+        return resulting(self.wanted.values(), self.lists.value)
+
+    @property
     def plugins(self) -> dict[str, Plugin]:
         """The running plugins, by resource name."""
         return self._reconciler.running
@@ -180,7 +186,7 @@ class Supervisor:
             tasks.create_task(self._peers.run(), name="peers")
             tasks.create_task(self._remove_leftovers(), name="leftovers")
             if self._pod_resources is not None:
-                asking = self._pod_resources.run(self.lists, self.resources, lambda: self.wanted)
+                asking = self._pod_resources.run(self.lists, self.resources, lambda: self.named)
                 tasks.create_task(asking, name="pod resources")
 
     async def _reconcile_forever(self, tasks: asyncio.TaskGroup) -> None:

@@ -11,6 +11,7 @@ from genericdp.devices.changes import plan
 from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import for_node
+from genericdp.devices.resourcenames import resulting
 from genericdp.model import Hooks, Inject, config_key
 from genericdp.printing import print_json, print_lines, print_warning, printable
 
@@ -101,7 +102,7 @@ def _compare_devices(
     # The clock stands still: what goes has just gone.
     was = decide(old, host, node_name=node_name, previous={}, now=0.0).lists
     now = decide(new, host, node_name=node_name, previous=was, now=0.0).lists
-    keep_seconds = {one.name: one.forget_after_seconds for one in new}
+    keep_seconds = {name: one.forget_after_seconds for name, one in resulting(new, now).items()}
     changes = {
         name: _device_changes(
             was.get(name, NOTHING), now.get(name, NOTHING), keep_seconds.get(name, 0)

@@ -36,6 +36,7 @@ def _resource(
         resource,
         match=_each(_selector),
         exclude=_each(_selector),
+        names=tuple,
         nodeNames=tuple,
         values=_by_key(_value),
         groupBy=parse,

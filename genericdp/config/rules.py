@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
@@ -43,6 +44,7 @@ _TOO_MANY = {
 """What there is a limit of, and what to do about it."""
 _ON_THE_HOST = {"glob", "path-glob", "path-glob-template", "path-template"}
 """Formats of what is looked up on the host."""
+_WILDCARD = re.compile(r"[*?[]")
 _WHEN_RUN = (
     *("periodSeconds", "timeoutSeconds", "initialDelaySeconds"),
     *("failureThreshold", "successThreshold"),
@@ -90,6 +92,7 @@ def _check_resource(resource: Field, totals: Counter[str]) -> None:
     texts = list(formatted(resource, _resource_schema()))
     for field, form in texts:
         check_text(field, form, declared)
+    _check_resulting_names(resource)
     _check_sizes(resource)
     _check_counts(resource, texts, totals)
     check_selectors(resource, declared)
@@ -109,6 +112,24 @@ def _check_resource(resource: Field, totals: Counter[str]) -> None:
 def _resource_schema() -> Schema:
     found: Schema = resolved_schema()["properties"]["resources"]["items"]
     return found
+
+
+def _check_resulting_names(resource: Field) -> None:
+    """Find a name that is a template without ``names``, and ``names`` that cannot result."""
+    name, names = resource["name"].text, resource["names"]
+    if name is None or (references := _references(name)) is None:
+        return
+    has_names = "names" in resource.written()
+    if references and not has_names:
+        hint = "list the full names that may result, as in names: [vendor.com/a*]"
+        resource["name"].refuse("a name that is a template needs 'names'", hint)
+    elif has_names and not references:
+        message = f"the name {quoted(name)} is no template, so 'names' has no meaning"
+        names.refuse(message, "omit it", of_key=True)
+    for one in names if references else ():
+        start, of_name = _WILDCARD.split(one.text or "")[0], name.partition("$(")[0]
+        if one.text is not None and not (start.startswith(of_name) or of_name.startswith(start)):
+            one.refuse(f"{quoted(one.text)} cannot result from the name {quoted(name)}")
 
 
 def _check_sizes(resource: Field) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from genericdp import template
 from genericdp.config.document import MAX_QUOTED, quoted, suggestion
-from genericdp.config.names import name_hint, name_problem
 from genericdp.config.schema import part_of
+from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import has_wildcard, path_problem, pattern_problem
 from genericdp.model import BUS_KEYS, is_cdi_name
 from genericdp.printing import shortened
@@ -44,6 +44,7 @@ SCOPES: dict[str, frozenset[str] | None] = {
 """The names of each scope; None where the hardware or the config decides which exist."""
 
 _FOREIGN = re.compile(rf"\$\{{(?:{'|'.join(SCOPES)})\.[^}}]*\}}|\{{\{{.*?\}}\}}")
+_WILDCARD = re.compile(r"\[[^]]*\]|[*?]")
 _BRACES = re.compile(r"\{[^{}]*,[^{}]*\}")
 _OF_PERL = re.compile(r"\(\?<?[=!]|\\[1-9]")
 _COUNT = re.compile(r"\{[0-9]")
@@ -182,16 +183,42 @@ def _check_regex(field: Field, text: str, _: Context) -> None:
         field.refuse(f"{quoted(text)} is not a valid regular expression: {error}", hint)
 
 
-def _check_resource_name(field: Field, text: str, _: Context) -> None:
-    if (problem := name_problem(text)) is not None:
-        field.refuse(f"{quoted(text)}: {problem}", name_hint(text))
+def _check_resource_name(field: Field, text: str, context: Context) -> None:
+    parsed = _check_template(field, text, context)
+    if parsed is None:
+        return
+    if (problem := name_problem(_shape(parsed))) is not None:
+        field.refuse(f"{quoted(text)}: {problem}", _name_hint(text))
+
+
+def _name_hint(name: str) -> str:
+    """Return a resource name that the kubelet takes, as a hint for one that it refuses."""
+    domain, slash, rest = name.rpartition("/")
+    domain = domain.lower().replace("_", "-") if slash and domain else "example.com"
+    meant = f"{domain}/{rest}"
+    return f"as in {meant!r}" if name_problem(meant) is None else ""
+
+
+def _check_resource_names(field: Field, text: str, context: Context) -> None:
+    """Find what is wrong with a glob of the full names of resources."""
+    if "$(" in text or pattern_problem(text):
+        _check_glob(field, text, context)
+    elif has_wildcard(text.partition("/")[0]):
+        field.refuse(f"{quoted(text)} has a wildcard in the domain", "as in 'example.com/a*'")
+    elif problem := name_problem(_WILDCARD.sub("x", text)):
+        field.refuse(f"{quoted(text)}: {problem}", _name_hint(text))
+
+
+def _shape(template: Template) -> str:
+    """Return a text such as a template may give."""
+    return "".join(part if isinstance(part, str) else "x" for part in template.parts)
 
 
 def _check_cdi_name(field: Field, text: str, context: Context) -> None:
     parsed = _check_template(field, text, context)
     if parsed is None:
         return
-    shape = "".join(part if isinstance(part, str) else "x" for part in parsed.parts)
+    shape = _shape(parsed)
     literal = "".join(part for part in parsed.parts if isinstance(part, str))
     # A reference may bring the vendor or the class with it.
     is_whole = not parsed.references or ("/" in literal and "=" in literal)
@@ -224,6 +251,7 @@ _FORMATS: dict[str, Callable[[Field, str, Context], object]] = {
     "path-glob": partial(_check_glob, path=True),
     "re2": _check_regex,
     "resource-name": _check_resource_name,
+    "resource-names": _check_resource_names,
     "cdi-name-template": _check_cdi_name,
     "program": _check_program,
     "value-name": lambda field, text, context: check_declared(field, text, context.values),

@@ -7,9 +7,10 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.config.names import env_problem
+from genericdp.config.schema import schema
 from genericdp.convert.output import CommentedValue, ConfigDraft, ConvertedResource, any_of
 from genericdp.glob import is_glob, pattern_problem
+from genericdp.regex import compiled
 from genericdp.template import literal
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def _finish(keys: Keys, resource: ConvertedResource, draft: ConfigDraft) -> None
     resource.share(keys.take("capacity").number(1), "capacity")
     for part in keys.take("brokerProperties").keys().left.values():
         name = str(part.path[-1])
-        if env_problem(name) is not None:
+        if not _is_variable(name):
             part.fail(f"{name[:40]!r} cannot be the name of an environment variable")
         resource.env[name] = literal(part.text())
     pods = [key.lower() for key in keys.left if key.startswith("broker")]
@@ -197,6 +198,11 @@ def _finish(keys: Keys, resource: ConvertedResource, draft: ConfigDraft) -> None
     draft.resources.append(resource)
 
 
+def _is_variable(name: str) -> bool:
+    """Return whether an environment variable can be called so."""
+    return compiled(schema()["$defs"]["variableName"]["pattern"]).search(name) is not None
+
+
 def _add_property(entry: Part, resource: ConvertedResource) -> None:
     """Add what the udev handler makes of one of the discoveryProperties, for KubeVirt."""
     keys = entry.keys()
@@ -204,7 +210,7 @@ def _add_property(entry: Part, resource: ConvertedResource) -> None:
     subsystem = _subsystem(resource)
     if name == "devicePluginResourceName" and subsystem in {"usb", "pci"}:
         variable = f"{subsystem}_RESOURCE_{re.sub(r'[./]', '_', value)}".upper()
-        if not value or env_problem(variable) is not None:
+        if not value or not _is_variable(variable):
             entry.fail(f"{value[:80]!r} is not the name of a resource")
         address = "$(usb.bus):$(usb.number)" if subsystem == "usb" else "$(pci.address)"
         resource.env[variable] = address

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from genericdp.config.document import shown_path
-from genericdp.config.names import name_problem
 from genericdp.config.read import read
+from genericdp.devices.resourcenames import name_problem
 from genericdp.errors import Problem
 from genericdp.printing import yaml_text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -19,13 +20,14 @@ from genericdp.devices.devicelist import (
     with_vanished,
     within_limit,
 )
-from genericdp.devices.injection import make_devices
+from genericdp.devices.injection import MadeDevices, make_devices
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import Owners, match, of_file, path_globs
+from genericdp.devices.resourcenames import ResourceNames, resulting
 from genericdp.printing import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from genericdp.devices.devicelist import AllocatedDevices
     from genericdp.devices.inventory import Host
@@ -56,11 +58,18 @@ class Decision:
 class _Draft:
     """The devices of one resource, before it is known what others want."""
 
+    resource: Resource
+    template: str
+    """As ``DeviceList.template``."""
     match: Match
     devices: Sequence[Device]
     absent: Sequence[Device]
     """Listed devices that cannot be had just now and keep what is theirs."""
     refused: list[NotOffered]
+    without_name: Sequence[NotOffered]
+    """What of its match has got no name, and why."""
+    names: Mapping[str, str]
+    """The names of the resources that have the devices of its match, by their keys."""
     arriving: Mapping[str, Arriving]
 
 
@@ -80,25 +89,27 @@ def decide(
     ``health``: what probes say of each device; None: nobody probes. ``allocated``: what pods hold
     stays; None: nobody asks.
     """
-    one = _Pass(
-        resources=resources,
-        inventory=Inventory(host, node_name),
-        previous=previous,
-        now=now,
-        health=health,
-        allocated=allocated,
-    )
-    failures = one.inventory.failures
+    inventory = Inventory(host, node_name)
+    failures = inventory.failures
     while True:
+        one = _Pass(
+            resources=resources,
+            inventory=inventory,
+            previous=previous,
+            names=ResourceNames(resources, previous),
+            now=now,
+            health=health,
+            allocated=allocated,
+        )
         drafts = one.drafts()
         lists = one.lists(drafts)
         if drafts.keys().isdisjoint(failures):
             break
         # Decided by what a resource took that has failed since: again, without that.
     dues = [
-        next_change(lists[one.name], one.forget_after_seconds, now=now)
-        for one in resources
-        if one.name not in failures
+        next_change(lists[name], one.forget_after_seconds, now=now)
+        for name, one in resulting(resources, lists).items()
+        if not lists[name].failed
     ]
     if _gives_up_devices(previous, lists):
         dues.append(now)  # somebody may get what they had
@@ -109,9 +120,8 @@ def decide(
 def _gives_up_devices(previous: Mapping[str, DeviceList], lists: DeviceLists) -> bool:
     """Return whether a device has left a list while something is not offered."""
     return any(one.not_offered for one in lists.values()) and any(
-        previous[name].devices.keys() - one.devices.keys()
-        for name, one in lists.items()
-        if name in previous
+        one.devices.keys() - lists.get(name, NOTHING).devices.keys()
+        for name, one in previous.items()
     )
 
 
@@ -122,57 +132,82 @@ class _Pass:
     resources: Sequence[Resource]
     inventory: Inventory
     previous: Mapping[str, DeviceList]
+    names: ResourceNames
     now: float
     health: Reports | None
     allocated: AllocatedDevices | None
 
-    def before(self, name: str) -> DeviceList:
-        """Return the last list of a resource."""
-        return self.previous.get(name, NOTHING)
+    def before(self, name: str, template: str = "") -> DeviceList:
+        """Return the last list of a resource; of a new name, that nothing has had it."""
+        of_template = self.previous.get(template, NOTHING)
+        return self.previous.get(name, replace(NOTHING, owned=of_template.owned))
 
-    def drafts(self) -> dict[str, _Draft]:
-        """Make the devices of each resource, but for those where that fails.
+    def drafts(self) -> dict[str, dict[str, _Draft]]:
+        """Make the devices of each resource, but for those where that fails, by resulting names.
 
         Such a resource keeps what it had. Of what had never been decided nobody knows what it
         would take: later resources get nothing that it might.
         """
         owners = Owners()
-        drafts: dict[str, _Draft] = {}
+        drafts: dict[str, dict[str, _Draft]] = {}
         for resource in self.resources:
-            name, before = resource.name, self.before(resource.name)
+            name = resource.name
             if name not in self.inventory.failures:
                 with self.inventory.deciding(name):
-                    drafts[name] = self._draft(resource, owners)
+                    drafts[name] = self._drafts_of(resource, owners)
             if name in drafts:
-                owners.enter(name, drafts[name].match.claimed)
+                owners.enter(name, drafts[name][name].match.claimed)
                 continue
-            owners.enter(name, (key for device in before.kept for key in device.keys))
-            owners.enter(name, before.owned or ())
-            if before.owned is None:
+            for before in map(self.before, self.names.of(resource)):
+                owners.enter(name, (key for device in before.kept for key in device.keys))
+                owners.enter(name, before.owned or ())
+            if self.before(name).owned is None:
                 owners.reserve(resource)
         return drafts
 
-    def _draft(self, resource: Resource, owners: Owners) -> _Draft:
+    def _drafts_of(self, resource: Resource, owners: Owners) -> dict[str, _Draft]:
+        """Return the drafts of a resource and of those that result from its name."""
         found = match(resource, owners, self.inventory)
-        made, refused = make_devices(resource, found, self.inventory)
-        refused[:0] = found.refused
-        devices = []
-        for one in made:
+        may_have = partial(self.names.enter, resource)
+        made = make_devices(resource, found, self.inventory, may_have)
+        own = made[resource.name]
+        own.refused[:0] = found.refused
+        names = {device.key: name for name, one in made.items() for device in one.devices}
+        drafts = {}
+        for name in self.names.of(resource):
+            template = "" if name == resource.name else resource.name
+            one, before = made.get(name, MadeDevices()), self.before(name, template)
+            devices, refused = self._free(name, one, owners)
+            arriving = dict[str, Arriving]()
+            if resource.group_by is not None:
+                devices, waiting, arriving = stable_groups(name, devices, before, now=self.now)
+                refused += waiting
+            here = {one.key for one in devices}
+            here |= {key for key, its_name in names.items() if its_name != name}
+            drafts[name] = _Draft(
+                resource=replace(resource, name=name, names=()) if template else resource,
+                template=template,
+                match=found,
+                devices=devices,
+                absent=self._absent(resource, found, here, before),
+                refused=refused,
+                without_name=own.refused if template else (),
+                names=names,
+                arriving=arriving,
+            )
+        return drafts
+
+    def _free(
+        self, name: str, made: MadeDevices, owners: Owners
+    ) -> tuple[list[Device], list[NotOffered]]:
+        """Return the devices that no undecided resource might want, and what is refused."""
+        devices, refused = [], [*made.refused]
+        for one in made.devices:
             if reason := self._why_reserved(one, owners):
-                refused.append(one.refused(resource.name, reason))
+                refused.append(one.refused(name, reason))
             else:
                 devices.append(one)
-        before, arriving = self.before(resource.name), dict[str, Arriving]()
-        if resource.group_by is not None:
-            devices, waiting, arriving = stable_groups(resource.name, devices, before, now=self.now)
-            refused += waiting
-        return _Draft(
-            match=found,
-            devices=devices,
-            absent=self._absent(resource, found, devices),
-            refused=refused,
-            arriving=arriving,
-        )
+        return devices, refused
 
     def _why_reserved(self, device: Device, owners: Owners) -> str:
         """Return which node of a device an undecided resource might take; empty: none."""
@@ -185,18 +220,17 @@ class _Pass:
         return ""
 
     def _absent(
-        self, resource: Resource, match: Match, devices: Sequence[Device]
+        self, resource: Resource, match: Match, here: Container[str], before: DeviceList
     ) -> tuple[Device, ...]:
         """Return the listed devices that cannot be had just now and keep what is theirs.
 
         Their hardware and match are still there, or a folder that does not answer hides both. The
         node of a group's member may be that of other hardware by now.
         """
-        here = {device.key for device in devices}
         matched = {(it.key, it.file.identity.syspath) for it in match.members}
         return tuple(
             device
-            for device in (it.device for it in self.before(resource.name).devices.values())
+            for device in (it.device for it in before.devices.values())
             if device.key not in here
             and (
                 any((it.key, it.identity.syspath) in matched for it in device.members or (device,))
@@ -205,34 +239,36 @@ class _Pass:
             )
         )
 
-    def lists(self, drafts: Mapping[str, _Draft]) -> DeviceLists:
+    def lists(self, drafts: Mapping[str, Mapping[str, _Draft]]) -> DeviceLists:
         """Resolve conflicts, and return the lists that follow those of before."""
-        names = [one.name for one in self.resources]
-        wanting = {name: one.devices for name, one in drafts.items()}
-        absent = {
-            name: drafts[name].absent if name in drafts else self.before(name).kept
-            for name in names
-        }
+        by_name = {name: one for results in drafts.values() for name, one in results.items()}
+        wanting = {name: one.devices for name, one in by_name.items()}
+        absent: dict[str, Sequence[Device]] = {}
+        for resource in self.resources:
+            for name in drafts.get(resource.name, self.names.of(resource)):
+                absent[name] = by_name[name].absent if name in by_name else self.before(name).kept
         # Unguarded, since no resource can make it fail: it looks up and sorts texts. The longest,
         # a path, cannot have the more than 4,300 digits at which int() raises (natural_key).
         winners, losers = resolve_conflicts(wanting, absent, self.previous)
         for loser in losers:
-            drafts[loser.resource].refused.append(loser)
+            by_name[loser.resource].refused.append(loser)
         lists = {}
         for resource in self.resources:
-            name, before = resource.name, self.before(resource.name)
-            reports = None if self.health is None else self.health.get(name, {})
-            lists[name] = before
-            with self.inventory.deciding(name):
-                if name in drafts:
-                    lists[name] = self._list(resource, drafts[name], winners[name])
-                else:
-                    lists[name] = _as_it_was(name, before, self.inventory.failures[name])
-                lists[name] = with_health(lists[name], before, reports, now=self.now)
-        return lists
+            for name in drafts.get(resource.name, self.names.of(resource)):
+                before = lists[name] = self.before(name)
+                reports = None if self.health is None else self.health.get(name, {})
+                with self.inventory.deciding(resource.name):
+                    if name in by_name:
+                        lists[name] = self._list(by_name[name], winners[name])
+                    else:
+                        failure = self.inventory.failures[resource.name]
+                        lists[name] = _as_it_was(name, before, failure)
+                    lists[name] = with_health(lists[name], before, reports, now=self.now)
+        return {name: one for name, one in lists.items() if not one.template or one.is_of_use}
 
-    def _list(self, resource: Resource, draft: _Draft, devices: Sequence[Device]) -> DeviceList:
-        name, before = resource.name, self.before(resource.name).devices
+    def _list(self, draft: _Draft, devices: Sequence[Device]) -> DeviceList:
+        resource, name = draft.resource, draft.resource.name
+        before = self.before(name).devices
         reasons = _Reasons(resource, draft, devices, self.inventory)
         listed = with_vanished(
             resource,
@@ -250,6 +286,7 @@ class _Pass:
             not_offered=(*draft.refused, *left_out),
             arriving={key: it for key, it in draft.arriving.items() if key not in won},
             owned=draft.match.claimed,
+            template=draft.template,
         )
 
 
@@ -280,7 +317,8 @@ class _Reasons:
     ) -> None:
         self._resource = resource
         self._inventory = inventory
-        self._refused = {it.key: it.reason for it in draft.refused}
+        self._refused = {it.key: it.reason for it in (*draft.without_name, *draft.refused)}
+        self._names = draft.names
         self._matched = frozenset(it.key for it in draft.match.members)
         # Another link, or another config, gives another ID.
         self._ids = {(it.keys, it.identity): it.id for it in devices}
@@ -314,7 +352,9 @@ class _Reasons:
             return f"{device.path} is now {new_id}"
         if self._inventory.host.awaited(found.identity.syspath or ""):
             return f"{device.path} is back, but udev has not recorded it yet"
-        return f"{device.path} is no longer matched"
+        name = self._names.get(device.key, self._resource.name)
+        is_elsewhere = name != self._resource.name
+        return f"{device.path} is {f'one of {name} now' if is_elsewhere else 'no longer matched'}"
 
     def _lost_members(self, device: Device) -> str:
         """Return which members a group has lost, if some are still there."""

@@ -92,6 +92,8 @@ class DeviceList:
     """The keys of the candidates that are its own; None: nothing has been decided yet."""
     failed: str = ""
     """Why nothing could be decided at last: what it had stays. Empty: it was decided."""
+    template: str = ""
+    """The name in the config from which that of the resource results; empty: it is that name."""
 
     @property
     def without_numa_node(self) -> str:
@@ -102,6 +104,11 @@ class DeviceList:
         """
         lacking = [name for name, one in self.devices.items() if not one.device.numa_nodes]
         return lacking[0] if lacking and len(lacking) < len(self.devices) else ""
+
+    @property
+    def is_of_use(self) -> bool:
+        """Whether there is anything to tell of it: a device, a group that arrives, a reason."""
+        return bool(self.devices or self.arriving or self.not_offered)
 
     @property
     def kept(self) -> tuple[Device, ...]:

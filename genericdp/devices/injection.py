@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -34,8 +34,17 @@ from genericdp.model import (
     TopologyMode,
     is_cdi_name,
 )
-from genericdp.printing import printable
-from genericdp.template import MAX_TEXTS, Template, UnusableValueError, bind, byte_length, expand
+from genericdp.printing import printable, shortened
+from genericdp.template import (
+    MAX_TEXTS,
+    LackingValueError,
+    Template,
+    UnusableValueError,
+    bind,
+    byte_length,
+    expand,
+    parse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -49,19 +58,36 @@ _LATER = ("allocation",)
 """Scopes whose texts are only known when a container asks."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MadeDevices:
+    """The devices of one resource, and why others are not offered."""
+
+    devices: list[Device] = field(default_factory=list)
+    refused: list[NotOffered] = field(default_factory=list)
+
+
 def make_devices(
-    resource: Resource, match: Match, inventory: Inventory
-) -> tuple[list[Device], list[NotOffered]]:
-    """Return a device for each candidate or group of them, and why others are not offered."""
+    resource: Resource, match: Match, inventory: Inventory, why_no_name: Callable[[str], str]
+) -> dict[str, MadeDevices]:
+    """Return a device for each candidate or group of them, by the name of its resource.
+
+    First comes the resource itself; if its name is a template, the devices are those of the names
+    that result, and ``why_no_name`` says why one must not; empty: it may.
+    """
     maker = _Maker(resource, match.excluded, inventory)
     groups, incomplete = maker.group(match.members)
-    devices, refused = [], []
+    made = {resource.name: MadeDevices()}
     for one in groups:
+        name = resource.name
         try:
-            devices.append(maker.make(one))
+            if resource.names:
+                name = maker.name(one, why_no_name)
+                made.setdefault(name, MadeDevices())
+            made[name].devices.append(maker.make(one))
         except (UnusableValueError, AllocationConflictError) as error:
-            refused.append(_refusal(resource, one, str(error)))
-    return devices, [*refused, *incomplete]
+            made[name].refused.append(replace(_refusal(resource, one, str(error)), resource=name))
+    made[resource.name].refused.extend(incomplete)
+    return made
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,6 +189,29 @@ class _Maker:
             raise UnusableValueError(f"groupBy: {error}") from error
         if not text:
             raise UnusableValueError(f"groupBy '{template}' gives an empty text")
+        return text
+
+    def name(self, group: _CandidateGroup, why_not: Callable[[str], str]) -> str:
+        """Return the name of its resource, which is the same for all members that have one.
+
+        Raises UnusableValueError.
+        """
+        template, texts = parse(self._resource.name), dict[str, str]()
+        lacking = UnusableValueError()
+        for one in group.members:
+            names = Names(one, resource=self._resource, inventory=self._inventory)
+            try:
+                texts.setdefault(expand(template, names.get_text), one.file.printable_path)
+            except LackingValueError as error:  # as the network card beside a GPU has no GPU model
+                lacking = error
+        if not texts:
+            raise UnusableValueError(f"name: {lacking}") from lacking
+        if len(texts) > 1:
+            both = [f"{text!r} ({path})" for text, path in texts.items()]
+            raise UnusableValueError(f"its members have different names: {both[0]} and {both[1]}")
+        (text,) = texts
+        if reason := why_not(text):
+            raise UnusableValueError(f"the name {shortened(text)!r} {reason}")
         return text
 
     def make(self, group: _CandidateGroup) -> Device:

@@ -27,6 +27,7 @@ from genericdp.devices.matching import (
     of_file,
     unmet_values,
 )
+from genericdp.devices.resourcenames import resulting
 from genericdp.explain.describe import (
     any_of,
     buses_of,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 _OTHER_KIND = -1
 _MOST_ABOVE = 50
+_CHANGED = "it has changed while it was looked at"
 
 
 class VerdictKind(StrEnum):
@@ -125,10 +127,14 @@ def explain(
     here = for_node(resources, inventory.node_name)
     verdicts = []
     for resource in resources:
-        trial = _Trial(resource, inventory)
-        fits = any(resource is one for one in here)
-        offer = lists.get(resource.name, NOTHING)
-        verdicts.append(_verdict(asked, trial, offer) if fits else _elsewhere(asked, trial))
+        if not any(resource is one for one in here):
+            verdicts.append(_elsewhere(asked, _Trial(resource, inventory)))
+            continue
+        named = (
+            _verdict(asked, _Trial(one, inventory), lists.get(name, NOTHING))
+            for name, one in resulting([resource], lists).items()
+        )
+        verdicts.append(min(named, key=lambda one: (_rank(one), one.reason == _CHANGED)))
     return Explanation(asked=asked, headline=_headline(asked, verdicts), verdicts=tuple(verdicts))
 
 
@@ -361,7 +367,7 @@ def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
                 reason=listed.unhealthy,
                 hint=_also_there(candidate, trial.inventory, listed.device),
             )
-    reason = _why_not_offered(candidate, offer) or "it has changed while it was looked at"
+    reason = _why_not_offered(candidate, offer) or _CHANGED
     return replace(verdict, outcome=VerdictKind.REFUSED, reason=reason)
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import grpc
 
-from genericdp.config.names import name_problem
+from genericdp.devices.resourcenames import name_problem
 from genericdp.kubelet.v1 import podresources_pb2, podresources_pb2_grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc

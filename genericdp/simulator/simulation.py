@@ -113,9 +113,10 @@ class Simulation:
 
     def _is_complete(self) -> bool:
         """Return whether the kubelet has the list of every resource."""
-        if self._supervisor is None or self._supervisor.resources.value is None:
+        if self._supervisor is None or not self._supervisor.lists.value:
             return False
-        return all(self._kubelet.observed.lists[name] for name in self._supervisor.wanted)
+        named = self._supervisor.named.items()
+        return all(self._kubelet.observed.lists[name] for name, one in named if not one.names)
 
     def _picture(self) -> dict[str, Shown]:
         """Return what the node shows, by resource."""
@@ -136,7 +137,7 @@ class Simulation:
 
     async def _run_pod(self) -> None:
         """Admit the pod and start its container; raise GenericdpError if it is rejected."""
-        wanted = self._supervisor.wanted if self._supervisor else {}
+        wanted = self._supervisor.named if self._supervisor else {}
         for name in self._container.limits:
             if name not in wanted:
                 # No kubelet would reject it: the scheduler keeps such a pod away.

@@ -6,7 +6,7 @@ import logging
 import time
 from collections import deque
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from genericdp import __version__
@@ -19,7 +19,7 @@ from genericdp.status.hardware import UNKNOWN
 from genericdp.tally import probe_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from genericdp.config.reload import ConfigState
     from genericdp.devices.devicelist import DeviceList, ListedDevice
@@ -131,6 +131,8 @@ class ResourceState:
     """Who else serves it on this node; empty: nobody."""
     devices: DeviceList | None = None
     """None: nothing has been decided yet."""
+    named: tuple[str, ...] = ()
+    """Of a resource whose name is a template: those that result from it and have its devices."""
     results: Results = field(default_factory=dict)
 
     @property
@@ -145,6 +147,8 @@ class ResourceState:
             return _UNDECIDED
         if self.devices.devices or self.devices.failed:
             return "" if self.devices.devices else self.devices.failed
+        if self.named:
+            return f"its devices are those of {', '.join(self.named)}"
         if refused := self.devices.not_offered:
             first = f"{refused[0].path}: {refused[0].reason}"
             return f"{len(refused)} matched, but not offered: {first}"
@@ -219,12 +223,30 @@ def take(sources: Sources, *, with_results: bool = False) -> DaemonState:
         kubelet_reason="" if present else kubelet.absence.value,
         config=sources.config.value,
         descriptors=sources.descriptors.value,
-        resources=tuple(
+        resources=_with_named(
             _resource(one, plugins.get(one.name), supervisor, with_results=with_results)
-            for one in supervisor.wanted.values()
+            for one in supervisor.named.values()
         ),
         events=sources.events.last(),
     )
+
+
+def _with_named(states: Iterable[ResourceState]) -> tuple[ResourceState, ...]:
+    """Return states in which one with a template for a name speaks for those that result."""
+    listed, of_template = tuple(states), dict[str, list[ResourceState]]()
+    for one in listed:
+        if one.devices is not None and one.devices.template:
+            of_template.setdefault(one.devices.template, []).append(one)
+
+    def spoken_for(one: ResourceState) -> ResourceState:
+        if not one.resource.names or one.devices is None:
+            return one
+        its = of_template.get(one.resource.name, [])
+        lacking = [f"{each.resource.name}: {each.reason}" for each in its if not each.registered]
+        names = tuple(each.resource.name for each in its)
+        return replace(one, registered=not lacking, reason="; ".join(lacking), named=names)
+
+    return tuple(map(spoken_for, listed))
 
 
 def _resource(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from genericdp.config.names import name_problem
+from genericdp.devices.resourcenames import name_problem
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.simulator.kubelet import Kubelet

@@ -1,0 +1,109 @@
+"""Names of resources: what the kubelet takes, and which result from a name that is a template."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from genericdp import glob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from genericdp.devices.devicelist import DeviceList
+    from genericdp.model import Resource
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_MAX_DOMAIN = 253 - len("requests.")
+"""The kubelet puts ``requests.`` before the name and checks the whole as one."""
+_MAX_TYPE = 63
+MAX_RESULTS = 64
+"""Names that may result from one template; each is a resource with a server of its own."""
+
+
+def name_problem(name: str) -> str | None:
+    """Return why the kubelet would refuse a resource name (REG-5), or None."""
+    domain, slash, rest = name.partition("/")
+    reasons = (
+        (not slash, "a resource name is domain/type: it has no '/'"),
+        (
+            "kubernetes.io/" in name,
+            "a resource name cannot lie in kubernetes.io or a domain that ends so",
+        ),
+        (name.startswith("requests."), "a resource name cannot begin with 'requests.'"),
+        ("/" in rest, "a resource name is domain/type: it has more than one '/'"),
+        (not domain, "the domain before '/' is empty"),
+        (
+            len(domain) > _MAX_DOMAIN,
+            f"the domain has {len(domain)} characters, at most {_MAX_DOMAIN} are possible",
+        ),
+        (
+            not _SUBDOMAIN.fullmatch(domain),
+            f"the domain {domain!r} is not made of lower-case letters, digits, '-' and '.',"
+            " with a letter or digit at both ends of each part",
+        ),
+        (not rest, "the type after '/' is empty"),
+        (
+            len(rest) > _MAX_TYPE,
+            f"the type has {len(rest)} characters, at most {_MAX_TYPE} are possible",
+        ),
+        (
+            not _NAME_PART.fullmatch(rest),
+            f"the type {rest!r} is not made of letters, digits, '-', '_' and '.',"
+            " with a letter or digit at both ends",
+        ),
+    )
+    return next((why for is_wrong, why in reasons if is_wrong), None)
+
+
+def resulting(
+    resources: Iterable[Resource], lists: Mapping[str, DeviceList]
+) -> dict[str, Resource]:
+    """Return resources by name; those that result from one with a template follow it."""
+    found: dict[str, Resource] = {}
+    for one in resources:
+        found[one.name] = one
+        found |= {
+            name: replace(one, name=name, names=())
+            for name, listed in lists.items()
+            if listed.template == one.name
+        }
+    return found
+
+
+class ResourceNames:
+    """Which resource of the config has which name: its own one, and those that result from it."""
+
+    def __init__(self, resources: Iterable[Resource], previous: Mapping[str, DeviceList]) -> None:
+        listed = tuple(resources)
+        self._owners = {
+            name: one.name
+            for one in listed
+            for name, before in previous.items()
+            if before.template == one.name and glob.matches_any(one.names, name)
+        }
+        # Nothing takes away a name that the config gives in full.
+        self._owners |= {one.name: one.name for one in listed}
+
+    def of(self, resource: Resource) -> list[str]:
+        """Return the name of a resource and then those that result from it, or had."""
+        results = (name for name, owner in self._owners.items() if owner == resource.name)
+        return list(dict.fromkeys((resource.name, *results)))
+
+    def enter(self, resource: Resource, name: str) -> str:
+        """Let a name result from a resource; return why it must not, else nothing."""
+        if self._owners.get(name) == resource.name:
+            return ""
+        if not glob.matches_any(resource.names, name):
+            return f"is not among its names: {', '.join(resource.names)}"
+        if problem := name_problem(name):
+            return f"is none that Kubernetes takes: {problem}"
+        if name in self._owners:
+            return f"is that of resource {self._owners[name]}"
+        if len(self.of(resource)) > MAX_RESULTS:
+            return f"is one too many: {MAX_RESULTS} resources result from {resource.name} already"
+        self._owners[name] = resource.name
+        return ""
