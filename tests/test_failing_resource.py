@@ -87,6 +87,21 @@ def test_it_keeps_its_list_and_the_others_go_on() -> None:
     assert again.lists["example.com/failing"].not_offered == ()
 
 
+def test_what_has_resulted_from_its_name_stays_too() -> None:
+    named = replace(FAILING, name="example.com/$(device.name)", names=("example.com/tty*",))
+    before = decided([named, LATER], looking(*map(tty, range(1, 5))))
+    after = decided(
+        [named, LATER], looking(*map(tty, range(1, 5)), broken="/dev/tty[12]"), before.lists
+    )
+    for name in ("tty1", "tty2"):
+        assert ids(after, name) == ids(before, name) == [name]
+    assert ids(after, "later") == ["tty3", "tty4"]
+    lines = [one for one in changes(before.lists, after) if one.level == logging.ERROR]
+    assert {one.resource for one in lines} == {
+        named.name, "example.com/tty1", "example.com/tty2"
+    }  # fmt: skip
+
+
 def test_candidates_that_it_had_refused_stay_its_own() -> None:
     """They have no device in its list, yet a later resource may not take them."""
     picky = replace(FAILING, inject=inject(nodes("/dev/none/$(property.NO)")))

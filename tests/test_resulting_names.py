@@ -51,7 +51,7 @@ async def test_each_name_that_results_is_a_resource_that_pods_can_ask_for(world:
         await daemon.registered(GPU)
         told = await daemon.resource(GPU)
         assert told["empty"] == "its devices are those of example.com/a100, example.com/h100"
-        assert await daemon.get("/readyz") == (200, "ok\n")
+        assert await daemon.get("/readyz") == (200, "ready\n")
 
 
 async def test_a_device_of_a_new_model_registers_a_resource_and_its_going_ends_it(
@@ -190,15 +190,19 @@ def test_names_that_differ_only_in_case_are_two_resources(tmp_path: Path) -> Non
 
 def test_of_two_templates_with_one_result_the_first_has_it(tmp_path: Path) -> None:
     machine = Machine(tmp_path, {"ttyUSB0": "a1", "ttyS0": "a1"})
-    other = {**gpus("example.com/a*"), "name": "example.com/a$(value.rest)", "match": [{"path": "/dev/ttyS*"}]}
+    other = {
+        **gpus("example.com/a*"),
+        "name": "example.com/a$(value.rest)",
+        "match": [{"path": "/dev/ttyS*"}],
+    }
     other["values"] = {"rest": {"file": "$(device.syspath)/model", "regex": "a(.*)"}}
     found, reasons = machine.discovered(gpus(), other)
     assert found == {"example.com/a1": ["ttyUSB0"]}
     assert reasons["/dev/ttyS0"] == f"the name 'example.com/a1' is that of resource {GPU}"
 
 
-def test_of_ten_thousand_results_64_are_resources(tmp_path: Path) -> None:
-    count = 10_000
+def test_of_two_thousand_results_64_are_resources(tmp_path: Path) -> None:
+    count = 2_000
     machine = Machine(tmp_path, {f"ttyUSB{number}": f"a{number}" for number in range(count)})
     found, reasons = machine.discovered(gpus())
     assert found == {f"example.com/a{number}": [f"ttyUSB{number}"] for number in range(64)}

@@ -164,7 +164,7 @@ def _check_glob(field: Field, text: str, _: Context, *, path: bool = False) -> N
     problem_of = path_problem if path else pattern_problem
     if "$(" in text:
         message = f"templates are not allowed here: {quoted(text)}"
-        field.refuse(message, "only in values, groupBy, id, inject, health and hooks")
+        field.refuse(message, "only in name, values, groupBy, id, inject, health and hooks")
     elif problem := problem_of(text, shortened(text, MAX_QUOTED)):
         field.refuse(problem, "templates are not allowed here" if _FOREIGN.search(text) else "")
     elif path:
