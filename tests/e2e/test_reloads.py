@@ -23,6 +23,15 @@ _RESOURCE = """\
     match:
       - path: /dev/loop79
 """
+_BY_MODEL = """\
+  - name: example.com/$(value.model)
+    names: [example.com/loop6, example.com/loop7]
+    values:
+      model: {text: $(device.name), regex: "loop[0-9]"}
+    match:
+      - path: /dev/loop[67][0-9]
+    forgetAfterSeconds: 2
+"""
 
 
 def sockets() -> set[str]:
@@ -71,3 +80,38 @@ def test_a_reload_leaves_alone_what_is_unchanged_and_updates_what_changed(bench:
     bench.await_listed(LOOP, "loop60")
     bench.await_listed(ADDED)
     assert bench.node.registrations() == {**now, LOOP: now[LOOP] + 1, IMAGE: now[IMAGE] + 1}
+
+
+def test_a_new_model_registers_and_the_last_of_one_drains_and_leaves_others_alone(
+    bench: Bench,
+) -> None:
+    """Resources whose names result from values, plugged, unplugged and reloaded."""
+    six, seven = "example.com/loop6", "example.com/loop7"
+    loop.add(60)
+    bench.await_listed(LOOP, "loop60")
+    config = without(bench.daemon.config, LOOP)
+    bench.daemon.reload(config + _BY_MODEL)
+    bench.await_listed(six, "loop60")
+    bench.await_listed(LOOP)
+    registrations = bench.node.registrations()
+    of_six, its_sockets = lists(bench.node.log("kubelet"), six), sockets()
+    assert registrations[six] == 1
+    assert seven not in registrations
+
+    loop.add(70)
+    bench.await_listed(seven, "loop70")
+    pod = bench.pod("of-a-model", {seven: 1})
+    pod.container()
+    pod.withdraw()
+    loop.remove(70)
+    eventually(sockets, its_sockets.__eq__, what="the socket of the model that left has gone")
+    bench.await_listed(seven)
+    loop.add(70)
+    bench.await_listed(seven, "loop70")
+    assert bench.node.registrations() == {**registrations, seven: 2}
+
+    bench.daemon.reload(config + _BY_MODEL.replace(f", {seven}", ""))
+    bench.await_listed(seven)
+    eventually(sockets, its_sockets.__eq__, what="the socket of what is not allowed has gone")
+    assert bench.node.registrations() == {**registrations, seven: 2}
+    assert lists(bench.node.log("kubelet"), six) == of_six
