@@ -352,9 +352,14 @@ class _Reasons:
             return f"{device.path} is now {new_id}"
         if self._inventory.host.awaited(found.identity.syspath or ""):
             return f"{device.path} is back, but udev has not recorded it yet"
+        return self._not_its_own(device)
+
+    def _not_its_own(self, device: Device) -> str:
+        # Another resource of the same template may have it now.
         name = self._names.get(device.key, self._resource.name)
-        is_elsewhere = name != self._resource.name
-        return f"{device.path} is {f'one of {name} now' if is_elsewhere else 'no longer matched'}"
+        if name != self._resource.name:
+            return f"{device.path} is one of {name} now"
+        return f"{device.path} is no longer matched"
 
     def _lost_members(self, device: Device) -> str:
         """Return which members a group has lost, if some are still there."""
