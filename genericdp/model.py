@@ -5,6 +5,7 @@ Those with a type parameter hold templates in a config, and texts once they are 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -25,6 +26,7 @@ Globs = tuple[str, ...]
 _KIND_PART = r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?"
 _CDI_DEVICE = r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?"
 _CDI_NAME = re.compile(f"{_KIND_PART}/{_KIND_PART}={_CDI_DEVICE}")
+_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 
 
 def is_cdi_name(text: str) -> bool:
@@ -34,6 +36,16 @@ def is_cdi_name(text: str) -> bool:
     three parts end with a letter or digit.
     """
     return _CDI_NAME.fullmatch(text) is not None
+
+
+def number(text: str) -> float | None:
+    """Parse a decimal or, after ``0x``, hexadecimal number; None: not a number, or not finite."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    if "x" in text or "X" in text:
+        return int(text, 16)
+    value = float(text)
+    return value if math.isfinite(value) else None
 
 
 class FileType(StrEnum):
@@ -261,8 +273,11 @@ class FileCheck(Generic[TextT]):
     path: TextT
     regex: str | None = None
     equals: TextT | None = None
-    min: float | None = None
-    max: float | None = None
+    min: TextT | None = None
+    """A number, as ``max``."""
+    max: TextT | None = None
+    changes: bool = False
+    """Whether the content must differ from the one before."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -51,6 +51,7 @@ LOG_SECONDS = 10.0
 """To read the kernel's log, which is at most some MiB."""
 IN_A_COPY = "cannot be run: --root is a copy"
 NOT_ASKED = "its probes have not been run"
+ONE_RUN = "one run cannot tell whether it changes"
 _MOST_LINES = 10
 """So many of the last lines of a command's output are shown."""
 _MOST_RUNNING = 3
@@ -89,15 +90,18 @@ class Probed:
 
     @property
     def reason(self) -> str:
-        """Why it is not Healthy; empty if it is."""
-        reasons = (
-            (bound.name, one.reason if one else self.why_not_run) for bound, one in self._outcomes()
-        )
+        """Why it is not Healthy, or what a single run cannot tell; empty if there is no more."""
+        reasons = ((bound.name, self._said(one)) for bound, one in self._outcomes())
         known = self.listed.unhealthy or join_reasons(reasons)
         return known or (NOT_ASKED if self.state is DeviceState.UNPROBED else "")
 
     def _outcomes(self) -> Iterator[tuple[BoundProbe, Outcome | None]]:
         return zip_longest(self.probes, self.outcomes)
+
+    def _said(self, outcome: Outcome | None) -> str:
+        if outcome is None:
+            return self.why_not_run
+        return outcome.reason or (ONE_RUN if outcome.digest else "")
 
     def results(self) -> Iterator[dict[str, Any]]:
         """Yield the result of each probe, as JSON."""
@@ -105,7 +109,7 @@ class Probed:
             yield {
                 "probe": _label(bound),
                 "result": "not run" if one is None else "passed" if one.ok else "failed",
-                "reason": one.reason if one else self.why_not_run,
+                "reason": self._said(one),
                 "seconds": round(one.seconds, 6) if one else None,
                 "output": one.output if one else "",
             }

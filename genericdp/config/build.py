@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from genericdp.policy import Policy
+    from genericdp.template import Template
 
 _Convert = Callable[[Any], Any]
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -120,6 +121,10 @@ def _probe(probe: Mapping[str, Any]) -> model.Probe:
     return model.Probe(check=_CHECKS[kind](probe[kind]), **_arguments(rest))
 
 
+def _limit(value: str | float) -> Template:
+    return parse(value if isinstance(value, str) else str(value).removesuffix(".0"))
+
+
 _BUSES = {bus: _bus(kind) for bus, kind in model.SYS_SELECTORS.items()}
 _command = _of(model.Command, command=_each(parse), env=_by_key(parse))
 _hook = _of(model.Hook, exec=_command)
@@ -133,7 +138,7 @@ _inject = _of(
 )
 _CHECKS = {
     "exec": _command,
-    "file": _of(model.FileCheck, path=parse, equals=parse),
+    "file": _of(model.FileCheck, path=parse, equals=parse, min=_limit, max=_limit),
     "open": _of(model.OpenCheck),
     "kernelLog": _of(model.KernelLogCheck, where=_by_key(parse), ignore=_by_key(_globs)),
 }

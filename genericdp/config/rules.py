@@ -291,8 +291,14 @@ def _check_file(check: Field) -> None:
     if is_glob(check["path"].text or ""):
         check["path"].warn("wildcards are literal here: one file is read")
     low, high = check["min"].value, check["max"].value
-    if low is not None and high is not None and low > high:
+    if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
         check["min"].refuse(f"no number is at least {low} and at most {high}")
+    if check["changes"].value is False and check.written() <= {"path", "changes"}:
+        hint = "write changes: true, or regex, equals, min or max"
+        check["changes"].refuse("this alone demands nothing of the content", hint)
+    if check["changes"].value and check["equals"].value is not None:
+        message = "what equals one text does not change: of two runs in a row one fails"
+        check["changes"].warn(message, "omit changes or equals", of_key=True)
 
 
 def _check_log(check: Field, *, several: bool) -> None:

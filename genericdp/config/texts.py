@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import template
 from genericdp.config.document import MAX_QUOTED, quoted, suggestion
+from genericdp.config.scalars import plain
 from genericdp.config.schema import part_of
 from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import has_wildcard, path_problem, pattern_problem
@@ -235,6 +236,15 @@ def check_declared(
         field.refuse(f"undeclared value {quoted(name)}", hint, of_key=of_key)
 
 
+def _check_number(field: Field, text: str, context: Context) -> None:
+    """Find a text that is no template: a number is written without quotes."""
+    parsed = _check_template(field, text, context)
+    if parsed is not None and not parsed.references:
+        is_number = type(plain(text)) in {int, float}
+        hint = f"write {text} without quotes" if is_number else "as in 90, or $(value.limit)"
+        field.refuse(f"expected a number or a template, not the string {quoted(text)}", hint)
+
+
 def _check_program(field: Field, text: str, _: Context) -> None:
     if "$(" in text:
         field.refuse(f"the program cannot be a template: {quoted(text)}")
@@ -254,5 +264,6 @@ _FORMATS: dict[str, Callable[[Field, str, Context], object]] = {
     "resource-names": _check_resource_names,
     "cdi-name-template": _check_cdi_name,
     "program": _check_program,
+    "number-template": _check_number,
     "value-name": lambda field, text, context: check_declared(field, text, context.values),
 }

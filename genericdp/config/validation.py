@@ -167,7 +167,8 @@ def _wrong_type(field: Field, error: Violation) -> None:
     source = node.source if node is not None else None
     value = field.value
     if value is None:
-        hint = "write '' for the empty string" if "string" in wanted else _sample(error.schema)
+        empty = "string" in wanted and "number" not in wanted
+        hint = "write '' for the empty string" if empty else _sample(error.schema)
         field.refuse(f"expected {listed}, but it is {'null' if source else 'empty'}", hint)
     elif isinstance(value, str):
         hint = _meant_by_text(value, wanted, error.schema)
@@ -188,7 +189,7 @@ def _wrong_scalar(field: Field, source: str, wanted: list[str], listed: str, par
     if "boolean" in wanted and meant is not None and isinstance(field.value, Unclear):
         message = f"{source} is true or false only to some YAML parsers"
         field.refuse(message, f"write {str(meant).lower()}")
-    elif "string" in wanted and "integer" not in wanted:
+    elif "string" in wanted and not {"integer", "number"} & {*wanted}:
         fixed = _fixed(source, part["pattern"]) if "pattern" in part else source
         hint = f"write {single_quoted(fixed)}" if fixed else f"write {part['title']}, in quotes"
         field.refuse(f"{source} is read as {read_as} by some YAML parsers; expected {listed}", hint)
@@ -216,8 +217,9 @@ def _sample(part: Schema) -> str:
     return f"as in {_flow(examples[0])}" if examples else ""
 
 
-def _flow(value: list[Any] | dict[str, Any]) -> str:
-    return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1000).strip()
+def _flow(value: Any) -> str:  # noqa: ANN401  # any plain value
+    text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1000)
+    return text.strip().removesuffix("\n...")
 
 
 def _fixed(text: str, pattern: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ from genericdp.model import (
     OpenCheck,
     TopologyMode,
     is_cdi_name,
+    number,
 )
 from genericdp.printing import printable, shortened
 from genericdp.template import (
@@ -508,18 +510,42 @@ def _check(check: Check[Template], lookup: Lookup) -> Check[str]:
         case Command():
             return _command(check, lookup)
         case FileCheck():
+            low, high = _limits(check, lookup)
             return FileCheck(
                 path=_absolute_path(check.path, lookup),
                 regex=check.regex,
                 equals=None if check.equals is None else expand(check.equals, lookup),
-                min=check.min,
-                max=check.max,
+                min=low,
+                max=high,
+                changes=check.changes,
             )
         case OpenCheck():
             return check
         case KernelLogCheck():
             where = {group: expand(text, lookup) for group, text in check.where.items()}
             return KernelLogCheck(regex=check.regex, where=where, ignore=check.ignore)
+
+
+def _limits(check: FileCheck[Template], lookup: Lookup) -> tuple[str | None, str | None]:
+    """Expand ``min`` and ``max``; raises UnusableValueError unless they are numbers in order."""
+    low, least = _limit(check.min, lookup, -math.inf)
+    high, most = _limit(check.max, lookup, math.inf)
+    if least > most:
+        raise UnusableValueError(
+            f"min '{check.min}' gives {shortened(str(low))}, which is more than"
+            f" {shortened(str(high))} of max '{check.max}'"
+        )
+    return low, high
+
+
+def _limit(template: Template | None, lookup: Lookup, otherwise: float) -> tuple[str | None, float]:
+    """Return the text and the number that it is; ``otherwise`` where there is no template."""
+    if template is None:
+        return None, otherwise
+    text = expand(template, lookup)
+    if (value := number(text)) is None:
+        raise UnusableValueError(f"'{template}' gives {shortened(text)!r}, which is no number")
+    return text, value
 
 
 def _command(command: Command[Template], lookup: Lookup) -> Command[str]:

@@ -183,7 +183,7 @@ class Health:
         begun, resource = self._now(), device.resource
         try:
             return await self._run_probe(
-                state.bound, device.device, resource=resource, root=self._root
+                state.bound, device.device, resource=resource, root=self._root, before=state.digest
             )
         except Exception as error:
             # A mistake of ours in one probe must not end those of all other devices (K6).

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import math
+import hashlib
 import os
-import re
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,8 +16,8 @@ from genericdp.errors import reason_of
 from genericdp.health.commands import run_for
 from genericdp.host.devicefiles import is_same
 from genericdp.host.workers import start
-from genericdp.model import Command, FileCheck, OpenCheck
-from genericdp.printing import printable
+from genericdp.model import Command, FileCheck, OpenCheck, number
+from genericdp.printing import printable, shortened
 from genericdp.process.outcome import Outcome
 from genericdp.regex import TextTooLongError, search
 
@@ -36,7 +36,6 @@ MOST_BYTES = 1024 * 1024
 MOST_SHOWN = 60
 """Limit on the characters of a content that are quoted."""
 
-_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 _ACCESS = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR}
 # Not to wait for a carrier, nor to become the terminal of a daemon that has none.
 _ALWAYS = os.O_NONBLOCK | os.O_NOCTTY
@@ -47,9 +46,9 @@ class RunProbe(Protocol):
     """Runs a probe of a device once."""
 
     async def __call__(
-        self, bound: BoundProbe, device: Device, *, resource: str, root: Root
+        self, bound: BoundProbe, device: Device, *, resource: str, root: Root, before: bytes = b""
     ) -> Outcome:
-        """Return the outcome, whatever happened."""
+        """Return the outcome, whatever happened; ``before`` is the digest of an earlier one."""
 
 
 class Probes:
@@ -61,7 +60,9 @@ class Probes:
         """The resource of each read that was given up and whose thread still runs: there is one
         thread for each, not one a period."""
 
-    async def run(self, bound: BoundProbe, device: Device, *, resource: str, root: Root) -> Outcome:
+    async def run(
+        self, bound: BoundProbe, device: Device, *, resource: str, root: Root, before: bytes = b""
+    ) -> Outcome:
         """Run a probe once, as ``RunProbe``."""
         check, seconds = bound.check, bound.probe.timeout_seconds
         match check:
@@ -75,7 +76,7 @@ class Probes:
                 )
             case FileCheck():
                 what = f"reading {printable(check.path)}"
-                read = partial(read_file, check, root, device.policy)
+                read = partial(read_file, check, root, device.policy, before)
             case OpenCheck():
                 paths = " and ".join(printable(node.host_path) for node in device.nodes)
                 what, read = f"opening {paths}", partial(open_nodes, check, device, root)
@@ -84,9 +85,9 @@ class Probes:
         return await self.in_time(what, read, resource=resource, timeout_seconds=seconds)
 
     async def in_time(
-        self, what: str, read: Callable[[], str], *, resource: str, timeout_seconds: float
+        self, what: str, read: Callable[[], Outcome], *, resource: str, timeout_seconds: float
     ) -> Outcome:
-        """Run ``read`` in a thread: it returns why it failed; empty: it did not.
+        """Run ``read`` in a thread, and return its outcome with the time that it took.
 
         ``what`` it does, for people; while one of a name hangs, no other is begun.
         """
@@ -98,7 +99,7 @@ class Probes:
         began = asked = time.monotonic()
         has_begun = False
 
-        def work() -> str:
+        def work() -> Outcome:
             nonlocal began, has_begun
             began, has_begun = time.monotonic(), True
             return read()
@@ -106,13 +107,13 @@ class Probes:
         result = start(work)
         done, _ = await asyncio.wait([result], timeout=timeout_seconds)
         if done:
-            return Outcome(reason=result.result(), seconds=time.monotonic() - began)
+            return replace(result.result(), seconds=time.monotonic() - began)
         if not has_begun:
             result.cancel()
             return Outcome(reason=f"{what} cannot be begun: no thread can be started")
         self._hanging[what] = resource
 
-        def ended(result: asyncio.Future[str]) -> None:
+        def ended(result: asyncio.Future[Outcome]) -> None:
             del self._hanging[what]
             result.exception()  # nobody waits for it any longer
 
@@ -120,62 +121,67 @@ class Probes:
         return Outcome(reason=f"{what} does not end", seconds=time.monotonic() - asked)
 
 
-def read_file(check: FileCheck[str], root: Root, policy: Policy | None) -> str:
-    """Read the file and return what is not as expected; empty: nothing. It may hang."""
+def read_file(
+    check: FileCheck[str], root: Root, policy: Policy | None, before: bytes = b""
+) -> Outcome:
+    """Read the file and return whether it is as expected, as ``judged``. It may hang."""
     path = printable(check.path)
     try:
         found = file_to_read(policy, check.path, root.target)
         if found.refusal:
-            return printable(found.refusal)
+            return Outcome(reason=printable(found.refusal))
         data = root.read_bytes(found.target, limit=MOST_BYTES + 1, follow_symlinks=False)
+        if len(data) > MOST_BYTES:
+            return Outcome(reason=f"{path} has more than 1 MiB")
+        return judged(check, data.decode(errors="backslashreplace"), before)
     except (FileNotFoundError, NotADirectoryError):
-        return f"{path} does not exist"
+        reason = f"{path} does not exist"
     except BlockingIOError:
-        return f"{path} has nothing to read"
+        reason = f"{path} has nothing to read"
     except OSError as error:
-        return f"{path} cannot be read: {reason_of(error)}"
-    except ValueError:  # all that is left to be wrong
-        return f"{path} cannot be read: a path holds no NUL"
-    if len(data) > MOST_BYTES:
-        return f"{path} has more than 1 MiB"
-    try:
-        return judged(check, data.decode(errors="backslashreplace"))
+        reason = f"{path} cannot be read: {reason_of(error)}"
     except TextTooLongError as error:
-        return f"{path}: {error}"
+        reason = f"{path}: {error}"
+    except ValueError:  # all that is left to be wrong
+        reason = f"{path} cannot be read: a path holds no NUL"
+    return Outcome(reason=reason)
 
 
-def judged(check: FileCheck[str], content: str) -> str:
-    """Return what is not as expected; empty: nothing. All that is given must hold."""
+def judged(check: FileCheck[str], content: str, before: bytes = b"") -> Outcome:
+    """Return whether a content is as expected: all that is given must hold.
+
+    If it must change, the outcome has its digest, and ``before`` is that of an earlier content of
+    this file; empty: there is none, so nothing is to differ from.
+    """
     content = content.strip()
-    wrong = ""
+    digest, wrong = _digest(check.path, content) if check.changes else b"", ""
     if check.equals is not None and content != check.equals:
         wrong = f"not {shown(check.equals)}"
     elif check.regex is not None and search(check.regex, content) is None:
         wrong = f"not matching {shown(check.regex)}"
     elif check.min is not None or check.max is not None:
         wrong = _out_of_range(check, content)
-    return f"{printable(check.path)} is {shown(content)}, {wrong}" if wrong else ""
+    if digest and digest == before and not wrong:
+        wrong = "as when it was last read (it must change)"
+    reason = f"{printable(check.path)} is {shown(content)}, {wrong}" if wrong else ""
+    return Outcome(reason=reason, digest=digest)
+
+
+def _digest(path: str, content: str) -> bytes:
+    """Return what stands for the content of just this file."""
+    return hashlib.sha256(f"{path}\0{content}".encode(errors="surrogatepass")).digest()
 
 
 def _out_of_range(check: FileCheck[str], content: str) -> str:
     value = number(content)
     if value is None:
         return "which is no number"
-    if check.min is not None and value < check.min:
-        return f"less than {_plain(check.min)}"
-    if check.max is not None and value > check.max:
-        return f"more than {_plain(check.max)}"
+    low, high = check.min or "", check.max or ""
+    if (least := number(low)) is not None and value < least:
+        return f"less than {shortened(low)}"
+    if (most := number(high)) is not None and value > most:
+        return f"more than {shortened(high)}"
     return ""
-
-
-def number(text: str) -> float | None:
-    """Parse a decimal or, after ``0x``, hexadecimal number; None: not a number, or not finite."""
-    if _NUMBER.fullmatch(text) is None:
-        return None
-    if "x" in text or "X" in text:
-        return int(text, 16)
-    value = float(text)
-    return value if math.isfinite(value) else None
 
 
 def shown(text: str) -> str:
@@ -184,16 +190,12 @@ def shown(text: str) -> str:
     return f"'{quoted}'" if len(quoted) <= MOST_SHOWN else f"'{quoted[:MOST_SHOWN]}…'"
 
 
-def _plain(value: float) -> str:
-    return str(int(value)) if float(value).is_integer() else str(value)
-
-
-def open_nodes(check: OpenCheck, device: Device, root: Root) -> str:
-    """Open the nodes one after the other, and close each at once; return why that failed."""
+def open_nodes(check: OpenCheck, device: Device, root: Root) -> Outcome:
+    """Open the nodes one after the other, and close each at once."""
     if not device.nodes:
-        return "the device has no node that could be opened"
+        return Outcome(reason="the device has no node that could be opened")
     reasons = (_why_not_opened(node, _ACCESS[check.mode], root) for node in device.nodes)
-    return next((reason for reason in reasons if reason), "")
+    return Outcome(reason=next((reason for reason in reasons if reason), ""))
 
 
 def _why_not_opened(node: DeviceNode, access: int, root: Root) -> str:

@@ -36,6 +36,8 @@ class ProbeState:
     """Reason of the latest failure."""
     last: Outcome | None = None
     """The latest result."""
+    digest: bytes = b""
+    """Of the content that was last read, if that must change; empty: none was."""
 
     @property
     def reason(self) -> str:
@@ -57,7 +59,7 @@ class ProbeState:
         """
         probe = self.bound.probe
         threshold = probe.success_threshold if outcome.ok else probe.failure_threshold
-        self.last = outcome
+        self.last, self.digest = outcome, outcome.digest or self.digest
         if not outcome.ok:
             self.failure = outcome.reason
         self.contrary = 0 if outcome.ok == self.healthy else self.contrary + 1

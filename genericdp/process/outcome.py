@@ -35,6 +35,8 @@ class Outcome:
     it several times longer.
     """
     seconds: float = 0.0
+    digest: bytes = b""
+    """Of the content that a probe of a file has read, if that must change."""
 
     @property
     def ok(self) -> bool:

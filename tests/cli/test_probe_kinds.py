@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from genericdp.cli.probe import IN_A_COPY, DeviceState, Probed, probe_once
+from genericdp.cli.probe import IN_A_COPY, ONE_RUN, DeviceState, Probed, probe_once
 from genericdp.devices.device import BoundProbe, Device
 from genericdp.devices.devicelist import ListedDevice
 from genericdp.devices.inventory import Identity
@@ -104,6 +104,22 @@ def test_one_that_fails_makes_it_unhealthy_whatever_was_not_run(
     assert of_copy(copy, "probe", "-o", "json", health=f"{{open: {{}}}}, {FILE}") == 1
     found = json.loads(capsys.readouterr().out)["resources"]["example.com/sensor"]["devices"]
     assert [one["state"] for one in found] == ["Unprobed", "Unhealthy"]
+
+
+def test_one_run_says_that_it_cannot_tell_whether_a_file_changes(
+    copy: Tree, capsys: Capture
+) -> None:
+    """It passes, as the first run of the daemon does, and does not say that something changed."""
+    path = "/sys/devices/virtual/misc/$(device.name)/temp"
+    health = f"{{file: {{path: {path}, max: 90, changes: true}}}}"
+    assert of_copy(copy, "probe", "-o", "json", health=health) == 1
+    found = json.loads(capsys.readouterr().out)["resources"]["example.com/sensor"]["devices"]
+    assert [one["state"] for one in found] == ["Healthy", "Unhealthy"]
+    assert [one["probes"][0]["result"] for one in found] == ["passed", "failed"]
+    assert found[0]["probes"][0]["reason"] == ONE_RUN
+    assert found[0]["reason"] == f"file: {ONE_RUN}"
+    assert found[1]["reason"].endswith("temp is '97', more than 90")
+    assert of_copy(copy, "probe", "--device=sensor0", health=health) == 0
 
 
 def test_on_this_machine_nodes_are_opened(tmp_path: Path, capsys: Capture) -> None:

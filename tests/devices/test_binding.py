@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from genericdp.model import Check
     from genericdp.template import Template
 
-NAMES = {"device.path": "/dev/gpu0", "device.id": "0000:3b:00.0", "property.LABEL": "a *(b)$"}
+NAMES = {
+    "device.path": "/dev/gpu0",
+    "device.id": "0000:3b:00.0",
+    "property.LABEL": "a *(b)$",
+    "attribute.low": "1f",
+    "attribute.nothing": "",
+    "attribute.infinite": "inf",
+    "attribute.huge": f"0x{'f' * 60_000}",
+    "attribute.odd": "5\x1b[2J",
+}
 XID = r"Xid \((?P<address>[^)]+)\): (?P<code>\d+)"
 
 
@@ -54,8 +63,12 @@ def command(*argv: str, **env: str) -> Command[Template]:
             FileCheck(path="/sys/gpus/0000:3b:00.0/state", equals="0000:3b:00.0 ok"),
         ),
         (
-            FileCheck(path=parse("/sys/t"), regex="$(device.id)", min=-1, max=85.5),
-            FileCheck(path="/sys/t", regex="$(device.id)", min=-1, max=85.5),
+            FileCheck(path=parse("/sys/t"), regex="$(device.id)", min=parse("-1"), changes=True),
+            FileCheck(path="/sys/t", regex="$(device.id)", min="-1", changes=True),
+        ),
+        (
+            FileCheck(path=parse("/sys/t"), min=parse("0x$(attribute.low)"), max=parse("85.5")),
+            FileCheck(path="/sys/t", min="0x1f", max="85.5"),
         ),
         (OpenCheck(mode="r"), OpenCheck(mode="r")),
         (
@@ -111,6 +124,39 @@ def test_the_path_of_a_file_must_be_absolute_and_whole(path: str, reason: str) -
     with pytest.raises(UnusableValueError) as raised:
         bound_probes(resource("gpu", health=(probe,)), lookup)
     assert reason in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "reason"),
+    [
+        (
+            "$(device.id)",
+            "9",
+            "'$(device.id)' gives '0000:3b:00.0', which is no number",
+        ),
+        ("1", "$(attribute.nothing)", "'$(attribute.nothing)' gives '', which is no number"),
+        ("$(attribute.infinite)", None, "'$(attribute.infinite)' gives 'inf', which is no number"),
+        ("-$(attribute.low)", None, "'-$(attribute.low)' gives '-1f', which is no number"),
+        ("$(attribute.odd)", None, r"'$(attribute.odd)' gives '5\x1b[2J', which is no number"),
+        (None, "$(usb.serial)", "it has no '$(usb.serial)'"),
+        ("10", "$(usb.x:-9)", "min '10' gives 10, which is more than 9 of max '$(usb.x:-9)'"),
+        (
+            "$(attribute.huge)",
+            "1e300",
+            f"min '$(attribute.huge)' gives 0x{'f' * 197}…,"
+            " which is more than 1e300 of max '1e300'",
+        ),
+    ],
+)
+def test_limits_must_be_numbers_in_order(low: str | None, high: str | None, reason: str) -> None:
+    check = FileCheck(
+        path=parse("/sys/t"),
+        min=None if low is None else parse(low),
+        max=None if high is None else parse(high),
+    )
+    with pytest.raises(UnusableValueError) as raised:
+        bound_probes(resource("gpu", health=(Probe(check=check),)), lookup)
+    assert str(raised.value) == reason
 
 
 LACKS = "it has no '$(usb.serial)'"

@@ -49,10 +49,11 @@ def test_an_infiniband_adapter_is_well_while_its_port_is_active(tmp_path: Path) 
     (bound,) = device.probes
     assert isinstance(bound.check, FileCheck)
     assert bound.check.path == "/sys/class/infiniband/mlx5_0/ports/1/state"
-    assert look(bound.check, root, None) == ""
+    assert look(bound.check, root, None).ok
     for state in ("1: DOWN", "2: INIT", "5: ACTIVE_DEFER"):
         (tmp_path / bound.check.path[1:]).write_text(f"{state}\n")
-        assert look(bound.check, root, None) == f"{bound.check.path} is '{state}', not '4: ACTIVE'"
+        said = look(bound.check, root, None).reason
+        assert said == f"{bound.check.path} is '{state}', not '4: ACTIVE'"
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.device import BoundProbe
-from genericdp.health.probes import Probes, judged, number, shown
+from genericdp.health.probes import Probes, judged, shown
 from genericdp.host.root import Root
-from genericdp.model import FileCheck, OpenCheck, Probe
+from genericdp.model import FileCheck, OpenCheck, Probe, number
 from genericdp.process.run import Commands
 from tests.health.made import device
 
@@ -35,26 +35,67 @@ MACHINE = Root(Path("/"))
         ("up2", {"equals": "up"}, "'up2', not 'up'"),
         ("", {"equals": ""}, ""),
         ("\n", {"equals": "up"}, "'', not 'up'"),
-        ("95\n", {"max": 90.0}, "'95', more than 90"),
-        ("90", {"min": 90.0, "max": 90.0}, ""),
-        ("-3", {"min": 0.5}, "'-3', less than 0.5"),
-        ("0x1F", {"min": 31.0, "max": 31.0}, ""),
-        ("1e3", {"min": 1000.0, "max": 1000.0}, ""),
-        ("abc", {"max": 90.0}, "'abc', which is no number"),
-        ("nan", {"max": 90.0}, "'nan', which is no number"),
-        ("inf", {"min": 90.0}, "'inf', which is no number"),
-        ("1e999", {"min": 90.0}, "'1e999', which is no number"),
-        ("95 %", {"max": 99.0}, "'95 %', which is no number"),
-        ("5", {"regex": "5", "max": 4.0}, "'5', more than 4"),
-        ("5", {"regex": "6", "max": 4.0}, "'5', not matching '6'"),
-        ("5", {"equals": "5", "regex": "^5$", "min": 5.0, "max": 5.0}, ""),
+        ("95\n", {"max": "90"}, "'95', more than 90"),
+        ("90", {"min": "90", "max": "90"}, ""),
+        ("-3", {"min": "0.5"}, "'-3', less than 0.5"),
+        ("0x1F", {"min": "31", "max": "31"}, ""),
+        ("1e3", {"min": "1000", "max": "1000"}, ""),
+        ("abc", {"max": "90"}, "'abc', which is no number"),
+        ("nan", {"max": "90"}, "'nan', which is no number"),
+        ("inf", {"min": "90"}, "'inf', which is no number"),
+        ("1e999", {"min": "90"}, "'1e999', which is no number"),
+        ("95 %", {"max": "99"}, "'95 %', which is no number"),
+        ("5", {"regex": "5", "max": "4"}, "'5', more than 4"),
+        ("5", {"regex": "6", "max": "4"}, "'5', not matching '6'"),
+        ("5", {"equals": "5", "regex": "^5$", "min": "5", "max": "5"}, ""),
         ("a\0b\x1b[2J", {"equals": "x"}, r"'a\x00b\x1b[2J', not 'x'"),
         ("x" * 61, {"equals": "x"}, f"'{'x' * 60}…', not 'x'"),
     ],
 )
 def test_a_content_is_judged(content: str, expected: dict[str, object], wrong: str) -> None:
     check: FileCheck[str] = FileCheck(path="/sys/x", **expected)  # type: ignore[arg-type]
-    assert judged(check, content) == (f"/sys/x is {wrong}" if wrong else "")
+    assert judged(check, content).reason == (f"/sys/x is {wrong}" if wrong else "")
+
+
+LIKE_BEFORE = "as when it was last read (it must change)"
+
+
+@pytest.mark.parametrize(
+    ("contents", "expected", "wrong"),
+    [
+        (["17"], {}, [""]),
+        (["17", "18"], {}, ["", ""]),
+        (["17", "17\n", "17", "18"], {}, ["", LIKE_BEFORE, LIKE_BEFORE, ""]),
+        (["17", "18", "17"], {}, ["", "", ""]),
+        (["", ""], {}, ["", LIKE_BEFORE]),
+        # What else is wrong with a content comes first, and it counts as a content all the same.
+        (["17", "17", "9"], {"min": "10"}, ["", LIKE_BEFORE, "less than 10"]),
+        (["9", "9"], {"min": "10"}, ["less than 10", "less than 10"]),
+        (["a", "b", "b"], {"equals": "b"}, ["not 'b'", "", LIKE_BEFORE]),
+    ],
+)
+def test_a_content_that_must_change_is_compared_with_the_one_before(
+    contents: list[str], expected: dict[str, str], wrong: list[str]
+) -> None:
+    check = FileCheck(path="/sys/x", changes=True, **expected)
+    before, said = b"", []
+    for content in contents:
+        outcome = judged(check, content, before)
+        before = outcome.digest
+        said.append(outcome.reason.removeprefix(f"/sys/x is '{content.strip()}', "))
+    assert said == wrong
+
+
+def test_another_file_with_the_same_content_is_no_standstill() -> None:
+    """A value may lead to another file than before."""
+    before = judged(FileCheck(path="/sys/x", changes=True), "17").digest
+    assert judged(FileCheck(path="/sys/y", changes=True), "17", before).ok
+
+
+@given(st.text())
+def test_of_any_content_only_a_digest_is_kept_and_only_where_it_must_change(content: str) -> None:
+    assert len(judged(FileCheck(path="/x", changes=True), content).digest) == 32
+    assert judged(FileCheck(path="/x", equals=""), content).digest == b""
 
 
 @pytest.mark.parametrize(
@@ -79,7 +120,8 @@ def test_each_number_is_read(value: float) -> None:
 
 def test_a_number_of_a_million_digits_is_no_trouble() -> None:
     assert number("9" * 1_000_000) is None
-    assert judged(FileCheck(path="/x", max=1.0), f"0x{'f' * 1_000_000}").endswith("more than 1")
+    outcome = judged(FileCheck(path="/x", max="1"), f"0x{'f' * 1_000_000}")
+    assert outcome.reason.endswith("more than 1")
 
 
 async def run(check: FileCheck[str], root: Root, *, seconds: float) -> Outcome:

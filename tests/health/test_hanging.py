@@ -12,13 +12,12 @@ import pytest
 
 from genericdp.health.probes import MOST_HANGING, Probes
 from genericdp.host.workers import in_worker
+from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from tests.polling import ask_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from genericdp.process.outcome import Outcome
 
 R = "example.com/r"
 
@@ -32,14 +31,19 @@ class Stuck:
         self.over = threading.Semaphore(0)
         self._probes = Probes(Commands().run)
 
-    def hang(self) -> str:
+    def hang(self) -> Outcome:
         self.begun += 1
         self.go.wait()
         self.over.release()
-        return ""
+        return Outcome()
 
     async def run(
-        self, what: str, read: Callable[[], str] = str, *, resource: str = R, seconds: float = 5.0
+        self,
+        what: str,
+        read: Callable[[], Outcome] = Outcome,
+        *,
+        resource: str = R,
+        seconds: float = 5.0,
     ) -> Outcome:
         return await self._probes.in_time(what, read, resource=resource, timeout_seconds=seconds)
 
@@ -82,13 +86,14 @@ async def test_while_it_hangs_no_other_read_of_its_name_is_begun() -> None:
 SCARCE = """
 import asyncio
 from genericdp.health.probes import Probes
+from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from tests.scarcity import start_no_more_threads
 
 async def main():
     start_no_more_threads()
     probes = Probes(Commands().run)
-    outcome = await probes.in_time("reading /b", str, resource="r", timeout_seconds=0.2)
+    outcome = await probes.in_time("reading /b", Outcome, resource="r", timeout_seconds=0.2)
     print(outcome.reason)
 
 asyncio.run(main())
@@ -112,7 +117,7 @@ def test_where_no_thread_can_be_started_that_is_the_reason() -> None:
 
 async def test_a_mistake_of_ours_is_raised() -> None:
     with stuck() as none, pytest.raises(ZeroDivisionError):
-        await none.run("wrong", lambda: str(1 // 0))
+        await none.run("wrong", lambda: Outcome(seconds=1 // 0))
 
 
 async def test_with_many_that_hang_no_more_of_that_resource_are_begun() -> None:

@@ -49,7 +49,9 @@ class World:
         self.log = Script()
         self.bad: set[str] = set()
 
-    async def run(self, bound: BoundProbe, one: Device, *, resource: str, root: Root) -> Outcome:
+    async def run(
+        self, bound: BoundProbe, one: Device, *, resource: str, root: Root, before: bytes
+    ) -> Outcome:
         ok, broken = Outcome(), Outcome(reason="broken")
         return broken if one.id in self.bad else ok
 

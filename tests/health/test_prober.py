@@ -34,8 +34,9 @@ class Probes:
         self.running: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
 
-    async def run(self, bound: BoundProbe, one: Device, *, resource: str, root: Root) -> Outcome:
-
+    async def run(
+        self, bound: BoundProbe, one: Device, *, resource: str, root: Root, before: bytes
+    ) -> Outcome:
         check = bound.check
         assert isinstance(check, Command | FileCheck)
         path = check.argv[0] if isinstance(check, Command) else check.path

@@ -107,7 +107,7 @@ def test_a_file_that_is_swapped_for_a_link_never_gives_what_that_leads_to(
     read_texts, reasons = set(), set()
     with swapping(*pair):
         for _ in range(_READS):
-            reasons.add(look(check, root, None))
+            reasons.add(look(check, root, None).reason)
             facts = HostCache(root)
             way = facts.target(path)
             if not way.refusal:
