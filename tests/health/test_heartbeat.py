@@ -47,7 +47,10 @@ class Beats:
     async def runs(self, count: int) -> list[str]:
         """Wait for so many more runs, and give why each failed."""
         before = len(self.outcomes.value)
-        enough = lambda: len(self.outcomes.value) >= before + count  # noqa: E731
+
+        def enough() -> bool:
+            return len(self.outcomes.value) >= before + count
+
         assert await until(enough, self.outcomes, timeout_seconds=30)
         return [one.reason for one in self.outcomes.value[before:][:count]]
 
