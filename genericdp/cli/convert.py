@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.commands import config_of, path_of
 from genericdp.cli.loading import read_pipes
-from genericdp.cli.options import add_output, refuse_existing, write_new
+from genericdp.cli.options import add_output, check_new_file, write_new
 from genericdp.config.files import STDIN, read_file, shown, unreadable
 from genericdp.config.load import unquoted
 from genericdp.convert.conversion import PEERS, convert
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Convert, and print what is valid."""
     if arguments.to is not None:
-        refuse_existing(arguments.to)
+        check_new_file(arguments.to)
     file: Path = arguments.file
     name = "<stdin>" if file == STDIN else shown(file)
     given = read_file(file, read_pipes([file]))

@@ -255,10 +255,15 @@ def amounts_of(texts: Sequence[str]) -> dict[str, int]:
     return amounts
 
 
-def refuse_existing(file: Path) -> None:
-    """Raise UsageError if the file exists, be it a link that leads nowhere."""
-    if os.path.lexists(file):
-        raise UsageError(f"{file} is there already: it is not overwritten")
+def check_new_file(file: Path) -> None:
+    """Check that a file can be created, before the work whose result it is to hold.
+
+    Raises UsageError if it exists, be it a link that leads nowhere, and GenericdpError as
+    ``write_new`` does.
+    """
+    with deferred():
+        write_new(file, b"")
+        file.unlink()
 
 
 def write_new(file: Path, content: bytes) -> None:
@@ -272,8 +277,7 @@ def write_new(file: Path, content: bytes) -> None:
                 file.unlink(missing_ok=True)
                 raise
     except FileExistsError:
-        refuse_existing(file)
-        raise
+        raise UsageError(f"{file} is there already: it is not overwritten") from None
     except OSError as error:
         why = (error.strerror or "").lower()
         raise GenericdpError(f"{file} cannot be written: {why}") from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from genericdp import __version__
 from genericdp.cli.apply import patiently
 from genericdp.cli.commands import path_of
-from genericdp.cli.options import add_output, add_root, refuse_existing, root_of, write_new
+from genericdp.cli.options import add_output, add_root, check_new_file, root_of, write_new
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.printing import Progress, print_bytes, print_json, print_lines, printable
 from genericdp.snapshot.archive import ArchiveError, write
@@ -50,8 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Copy and write."""
+    if arguments.file != STDOUT:
+        check_new_file(arguments.file)
+    elif sys.stdout.isatty():
+        raise UsageError("a snapshot is not for a terminal: name a file, or redirect the output")
     root, began = root_of(arguments), time.monotonic()
-    _refuse(arguments.file)
     progress = Progress()
 
     def tell(count: int, path: str) -> None:
@@ -81,13 +84,6 @@ def execute(arguments: argparse.Namespace) -> int:
         title = f"{arguments.file}: {count:,} entries, {kib:,} KiB, {seconds:.1f} s"
         print_lines(_as_text(title, arguments.file, copy), file=out)
     return 0
-
-
-def _refuse(file: Path) -> None:
-    if file != STDOUT:
-        refuse_existing(file)
-    elif sys.stdout.isatty():
-        raise UsageError("a snapshot is not for a terminal: name a file, or redirect the output")
 
 
 def _as_text(title: str, file: Path, copy: Copy) -> Iterator[str]:
