@@ -13,7 +13,7 @@ from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import UsageError
 from genericdp.explain.describe import any_of, entry_of, selector_text, shown, source
 from genericdp.explain.explanation import VerdictKind, explain
-from genericdp.explain.find import Asked, awaited_by, find
+from genericdp.explain.find import Asked, awaited_by, find, refuse_plain
 from genericdp.printing import plural, print_json, print_lines, print_warning, printable
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Look once and print what becomes of the device; 1 if there is no such device."""
+    """Look once and print what becomes of the device; 1 if it is none, or not there."""
     node_name, asked = node_name_of(arguments), arguments.device
     if not asked:
         raise UsageError("DEVICE is an empty text: name a device, as /dev/ttyUSB0 or 1-1.4")
@@ -80,6 +80,9 @@ def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name
     if not isinstance(found, Asked):
         expected = awaited_by(asked, for_node(resources, node_name))
         return replace(found, tried=(*found.tried, *expected))
+    found = refuse_plain(found, resources, inventory)
+    if not isinstance(found, Asked):
+        return found
     discovery = discover_once(for_node(resources, node_name), host, node_name)
     explanation = explain(found, resources, discovery.lists, inventory)
     return explanation, entry_of(found.candidate, inventory)
@@ -201,7 +204,7 @@ def _try_as_json(attempt: Try) -> dict[str, object]:
 
 
 def _unknown_as_text(unknown: Unknown) -> Iterator[str]:
-    yield f"{shown(unknown.text)} is not offered: there is no such device on this host"
+    yield f"{shown(unknown.text)} is not offered: {unknown.reason}"
     yield from (f"  {sentence}" for sentence in unknown.tried)
     if unknown.near:
         yield f"  near: {any_of(unknown.near)}"

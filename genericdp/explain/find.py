@@ -17,7 +17,7 @@ from genericdp.devices.hardware import (
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.matching import Candidate, of_device, of_file
 from genericdp.devices.natural import natural_key
-from genericdp.model import PathSelector
+from genericdp.model import FileType, PathSelector
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class Unknown:
 
     text: str
     tried: tuple[str, ...]
-    """What was looked for, as sentences."""
+    """What was looked for, or is to be given instead, as sentences."""
+    reason: str = "there is no such device on this host"
     near: tuple[str, ...] = ()
     """Similar names that exist."""
 
@@ -70,6 +71,32 @@ def find(text: str, inventory: Inventory) -> Asked | Unknown:
             return Asked(text=text, candidate=candidate)
         tried.append(what)
     return Unknown(text=text, tried=tuple(tried), near=_near(text, inventory))
+
+
+def refuse_plain(
+    asked: Asked, resources: Iterable[Resource], inventory: Inventory
+) -> Asked | Unknown:
+    """Return Unknown for a plain file or folder that no selector names, or takes the type of.
+
+    In a copy of a machine without sysfs any file may stand for a device.
+    """
+    file = asked.candidate.file
+    selectors = (selector.candidates for one in resources for selector in one.match)
+    is_wanted = any(
+        isinstance(one, PathSelector)
+        and (file.type in one.types or any(_is_path_of(glob, file.path) for glob in one.globs))
+        for one in selectors
+    )
+    is_device = asked.candidate.device is not None or file.type in NODE_TYPES
+    if is_device or is_wanted or not inventory.host.subsystems():
+        return asked
+    kind = "folder" if file.type is FileType.DIRECTORY else "plain file"
+    give = (
+        "give a device file, the folder of a device in /sys, a PCI address (03:00.0), a USB port"
+        " (1-1.4) or a network interface",
+        f"a config can offer a {kind} by its path and type: {file.type}; this one does not",
+    )
+    return Unknown(text=asked.text, tried=give, reason=f"it is a {kind}, not a device")
 
 
 def awaited_by(text: str, resources: Iterable[Resource]) -> tuple[str, ...]:

@@ -118,6 +118,34 @@ def test_the_suggested_selector_does_what_it_promises(
         assert said == "/dev/ttyUSB3 is offered: it is 1-1.4:1.0-tty of example.com/mended"
 
 
+@pytest.mark.parametrize(
+    ("path", "kind", "type_"),
+    [("/run/udev/data/c188:0", "plain file", "file"), ("/sys/devices", "folder", "directory")],
+)
+def test_what_is_no_device_is_said_to_be_none(
+    capsys: Capture,
+    tmp_path: Path,
+    testbed: Callable[[str], Path],
+    path: str,
+    kind: str,
+    type_: str,
+) -> None:
+    config = tmp_path / "config.yaml"
+    root = str(testbed("serial-adapters"))
+    argv = ["explain", "--config", str(config), "--root", root, path]
+    config.write_text(HEAD + LINKS)
+    assert main(argv) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{path} is not offered: it is a {kind}, not a device"
+    assert lines[1].startswith("  give a device file,")
+    assert main([*argv, "-o", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["found"] is False
+    match = f"    match: [{{path: /x, type: {type_}}}]\n    inject: {{env: {{A: b}}}}\n"
+    config.write_text(f"{HEAD}  - name: example.com/data\n{match}")
+    assert main(argv) == 0  # this config may mean it
+    assert "example.com/data" in capsys.readouterr().out
+
+
 def test_what_cannot_be_found_says_what_was_tried_and_what_is_near(
     capsys: Capture, tmp_path: Path
 ) -> None:
