@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from genericdp.cli.apply import discovered, refuse_unknown
+from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.commands import Append
 from genericdp.cli.options import add_config, add_host, add_output, amounts_of
 from genericdp.devices.allocation import AllocationConflictError, edits
@@ -65,11 +66,9 @@ def execute(arguments: argparse.Namespace) -> int:
     """Choose devices as a kubelet might, and print what the answer would be."""
     amounts = amounts_of(arguments.amounts)
     decision, nothing_found, root = discovered(arguments)
-    ids = tuple(dict.fromkeys(arguments.ids))
+    ids: Sequence[str] = arguments.ids
     healthy = _healthy_shares(amounts, decision.lists)
-    for device_id in ids:
-        if not any(device_id in shares for shares in healthy.values()):
-            raise GenericdpError(f"no device {device_id!r} is on offer (see genericdp discover)")
+    _check_ids(ids, healthy, decision.lists)
     for name, count in amounts.items():
         if count > len(healthy[name]):
             empty = [f"nothing found: {text}" for one, text in nothing_found if one == name]
@@ -99,6 +98,24 @@ def _healthy_shares(
         devices = [one.device for one in lists[name].devices.values() if not one.unhealthy]
         healthy[name] = {share: device for device in devices for share in device.shares}
     return healthy
+
+
+def _check_ids(
+    ids: Sequence[str],
+    healthy: Mapping[str, Mapping[str, Device]],
+    lists: Mapping[str, DeviceList],
+) -> None:
+    """Raise UsageError or GenericdpError for an ID that no container can get."""
+    for device_id in ids:
+        if ids.count(device_id) > 1:
+            raise UsageError(f"--id {device_id} is given twice: name each device, or share, once")
+        if any(device_id in shares for shares in healthy.values()):
+            continue
+        for name in healthy:
+            for one in lists[name].devices.values():
+                if one.device.has_share(device_id):
+                    raise GenericdpError(f"{name}: {device_id} is Unhealthy: {one.unhealthy}")
+        raise unknown_device(device_id, chain.from_iterable(healthy.values()))
 
 
 def _unavailable(devices: DeviceList) -> Iterator[str]:

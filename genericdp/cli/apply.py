@@ -17,13 +17,12 @@ from genericdp.errors import GenericdpError, UsageError
 from genericdp.explain.explanation import unmatched
 from genericdp.host.cache import HostCache
 from genericdp.host.workers import start
-from genericdp.printing import print_lines
+from genericdp.printing import did_you_mean, first_few, print_lines
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from genericdp.devices.devicelist import DeviceList
     from genericdp.host.root import Root
     from genericdp.model import Resource
 
@@ -32,7 +31,7 @@ T = TypeVar("T")
 LOOK_SECONDS = 5.0
 """How long one read of the host may take before what it is about is left out."""
 MOST_HANGING = 10
-_MOST_NAMES = 20
+_MAX_NAMES = 20
 
 
 def refuse_if_none(resources: Sequence[Resource], node_name: str) -> None:
@@ -67,18 +66,28 @@ async def _patiently(root: Root, work: Callable[[HostCache], T], look_seconds: f
     raise GenericdpError("too much of this host does not answer")
 
 
-def few(names: Iterable[str]) -> str:
-    """Return names in a line, of many the first ones."""
-    listed = list(names)
-    more = f", and {len(listed) - _MOST_NAMES} more" if len(listed) > _MOST_NAMES else ""
-    return (", ".join(listed[:_MOST_NAMES]) or "none") + more
-
-
-def refuse_unknown(resource: str, lists: Mapping[str, DeviceList]) -> None:
+def refuse_unknown(resource: str, known: Collection[str]) -> None:
     """Raise UsageError if the config has no such resource."""
-    if resource not in lists:
-        known = few(lists)
-        raise UsageError(f"the config has no resource {resource!r} for this node (it has: {known})")
+    if resource not in known:
+        domain = f"{resource.partition('/')[0]}/"
+        shared = domain if any(one.startswith(domain) for one in known) else ""
+        listed = _meant_or_all(resource, known, "it has", prefix=shared)
+        raise UsageError(f"the config has no resource {resource!r} for this node{listed}")
+
+
+def unknown_device(device_id: str, ids: Iterable[str], resource: str | None = None) -> UsageError:
+    """Return the error for an ID that is not among those on offer, of one resource if given."""
+    of, listed = (
+        f" of {resource}" if resource else "",
+        _meant_or_all(device_id, [*ids], "there are"),
+    )
+    return UsageError(f"no device {device_id!r}{of} is on offer{listed}; see genericdp discover")
+
+
+def _meant_or_all(name: str, known: Collection[str], intro: str, *, prefix: str = "") -> str:
+    """Return what was probably meant, else what there is: of much, the first."""
+    listed = first_few([*known], _MAX_NAMES) or "none"
+    return did_you_mean(name, known, prefix=prefix) or f" ({intro}: {listed})"
 
 
 def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str) -> Decision:

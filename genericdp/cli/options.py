@@ -243,7 +243,7 @@ def pod_resources_of(arguments: argparse.Namespace) -> Path | None:
 
 
 def amounts_of(texts: Sequence[str]) -> dict[str, int]:
-    """Parse ``RESOURCE=N``; raises UsageError."""
+    """Parse ``RESOURCE=N``, each resource once; raises UsageError."""
     amounts: dict[str, int] = {}
     for text in texts:
         name, equals, count = text.partition("=")
@@ -251,7 +251,10 @@ def amounts_of(texts: Sequence[str]) -> dict[str, int]:
             raise UsageError(f"{text!r} is not of the form RESOURCE=N, as in example.com/fuse=1")
         if not _AMOUNT.fullmatch(count):
             raise UsageError(f"{shortened(text)!r}: N has to be a whole number from 1 to {_MOST:,}")
-        amounts[name] = amounts.get(name, 0) + int(count)
+        if name in amounts:
+            total = amounts[name] + int(count)
+            raise UsageError(f"{name} is given twice: for {total} devices write {name}={total}")
+        amounts[name] = int(count)
     return amounts
 
 

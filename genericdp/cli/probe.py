@@ -10,10 +10,9 @@ from enum import StrEnum
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cli.apply import discovered, few, refuse_unknown
+from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.options import add_config, add_host, add_output
 from genericdp.devices.devicelist import DeviceList
-from genericdp.errors import UsageError
 from genericdp.health.commands import POOL
 from genericdp.health.kernellog import KernelLog
 from genericdp.health.probes import Probes
@@ -180,11 +179,8 @@ def _selected(
         if device in one.device.shares
     }
     if not found:
-        ids = few(device_id for listed in among.values() for device_id in listed.devices)
-        of = f" of {resource}" if resource else ""
-        raise UsageError(
-            f"no device {device!r}{of} is on offer (there are: {ids}; see genericdp discover)"
-        )
+        ids = (device_id for listed in among.values() for device_id in listed.devices)
+        raise unknown_device(device, ids, resource)
     return found
 
 

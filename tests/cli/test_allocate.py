@@ -121,8 +121,24 @@ def test_docker_gets_arguments(argv: list[str], capsys: pytest.CaptureFixture[st
     ("words", "code", "complaint"),
     [
         (["example.com/none=1"], 2, "the config has no resource 'example.com/none' for this node"),
+        (["example.com/serail=1"], 2, "for this node (did you mean example.com/serial?)"),
         (["example.com/serial=5"], 1, "example.com/serial: 5 wanted, 4 healthy"),
-        (["example.com/serial=1", "--id", "x"], 1, "no device 'x' is on offer"),
+        (
+            ["example.com/serial=1", "example.com/fixed=1", "example.com/serial=2"],
+            2,
+            "example.com/serial is given twice: for 3 devices write example.com/serial=3",
+        ),
+        (["example.com/serial=1", "--id", "x"], 2, "no device 'x' is on offer (there are: "),
+        (
+            ["example.com/fixed=1", "--id", "evnt10"],
+            2,
+            "no device 'evnt10' is on offer (did you mean event10?)",
+        ),
+        (
+            ["example.com/fixed=1", "--id", "event10", "--id", "event10"],
+            2,
+            "--id event10 is given twice: name each device, or share, once",
+        ),
         (
             ["example.com/serial=1", "--id", "ttyUSB0", "--id", "ttyUSB1"],
             2,
@@ -147,13 +163,14 @@ def test_what_cannot_be_is_one_line(
     assert complaint in printed.err
 
 
-def test_one_device_named_twice_is_meant_once(
-    argv: list[str], capsys: pytest.CaptureFixture[str]
+def test_a_device_that_is_unhealthy_cannot_be_named(
+    tmp_path: Path, argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["example.com/fixed=1", "--id", "event10", "--id", "event10", "-o", "json"]
-    assert main([*argv, *words]) == 0
-    (device,) = json.loads(capsys.readouterr().out)["example.com/fixed"]["devices"]
-    assert device["hostPath"] == "/dev/input/event10"
+    (tmp_path / "config.yaml").write_text(
+        CONFIG.replace("path: /dev/video0, permissions: r, optional: true", "path: /dev/gone")
+    )
+    assert main([*argv, "example.com/serial=1", "--id", "ttyUSB0::1"]) == 1
+    assert "example.com/serial: ttyUSB0::1 is Unhealthy: " in capsys.readouterr().err
 
 
 def test_a_link_with_a_colon_becomes_the_node_of_the_same_root(

@@ -187,18 +187,18 @@ def test_only_what_is_asked_for_is_run_and_only_that_counts(
     ("arguments", "complaint"),
     [
         (
-            ["example.com/none"],
-            "the config has no resource 'example.com/none' for this node"
+            ["example.com/missing"],
+            "the config has no resource 'example.com/missing' for this node"
             " (it has: example.com/one, example.com/own)",
         ),
         (
             ["--device=none"],
-            "no device 'none' is on offer (there are: good, bad; see genericdp discover)",
+            "no device 'none' is on offer (there are: good, bad); see genericdp discover",
         ),
         (
             ["example.com/own", "--device=good"],
             "no device 'good' of example.com/own is on offer"
-            " (there are: bad; see genericdp discover)",
+            " (there are: bad); see genericdp discover",
         ),
     ],
 )
