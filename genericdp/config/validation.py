@@ -81,8 +81,8 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
         # What is wrong is not known in full, so no rule can look at the rest.
         message = f"the document has more than {MAX_ERRORS} problems"
         return [Finding(path=(), message=message)], replace(document, data=None)
-    if of_another_kind := _is_of_another_kind(document.data, kind):
-        errors = [error for error in errors if error.validator == "const"]
+    if telling := _keys_of_another_kind(document.data, kind):
+        errors = [one for one in errors if one.validator == "const" and one.path[0] in telling]
     wrong_type = {(*error.absolute_path,) for error in errors if error.validator == "type"}
     findings: list[Finding] = []
     wrong: set[KeyPath] = set()
@@ -96,7 +96,7 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
         findings += (replace(one, of_key=True) if of_key else one for one in field.findings)
         if error.validator in _DROPPED and not of_key:
             wrong |= {one.path for one in field.findings}
-    data = None if of_another_kind else _without(document.data, wrong, ())
+    data = None if telling else _without(document.data, wrong, ())
     return list(dict.fromkeys(findings)), replace(document, data=data)
 
 
@@ -130,14 +130,19 @@ def _has_items(
         yield from Draft202012Validator.VALIDATORS["items"](validator, part, value, around)
 
 
-def _is_of_another_kind(data: Plain, kind: str) -> bool:
-    """Return whether this is some other Kubernetes document: its keys are not worth a word."""
+def _keys_of_another_kind(data: Plain, kind: str) -> tuple[str, ...]:
+    """Return the keys that tell that this is some other Kubernetes document; empty if it is not.
+
+    The rest of such a document is not worth a word.
+    """
     named = data.get("kind") if isinstance(data, dict) else None
     if not isinstance(named, str) or named == kind:
-        return False
+        return ()
+    if named in _OTHER_KINDS:
+        return ("kind",)
     version = data.get("apiVersion")
     wanted = resolved_schema(kind)["properties"]["apiVersion"]["const"]
-    return named in KINDS or (isinstance(version, str) and version != wanted)
+    return ("apiVersion", "kind") if isinstance(version, str) and version != wanted else ()
 
 
 def _is_known(error: ValidationError, field: Field) -> bool:

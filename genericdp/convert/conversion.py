@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from genericdp.config.files import STDIN
 from genericdp.config.load import load
+from genericdp.config.schema import CONFIG
 from genericdp.convert import akri, rdma, smarter, squat, sriov
 from genericdp.convert.document import Source, called, find, is_object, objects, parse
 from genericdp.convert.output import ConfigDraft, render, resource_lines
@@ -95,6 +96,8 @@ def _configs(document: Part, peer: str, draft: ConfigDraft) -> list[Part]:
         shown = dict.fromkeys(one.source.place or one.shown for one in found)
         if document.shown not in shown:
             draft.left.append(f"Of {called(document)}, only {', '.join(shown)} was converted.")
+    elif any(find(document, _is_ours, "kind")):
+        document.fail("this is a config of genericdp already", "check it with 'genericdp validate'")
     elif is_object(document):
         draft.left.append(
             f"Not converted, {called(document)}: it has no config of {plugin.PLUGIN}."
@@ -103,6 +106,10 @@ def _configs(document: Part, peer: str, draft: ConfigDraft) -> list[Part]:
         wrong = f"this is not a config of {plugin.PLUGIN}: {plugin.MARKER} is missing"
         document.fail(wrong, _hint(document, peer))
     return found
+
+
+def _is_ours(part: Part) -> bool:
+    return is_object(part) and part.keys().take("kind").node.scalar == CONFIG
 
 
 def _hint(document: Part, asked: str) -> str:

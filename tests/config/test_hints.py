@@ -82,7 +82,8 @@ def test_a_mistake_has_the_right_form_as_a_hint(body: str, hint: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_config_says_what_to_do_with_it(text: str, hint: str) -> None:
-    assert loaded(text).problems[-1].hint == hint
+    (problem,) = loaded(text).problems
+    assert problem.hint == hint
 
 
 def test_a_resource_at_the_top_level_belongs_below_resources() -> None:

@@ -114,6 +114,15 @@ def test_a_file_of_another_plugin_is_recognized(owner: str, asked: str) -> None:
     assert f": --from {owner})" in problem
 
 
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_config_of_our_own_is_recognized(peer: str) -> None:
+    own = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources: []\n"
+    said = "this is a config of genericdp already (check it with 'genericdp validate')"
+    assert problems_of(peer, own) == [f"config:1:1: {said}"]
+    wrapped = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a.yaml": own}})
+    assert problems_of(peer, wrapped) == [f"config:1:1: {said}"]
+
+
 def test_the_problems_of_a_text_in_a_manifest_have_their_place_in_it() -> None:
     manifest = "apiVersion: v1\nkind: ConfigMap\ndata:\n  conf.yaml: |\n    - devicematch: '('\n"
     (problem,) = problems_of("smarter", manifest)
