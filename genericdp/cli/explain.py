@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _MOST_UNRELATED = 3
 """So many resources that do not take the device are shown, those that came closest."""
+_COMPLETED = {VerdictKind.ABOVE, VerdictKind.BELOW, VerdictKind.BROUGHT_ALONG}
+"""Outcomes that need the name of another device, which is their reason."""
 EXAMPLE = (
     "  genericdp explain --config examples/configs/this-machine.yaml /dev/fuse\n"
     "  genericdp explain --config serial.yaml --root snapshot/ 1-1.4   # a USB port"
@@ -112,7 +114,10 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
         yield ""
         place = verdict.resource.place
         device_id = verdict.device_id and f" ({verdict.device_id})"
-        said = ": ".join(filter(None, (f"{verdict.outcome}{device_id}", verdict.reason)))
+        # What completes the outcome is repeated, a sentence of its own is not.
+        is_said = verdict.outcome not in _COMPLETED and verdict.reason in explanation.headline
+        reason = "" if is_said else verdict.reason
+        said = ": ".join(filter(None, (f"{verdict.outcome}{device_id}", reason)))
         yield f"{verdict.resource.name} ({place.file}:{place.line}): {said}"
         for attempt in verdict.tries:
             yield from _tried(attempt)

@@ -186,6 +186,19 @@ def test_what_is_near_is_of_the_same_kind(
         assert near == [f"/dev/ttyUSB{number}" for number in range(4)]
 
 
+def test_a_reason_is_given_once(
+    capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+) -> None:
+    excluding = f"{FTDI}    exclude: [{{path: /dev/ttyUSB*}}]\n"
+    lines = answer(capsys, tmp_path, testbed("serial-adapters"), excluding, "/dev/ttyUSB0")
+    (told,) = (line for line in lines if "exclude[0]" in line)
+    assert told == (
+        "/dev/ttyUSB0 is not offered: example.com/serial excludes it by"
+        " exclude[0] path: /dev/ttyUSB*"
+    )
+    assert f"example.com/serial ({tmp_path / 'config.yaml'}:4): excluded" in lines
+
+
 def test_of_many_resources_those_are_shown_that_come_closest(
     capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
 ) -> None:
