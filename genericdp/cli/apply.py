@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from genericdp.cli.loading import usable_resources
@@ -16,7 +15,6 @@ from genericdp.devices.matching import for_node, path_globs, why_none
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.explain.explanation import unmatched
 from genericdp.host.cache import HostCache
-from genericdp.host.workers import start
 from genericdp.printing import did_you_mean, first_few, print_lines
 
 if TYPE_CHECKING:
@@ -30,7 +28,7 @@ T = TypeVar("T")
 
 LOOK_SECONDS = 5.0
 """How long one read of the host may take before what it is about is left out."""
-MOST_HANGING = 10
+MAX_HANGING = 10
 _MAX_NAMES = 20
 
 
@@ -45,19 +43,16 @@ def patiently(
 ) -> T:
     """Run ``work`` with the host to ask; what does not answer is left out.
 
-    ``work`` starts over each time something hangs, and then does not ask for that any more.
-    Raises GenericdpError if there is no end of that, and what ``work`` raises.
+    ``work`` starts over each time something hangs, with a host that has it in ``hanging`` and does
+    not read it. Raises GenericdpError if there is no end of that, and what ``work`` raises.
     """
     return asyncio.run(_patiently(root, work, look_seconds))
 
 
 async def _patiently(root: Root, work: Callable[[HostCache], T], look_seconds: float) -> T:
     hanging: set[str] = set()
-    for _ in range(MOST_HANGING + 1):
-        host = HostCache(root, hanging=hanging)
-        working, stuck = start(partial(work, host)), ""
-        while not working.done() and not (stuck := host.stuck(look_seconds)):
-            await asyncio.wait([working], timeout=look_seconds / 4)
+    for _ in range(MAX_HANGING + 1):
+        working, stuck = await HostCache(root, hanging=hanging).run(work, look_seconds)
         if working.done():
             return working.result()
         working.cancel()  # whatever it may still say

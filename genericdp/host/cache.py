@@ -92,8 +92,9 @@ class HostCache:
         """Devices that have just appeared and that udev has yet to record."""
         self.folders: set[str] = set()
         """Where a change could change what globs find, of those asked for in this reconcile."""
+        self.hanging = frozenset(hanging)
+        """What is known to hang, which is not read."""
         self._root = root
-        self._hanging = frozenset(hanging)
         self._now = now
         self._waiting: tuple[str, float] | None = None
         """What is being read, and since when."""
@@ -112,10 +113,20 @@ class HostCache:
         """By the device whose attribute it is; ``_LINKED``; empty: of no device."""
         self._why_unreadable: dict[str, str] = {}
 
-    def stuck(self, seconds: float) -> str:
-        """Return what has been read for longer than that; empty if nothing. For another thread."""
-        waiting = self._waiting  # read once: the thread goes on meanwhile
-        return waiting[0] if waiting is not None and self._now() - waiting[1] > seconds else ""
+    async def run(
+        self, work: Callable[[HostCache], T], seconds: float
+    ) -> tuple[asyncio.Future[T], str]:
+        """Run ``work`` in a daemon thread until it ends, or one read takes longer than that.
+
+        Return its future, and what hangs if that is not done.
+        """
+        working = start(partial(work, self))
+        while not working.done():
+            waiting = self._waiting  # read once: the thread goes on meanwhile
+            if waiting is not None and self._now() - waiting[1] > seconds:
+                return working, waiting[0]
+            await asyncio.wait([working], timeout=seconds / 4)
+        return working, ""
 
     def forget(self, stale: Stale) -> None:
         """Begin a reconcile: ask again what events have told of, and what nothing tells of."""
@@ -167,7 +178,7 @@ class HostCache:
 
     def guarded(self, what: str, read: Callable[[], T]) -> T:
         """Read something that may hang; raises TimeoutError if it is known to."""
-        if what in self._hanging:
+        if what in self.hanging:
             raise TimeoutError("reading it does not end")
         # No context manager: that costs three times as much, 20,000 times in a look.
         outer, self._waiting = self._waiting, (what, self._now())
@@ -178,7 +189,7 @@ class HostCache:
 
     def look(self, pattern: str) -> Look | None:
         """Return what a glob finds; None if that is known to hang."""
-        if pattern in self._hanging:
+        if pattern in self.hanging:
             return None
         if pattern not in self._looks:
             look = self.guarded(pattern, partial(self.files.look, pattern))
@@ -274,7 +285,7 @@ class HostCache:
 
         Of a device's folder: why what udev has recorded of it could not be.
         """
-        if path in self._hanging:
+        if path in self.hanging:
             return "reading it does not end"
         if (look := self._looks.get(path)) is not None and look.unreadable:
             return look.unreadable
@@ -360,10 +371,7 @@ class HostReader:
         while True:
             host = self._host
             host.awaiting = frozenset(waiting)
-            result = start(partial(self._run, work, host, stale))
-            stuck = ""
-            while not result.done() and not (stuck := host.stuck(patience)):
-                await asyncio.wait([result], timeout=patience / 4)
+            result, stuck = await host.run(partial(self._run, work, stale), patience)
             if result.done() and (blind := result.exception()) is not None:
                 self._host, stale = self._anew(self._host), Stale()
                 await self._wait_blind(blind)
@@ -380,7 +388,7 @@ class HostReader:
             self._host, stale = self._anew(self._host), Stale()
 
     @staticmethod
-    def _run(work: Callable[[HostCache], T], host: HostCache, stale: Stale) -> T:
+    def _run(work: Callable[[HostCache], T], stale: Stale, host: HostCache) -> T:
         host.forget(stale)
         return work(host)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.cli.apply import MOST_HANGING, patiently
+from genericdp.cli.apply import MAX_HANGING, patiently
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import GenericdpError
 from genericdp.explain.catalog import catalogue
@@ -53,10 +53,10 @@ def test_a_file_that_hangs_concerns_its_device_alone(
 
 
 def test_there_is_an_end_of_leaving_out(root: HangingRoot) -> None:
-    root.hanging = {f"{TTY}/attribute{number}" for number in range(MOST_HANGING + 1)}
+    root.hanging = {f"{TTY}/attribute{number}" for number in range(MAX_HANGING + 1)}
 
     def read_all(host: HostCache) -> None:
-        for number in range(MOST_HANGING + 1):
+        for number in range(MAX_HANGING + 1):
             host.text(f"{TTY}/attribute{number}")
 
     with pytest.raises(GenericdpError, match="too much of this host does not answer"):
