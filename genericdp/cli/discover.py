@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import discover_once, nothing_found_by, patiently
@@ -18,7 +19,7 @@ from genericdp.cli.options import (
 from genericdp.cli.probe import NOT_ASKED, DeviceState, probe_once, unprobed
 from genericdp.devices.hardware import is_usb_device
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import for_node, why_none
+from genericdp.devices.matching import for_node, path_globs, why_none
 from genericdp.errors import UsageError
 from genericdp.explain.catalog import candidate_count, catalogue
 from genericdp.explain.describe import listed
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 _MOST_NEAR = 3
+_HANGS = "looking at it does not end"
 EXAMPLE = (
     "  genericdp discover --config examples/configs/this-machine.yaml\n"
     "  genericdp discover --config serial.yaml --root snapshot/   # a copy of a node\n"
@@ -84,7 +86,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if reason := why_none(resources, node_name):
         print_warning(reason)
     root, here = root_of(arguments), for_node(resources, node_name)
-    lists, found, hints = patiently(root, lambda host: _discovered(here, host, node_name, root))
+    lists, found, hints = patiently(root, lambda host: look(here, host, node_name, root))
     # A config's commands do not run unasked: it may be read on a laptop, or in CI.
     probed = probe_once(unprobed(lists), root) if arguments.probe else unprobed(lists)
     for one in probed:
@@ -93,21 +95,31 @@ def execute(arguments: argparse.Namespace) -> int:
         print_json({"resources": found})
     else:
         print_lines(_as_text(found, hints, arguments))
-    return 0
+    return 1 if any(map(_not_read, found.values())) else 0
 
 
-def _discovered(
+def look(
     resources: Sequence[Resource], host: HostCache, node_name: str, root: Root
 ) -> tuple[Mapping[str, DeviceList], dict[str, Any], dict[str, str]]:
     """Return the device lists; what JSON says of each but the devices; hints about globs."""
     decision, inventory = discover_once(resources, host, node_name), Inventory(host, node_name)
     nothing = nothing_found_by(resources, decision, inventory)
+    # What one resource alone asks for concerns that one, anything else may concern any.
+    globs = {one.name: path_globs((*one.match, *one.exclude)) for one in resources}
+    named = {*chain.from_iterable(globs.values())}
     literal = {one: unescape(one) for _, one in nothing if _is_literal_path(one)}
     dangling = {one: _dangling_target(path, root) for one, path in literal.items()}
     found = {
         name: {
             "devices": [],
-            "notOffered": [{"path": one.path, "reason": one.reason} for one in listed.not_offered],
+            "notOffered": [
+                *({"path": one.path, "reason": one.reason} for one in listed.not_offered),
+                *(
+                    {"path": printable(one), "reason": _HANGS}
+                    for one in sorted(host.hanging)
+                    if one in globs[name] or one not in named
+                ),
+            ],
             "nothingFound": [pattern for resource, pattern in nothing if resource == name],
             "danglingLinks": {
                 pattern: dangling[pattern]
@@ -126,6 +138,11 @@ def _discovered(
     }
     hints = {one: _hint(one, inventory, root, given) for _, one in nothing if one.startswith("/")}
     return decision.lists, found, hints
+
+
+def _not_read(resource: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return what did not answer, of ``notOffered``."""
+    return [one for one in resource["notOffered"] if one["reason"] == _HANGS]
 
 
 def _is_literal_path(text: str) -> bool:
@@ -200,6 +217,12 @@ def _as_text(
             f"  {name}: {one['path']}: {one['reason']}"
             for name, resource in found.items()
             for one in resource["notOffered"]
+            if one not in _not_read(resource)
+        ],
+        "Not looked at, so there may be more": [
+            f"  {name}: {one['path']}: {one['reason']}"
+            for name, resource in found.items()
+            for one in _not_read(resource)
         ],
         "Mounts": [
             f"  {name}: hostPath {printable(path)} does not exist; the runtime would create an"
@@ -262,7 +285,9 @@ def _print_all(arguments: argparse.Namespace) -> int:
     """Print everything that a config could name."""
     if is_given(arguments.config):
         raise UsageError("--all shows what the machine has: --config is not used with it")
-    groups = patiently(root_of(arguments), lambda host: catalogue(Inventory(host)))
+    groups, hanging = patiently(
+        root_of(arguments), lambda host: (catalogue(Inventory(host)), sorted(host.hanging))
+    )
     if arguments.output == "json":
         candidates = [
             {**entry.as_json(), "selector": run.selector}
@@ -271,8 +296,8 @@ def _print_all(arguments: argparse.Namespace) -> int:
         ]
         print_json({"candidates": candidates})
     else:
-        print_lines(_all_as_text(groups))
-    return 0
+        print_lines([*_all_as_text(groups), *(f"Not looked at: {one}" for one in hanging)])
+    return 1 if hanging else 0
 
 
 _BUS_FACTS = {

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli.apply import MAX_HANGING, patiently
+from genericdp.cli.discover import look
+from genericdp.config.load import load
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import GenericdpError
 from genericdp.explain.catalog import catalogue
@@ -50,6 +52,21 @@ def test_a_file_that_hangs_concerns_its_device_alone(
     name = path.rpartition("/")[2]
     assert said  # for each of the paths that lead to it
     assert all(line.endswith(f"/{name}' does not end: going on without it") for line in said)
+
+
+def test_discover_shows_what_it_could_not_look_at(root: HangingRoot, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
+        "  - {name: example.com/serial, match: [{path: /dev/ttyUSB*}]}\n"
+        "  - {name: example.com/usb, match: [{path: /dev/bus/usb/*/*}]}\n"
+    )
+    resources = load([config]).resources
+    root.hanging = {"/dev/ttyUSB1"}
+    _, found, _ = patiently(root, lambda host: look(resources, host, "n", root), look_seconds=0.3)
+    reason = "looking at it does not end"
+    assert found["example.com/serial"]["notOffered"] == [{"path": "/dev/ttyUSB*", "reason": reason}]
+    assert found["example.com/usb"]["notOffered"] == []
 
 
 def test_there_is_an_end_of_leaving_out(root: HangingRoot) -> None:
