@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from genericdp.devices.devicelist import DeviceList
     from genericdp.host.root import Root
 
-_MOST_REASONS = 10
+_MAX_REASONS = 10
 EXAMPLE = (
     "  genericdp allocate --config examples/configs/fuse.yaml example.com/fuse=1\n"
     '  eval podman run --rm "$(genericdp allocate --config examples/configs/fuse.yaml'
@@ -128,9 +128,9 @@ def _unavailable(devices: DeviceList) -> Iterator[str]:
 
 
 def _too_few(name: str, wanted: int, healthy: int, reasons: Sequence[str]) -> str:
-    lines = [f"{name}: {wanted} wanted, {healthy} healthy", *reasons[:_MOST_REASONS]]
-    if len(reasons) > _MOST_REASONS:
-        lines.append(f"and {len(reasons) - _MOST_REASONS} more")
+    lines = [f"{name}: {wanted} wanted, {healthy} healthy", *reasons[:_MAX_REASONS]]
+    if len(reasons) > _MAX_REASONS:
+        lines.append(f"and {len(reasons) - _MAX_REASONS} more")
     return "\n  ".join(lines)
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
     from genericdp.model import Resource
 
-_MOST_NEAR = 3
+_MAX_NEAR = 3
 _HANGS = "looking at it does not end"
 EXAMPLE = (
     "  genericdp discover --config examples/configs/this-machine.yaml\n"
@@ -162,7 +162,7 @@ def _hint(pattern: str, inventory: Inventory, root: Root, given: Container[str])
     """Return what there is, and is not ``given``, in place of what a glob does not find."""
     files = ((path, inventory.file(path)) for path in names_like(pattern, inventory))
     if near := [path for path, file in files if file is not None and file.key not in given]:
-        return f"there is {' and '.join(near[:_MOST_NEAR])}"
+        return f"there is {' and '.join(near[:_MAX_NEAR])}"
     if "{" in pattern and "}" in pattern:
         return "braces are no alternatives: write a list of globs"
     folder = ""

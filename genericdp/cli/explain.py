@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Answer = tuple[Explanation, Entry] | Unknown
 
-_MOST_UNRELATED = 3
+_MAX_UNRELATED = 3
 """So many resources that do not take the device are shown, those that came closest."""
 _COMPLETED = {VerdictKind.ABOVE, VerdictKind.BELOW, VerdictKind.BROUGHT_ALONG}
 """Outcomes that need the name of another device, which is their reason."""
@@ -138,10 +138,10 @@ def _closest(verdicts: Sequence[Verdict]) -> list[Verdict]:
     Where some have to do with it, a mere neighbor in its folder does not come close.
     """
     unrelated = [i for i, one in enumerate(verdicts) if _is_unrelated(one)]
-    if len(unrelated) <= _MOST_UNRELATED:
+    if len(unrelated) <= _MAX_UNRELATED:
         return list(verdicts)
     unrelated.sort(key=lambda i: -_conditions_held(verdicts[i]))
-    close = unrelated[:_MOST_UNRELATED]
+    close = unrelated[:_MAX_UNRELATED]
     if len(unrelated) < len(verdicts):
         close = [i for i in close if _conditions_held(verdicts[i]) > 0]
     hidden = {*unrelated} - {*close}

@@ -70,7 +70,7 @@ resources:
 """
 _RESOURCE = re.compile(r"(?:^  #.*\n)*^  - name: (?P<name>\S+)\n(?:^(?:   .*)?\n)*", re.MULTILINE)
 """A resource of an example, with the comment directly above it."""
-_MOST_DEVICES = 8
+_MAX_DEVICES = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -209,8 +209,8 @@ def _text_of(found: Sequence[_Found], machine: str, root: list[str]) -> str:
 
 def _now(found: _Found) -> Iterator[str]:
     yield f"Now: {plural(len(found.devices), 'device')}, {plural(_shares(found), 'share')}."
-    yield from (f"  {line}" for line in found.lines[:_MOST_DEVICES])
-    if (more := len(found.devices) - _MOST_DEVICES) > 0:
+    yield from (f"  {line}" for line in found.lines[:_MAX_DEVICES])
+    if (more := len(found.devices) - _MAX_DEVICES) > 0:
         yield f"  and {more} more"
 
 

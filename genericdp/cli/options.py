@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _AMOUNT = re.compile(r"0*[1-9][0-9]{0,8}")
 _MOST = 999_999_999
 _FORMATS = ("text", "json")
-_LONGEST_SOCKET_BYTES = 107
+_MAX_SOCKET_BYTES = 107
 
 
 def add_choice(
@@ -234,9 +234,9 @@ def pod_resources_of(arguments: argparse.Namespace) -> Path | None:
     given: Path | None = arguments.pod_resources
     if given is None:
         return None
-    if len(os.fsencode(given.absolute())) > _LONGEST_SOCKET_BYTES:
+    if len(os.fsencode(given.absolute())) > _MAX_SOCKET_BYTES:
         raise UsageError(
-            f"{given} is longer than the {_LONGEST_SOCKET_BYTES} bytes that the path of a unix"
+            f"{given} is longer than the {_MAX_SOCKET_BYTES} bytes that the path of a unix"
             " socket may have: reach it under a shorter one"
         )
     return given.absolute()

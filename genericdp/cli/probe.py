@@ -51,9 +51,9 @@ LOG_SECONDS = 10.0
 IN_A_COPY = "cannot be run: --root is a copy"
 NOT_ASKED = "its probes have not been run"
 ONE_RUN = "one run cannot tell whether it changes"
-_MOST_LINES = 10
+_MAX_LINES = 10
 """So many of the last lines of a command's output are shown."""
-_MOST_RUNNING = 3
+_MAX_RUNNING = 3
 _HEADING = ("RESOURCE", "DEVICE", "PROBE", "RESULT", "TIME", "REASON")
 
 
@@ -276,7 +276,7 @@ class _Round:
         names = [f"{device_id} ({label})" for (_, device_id), label in self._running.items()]
         return (
             f"{self._done} of {len(self._devices)} devices are done;"
-            f" waiting for {first_few(names, _MOST_RUNNING)}"
+            f" waiting for {first_few(names, _MAX_RUNNING)}"
         )
 
 
@@ -317,9 +317,9 @@ def _shown_output(output: str, reason: str) -> Iterator[str]:
     lines = output.rstrip().splitlines()
     if not lines or (len(lines) == 1 and reason.endswith(lines[0].strip())):
         return
-    if (left_out := len(lines) - _MOST_LINES) > 0:
+    if (left_out := len(lines) - _MAX_LINES) > 0:
         yield f"    … {plural(left_out, 'line')} before (see -o json)"
-    yield from (f"    {shortened(line)}".rstrip() for line in lines[-_MOST_LINES:])
+    yield from (f"    {shortened(line)}".rstrip() for line in lines[-_MAX_LINES:])
 
 
 def _without_probes(lists: Mapping[str, DeviceList]) -> Iterator[str]:

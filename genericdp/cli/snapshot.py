@@ -30,7 +30,7 @@ EXAMPLE = (
     "  genericdp discover --root node.tar.gz --all      # anywhere"
 )
 STDOUT = Path("-")
-_MOST_TOLD = 5
+_MAX_TOLD = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +88,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _as_text(title: str, file: Path, copy: Copy) -> Iterator[str]:
     yield title
-    for reason, count in copy.left_out.most_common(_MOST_TOLD):
+    for reason, count in copy.left_out.most_common(_MAX_TOLD):
         yield f"  left out, {reason}: {count:,}, such as {printable(copy.examples[reason])}"
     yield "It holds serial numbers and hardware addresses."
     yield f"Elsewhere: genericdp discover --root {'FILE' if file == STDOUT else file.name} --all"

@@ -39,14 +39,14 @@ EXAMPLE = (
     "  kubectl exec ds/genericdp -- genericdp status -o json"
 )
 ADDRESS = "127.0.0.1:9733"
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 """The status of 100,000 devices has about 25 MB."""
 SECONDS = 10.0
 """For all together: the host's name, connecting, and the response."""
-MOST_CHARACTERS = 2000
+MAX_CHARACTERS = 2000
 """Of one text: whoever wrote it must not fill the screen."""
-_MOST_QUOTED = 200
-_MOST_EVENTS = 20
+_MAX_QUOTED = 200
+_MAX_EVENTS = 20
 _LEVELS = {"error": BAD, "warning": ODD}
 
 
@@ -83,7 +83,7 @@ def execute(arguments: argparse.Namespace) -> int:
         why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise GenericdpError(
             f"what answers on port {address.port} of {address.host} is no genericdp of this"
-            f" version: {visible(why, _MOST_QUOTED)}"
+            f" version: {visible(why, _MAX_QUOTED)}"
         ) from error
     if arguments.output == "json":
         print_json(status)
@@ -93,7 +93,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def fetch(
-    address: Address, path: str, *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES
+    address: Address, path: str, *, seconds: float = SECONDS, max_bytes: int = MAX_BYTES
 ) -> bytes:
     """Return what ``http://HOST:PORT/path`` answers with 200, past all proxies.
 
@@ -102,11 +102,11 @@ def fetch(
     # In a thread, which may stay behind: nothing else bounds the time that a name server takes,
     # or a server that sends a byte now and then.
     try:
-        return run_in_time(partial(_get, address, path, seconds, most_bytes), seconds)
+        return run_in_time(partial(_get, address, path, seconds, max_bytes), seconds)
     except UnicodeError as error:  # from encoding the name for DNS
         raise GenericdpError(f"{str(address)!r} is no name of a host: {error}") from error
     except (http.client.HTTPException, ValueError) as error:
-        why = visible(str(error).strip(), _MOST_QUOTED) or type(error).__name__
+        why = visible(str(error).strip(), _MAX_QUOTED) or type(error).__name__
         if isinstance(error, http.client.RemoteDisconnected):
             why = "it ends the connection without an answer"
         raise GenericdpError(f"what answers at {address} does not speak HTTP: {why}") from error
@@ -126,7 +126,7 @@ def _why_unreachable(error: OSError, address: Address) -> str:
             return f"{address} cannot be asked: {reason_of(error).lower()}"
 
 
-def _get(address: Address, path: str, seconds: float, most_bytes: int) -> bytes:
+def _get(address: Address, path: str, seconds: float, max_bytes: int) -> bytes:
     # A host may have several addresses: the first ones must not take all of the time.
     connection = http.client.HTTPConnection(address.host, address.port, timeout=seconds / 4)
     with closing(connection):
@@ -135,9 +135,9 @@ def _get(address: Address, path: str, seconds: float, most_bytes: int) -> bytes:
         connection.request("GET", path, headers={"Accept": "application/json"})
         # Of an answer with "Connection: close" it is the answer that holds the socket.
         with connection.getresponse() as answer:
-            body = answer.read(most_bytes + 1)
+            body = answer.read(max_bytes + 1)
             left = answer.length
-    said = visible(body[:_MOST_QUOTED].decode(errors="replace").strip(), _MOST_QUOTED)
+    said = visible(body[:_MAX_QUOTED].decode(errors="replace").strip(), _MAX_QUOTED)
     if answer.status == http.HTTPStatus.NOT_FOUND and "--no-status" in said:
         raise GenericdpError(
             f"the daemon at {address} does not show its state: it is run with --no-status"
@@ -145,8 +145,8 @@ def _get(address: Address, path: str, seconds: float, most_bytes: int) -> bytes:
     if answer.status != http.HTTPStatus.OK:
         quoted = f" (it says: {said})" if said else ""
         raise GenericdpError(f"{address} answers {answer.status}: is that a genericdp?{quoted}")
-    if len(body) > most_bytes:
-        raise GenericdpError(f"the answer of {address} is longer than {most_bytes} bytes")
+    if len(body) > max_bytes:
+        raise GenericdpError(f"the answer of {address} is longer than {max_bytes} bytes")
     if left:
         raise GenericdpError(f"the answer of {address} ends too early")
     return body
@@ -194,7 +194,7 @@ def _lines(status: StatusDocument) -> Iterator[ColoredLine]:
         for one in each["notOffered"]
     ]
     yield from _listed("Matched, but not offered", aside)
-    yield from _titled("Last events (UTC)", _event_rows(status["events"][-_MOST_EVENTS:]))
+    yield from _titled("Last events (UTC)", _event_rows(status["events"][-_MAX_EVENTS:]))
 
 
 def _listed(title: str, texts: Sequence[str], color: str = TITLE) -> Iterator[ColoredLine]:
@@ -313,7 +313,7 @@ def _all_or(count: int, of: int, one: str) -> str:
     return plural(of, one) if count == of else f"{count:,} of {plural(of, one)}"
 
 
-def visible(text: str, most: int = MOST_CHARACTERS) -> str:
+def visible(text: str, most: int = MAX_CHARACTERS) -> str:
     """Return one line of not much more than ``most`` characters that hides and reorders nothing."""
     return printable(shortened(text, most))
 

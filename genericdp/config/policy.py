@@ -34,7 +34,7 @@ _IF_EMPTY = (
     "a policy that allows nothing has two lines: 'apiVersion: genericdp.io/v1alpha1' and"
     " 'kind: DevicePluginPolicy'"
 )
-_MOST_LISTED = 5
+_MAX_LISTED = 5
 _NODE_TYPES = {FileType.CHAR, FileType.BLOCK}
 _TOKEN = re.compile(r"\[!?+\]?+[^]]*\]|.", re.DOTALL)
 """A part of a glob that stands for one character, or a ``*``."""
@@ -112,8 +112,8 @@ def _section(document: Document, key: str) -> Section:
         default = schema(POLICY)["$defs"]["devices"]["properties"]["paths"]["default"]
         at, listed = ("devices", "paths"), listed.get("paths", default)
     rules = tuple(_rule(document, (*at, i), one) for i, one in enumerate(listed))
-    allowed = [rule.text for rule in rules[:_MOST_LISTED]]
-    if len(rules) > _MOST_LISTED:
+    allowed = [rule.text for rule in rules[:_MAX_LISTED]]
+    if len(rules) > _MAX_LISTED:
         allowed.append("…")
     return Section(says=f"{where} says {key}: {', '.join(allowed) or 'none'}", rules=rules)
 

@@ -41,8 +41,8 @@ _LEFT_SECONDS = 60.0
 """An older folder that nothing links to is left over; another daemon may be writing a newer one."""
 _LOOK_SECONDS = 2.0
 """How long a look at the config's files may take: NFS may never answer."""
-_MOST_TRIES = 10
-_MOST_WAITS = 50
+_MAX_TRIES = 10
+_MAX_WAITS = 50
 """A config that has been another one after each of so many pauses (10 s) is read as it is."""
 
 
@@ -152,7 +152,7 @@ class Reloader:
 
     async def _read(self, loaded: Loaded | None = None) -> Loaded:
         """Load the config; again while it changes meanwhile, so that no mixture of two is taken."""
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             if loaded is None:
                 loaded = await self._load(self._configs, policy=self._policy)
             if await self._look() in {"", loaded.digest} or not loaded.digest:
@@ -197,7 +197,7 @@ class Reloader:
             # changed before it was watched.
             await until(lambda: self._asked, self.news, timeout_seconds=self._pace.settle)
             waits += seen != before
-            if waits == _MOST_WAITS:  # it keeps changing, which is said once it is read
+            if waits == _MAX_WAITS:  # it keeps changing, which is said once it is read
                 return
             before, is_told = seen, False
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from genericdp.policy import Policy
     from genericdp.template import Reference
 
-_MOST_OF_RESOURCE = 256
+_MAX_PER_RESOURCE = 256
 """Selectors of a resource, and globs; the schema has the same limit for each list."""
-_MOST_OF_CONFIG = 4096
+_MAX_PER_CONFIG = 4096
 _TOO_MANY = {
     "selectors": "one selector takes a list of globs, as path: [/dev/ttyUSB*, /dev/ttyACM*]",
     "globs": "one glob covers many paths, as /dev/ttyUSB*",
@@ -157,15 +157,15 @@ def _check_counts(
     globs = [field.path[2] for field, form in texts if form in _ON_THE_HOST]
     globs = [key for key in globs if key != "nodeNames"]
     for kind, keys in (("selectors", selectors), ("globs", globs)):
-        if len(keys) > _MOST_OF_RESOURCE:
-            message = f"the resource has {len(keys)} {kind}: at most {_MOST_OF_RESOURCE}"
-            at_fault = resource[keys[_MOST_OF_RESOURCE]]
+        if len(keys) > _MAX_PER_RESOURCE:
+            message = f"the resource has {len(keys)} {kind}: at most {_MAX_PER_RESOURCE}"
+            at_fault = resource[keys[_MAX_PER_RESOURCE]]
             at_fault.refuse(f"{message} are allowed", _TOO_MANY[kind], of_key=True)
         before = totals[kind]
         totals[kind] += len(keys)
-        if before <= _MOST_OF_CONFIG < totals[kind]:
+        if before <= _MAX_PER_CONFIG < totals[kind]:
             message = f"with this resource the config has {totals[kind]} {kind}"
-            resource.refuse(f"{message}: at most {_MOST_OF_CONFIG} are allowed", _TOO_MANY[kind])
+            resource.refuse(f"{message}: at most {_MAX_PER_CONFIG} are allowed", _TOO_MANY[kind])
 
 
 def _check_closeness(resource: Field) -> None:

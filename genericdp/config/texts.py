@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from genericdp.config.schema import Schema
     from genericdp.template import Reference, Template
 
-MOST_LEVELS = 16
+MAX_LEVELS = 16
 """Levels of a path with wildcards: each may stand for a whole folder of folders."""
 
 _DEVICE = "path name syspath subsystem devtype driver major minor numa id"
@@ -154,8 +154,8 @@ def _check_path(
 
 def _check_wildcards(field: Field, pattern: str, text: str) -> None:
     levels = pattern.strip("/").count("/") + 1
-    if levels > MOST_LEVELS and has_wildcard(pattern):
-        message = f"{quoted(text)} has {levels} levels: at most {MOST_LEVELS} are allowed in a glob"
+    if levels > MAX_LEVELS and has_wildcard(pattern):
+        message = f"{quoted(text)} has {levels} levels: at most {MAX_LEVELS} are allowed in a glob"
         field.refuse(message, "write a path without wildcards, or select by udev, usb or pci")
     if found := _BRACES.search(text):
         field.warn(f"{quoted(found[0])} is literal in a glob", "write a list of globs")

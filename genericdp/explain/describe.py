@@ -38,7 +38,7 @@ NOUNS = {
     "udev": "sysfs device",
 }
 
-_MOST_SHOWN = 81
+_MAX_SHOWN = 81
 _NEITHER = re.compile(r"_ENC$|_FROM_DATABASE$|_TAG$")
 _TYPES = {
     FileType.CHAR: "character device",
@@ -198,7 +198,7 @@ def as_glob(text: str) -> str:
 
 def shown(text: str) -> str:
     """Return a text of the host on one line, shortened if it is long."""
-    return shortened(printable(text), _MOST_SHOWN)
+    return shortened(printable(text), _MAX_SHOWN)
 
 
 def selector_text(selector: Selector) -> str:

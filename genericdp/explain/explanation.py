@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from genericdp.model import Resource, Selector, SysSelector
 
 _OTHER_KIND = -1
-_MOST_ABOVE = 50
+_MAX_ABOVE = 50
 _CHANGED = "it has changed while it was looked at"
 
 
@@ -292,7 +292,7 @@ class _Trial:
         for one in self._looked_at(folder):
             if (one.file.identity.syspath or "").startswith(folder):
                 found.setdefault(one.key, one)
-            if len(found) >= _MOST_ABOVE:
+            if len(found) >= _MAX_ABOVE:
                 break
         return tuple(found.values())
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _PCI_ADDRESS = re.compile(r"([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 _DEVICES = "/sys/devices/"
-_MOST_NEAR = 5
+_MAX_NEAR = 5
 _LIKE = 0.7
 """How much the names of device files have to be alike, as difflib has it."""
 _PREFIX = 3
@@ -194,10 +194,10 @@ def names_like(pattern: str, inventory: Inventory) -> tuple[str, ...]:
             device = of_file(file, inventory).device
             if device is not None and function_of(device, inventory.host) is not None:
                 begin_alike.append(file.path)
-    close = get_close_matches(stem, alike, n=_MOST_NEAR, cutoff=_LIKE) if stem else []
+    close = get_close_matches(stem, alike, n=_MAX_NEAR, cutoff=_LIKE) if stem else []
     near = [path for one in close for path in sorted(alike[one], key=natural_key)]
     near += sorted(begin_alike, key=natural_key)
-    return tuple(map(printable, dict.fromkeys(near)))[:_MOST_NEAR]
+    return tuple(map(printable, dict.fromkeys(near)))[:_MAX_NEAR]
 
 
 def _stem(name: str) -> str:
@@ -212,7 +212,7 @@ def _near(text: str, inventory: Inventory) -> tuple[str, ...]:
         return names_like(pattern, inventory)
     known = filter(is_worth_naming, every(inventory))
     names = {one.device_file if text.startswith("/") else one.name for one in known}
-    close = get_close_matches(text, sorted(names, key=natural_key), n=_MOST_NEAR, cutoff=0.6)
+    close = get_close_matches(text, sorted(names, key=natural_key), n=_MAX_NEAR, cutoff=0.6)
     return tuple(map(printable, close))
 
 

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 MANIFEST = "genericdp-snapshot.json"
 """The first entry; identifies the file."""
 FORMAT = 1
-MOST_BYTES = 256 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
 """Of an archive when inflated, headers included: at most half a million entries."""
-MOST_FILE_BYTES = 65_536
-_MOST_ENTRY_BYTES = 2 * MOST_FILE_BYTES
+MAX_FILE_BYTES = 65_536
+_MAX_ENTRY_BYTES = 2 * MAX_FILE_BYTES
 """Of an entry with all its headers, which hold long names."""
-_MOST_PATH_BYTES = 4095
-_MOST_NAME_BYTES = 255
-_MOST_DEPTH = 64
+_MAX_PATH_BYTES = 4095
+_MAX_NAME_BYTES = 255
+_MAX_DEPTH = 64
 _ENCODING = ("utf-8", "surrogateescape")
 
 
@@ -62,7 +62,7 @@ def write(
     manifest: Mapping[str, object],
     entries: Iterable[ArchiveEntry],
     *,
-    most_bytes: int = MOST_BYTES,
+    max_bytes: int = MAX_BYTES,
 ) -> int:
     """Write a snapshot, byte for byte the same for the same entries; return how many there are.
 
@@ -76,8 +76,8 @@ def write(
         for entry in entries:
             packed = _packed(entry)
             count, size = count + 1, size + len(packed)
-            if size > most_bytes:
-                raise _too_large(most_bytes)
+            if size > max_bytes:
+                raise _too_large(max_bytes)
             out.write(packed)
         out.write(end)
     return count
@@ -93,14 +93,14 @@ def _packed(entry: ArchiveEntry) -> bytes:
     return header + entry.content + bytes(-len(entry.content) % tarfile.BLOCKSIZE)
 
 
-def _too_large(most_bytes: int) -> ArchiveError:
-    return ArchiveError(f"it is larger than {most_bytes / 2**20:g} MiB when inflated")
+def _too_large(max_bytes: int) -> ArchiveError:
+    return ArchiveError(f"it is larger than {max_bytes / 2**20:g} MiB when inflated")
 
 
-def read(file: IO[bytes], *, most_bytes: int = MOST_BYTES) -> Iterator[ArchiveEntry]:
+def read(file: IO[bytes], *, max_bytes: int = MAX_BYTES) -> Iterator[ArchiveEntry]:
     """Yield the entries of a snapshot after its manifest; raise ArchiveError and OSError."""
     try:
-        with _Inflating(file, most_bytes) as inflating:
+        with _Inflating(file, max_bytes) as inflating:
             entries = _entries(inflating)
             _check_manifest(next(entries, None))
             yield from entries
@@ -115,25 +115,25 @@ def read(file: IO[bytes], *, most_bytes: int = MOST_BYTES) -> Iterator[ArchiveEn
 class _Inflating(gzip.GzipFile):
     """An archive as ``tarfile`` reads it, within limits."""
 
-    def __init__(self, file: IO[bytes], most_bytes: int) -> None:
+    def __init__(self, file: IO[bytes], max_bytes: int) -> None:
         super().__init__(fileobj=file, mode="rb")
         self.last = b""
         """What was read last."""
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._entry_end = 0
 
     def begin_entry(self) -> None:
         """Allow as many bytes as one entry may have."""
-        self._entry_end = self.tell() + _MOST_ENTRY_BYTES
+        self._entry_end = self.tell() + _MAX_ENTRY_BYTES
 
     def read(self, size: int | None = -1) -> bytes:
         """Return that many bytes or those left; raise ArchiveError before they are too many."""
         begin = self.tell()
         end = begin + (-1 if size is None else size)
         if not begin <= end <= self._entry_end:
-            raise ArchiveError(f"it has an entry of more than {MOST_FILE_BYTES} bytes")
-        if end > self._most_bytes:
-            raise _too_large(self._most_bytes)
+            raise ArchiveError(f"it has an entry of more than {MAX_FILE_BYTES} bytes")
+        if end > self._max_bytes:
+            raise _too_large(self._max_bytes)
         self.last = super().read(size)
         return self.last
 
@@ -170,8 +170,8 @@ def _checked_path(name: str) -> str:
     parts = name.removesuffix("/").split("/")
     while parts and parts[0] == ".":  # as tar writes `tar c .`
         parts = parts[1:]
-    bad = any(part in {"", ".", ".."} or len(_bytes(part)) > _MOST_NAME_BYTES for part in parts)
-    too_long = len(parts) > _MOST_DEPTH or len(_bytes(name)) > _MOST_PATH_BYTES
+    bad = any(part in {"", ".", ".."} or len(_bytes(part)) > _MAX_NAME_BYTES for part in parts)
+    too_long = len(parts) > _MAX_DEPTH or len(_bytes(name)) > _MAX_PATH_BYTES
     if bad or too_long or "\0" in name:
         raise ArchiveError(f"it has an entry with the path {name!r:.200}")
     return "/".join(parts)
@@ -200,8 +200,8 @@ def _entry(path: str, info: tarfile.TarInfo, inflating: _Inflating) -> ArchiveEn
 def _content(path: str, info: tarfile.TarInfo, inflating: _Inflating) -> bytes:
     if info.issparse():
         raise ArchiveError(f"{path!r:.200} is sparse (pack without --sparse)")
-    if not 0 <= info.size <= MOST_FILE_BYTES:
-        raise ArchiveError(f"{path!r:.200} has {info.size} bytes; {MOST_FILE_BYTES} are the most")
+    if not 0 <= info.size <= MAX_FILE_BYTES:
+        raise ArchiveError(f"{path!r:.200} has {info.size} bytes; {MAX_FILE_BYTES} are the most")
     content = inflating.read(info.size)  # tarfile has read up to there
     if len(content) < info.size:
         raise ArchiveError("it is damaged or cut off: a file is not complete")
@@ -210,7 +210,7 @@ def _content(path: str, info: tarfile.TarInfo, inflating: _Inflating) -> bytes:
 
 def led_to(path: str, target: str) -> str | None:
     """Return where a relative link leads, as it is written; None: out of the tree, or nowhere."""
-    too_long = len(_bytes(target)) > _MOST_PATH_BYTES
+    too_long = len(_bytes(target)) > _MAX_PATH_BYTES
     if not target or target.startswith("/") or too_long or "\0" in target:
         return None
     parts, has_entered = path.split("/")[:-1], False

@@ -22,7 +22,7 @@ from genericdp.errors import reason_of
 from genericdp.host import udevdb
 from genericdp.host.sysfs import device_names
 from genericdp.model import FileType
-from genericdp.snapshot.archive import MOST_FILE_BYTES, ArchiveEntry, Kind, led_to
+from genericdp.snapshot.archive import MAX_FILE_BYTES, ArchiveEntry, Kind, led_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,12 +38,12 @@ _OF_SYSTEM = {"node"}
 _LISTS = ("sys/bus", "sys/class")
 _OF_SESSIONS = {"dev/pts", "dev/shm", "dev/mqueue", "dev/hugepages", "dev/fd"}
 """What is in them belongs to somebody who is logged in, or to a program."""
-_MOST_DEPTH = 48
+_MAX_DEPTH = 48
 _ELSEWHERE = "not on the filesystem mounted at /dev, so never offered"
 _UNTRUSTED = "a link that somebody who is not root can turn, so never offered"
 _MISNAMED = "not what sysfs calls by that name"
 
-_MOST_ATTRIBUTE_BYTES = 4096
+_MAX_ATTRIBUTE_BYTES = 4096
 """What the kernel writes as text is never more."""
 _SKIPPED_FILES = (
     # Reading these may act on the hardware, or they are binary. PCI: configuration space, option
@@ -183,7 +183,7 @@ class _Sysfs:
                 is_system = path == _SYSTEM and name not in _OF_SYSTEM
                 # A device may have the name of such a folder.
                 is_skipped = _is_skipped_folder(name) and not self._mode(f"{below}/uevent")
-                if not is_system and not is_skipped and below.count("/") < _MOST_DEPTH:
+                if not is_system and not is_skipped and below.count("/") < _MAX_DEPTH:
                     yield below, subsystem
             elif one.is_file(follow_symlinks=False) and not _is_skipped(name, subsystem):
                 self._add_file(below, one)
@@ -236,7 +236,7 @@ class _Sysfs:
             if error.errno in {errno.EACCES, errno.EPERM, None}:
                 self._copy.leave_out(path, error)
             return None
-        is_small = len(content) <= _MOST_ATTRIBUTE_BYTES and b"\0" not in content
+        is_small = len(content) <= _MAX_ATTRIBUTE_BYTES and b"\0" not in content
         return content if is_uevent or is_small else None
 
     def _content(self, path: str) -> bytes:
@@ -246,7 +246,7 @@ class _Sysfs:
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(real, flags)
             try:
-                return os.read(descriptor, MOST_FILE_BYTES).decode("latin-1")
+                return os.read(descriptor, MAX_FILE_BYTES).decode("latin-1")
             finally:
                 os.close(descriptor)
 
@@ -367,7 +367,7 @@ class _Dev:
             if stat.S_ISDIR(status.st_mode):
                 self._copy.add_folder(path)
                 inside = status.st_dev == filesystem and path not in _OF_SESSIONS
-                if inside and path.count("/") < _MOST_DEPTH:
+                if inside and path.count("/") < _MAX_DEPTH:
                     self._copy_folder(path, filesystem)
             elif stat.S_ISLNK(status.st_mode):
                 self._copy_link(path)
@@ -416,7 +416,7 @@ class _Dev:
             return
         uevent = f"{led_to(folder, known.target)}/uevent"
         own = self._copy.entries.get(uevent)
-        too_long = own is not None and len(own.content) + len(content) > MOST_FILE_BYTES
+        too_long = own is not None and len(own.content) + len(content) > MAX_FILE_BYTES
         if own is None or too_long or b"DEVNAME=" not in own.content:
             for name in names:
                 self._copy.entries.pop(f"dev/{name}", None)

@@ -154,7 +154,7 @@ def test_an_answer_without_end_is_cut() -> None:
     """By its size, and by its time, however it dribbles."""
     long = "longer than 1000 bytes"
     with answering(http(b"x" * 2000)) as (at, _), pytest.raises(GenericdpError, match=long):
-        fetch(daemon_at(at), "/status", most_bytes=1000)
+        fetch(daemon_at(at), "/status", max_bytes=1000)
     slow = answering(b"HTTP/1.1 200 OK\r\nx: ", stays=True)
     with slow as (at, _), pytest.raises(GenericdpError, match="does not answer"):
         fetch(daemon_at(at), "/status", seconds=0.2)

@@ -167,17 +167,17 @@ def test_what_never_ends_is_not_read_to_its_end() -> None:
     folder = info("dev", tarfile.DIRTYPE).tobuf(tarfile.GNU_FORMAT)
     content = gzip.compress(START + b"".join([*names, folder]) * 200 + bytes(1024))
     with pytest.raises(ArchiveError, match="larger than 1 MiB when inflated"):
-        list(read(io.BytesIO(content), most_bytes=1 << 20))
+        list(read(io.BytesIO(content), max_bytes=1 << 20))
 
 
 def test_what_is_written_can_be_read_to_the_byte() -> None:
     entry = ArchiveEntry(LONG, Kind.FOLDER)
     size = len(gzip.decompress(packed(entry)))
     out = io.BytesIO()
-    write(out, {}, [entry], most_bytes=size)
-    assert list(read(io.BytesIO(out.getvalue()), most_bytes=size)) == [entry]
+    write(out, {}, [entry], max_bytes=size)
+    assert list(read(io.BytesIO(out.getvalue()), max_bytes=size)) == [entry]
     with pytest.raises(ArchiveError, match="when inflated"):
-        write(io.BytesIO(), {}, [entry], most_bytes=size - 1)
+        write(io.BytesIO(), {}, [entry], max_bytes=size - 1)
 
 
 PARTS = st.sampled_from(["a", "b", "..", ".", "", "dev", "x" * 300, "\0", "é"])
