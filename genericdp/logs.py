@@ -12,7 +12,7 @@ import threading
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
-from genericdp.printing import printable, printable_lines
+from genericdp.printing import printable
 
 resource_name: ContextVar[str] = ContextVar("resource_name", default="")
 """Set once in a plugin's task: every line logged from there carries it."""
@@ -147,7 +147,8 @@ class _TextLines(logging.Formatter):
         line = f"{timestamp(record.created)} {record.levelname.lower():7} "
         line += f"{resource}: {message}" if resource else message
         if record.exc_info:
-            line += f"\n{printable_lines(self.formatException(record.exc_info))}"
+            traceback = self.formatException(record.exc_info).split("\n")
+            line = "\n".join([line, *map(printable, traceback)])
         return line
 
 

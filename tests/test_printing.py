@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.printing import printable, yaml_flow, yaml_text
+from genericdp.printing import printable
 
 
 @pytest.mark.parametrize(
@@ -29,26 +28,3 @@ def test_any_text_becomes_one_printable_line(text: str) -> None:
     shown = printable(text)
     assert shown.isprintable()
     assert printable(shown) == shown
-
-
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("tty", "tty"),
-        ("ttyUSB*", "ttyUSB*"),
-        ("ttyS?", '"ttyS?"'),
-        ("0403", '"0403"'),
-        ("No", '"No"'),
-        ("1e10", '"1e10"'),
-    ],
-)
-def test_a_text_is_quoted_where_yaml_would_read_something_else(text: str, written: str) -> None:
-    assert yaml_text(text) == written
-
-
-ANY = st.text(st.characters(exclude_categories=()))
-
-
-@given(st.dictionaries(ANY, st.lists(st.text("ab0?*$(:-# "))))
-def test_any_texts_can_be_read_from_yaml_again(texts: dict[str, list[str]]) -> None:
-    assert yaml.safe_load(yaml_flow(texts)) == texts

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import node_name_of, root_of
+from genericdp.cli.output import print_lines
 from genericdp.devices.decide import Decision, decide
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, path_globs, why_none
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.explain.explanation import unmatched
 from genericdp.host.cache import HostCache
-from genericdp.printing import did_you_mean, first_few, print_lines
+from genericdp.printing import did_you_mean, first_few
 
 if TYPE_CHECKING:
     import argparse

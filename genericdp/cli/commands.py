@@ -13,15 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from genericdp import __version__
+from genericdp.cli.output import StdoutError, flush_stdout, print_lines, shell_words
 from genericdp.errors import ConfigError, GenericdpError, UsageError
-from genericdp.printing import (
-    StdoutError,
-    did_you_mean,
-    flush_stdout,
-    print_lines,
-    printable_lines,
-    shell_words,
-)
+from genericdp.printing import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -128,7 +122,7 @@ def _report(argv: Sequence[str], messages: Sequence[str], *, prefix: str = "") -
         if _logs_json(argv):
             _say("\n".join(map(logs.as_json, messages)))
             return
-    _say(printable_lines("\n".join(f"{prefix}{one}" for one in messages)))
+    _say("\n".join(f"{prefix}{one}" for one in messages))
 
 
 def _logs_json(argv: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from genericdp.cli.commands import COMMANDS, parser_of
-from genericdp.printing import print_document
+from genericdp.cli.output import print_document
 
 if TYPE_CHECKING:
     import argparse

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from genericdp.cli.commands import config_of, path_of
 from genericdp.cli.loading import read_pipes
 from genericdp.cli.options import add_output, check_new_file, write_new
+from genericdp.cli.output import print_document, print_json
 from genericdp.config.files import STDIN, read_file, shown, unreadable
 from genericdp.config.load import unquoted
 from genericdp.convert.conversion import PEERS, convert
 from genericdp.errors import ConfigError
-from genericdp.printing import print_document, print_json
 
 if TYPE_CHECKING:
     import argparse

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import patiently
 from genericdp.cli.options import node_name_of, root_of
+from genericdp.cli.output import print_json, print_lines, print_warning
 from genericdp.devices.changes import plan
 from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
 from genericdp.model import Hooks, Inject, config_key
-from genericdp.printing import print_json, print_lines, print_warning, printable
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     import argparse

@@ -16,6 +16,7 @@ from genericdp.cli.options import (
     root_of,
     root_option,
 )
+from genericdp.cli.output import print_json, print_lines, print_warning, shell_words, table
 from genericdp.cli.probe import NOT_ASKED, DeviceState, probe_once, unprobed
 from genericdp.devices.hardware import is_usb_device
 from genericdp.devices.inventory import Inventory
@@ -25,15 +26,7 @@ from genericdp.explain.catalog import candidate_count, catalogue
 from genericdp.explain.describe import listed
 from genericdp.explain.find import names_like
 from genericdp.glob import escape, has_wildcard, unescape
-from genericdp.printing import (
-    plural,
-    print_json,
-    print_lines,
-    print_warning,
-    printable,
-    shell_words,
-    table,
-)
+from genericdp.printing import plural, printable
 
 if TYPE_CHECKING:
     import argparse

@@ -20,16 +20,10 @@ from genericdp.cli.options import (
     root_option,
     write_new,
 )
+from genericdp.cli.output import print_document, print_json, print_lines, shell_words
 from genericdp.config.files import STDIN
 from genericdp.errors import GenericdpError
-from genericdp.printing import (
-    plural,
-    print_document,
-    print_json,
-    print_lines,
-    printable,
-    shell_words,
-)
+from genericdp.printing import plural, printable
 from genericdp.status.hardware import hardware_of
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from genericdp.cli.output import print_warning
 from genericdp.config.files import MAX_BYTES, STDIN, Loaded, unusable
 from genericdp.config.load import load
 from genericdp.errors import ConfigError, UsageError
 from genericdp.host.workers import run_in_time
-from genericdp.printing import print_warning
 
 if TYPE_CHECKING:
     import argparse

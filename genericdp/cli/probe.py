@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.options import add_config, add_host, add_output
+from genericdp.cli.output import Progress, print_json, print_lines, table
 from genericdp.devices.devicelist import DeviceList
 from genericdp.health.commands import POOL
 from genericdp.health.kernellog import KernelLog
@@ -19,16 +20,7 @@ from genericdp.health.probes import Probes
 from genericdp.health.state import DeviceHealth, join_reasons
 from genericdp.host.kmsg import open_log
 from genericdp.model import FileCheck, KernelLogCheck
-from genericdp.printing import (
-    Progress,
-    first_few,
-    plural,
-    print_json,
-    print_lines,
-    printable,
-    shortened,
-    table,
-)
+from genericdp.printing import first_few, plural, printable, shortened
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from genericdp.process.signals import until_signaled

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp.cli.options import add_choice, add_output
+from genericdp.cli.output import print_document
 from genericdp.config.schema import CONFIG, POLICY, schema_text
-from genericdp.printing import print_document
 
 if TYPE_CHECKING:
     import argparse

@@ -28,6 +28,7 @@ from genericdp.cli.options import (
     root_folder_of,
     set_up_logging,
 )
+from genericdp.cli.output import print_json, print_lines
 from genericdp.config.files import STDIN
 from genericdp.daemon import Settings
 from genericdp.devices.hardware import online_nodes
@@ -36,7 +37,7 @@ from genericdp.host import descriptors
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.folder import check_length
-from genericdp.printing import plural, print_json, print_lines
+from genericdp.printing import plural
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.simulator.settings import MOST_NUMA_NODES, Generation, Topology, TopologyPolicy
 from genericdp.simulator.simulation import RETRY_SECONDS, Simulation

@@ -12,8 +12,9 @@ from genericdp import __version__
 from genericdp.cli.apply import patiently
 from genericdp.cli.commands import path_of
 from genericdp.cli.options import add_output, add_root, check_new_file, root_of, write_new
+from genericdp.cli.output import Progress, print_bytes, print_json, print_lines
 from genericdp.errors import GenericdpError, UsageError
-from genericdp.printing import Progress, print_bytes, print_json, print_lines, printable
+from genericdp.printing import printable
 from genericdp.snapshot.archive import ArchiveError, write
 from genericdp.snapshot.copy import copied
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.address import parse_server_address
 from genericdp.cli.options import add_output
+from genericdp.cli.output import print_document, print_json, table
 from genericdp.errors import GenericdpError, reason_of
 from genericdp.host.workers import run_in_time
-from genericdp.printing import plural, print_document, print_json, printable, shortened, table
+from genericdp.printing import plural, printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

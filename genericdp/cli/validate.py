@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from genericdp.cli.commands import config_of, is_given
 from genericdp.cli.loading import load_in_time, read_pipes
 from genericdp.cli.options import add_config, add_host, add_output
+from genericdp.cli.output import print_json, print_lines
 from genericdp.errors import UsageError
-from genericdp.printing import plural, print_json, print_lines
+from genericdp.printing import plural
 
 if TYPE_CHECKING:
     import argparse

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import __version__
 from genericdp.cli.options import add_output
-from genericdp.printing import print_json, print_lines
+from genericdp.cli.output import print_json, print_lines
 
 if TYPE_CHECKING:
     import argparse

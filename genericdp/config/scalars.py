@@ -1,9 +1,13 @@
-"""What an unquoted YAML scalar is: a text only where no version of YAML reads something else."""
+"""YAML scalars: an unquoted one is a text only where no version of YAML reads something else."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,17}")
@@ -26,6 +30,7 @@ _DATE = re.compile(
 )
 _TRUE = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y"})
 _FALSE = frozenset({"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF", "n", "N"})
+_SAFE = re.compile(r"[A-Za-z/$][A-Za-z0-9_/.$()*-]*")
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 
 
@@ -73,3 +78,40 @@ def single_quoted(source: str) -> str:
 def meant_boolean(source: str) -> bool | None:
     """Return which of true and false a word of YAML 1.1 stands for, or None."""
     return True if source in _TRUE else False if source in _FALSE else None
+
+
+def yaml_text(text: str) -> str:
+    """Return a scalar that every version of YAML reads as this text."""
+    if _SAFE.fullmatch(text) and reading(text) is None:
+        return text
+    if not text.isprintable():
+        return '"' + "".join(map(yaml_escaped, text)) + '"'
+    if '"' in text or "\\" in text:
+        return single_quoted(text)
+    return f'"{text}"'
+
+
+def yaml_escaped(character: str) -> str:
+    """Return a character as it is written between double quotes."""
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\U{code:08x}"
+
+
+def yaml_flow(value: object) -> str:
+    """Return nested mappings and lists of texts, numbers and booleans as YAML on one line."""
+    if isinstance(value, dict):
+        return f"{{{yaml_mapping(value)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(yaml_flow, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return yaml_text(str(value))
+
+
+def yaml_mapping(keys: Mapping[str, object]) -> str:
+    """Return a mapping as ``yaml_flow`` does, without the outer braces."""
+    return ", ".join(f"{yaml_text(key)}: {yaml_flow(value)}" for key, value in keys.items())

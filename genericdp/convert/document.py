@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from genericdp.config.document import shown_path
 from genericdp.config.read import read
+from genericdp.config.scalars import yaml_text
 from genericdp.devices.resourcenames import name_problem
 from genericdp.errors import Problem
-from genericdp.printing import yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

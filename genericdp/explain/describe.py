@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
+from genericdp.config.scalars import yaml_mapping
 from genericdp.devices.conditions import KINDS, OF_UEVENT, file_of, kind_of, why_unknown
 from genericdp.devices.hardware import (
     BUSES,
@@ -21,7 +22,7 @@ from genericdp.devices.hardware import (
 )
 from genericdp.devices.topology import spot_of
 from genericdp.model import BUS_KEYS, FileType, PathSelector, config_key
-from genericdp.printing import printable, shortened, yaml_mapping
+from genericdp.printing import printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp import glob
+from genericdp.config.scalars import yaml_flow
 from genericdp.devices.conditions import (
     Condition,
     conditions,
@@ -40,7 +41,7 @@ from genericdp.explain.describe import (
 )
 from genericdp.explain.find import every
 from genericdp.model import PathSelector, UdevSelector
-from genericdp.printing import printable, yaml_flow
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -121,7 +121,6 @@ def test_a_variable_that_names_no_config_is_told(
     [
         (["example.com/a=1"], {"example.com/a": 1}),
         (["a=2", "b=3"], {"a": 2, "b": 3}),
-        (["a=2", "a=3"], {"a": 5}),
         (["a=007"], {"a": 7}),
     ],
 )

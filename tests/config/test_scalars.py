@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp import model
-from genericdp.config.scalars import single_quoted
+from genericdp.config.scalars import single_quoted, yaml_flow, yaml_text
 from tests.config.loading import FUSE, HEAD, loaded
 
 TEXTS = [
@@ -81,3 +81,26 @@ def test_a_text_is_one_to_pyyaml_too(source: str) -> None:
 @given(st.text(alphabet="a1'\"#:-", min_size=1, max_size=12))
 def test_what_is_suggested_is_the_text_in_quotes(source: str) -> None:
     assert yaml.safe_load(single_quoted(source)) == source
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("tty", "tty"),
+        ("ttyUSB*", "ttyUSB*"),
+        ("ttyS?", '"ttyS?"'),
+        ("0403", '"0403"'),
+        ("No", '"No"'),
+        ("1e10", '"1e10"'),
+    ],
+)
+def test_a_text_is_quoted_where_yaml_would_read_something_else(text: str, written: str) -> None:
+    assert yaml_text(text) == written
+
+
+ANY = st.text(st.characters(exclude_categories=()))
+
+
+@given(st.dictionaries(ANY, st.lists(st.text("ab0?*$(:-# "))))
+def test_any_texts_can_be_read_from_yaml_again(texts: dict[str, list[str]]) -> None:
+    assert yaml.safe_load(yaml_flow(texts)) == texts

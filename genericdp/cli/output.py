@@ -1,0 +1,121 @@
+"""What commands print, to stdout unless said otherwise, and the only way in which they do."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from typing import TYPE_CHECKING, TextIO
+
+from genericdp.errors import GenericdpError
+from genericdp.printing import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+_QUIET_SECONDS = 2.0
+"""Only what takes longer tells how far it is."""
+
+
+class StdoutError(GenericdpError):
+    """Stdout cannot be written; exit code 0 if it is a pipe whose reader has gone (``| head``)."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"stdout cannot be written: {(error.strerror or '').lower()}")
+        self.exit_code = 0 if isinstance(error, BrokenPipeError) else 1
+
+
+def _print(text: str, file: TextIO | None = None, *, end: str = "\n") -> None:
+    try:
+        print(text, file=file, end=end, flush=True)
+    except OSError as error:
+        if file in {None, sys.stdout}:
+            raise StdoutError(error) from error
+        raise
+
+
+def flush_stdout() -> None:
+    """Write what somebody else has printed; raises StdoutError."""
+    _print("", end="")
+
+
+def print_lines(lines: Iterable[str], *, file: TextIO | None = None) -> None:
+    """Print lines for people, escaped as ``printable`` does; to stdout unless ``file`` is given."""
+    _print("\n".join(map(printable, lines)), file)
+
+
+def print_warning(sentence: str) -> None:
+    """Print a warning to stderr."""
+    print_lines([f"warning: {sentence}"], file=sys.stderr)
+
+
+def print_json(value: object, *, indent: int | None = 2, file: TextIO | None = None) -> None:
+    """Print a value as JSON, which has its own escapes."""
+    _print(json.dumps(value, indent=indent), file)
+
+
+def shell_words(words: Iterable[str]) -> str:
+    """Return words as a shell takes them, those with something unprintable as ``$'...'``.
+
+    bash, zsh, ksh and busybox know that form; dash does not, and sees a ``$`` before the word.
+    """
+    return " ".join(shlex.quote(one) if one.isprintable() else _dollar_quoted(one) for one in words)
+
+
+def _dollar_quoted(word: str) -> str:
+    plain = set(range(0x20, 0x7F)) - {*b"\\'"}
+    return "".join(
+        (
+            "$'",
+            *(
+                chr(one) if one in plain else f"\\{one:03o}"
+                for one in word.encode(errors="surrogateescape")
+            ),
+            "'",
+        )
+    )
+
+
+def print_document(text: str) -> None:
+    """Print a text as it is, which must hold nothing that is unsafe: YAML, a schema, colors."""
+    _print(text, end="" if text.endswith("\n") else "\n")
+
+
+def print_bytes(content: bytes) -> None:
+    """Print what is not text."""
+    try:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        raise StdoutError(error) from error
+
+
+class Progress:
+    """Tells on stderr how far a slow operation is: after 2 s, and each time twice as long after."""
+
+    def __init__(self) -> None:
+        self._pause = _QUIET_SECONDS
+        self._next = time.monotonic() + self._pause
+
+    @property
+    def seconds_left(self) -> float:
+        """How long until there is something to tell."""
+        return max(0.0, self._next - time.monotonic())
+
+    def tell(self, sentence: Callable[[], str]) -> None:
+        """Print a sentence if it is time; may be called as often as you like."""
+        if not self.seconds_left:
+            print_lines([sentence()], file=sys.stderr)
+            self._pause *= 2
+            self._next = time.monotonic() + self._pause
+
+
+def table(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return rows as lines with aligned columns, escaped; empty cells are shown as ``-``."""
+    texts = [tuple(printable(cell) or "-" for cell in row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in texts
+    ]
