@@ -15,7 +15,7 @@ from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import reads_properties
 from genericdp.devices.resourcenames import resulting
-from genericdp.health.commands import HookRunner
+from genericdp.health.execution import HookRunner
 from genericdp.kubelet.folder import SocketNames
 from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.servicer import Servicer

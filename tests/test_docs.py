@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from genericdp.cli.commands import parse
+from genericdp.cli.command_line import parse
 from genericdp.config.files import STDIN
 from genericdp.config.load import load
 

@@ -13,7 +13,7 @@ import pytest
 
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
-from genericdp.health.commands import HookRunner
+from genericdp.health.execution import HookRunner
 from genericdp.health.probes import Probes
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from genericdp.health.commands import RunCommand
+    from genericdp.health.execution import RunCommand
 
 R = "example.com/serial"
 LONG_SECONDS = 30.0

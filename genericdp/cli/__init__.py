@@ -22,14 +22,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Without ``argv`` this is a process of its own, and its signals are handled from here on.
     """
     if argv is not None:
-        from genericdp.cli.commands import run_command
+        from genericdp.cli.command_line import run_command
 
         return run_command(argv)
     _ensure_utf8_mode()
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     _handle_signals(command)
     try:
-        from genericdp.cli.commands import run_process
+        from genericdp.cli.command_line import run_process
 
         code = run_process(sys.argv[1:])
     except RuntimeError as error:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
-from genericdp.cli.commands import Append
+from genericdp.cli.command_line import Append
 from genericdp.cli.options import add_config, add_host, add_output, amounts_of
 from genericdp.cli.output import print_document, print_json, print_lines, print_warning, shell_words
 from genericdp.devices.allocation import AllocationConflictError, edits

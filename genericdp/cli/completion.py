@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from genericdp.cli.commands import COMMANDS, parser_of
+from genericdp.cli.command_line import COMMANDS, parser_of
 from genericdp.cli.output import print_document
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.cli.commands import config_of, path_of
+from genericdp.cli.command_line import config_of, path_of
 from genericdp.cli.loading import read_pipes
 from genericdp.cli.options import add_output, check_new_file, write_new
 from genericdp.cli.output import print_document, print_json

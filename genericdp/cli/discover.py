@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import discover_once, nothing_found_by, patiently
-from genericdp.cli.commands import is_given
+from genericdp.cli.command_line import is_given
 from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import (
     add_config,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import genericdp
 from genericdp.cli.apply import discover_once, patiently
-from genericdp.cli.commands import path_of
+from genericdp.cli.command_line import path_of
 from genericdp.cli.loading import load_in_time
 from genericdp.cli.options import (
     add_output,

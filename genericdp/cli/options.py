@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import logs
 from genericdp.address import Address, parse_listen_address
-from genericdp.cli.commands import Append, config_of, path_of, policy_of, unknown_variables
+from genericdp.cli.command_line import Append, config_of, path_of, policy_of, unknown_variables
 from genericdp.cli.output import Progress, print_warning
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.host.root import Root

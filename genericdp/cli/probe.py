@@ -14,7 +14,7 @@ from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.options import add_config, add_host, add_output
 from genericdp.cli.output import Progress, print_json, print_lines, table
 from genericdp.devices.devicelist import DeviceList
-from genericdp.health.commands import POOL
+from genericdp.health.execution import POOL
 from genericdp.health.kernellog import KernelLog
 from genericdp.health.probes import Probes
 from genericdp.health.state import DeviceHealth, join_reasons

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.cli.commands import path_of
+from genericdp.cli.command_line import path_of
 from genericdp.cli.options import (
     add_config,
     add_host,

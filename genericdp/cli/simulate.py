@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.allocate import edits_as_json, edits_as_text
 from genericdp.cli.apply import refuse_if_none
-from genericdp.cli.commands import Append
+from genericdp.cli.command_line import Append
 from genericdp.cli.loading import load_config, read_pipes
 from genericdp.cli.options import (
     add_choice,

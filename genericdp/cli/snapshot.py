@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import __version__
 from genericdp.cli.apply import patiently
-from genericdp.cli.commands import path_of
+from genericdp.cli.command_line import path_of
 from genericdp.cli.options import add_output, add_root, check_new_file, root_of, write_new
 from genericdp.cli.output import Progress, print_bytes, print_json, print_lines
 from genericdp.errors import GenericdpError, UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from genericdp.cli.commands import config_of, is_given
+from genericdp.cli.command_line import config_of, is_given
 from genericdp.cli.loading import load_in_time, read_pipes
 from genericdp.cli.options import add_config, add_host, add_output
 from genericdp.cli.output import print_json, print_lines

@@ -8,7 +8,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from genericdp.health.commands import Slots
+from genericdp.health.execution import Slots
 from genericdp.health.kernellog import KernelLog
 from genericdp.health.state import DeviceHealth, ProbeState
 from genericdp.host.kmsg import open_log

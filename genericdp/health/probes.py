@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from genericdp.devices.restrictions import file_to_read
 from genericdp.errors import reason_of
-from genericdp.health.commands import run_for
+from genericdp.health.execution import run_for
 from genericdp.host.devicefiles import is_same
 from genericdp.host.workers import start
 from genericdp.model import Command, FileCheck, OpenCheck, number
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from genericdp.devices.device import BoundProbe, Device, DeviceNode
-    from genericdp.health.commands import RunCommand
+    from genericdp.health.execution import RunCommand
     from genericdp.host.root import Root
     from genericdp.policy import Policy
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from genericdp.cli.commands import COMMANDS, OPTIONS
+from genericdp.cli.command_line import COMMANDS, OPTIONS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import pytest
 
 from genericdp import __version__
 from genericdp.cli import main
-from genericdp.cli.commands import COMMANDS, LOGGING
+from genericdp.cli.command_line import COMMANDS, LOGGING
 
 REPOSITORY = Path(__file__).parents[2]
 

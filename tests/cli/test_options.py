@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from genericdp.cli.commands import COMMANDS, OPTIONS, parse, unknown_variables, variable
+from genericdp.cli.command_line import COMMANDS, OPTIONS, parse, unknown_variables, variable
 from genericdp.cli.options import amounts_of, node_name_of
 from genericdp.errors import UsageError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.cli.commands import PREFIX, parse
+from genericdp.cli.command_line import PREFIX, parse
 from tests.deploy.rendering import daemon, host_paths, pod_spec
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.devices.device import NOT_PROBED, BoundProbe, Device
 from genericdp.devices.inventory import Identity
-from genericdp.health.commands import HookRunner
+from genericdp.health.execution import HookRunner
 from genericdp.health.health import Health
 from genericdp.health.kernellog import agree, names_of, rule_of
 from genericdp.model import Command, FileCheck, Probe

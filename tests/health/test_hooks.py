@@ -1,4 +1,4 @@
-"""genericdp.health.commands: which commands run for a container, and what their failure says."""
+"""genericdp.health.execution: which commands run for a container, and what their failure says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.errors import UnusableDeviceError
-from genericdp.health.commands import POOL, HookRunner
+from genericdp.health.execution import POOL, HookRunner
 from genericdp.model import Command, Hook, Hooks
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands

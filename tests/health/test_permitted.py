@@ -1,4 +1,4 @@
-"""genericdp.health.commands: what a policy says of a command, before each run."""
+"""genericdp.health.execution: what a policy says of a command, before each run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.errors import UnusableDeviceError
-from genericdp.health.commands import HookRunner, run_for, why_not_permitted
+from genericdp.health.execution import HookRunner, run_for, why_not_permitted
 from genericdp.health.probes import read_file
 from genericdp.host.root import Root
 from genericdp.model import Command, FileCheck

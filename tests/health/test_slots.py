@@ -1,4 +1,4 @@
-"""genericdp.health.commands: how many jobs run at once, and whose turn is next."""
+"""genericdp.health.execution: how many jobs run at once, and whose turn is next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.health.commands import Slots
+from genericdp.health.execution import Slots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Commands for devices, as probes or hooks: what the policy permits, and so many at once."""
+"""Execution of commands for devices, probes or hooks: what the policy permits, so many at once."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 
 from genericdp.devices.device import Device, DeviceNode
 from genericdp.devices.inventory import Identity
-from genericdp.health.commands import PATH, command_environment, run_for
+from genericdp.health.execution import PATH, command_environment, run_for
 from genericdp.model import Command
 from genericdp.process.run import Commands
 from genericdp.template import parse
