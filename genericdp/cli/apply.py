@@ -47,16 +47,12 @@ def patiently(
     ``work`` starts over each time something hangs, with a host that has it in ``hanging`` and does
     not read it. Raises GenericdpError if there is no end of that, and what ``work`` raises.
     """
-    return asyncio.run(_patiently(root, work, look_seconds))
-
-
-async def _patiently(root: Root, work: Callable[[HostCache], T], look_seconds: float) -> T:
     hanging: set[str] = set()
     for _ in range(MAX_HANGING + 1):
-        working, stuck = await HostCache(root, hanging=hanging).run(work, look_seconds)
+        host = HostCache(root, hanging=hanging)
+        working, stuck = asyncio.run(host.run(work, look_seconds))
         if working.done():
             return working.result()
-        working.cancel()  # whatever it may still say
         print_lines([f"looking at {stuck!r} does not end: going on without it"], file=sys.stderr)
         hanging.add(stuck)
     raise GenericdpError("too much of this host does not answer")

@@ -14,7 +14,6 @@ from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
 from genericdp.model import Hooks, Inject, config_key
-from genericdp.printing import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -164,8 +163,7 @@ def _as_text(resources: dict[str, Any], devices: dict[str, Any]) -> Iterator[str
 
 def _key_text(change: dict[str, _SHORT]) -> str:
     before, after = (
-        "default" if one is None else printable(str(one))
-        for one in (change["before"], change["after"])
+        "default" if one is None else str(one) for one in (change["before"], change["after"])
     )
     return f"{change['key']} ({before} → {after})" if before != after else str(change["key"])
 
@@ -176,10 +174,10 @@ def _device_lines(changes: dict[str, list[dict[str, Any]]] | None) -> Iterator[s
     for one in changes["changeId"]:
         seconds = one["unhealthySeconds"]
         stays = f": {one['before']} stays listed as Unhealthy for {seconds} s" if seconds else ""
-        yield f"    ~ {one['before']} → {one['after']}  {printable(one['path'])}{stays}"
+        yield f"    ~ {one['before']} → {one['after']}  {one['path']}{stays}"
     for one in changes["appear"]:
-        yield f"    + {one['id']}  {printable(one['path'])}"
+        yield f"    + {one['id']}  {one['path']}"
     for one in changes["go"]:
-        seconds, reason = one["unhealthySeconds"], printable(one["reason"])
+        seconds, reason = one["unhealthySeconds"], one["reason"]
         why = f": Unhealthy for {seconds} s ({reason})" if seconds else ""
-        yield f"    - {one['id']}  {printable(one['path'])}{why}"
+        yield f"    - {one['id']}  {one['path']}{why}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import discover_once, nothing_found_by, patiently
@@ -20,7 +19,7 @@ from genericdp.cli.output import print_json, print_lines, print_warning, shell_w
 from genericdp.cli.probe import NOT_ASKED, DeviceState, probe_once, unprobed
 from genericdp.devices.hardware import is_usb_device
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import for_node, path_globs, why_none
+from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import UsageError
 from genericdp.explain.catalog import candidate_count, catalogue
 from genericdp.explain.describe import listed
@@ -97,9 +96,6 @@ def look(
     """Return the device lists; what JSON says of each but the devices; hints about globs."""
     decision, inventory = discover_once(resources, host, node_name), Inventory(host, node_name)
     nothing = nothing_found_by(resources, decision, inventory)
-    # What one resource alone asks for concerns that one, anything else may concern any.
-    globs = {one.name: path_globs((*one.match, *one.exclude)) for one in resources}
-    named = {*chain.from_iterable(globs.values())}
     literal = {one: unescape(one) for _, one in nothing if _is_literal_path(one)}
     dangling = {one: _dangling_target(path, root) for one, path in literal.items()}
     found = {
@@ -107,11 +103,8 @@ def look(
             "devices": [],
             "notOffered": [
                 *({"path": one.path, "reason": one.reason} for one in listed.not_offered),
-                *(
-                    {"path": printable(one), "reason": _HANGS}
-                    for one in sorted(host.hanging)
-                    if one in globs[name] or one not in named
-                ),
+                # It may concern any resource.
+                *({"path": printable(one), "reason": _HANGS} for one in sorted(host.hanging)),
             ],
             "nothingFound": [pattern for resource, pattern in nothing if resource == name],
             "danglingLinks": {
@@ -212,14 +205,11 @@ def _as_text(
             for one in resource["notOffered"]
             if one not in _not_read(resource)
         ],
-        "Not looked at, so there may be more": [
-            f"  {name}: {one['path']}: {one['reason']}"
-            for name, resource in found.items()
-            for one in _not_read(resource)
-        ],
+        "Not looked at, so there may be more": sorted(
+            {f"  {one['path']}" for resource in found.values() for one in _not_read(resource)}
+        ),
         "Mounts": [
-            f"  {name}: hostPath {printable(path)} does not exist; the runtime would create an"
-            " empty folder"
+            f"  {name}: hostPath {path} does not exist; the runtime would create an empty folder"
             for name, resource in found.items()
             for path in resource["missingMounts"]
         ],
@@ -265,7 +255,7 @@ def _nothing_found(
     # Globs before selectors.
     for name, pattern, target in sorted(patterns, key=lambda one: not one[1].startswith("/")):
         hint = f" ({hints[pattern]})" if hints.get(pattern) else ""
-        leads = f" is a link to {printable(target)}, which does not exist" if target else hint
+        leads = f" is a link to {target}, which does not exist" if target else hint
         yield f"  {name}: {pattern}{leads}"
     if any(not pattern.startswith("/") for _, pattern, _ in patterns):
         root = root_option(arguments)
@@ -318,19 +308,17 @@ def _all_as_text(groups: Sequence[CatalogGroup]) -> Iterator[str]:
 def _title(group: CatalogGroup) -> str:
     hardware = group.hardware
     if hardware is None:
-        return (
-            f"Without hardware: {printable(group.subsystem)}" if group.subsystem else "Other files"
-        )
+        return f"Without hardware: {group.subsystem}" if group.subsystem else "Other files"
     if group.itself is None:
         kind = "Platform device" if hardware.subsystem == "platform" else "Hardware"
-        return f"{kind} {printable(hardware.name)}"
+        return f"{kind} {hardware.name}"
     entry = group.itself.entries[0]
     bus = "usb" if is_usb_device(hardware) else "pci"
     texts = entry.buses.get(bus, {})
     kind = {"usb": "USB device", "pci": "PCI function"}[bus]
     known = {key: texts[key] for key in _BUS_FACTS[bus] if key in texts}
     numa = f", NUMA node {','.join(map(str, entry.numa_nodes))}" if entry.numa_nodes else ""
-    return f"{kind} {printable(hardware.name)}: {listed(known)}{numa}"
+    return f"{kind} {hardware.name}: {listed(known)}{numa}"
 
 
 def _about(run: Run) -> str:
@@ -346,7 +334,7 @@ def _about(run: Run) -> str:
     facts += [f"driver {first.driver}"] if first.driver else []
     facts += [f"links {' '.join(first.links)}"] if first.links else []
     facts += ["needs inject"] if _has_no_file(first) else []
-    return ", ".join(map(printable, facts))
+    return ", ".join(facts)
 
 
 def _has_no_file(entry: Entry) -> bool:

@@ -169,7 +169,7 @@ def _tried(attempt: Try) -> Iterator[str]:
         return
     yield f"    {attempt.words}"
     if failed.where.startswith("/sys/"):
-        yield f"    read from {printable(source(failed))}"
+        yield f"    read from {source(failed)}"
 
 
 def _as_json(explanation: Explanation, entry: Entry) -> dict[str, object]:

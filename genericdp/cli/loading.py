@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.output import print_warning
 from genericdp.config.files import MAX_BYTES, STDIN, Loaded, unusable
 from genericdp.config.load import load
-from genericdp.errors import ConfigError, UsageError
+from genericdp.errors import ConfigError, UsageError, reason_of
 from genericdp.host.workers import run_in_time
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def read_pipes(paths: Sequence[Path]) -> dict[Path, bytes]:
                 with path.open("rb") as pipe:
                     pipes.setdefault(path, pipe.read(MAX_BYTES + 1))
             except OSError as error:
-                why = (error.strerror or "").lower()
+                why = reason_of(error).lower()
                 raise UsageError(f"{path} cannot be read: {why}") from error
     return pipes
 

@@ -15,7 +15,7 @@ from genericdp import logs
 from genericdp.address import Address, parse_listen_address
 from genericdp.cli.command_line import Append, config_of, path_of, policy_of, unknown_variables
 from genericdp.cli.output import Progress, print_warning
-from genericdp.errors import GenericdpError, UsageError
+from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.host.root import Root
 from genericdp.printing import shortened
 from genericdp.process.signals import deferred
@@ -120,7 +120,7 @@ def root_folder_of(arguments: argparse.Namespace) -> Path:
         mode = given.stat().st_mode
     except OSError as error:
         is_absent = isinstance(error, FileNotFoundError | NotADirectoryError)
-        why = "does not exist" if is_absent else f"cannot be read: {(error.strerror or '').lower()}"
+        why = "does not exist" if is_absent else f"cannot be read: {reason_of(error).lower()}"
         raise UsageError(f"--root {given} {why} ({_ROOTS})") from None
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
         raise UsageError(f"--root {given} is no folder and no file ({_ROOTS})")
@@ -170,7 +170,7 @@ def _unpacked(arguments: argparse.Namespace) -> Path:
     except ArchiveError as error:
         raise UsageError(f"{file}: {error}") from error
     except OSError as error:
-        raise UsageError(f"{file} cannot be unpacked: {(error.strerror or '').lower()}") from error
+        raise UsageError(f"{file} cannot be unpacked: {reason_of(error).lower()}") from error
     return folder
 
 
@@ -181,7 +181,7 @@ def _is_readable(folder: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise UsageError(f"{folder} cannot be read: {(error.strerror or '').lower()}") from error
+        raise UsageError(f"{folder} cannot be read: {reason_of(error).lower()}") from error
     return True
 
 
@@ -283,5 +283,4 @@ def write_new(file: Path, content: bytes) -> None:
     except FileExistsError:
         raise UsageError(f"{file} is there already: it is not overwritten") from None
     except OSError as error:
-        why = (error.strerror or "").lower()
-        raise GenericdpError(f"{file} cannot be written: {why}") from error
+        raise GenericdpError(f"{file} cannot be written: {reason_of(error).lower()}") from error

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, TextIO
 
-from genericdp.errors import GenericdpError
+from genericdp.errors import GenericdpError, reason_of
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class StdoutError(GenericdpError):
     """Stdout cannot be written; exit code 0 if it is a pipe whose reader has gone (``| head``)."""
 
     def __init__(self, error: OSError) -> None:
-        super().__init__(f"stdout cannot be written: {(error.strerror or '').lower()}")
+        super().__init__(f"stdout cannot be written: {reason_of(error).lower()}")
         self.exit_code = 0 if isinstance(error, BrokenPipeError) else 1
 
 
@@ -65,16 +65,9 @@ def shell_words(words: Iterable[str]) -> str:
 
 def _dollar_quoted(word: str) -> str:
     plain = set(range(0x20, 0x7F)) - {*b"\\'"}
-    return "".join(
-        (
-            "$'",
-            *(
-                chr(one) if one in plain else f"\\{one:03o}"
-                for one in word.encode(errors="surrogateescape")
-            ),
-            "'",
-        )
-    )
+    content = word.encode(errors="surrogateescape")
+    quoted = "".join(chr(one) if one in plain else f"\\{one:03o}" for one in content)
+    return f"$'{quoted}'"
 
 
 def print_document(text: str) -> None:

@@ -22,7 +22,7 @@ from genericdp.cli.options import (
 from genericdp.config.files import STDIN
 from genericdp.daemon import KUBELET_FOLDER, Settings
 from genericdp.daemon import run as run_daemon
-from genericdp.errors import UsageError
+from genericdp.errors import UsageError, reason_of
 
 if TYPE_CHECKING:
     import argparse
@@ -123,4 +123,4 @@ def _check_socket(socket: Path | None) -> None:
             socket,
         )
     except OSError as error:
-        log.warning("--pod-resources: %s: %s", socket, (error.strerror or "").lower())
+        log.warning("--pod-resources: %s: %s", socket, reason_of(error).lower())

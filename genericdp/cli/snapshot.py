@@ -14,7 +14,6 @@ from genericdp.cli.command_line import path_of
 from genericdp.cli.options import add_output, add_root, check_new_file, root_of, write_new
 from genericdp.cli.output import Progress, print_bytes, print_json, print_lines
 from genericdp.errors import GenericdpError, UsageError
-from genericdp.printing import printable
 from genericdp.snapshot.archive import ArchiveError, write
 from genericdp.snapshot.copy import copied
 
@@ -59,7 +58,7 @@ def execute(arguments: argparse.Namespace) -> int:
     progress = Progress()
 
     def tell(count: int, path: str) -> None:
-        progress.tell(lambda: f"reading: {count:,} entries, now /{printable(path)}")
+        progress.tell(lambda: f"reading: {count:,} entries, now /{path}")
 
     def work(host: HostCache) -> Copy:
         return copied(root, guard=host.guarded, tell=tell)
@@ -90,6 +89,6 @@ def execute(arguments: argparse.Namespace) -> int:
 def _as_text(title: str, file: Path, copy: Copy) -> Iterator[str]:
     yield title
     for reason, count in copy.left_out.most_common(_MAX_TOLD):
-        yield f"  left out, {reason}: {count:,}, such as {printable(copy.examples[reason])}"
+        yield f"  left out, {reason}: {count:,}, such as {copy.examples[reason]}"
     yield "It holds serial numbers and hardware addresses."
     yield f"Elsewhere: genericdp discover --root {'FILE' if file == STDOUT else file.name} --all"

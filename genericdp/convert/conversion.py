@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from genericdp.config.files import STDIN
+from genericdp.config.files import STDIN, unusable
 from genericdp.config.load import load
 from genericdp.config.schema import CONFIG
 from genericdp.convert import akri, rdma, smarter, squat, sriov
 from genericdp.convert.document import Source, called, find, is_object, objects, parse
 from genericdp.convert.output import ConfigDraft, render, resource_lines
-from genericdp.errors import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from genericdp.convert.document import Part
+    from genericdp.errors import Problem
 
 
 class PeerPlugin(Protocol):
@@ -75,12 +75,12 @@ def convert(peer: str, file: str, content: bytes) -> Converted:
         return Converted(problems=(_nothing(file, draft),))
     if len(draft.resources) > MAX_RESOURCES:
         many = f"it would be {len(draft.resources)} resources, more than {MAX_RESOURCES}"
-        return Converted(problems=(_problem(file, many),))
+        return Converted(problems=(unusable(file, many),))
     draft.head += [_SHARED] if len(draft.resources) > 1 else []
     text = render(draft)
     if wrong := load([STDIN], pipes={STDIN: text.encode()}).problems:
         messages = (f"the result would not be valid: {one.path}: {one.message}" for one in wrong)
-        return Converted(problems=tuple(_problem(file, message) for message in messages))
+        return Converted(problems=tuple(unusable(file, message) for message in messages))
     return Converted(
         text=text,
         resources=tuple(one.name for one in draft.resources if not one.withheld),
@@ -133,8 +133,4 @@ def _nothing(file: str, draft: ConfigDraft) -> Problem:
     shown = [one for one in draft.resources if one.match][:_MAX_SHOWN]
     begun = "".join(f"\n    {line}" for one in shown for line in resource_lines(one))
     start = f"\n    What it has become so far:{begun}" if begun else ""
-    return _problem(file, f"nothing in it can be converted{':' if why else ''}{why}{start}")
-
-
-def _problem(file: str, message: str) -> Problem:
-    return Problem(file=file, line=1, column=1, path="", message=message)
+    return unusable(file, f"nothing in it can be converted{':' if why else ''}{why}{start}")

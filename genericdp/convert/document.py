@@ -6,16 +6,16 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from genericdp.config.document import shown_path
+from genericdp.config.document import problem_at, shown_path
 from genericdp.config.read import read
 from genericdp.config.scalars import yaml_text
 from genericdp.devices.resourcenames import name_problem
-from genericdp.errors import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from genericdp.config.document import KeyPath, YamlNode
+    from genericdp.errors import Problem
 
 _COUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _TRUE = frozenset({"true", "yes", "on", "y"})
@@ -67,15 +67,7 @@ class Part:
 
     def fail(self, message: str, hint: str = "") -> None:
         """Add a problem at this location."""
-        mark = self.node.mark
-        problem = Problem(
-            file=self.source.file,
-            line=mark.line,
-            column=mark.column,
-            path=shown_path(self.path),
-            message=message,
-            hint=hint,
-        )
+        problem = problem_at(self.source.file, self.node.mark, message, hint, self.path)
         self.source.problems.append(problem)
 
     def children(self) -> tuple[Part, ...]:

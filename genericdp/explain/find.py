@@ -21,7 +21,7 @@ from genericdp.model import FileType, PathSelector
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from genericdp.devices.inventory import Inventory, SysDevice
     from genericdp.model import Resource
@@ -74,21 +74,17 @@ def find(text: str, inventory: Inventory) -> Asked | Unknown:
 
 
 def refuse_plain(
-    asked: Asked, resources: Iterable[Resource], inventory: Inventory
+    asked: Asked, resources: Sequence[Resource], inventory: Inventory
 ) -> Asked | Unknown:
     """Return Unknown for a plain file or folder that no selector names, or takes the type of.
 
     In a copy of a machine without sysfs any file may stand for a device.
     """
     file = asked.candidate.file
-    selectors = (selector.candidates for one in resources for selector in one.match)
-    is_wanted = any(
-        isinstance(one, PathSelector)
-        and (file.type in one.types or any(_is_path_of(glob, file.path) for glob in one.globs))
-        for one in selectors
-    )
-    is_device = asked.candidate.device is not None or file.type in NODE_TYPES
-    if is_device or is_wanted or not inventory.host.subsystems():
+    wanted = (selector.candidates for one in resources for selector in one.match)
+    types = {type_ for one in wanted if isinstance(one, PathSelector) for type_ in one.types}
+    is_device = asked.candidate.device is not None or file.type in {*NODE_TYPES, *types}
+    if is_device or awaited_by(file.path, resources) or not inventory.host.subsystems():
         return asked
     kind = "folder" if file.type is FileType.DIRECTORY else "plain file"
     give = (
