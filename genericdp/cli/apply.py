@@ -69,10 +69,8 @@ def refuse_unknown(resource: str, known: Collection[str]) -> None:
 
 def unknown_device(device_id: str, ids: Iterable[str], resource: str | None = None) -> UsageError:
     """Return the error for an ID that is not among those on offer, of one resource if given."""
-    of, listed = (
-        f" of {resource}" if resource else "",
-        _meant_or_all(device_id, [*ids], "there are"),
-    )
+    of = f" of {resource}" if resource else ""
+    listed = _meant_or_all(device_id, [*ids], "there are")
     return UsageError(f"no device {device_id!r}{of} is on offer{listed}; see genericdp discover")
 
 

@@ -194,7 +194,8 @@ class Append(argparse.Action):
         given = getattr(namespace, self.dest)
         listed = given if is_given(given) else []
         if values in listed and isinstance(values, Path):
-            raise argparse.ArgumentError(self, f"{name_of(values)} is given twice")
+            name = "stdin (-)" if values == Path("-") else values
+            raise argparse.ArgumentError(self, f"{name} is given twice")
         setattr(namespace, self.dest, [*listed, values])
 
 
@@ -226,11 +227,6 @@ def policy_of(text: str) -> Path:
 
 
 _PATHS = (path_of, config_of, policy_of)
-
-
-def name_of(path: Path) -> str:
-    """Return what to call a config in a message."""
-    return "stdin (-)" if path == Path("-") else str(path)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:

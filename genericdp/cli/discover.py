@@ -21,7 +21,7 @@ from genericdp.devices.hardware import is_usb_device
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import UsageError
-from genericdp.explain.catalog import candidate_count, catalogue
+from genericdp.explain.catalog import catalogue
 from genericdp.explain.describe import listed
 from genericdp.explain.find import names_like
 from genericdp.glob import escape, has_wildcard, unescape
@@ -299,7 +299,8 @@ def _all_as_text(groups: Sequence[CatalogGroup]) -> Iterator[str]:
         yield _title(group)
         yield from (f"  - {run.selector}  # {_about(run)}" for run in _runs([group]))
         yield ""
-    yield f"{plural(candidate_count(groups), 'candidate')}; each line that begins with '-' is an"
+    count = sum(len(run.entries) for run in _runs(groups))
+    yield f"{plural(count, 'candidate')}; each line that begins with '-' is an"
     yield "entry for match. Facts of a device: genericdp explain, or -o json here."
     if any(_has_no_file(run.entries[0]) for run in _runs(groups)):
         yield "What needs inject has no device file: say there what a container gets instead."

@@ -85,13 +85,13 @@ def yaml_text(text: str) -> str:
     if _SAFE.fullmatch(text) and reading(text) is None:
         return text
     if not text.isprintable():
-        return '"' + "".join(map(yaml_escaped, text)) + '"'
+        return '"' + "".join(map(_escaped, text)) + '"'
     if '"' in text or "\\" in text:
         return single_quoted(text)
     return f'"{text}"'
 
 
-def yaml_escaped(character: str) -> str:
+def _escaped(character: str) -> str:
     """Return a character as it is written between double quotes."""
     if character in '"\\':
         return f"\\{character}"

@@ -6,9 +6,10 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from genericdp.config.scalars import yaml_escaped, yaml_flow, yaml_text
+from genericdp.config.scalars import yaml_flow, yaml_text
 from genericdp.devices.device import MAX_REPLICAS
 from genericdp.glob import escape
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -195,7 +196,7 @@ def _comment(texts: Iterable[str]) -> list[str]:
     lines: list[str] = []
     for line in (line for text in texts for line in text.split("\n")):
         # Whatever else YAML takes for the end of a line would end the comment.
-        safe = "".join(c if c.isprintable() else yaml_escaped(c) for c in line)
+        safe = printable(line)
         wrapped = [safe]
         if not safe.startswith(" "):
             wrapped = textwrap.wrap(safe, _WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -183,9 +183,3 @@ def _net(entry: Entry, hardware: dict[str, object]) -> dict[str, object]:
     if hardware and texts.get("linkType"):
         return {"net": {"linkType": as_glob(texts["linkType"])}, "hardware": hardware}
     return {"net": {"name": as_glob(texts.get("name", ""))}}
-
-
-def candidate_count(groups: Iterable[CatalogGroup]) -> int:
-    """Return the number of entries."""
-    runs = (run for group in groups for run in (group.itself, *group.members) if run)
-    return sum(len(run.entries) for run in runs)
