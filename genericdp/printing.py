@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 _MAX_GUESSED = 40
+_MAX_LISTED = 20
 
 
 def printable(text: str) -> str:
@@ -47,6 +48,17 @@ def did_you_mean(word: str, known: Iterable[str], *, prefix: str = "") -> str:
 def plural(number: int, word: str) -> str:
     """Return a number with its noun, as ``1 file`` or ``1,200 files``."""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def meant_or_listed(name: str, known: Collection[str], intro: str) -> str:
+    """Return what was probably meant by an unknown name, else the first of what there is.
+
+    Names in one domain are not similar for that.
+    """
+    domain = name[: name.find("/") + 1]
+    shared = domain if any(one.startswith(domain) for one in known) else ""
+    listed = f" ({intro}: {first_few([*known], _MAX_LISTED) or 'none'})"
+    return did_you_mean(name, known, prefix=shared) or listed
 
 
 def first_few(names: Sequence[str], most: int) -> str:

@@ -16,7 +16,7 @@ from genericdp.devices.matching import for_node, path_globs, why_none
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.explain.explanation import unmatched
 from genericdp.host.cache import HostCache
-from genericdp.printing import did_you_mean, first_few
+from genericdp.printing import meant_or_listed
 
 if TYPE_CHECKING:
     import argparse
@@ -30,7 +30,6 @@ T = TypeVar("T")
 LOOK_SECONDS = 5.0
 """How long one read of the host may take before what it is about is left out."""
 MAX_HANGING = 10
-_MAX_NAMES = 20
 
 
 def refuse_if_none(resources: Sequence[Resource], node_name: str) -> None:
@@ -61,23 +60,15 @@ def patiently(
 def refuse_unknown(resource: str, known: Collection[str]) -> None:
     """Raise UsageError if the config has no such resource."""
     if resource not in known:
-        domain = f"{resource.partition('/')[0]}/"
-        shared = domain if any(one.startswith(domain) for one in known) else ""
-        listed = _meant_or_all(resource, known, "it has", prefix=shared)
+        listed = meant_or_listed(resource, known, "it has")
         raise UsageError(f"the config has no resource {resource!r} for this node{listed}")
 
 
 def unknown_device(device_id: str, ids: Iterable[str], resource: str | None = None) -> UsageError:
     """Return the error for an ID that is not among those on offer, of one resource if given."""
     of = f" of {resource}" if resource else ""
-    listed = _meant_or_all(device_id, [*ids], "there are")
+    listed = meant_or_listed(device_id, [*ids], "there are")
     return UsageError(f"no device {device_id!r}{of} is on offer{listed}; see genericdp discover")
-
-
-def _meant_or_all(name: str, known: Collection[str], intro: str, *, prefix: str = "") -> str:
-    """Return what was probably meant, else what there is: of much, the first."""
-    listed = first_few([*known], _MAX_NAMES) or "none"
-    return did_you_mean(name, known, prefix=prefix) or f" ({intro}: {listed})"
 
 
 def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str) -> Decision:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.daemon import serve
 from genericdp.errors import GenericdpError, UsageError, ungrouped
+from genericdp.printing import meant_or_listed
 from genericdp.process.run import Commands
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
@@ -141,8 +142,8 @@ class Simulation:
         for name in self._container.limits:
             if name not in wanted:
                 # No kubelet would reject it: the scheduler keeps such a pod away.
-                known = ", ".join(wanted) or "none"
-                raise UsageError(f"the config has no resource {name!r} for this node ({known})")
+                known = meant_or_listed(name, wanted, "it has")
+                raise UsageError(f"the config has no resource {name!r} for this node{known}")
         if not self._container.limits:
             return
         admission = await self._kubelet.admit(self._pod)

@@ -197,7 +197,7 @@ async def test_a_resource_that_the_config_lacks_is_bad_usage(host: Host) -> None
     assert (code, out) == (2, "")
     assert err == (
         "genericdp: the config has no resource 'example.com/no' for this node"
-        " (example.com/serial)\n"
+        " (it has: example.com/serial)\n"
     )
 
 
