@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from genericdp.config.texts import Context, complaints
+from genericdp.config.texts import Context, complaint
 from genericdp.glob import escape, matches
 from genericdp.template import (
     Reference,
@@ -174,4 +174,5 @@ INSIDE = Context(device_id=True, allocation=True, values=frozenset({"slot"}))
 def test_names_that_cannot_exist_are_told_with_a_hint(
     text: str, context: Context, expected: list[str]
 ) -> None:
-    assert [hint for _, _, hint in complaints(parse(text), context)] == expected
+    found = [complaint(reference, context) for reference in parse(text).references]
+    assert [one[1] for one in found if one is not None] == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from genericdp.cli.options import add_config, add_host, add_output, amounts_of
 from genericdp.cli.output import print_document, print_json, print_lines, print_warning, shell_words
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.errors import GenericdpError, UsageError
+from genericdp.model import config_key
 from genericdp.printing import printable
 from genericdp.template import UnusableValueError
 
@@ -228,23 +230,13 @@ def edits_as_text(edits: ContainerEdits) -> Iterator[str]:
 def edits_as_json(edits: ContainerEdits) -> dict[str, object]:
     """Return an object whose lists and mappings may be empty, but are there."""
     return {
-        "devices": [
-            {
-                "hostPath": node.host_path,
-                "containerPath": node.container_path,
-                "permissions": node.permissions,
-            }
-            for node in edits.devices
-        ],
-        "mounts": [
-            {
-                "hostPath": mount.host_path,
-                "containerPath": mount.container_path,
-                "readOnly": mount.read_only,
-            }
-            for mount in edits.mounts
-        ],
+        "devices": [_by_config_key(one) for one in edits.devices],
+        "mounts": [_by_config_key(one) for one in edits.mounts],
         "env": dict(edits.env),
         "annotations": dict(edits.annotations),
         "cdi": list(edits.cdi),
     }
+
+
+def _by_config_key(one: DeviceSpec | BindMount) -> dict[str, object]:
+    return {config_key(name): value for name, value in asdict(one).items()}

@@ -128,14 +128,14 @@ def root_folder_of(arguments: argparse.Namespace) -> Path:
     if not _is_readable(folder / "dev"):
         raise UsageError(f"{given} has no folder dev ({_ROOTS})")
     if not (_is_readable(folder / "sys") and _is_readable(folder / "sys/devices")):
-        sentence = f"{given / 'sys/devices'} is missing: {_PATHS_ALONE}"
+        what = "only path selectors can find anything, and hardware is unknown"
+        sentence = f"{given / 'sys/devices'} is missing: {what}"
         # The commands with a log have this option.
         (log.warning if hasattr(arguments, "log_level") else print_warning)(sentence)
     return folder
 
 
 _ROOTS = "give --root a folder with dev/ and sys/ of a machine, or a file of genericdp snapshot"
-_PATHS_ALONE = "only path selectors can find anything, and hardware is unknown"
 
 
 def root_option(arguments: argparse.Namespace) -> list[str]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from genericdp.host.cache import HostCache
     from genericdp.snapshot.copy import Copy
 
 EXAMPLE = (
@@ -60,10 +59,7 @@ def execute(arguments: argparse.Namespace) -> int:
     def tell(count: int, path: str) -> None:
         progress.tell(lambda: f"reading: {count:,} entries, now /{path}")
 
-    def work(host: HostCache) -> Copy:
-        return copied(root, guard=host.guarded, tell=tell)
-
-    copy = patiently(root, work)
+    copy = patiently(root, lambda host: copied(root, guard=host.guarded, tell=tell))
     packed = io.BytesIO()
     try:
         count = write(packed, {"genericdp": __version__}, copy.in_order())

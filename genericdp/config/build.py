@@ -55,13 +55,11 @@ def _resource(
 def _arguments(mapping: Mapping[str, Any], **convert: _Convert) -> dict[str, Any]:
     """Return the keys that are written, as arguments of their dataclass."""
     return {
-        _OTHER_NAMES.get(key) or _HUMP.sub("_", key).lower(): convert.get(key, _as_is)(value)
+        _OTHER_NAMES.get(key) or _HUMP.sub("_", key).lower(): convert.get(key, lambda one: one)(
+            value
+        )
         for key, value in mapping.items()
     }
-
-
-def _as_is(value: Any) -> Any:  # noqa: ANN401  # any plain value
-    return value
 
 
 def _of(kind: type, **convert: _Convert) -> _Convert:

@@ -82,14 +82,8 @@ def check_text(field: Field, form: str, values: frozenset[str] | None) -> None:
     _FORMATS[form](field, str(field.text), context)
 
 
-def complaints(template: Template, context: Context) -> Iterator[tuple[Reference, str, str]]:
-    """Yield each reference that cannot exist at this place, with what is wrong and a hint."""
-    for reference in template.references:
-        if (complaint := _complaint(reference, context)) is not None:
-            yield reference, *complaint
-
-
-def _complaint(reference: Reference, context: Context) -> tuple[str, str] | None:
+def complaint(reference: Reference, context: Context) -> tuple[str, str] | None:
+    """Return what is wrong with a reference at this place and a hint, if anything is."""
     scope, name = reference.scope, reference.name
     if scope not in SCOPES:
         return f"unknown scope {scope!r} in '{reference}'", suggestion(scope, SCOPES)
@@ -114,8 +108,8 @@ def _check_template(field: Field, text: str, context: Context) -> Template | Non
     except template.TemplateSyntaxError as error:
         field.refuse(str(error))
         return None
-    found = list(complaints(parsed, context))
-    for _, message, hint in found:
+    found = [one for reference in parsed.references if (one := complaint(reference, context))]
+    for message, hint in found:
         field.refuse(message, hint)
     if foreign := _FOREIGN.search(text):
         field.warn(f"{quoted(foreign[0])} is not a template and is used literally", _SYNTAX)
