@@ -157,12 +157,19 @@ def _print_for_docker(words: Sequence[str]) -> None:
             )
 
 
-def docker_arguments(answers: Iterable[ContainerEdits], root: Root) -> tuple[str, ...]:
-    """Return arguments of ``docker run`` and ``podman run``; raises GenericdpError.
+def docker_arguments(answers: Iterable[ContainerEdits], root: Root) -> list[str]:
+    """Return arguments of ``docker run`` and ``podman run``.
 
-    That is where they cannot say it.
+    Raises GenericdpError where they cannot say it.
     """
-    return tuple(argument for answer in answers for argument in _arguments(answer, root))
+    words: list[str] = []
+    for answer in answers:
+        words += (_device(node, root) for node in answer.devices)
+        words += map(_mount, answer.mounts)
+        words += (f"--env={name}={value}" for name, value in answer.env.items())
+        words += (f"--annotation={key}={value}" for key, value in answer.annotations.items())
+        words += (f"--device={name}" for name in answer.cdi)
+    return words
 
 
 def podman_4_needs(argument: str) -> str:
@@ -175,14 +182,6 @@ def podman_4_needs(argument: str) -> str:
     if flag not in {"--annotation", "--device"} or not any(one in value for one in ',"'):
         return ""
     return f"{flag}={_as_csv([value])}"
-
-
-def _arguments(answer: ContainerEdits, root: Root) -> Iterator[str]:
-    yield from (_device(node, root) for node in answer.devices)
-    yield from (_mount(mount) for mount in answer.mounts)
-    yield from (f"--env={name}={value}" for name, value in answer.env.items())
-    yield from (f"--annotation={key}={value}" for key, value in answer.annotations.items())
-    yield from (f"--device={name}" for name in answer.cdi)
 
 
 def _device(node: DeviceSpec, root: Root) -> str:

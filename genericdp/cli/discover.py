@@ -96,7 +96,8 @@ def look(
     """Return the device lists; what JSON says of each but the devices; hints about globs."""
     decision, inventory = discover_once(resources, host, node_name), Inventory(host, node_name)
     nothing = nothing_found_by(resources, decision, inventory)
-    literal = {one: unescape(one) for _, one in nothing if _is_literal_path(one)}
+    globs = [one for _, one in nothing if one.startswith("/")]
+    literal = {one: unescape(one) for one in globs if not has_wildcard(one)}
     dangling = {one: _dangling_target(path, root) for one, path in literal.items()}
     found = {
         name: {
@@ -122,17 +123,13 @@ def look(
         for one in listed.devices.values()
         for key in (*one.device.keys, *(node.key for node in one.device.nodes))
     }
-    hints = {one: _hint(one, inventory, root, given) for _, one in nothing if one.startswith("/")}
+    hints = {one: _hint(one, inventory, root, given) for one in globs}
     return decision.lists, found, hints
 
 
 def _not_read(resource: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return what did not answer, of ``notOffered``."""
     return [one for one in resource["notOffered"] if one["reason"] == _HANGS]
-
-
-def _is_literal_path(text: str) -> bool:
-    return text.startswith("/") and not has_wildcard(text)
 
 
 def _dangling_target(path: str, root: Root) -> str:

@@ -80,10 +80,11 @@ def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name
     found = find(asked, inventory)
     if not isinstance(found, Asked):
         found = _by_id(asked, resources, host, node_name) or found
-    if not isinstance(found, Asked):
+    if isinstance(found, Asked):
+        found = refuse_plain(found, resources, inventory)
+    else:
         expected = awaited_by(asked, for_node(resources, node_name))
-        return replace(found, tried=(*found.tried, *expected))
-    found = refuse_plain(found, resources, inventory)
+        found = replace(found, tried=(*found.tried, *expected))
     if not isinstance(found, Asked):
         return found
     discovery = discover_once(for_node(resources, node_name), host, node_name)
@@ -115,7 +116,6 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
         yield ""
         place = verdict.resource.place
         device_id = verdict.device_id and f" ({verdict.device_id})"
-        # What completes the outcome is repeated, a sentence of its own is not.
         is_said = verdict.outcome not in _COMPLETED and verdict.reason in explanation.headline
         reason = "" if is_said else verdict.reason
         said = ": ".join(filter(None, (f"{verdict.outcome}{device_id}", reason)))

@@ -260,18 +260,14 @@ def amounts_of(texts: Sequence[str]) -> dict[str, int]:
 
 
 def check_new_file(file: Path) -> None:
-    """Check that a file can be created, before the work whose result it is to hold.
-
-    Raises UsageError if it exists, be it a link that leads nowhere, and GenericdpError as
-    ``write_new`` does.
-    """
+    """Check that ``write_new`` can create a file, before there is something to write."""
     with deferred():
         write_new(file, b"")
         file.unlink()
 
 
 def write_new(file: Path, content: bytes) -> None:
-    """Write a new file; nothing is left of one that could not be written as a whole."""
+    """Write a new file, all or nothing; raises UsageError if it exists, and GenericdpError."""
     try:
         with deferred(), file.open("xb") as out:
             try:

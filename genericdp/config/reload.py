@@ -279,8 +279,9 @@ class Reloader:
             try:
                 await in_worker(partial(_store, folder, loaded.texts))
             except OSError as error:
-                why = reason_of(error)
-                log.warning("the last good config cannot be kept in %s: %s", folder, why)
+                log.warning(
+                    "the last good config cannot be kept in %s: %s", folder, reason_of(error)
+                )
 
     def _is_good_and_new(self) -> bool:
         state = self.state.value

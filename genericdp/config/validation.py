@@ -131,10 +131,7 @@ def _has_items(
 
 
 def _keys_of_another_kind(data: Plain, kind: str) -> tuple[str, ...]:
-    """Return the keys that tell that this is some other Kubernetes document; empty if it is not.
-
-    The rest of such a document is not worth a word.
-    """
+    """Return the keys that tell of some other Kubernetes document, whose rest does not matter."""
     named = data.get("kind") if isinstance(data, dict) else None
     if not isinstance(named, str) or named == kind:
         return ()
