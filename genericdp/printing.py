@@ -51,10 +51,8 @@ def plural(number: int, word: str) -> str:
 
 
 def meant_or_listed(name: str, known: Collection[str], intro: str) -> str:
-    """Return what was probably meant by an unknown name, else the first of what there is.
-
-    Names in one domain are not similar for that.
-    """
+    """Return what was probably meant by an unknown name, else the first of what there is."""
+    # Names are not similar for being in one domain.
     domain = name[: name.find("/") + 1]
     shared = domain if any(one.startswith(domain) for one in known) else ""
     listed = f" ({intro}: {first_few([*known], _MAX_LISTED) or 'none'})"
