@@ -60,7 +60,10 @@ def lines(text: str) -> list[str]:
 
 
 def parse(text: str) -> UdevRecord:
-    """Take a record apart; what cannot be understood is left out."""
+    """Take a record apart; what cannot be understood is left out, as by libudev.
+
+    No record is half written: udevd puts the whole file in its place.
+    """
     fields: dict[str, list[str]] = {}
     for line in lines(text):
         kind, colon, rest = line.partition(":")
