@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from genericdp.config.files import Loaded
     from genericdp.config.reload import Load
     from genericdp.health.health import Health
-    from genericdp.kubelet.lifecycle import PluginTiming
+    from genericdp.kubelet.lifecycle import RegistrationTiming
+    from genericdp.kubelet.podresources import PodResourcesTiming
     from genericdp.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,8 @@ class Settings:
     """Where the last good config is kept; None: nowhere."""
     pod_resources: Path | None = None
     """The kubelet's socket that tells which devices pods hold; None: nobody asks."""
-    timing: PluginTiming | None = None
+    pod_resources_timing: PodResourcesTiming | None = None
+    timing: RegistrationTiming | None = None
     listen: Address | None = None
     """Where the endpoints are served; None: nowhere."""
     shows_status: bool = True
@@ -124,6 +126,7 @@ async def serve(
             commands=commands,
             timing=settings.timing,
             pod_resources=settings.pod_resources,
+            pod_resources_timing=settings.pod_resources_timing,
             tally=tally,
             shortage=shortage,
             health=health,

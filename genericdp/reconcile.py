@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from genericdp.host.cache import HostCache, HostReader
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
-    from genericdp.kubelet.lifecycle import PluginTiming
+    from genericdp.kubelet.lifecycle import RegistrationTiming
     from genericdp.model import Resource
     from genericdp.process.outcome import Outcome
     from genericdp.process.run import Commands
@@ -72,7 +72,7 @@ class Reconciler:
         kubelet: KubeletFolder,
         reader: HostReader,
         commands: Commands,
-        timing: PluginTiming,
+        timing: RegistrationTiming | None,
         tally: Tally,
         health: Callable[..., Health] | None,
     ) -> None:
@@ -236,7 +236,6 @@ class Reconciler:
             pre_start=resource.hooks.pre_start is not None,
             prefer=resource.prefer,
             replicas=resource.replicas,
-            timing=self._timing,
             tally=self._tally.of(resource.name),
         )
         servicer.set_devices(devices)
@@ -294,7 +293,7 @@ class Reconciler:
         if is_removed and leaving.plugin.registration.active.value:
             await asyncio.sleep(_LAST_LIST_SECONDS)
         if in_progress.value:
-            limit = self._timing.allocate
+            limit = leaving.servicer.timeouts.allocate
             await until(lambda: not in_progress.value, in_progress, timeout_seconds=limit)
             await asyncio.sleep(_LAST_ANSWER_SECONDS)
         leaving.task.cancel()

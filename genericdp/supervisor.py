@@ -16,7 +16,6 @@ from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch
 from genericdp.host.uevents import Uevents
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import remove_leftovers
-from genericdp.kubelet.lifecycle import PluginTiming
 from genericdp.kubelet.peers import PeerWatch
 from genericdp.kubelet.podresources import PodResourcesPoller
 from genericdp.observed import Observed, until
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
     from genericdp.host.uevents import Uevent
     from genericdp.kubelet.folder import KubeletFolder
-    from genericdp.kubelet.lifecycle import Plugin
+    from genericdp.kubelet.lifecycle import Plugin, RegistrationTiming
+    from genericdp.kubelet.podresources import PodResourcesTiming
     from genericdp.model import Resource
     from genericdp.process.run import Commands
     from genericdp.tally import Tally
@@ -79,9 +79,10 @@ class Supervisor:
         commands: Commands,
         tally: Tally,
         shortage: WatchShortage,
-        timing: PluginTiming | None = None,
+        timing: RegistrationTiming | None = None,
         pace: Pace | None = None,
         pod_resources: Path | None = None,
+        pod_resources_timing: PodResourcesTiming | None = None,
         health: Callable[..., Health] | None = None,
     ) -> None:
         self.resources: Observed[tuple[Resource, ...] | None] = Observed(None)
@@ -101,11 +102,13 @@ class Supervisor:
         self._looked_at = 0.0
         """When the last full look ended."""
         self._looked_seconds = 0.0
-        timing = timing or PluginTiming()
         self._pod_resources = None
         if pod_resources is not None:
             self._pod_resources = PodResourcesPoller(
-                pod_resources, kubelet=kubelet, look_again=self.look_again, timing=timing
+                pod_resources,
+                kubelet=kubelet,
+                look_again=self.look_again,
+                timing=pod_resources_timing,
             )
         self._reader = HostReader(root, look_again=self.look_again)
         self._reconciler = Reconciler(

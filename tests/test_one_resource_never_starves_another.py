@@ -17,9 +17,8 @@ from genericdp.health.execution import HookRunner
 from genericdp.health.probes import Probes
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
-from genericdp.kubelet.lifecycle import PluginTiming
 from genericdp.kubelet.server import listening
-from genericdp.kubelet.servicer import Servicer
+from genericdp.kubelet.servicer import CallTimeouts, Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.process.outcome import Outcome
@@ -153,7 +152,7 @@ def removing(node: Path) -> RunCommand:
 async def calling(
     folder: Path,
     commands: RunCommand,
-    timing: PluginTiming,
+    timeouts: CallTimeouts,
     look_again: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[tuple[Servicer, rpc.DevicePluginAsyncStub]]:
     """A service of one device with both hooks, and a client of its socket."""
@@ -168,7 +167,11 @@ async def calling(
     root = Root(host.folder)
     found = decide(resources, HostCache(root), node_name="n", previous={}, now=0.0)
     service = Servicer(
-        R, root=root, look_again=look_again, run_hooks=HookRunner(run=commands).run, timing=timing
+        R,
+        root=root,
+        look_again=look_again,
+        run_hooks=HookRunner(run=commands).run,
+        timeouts=timeouts,
     )
     service.set_devices(found.lists[R])
     socket = folder / "own.sock"
@@ -191,7 +194,7 @@ async def test_an_allocation_that_waits_for_a_hook_of_its_device_names_it(
     short_folder: Path,
 ) -> None:
     commands = Hanging("/bin/reset")
-    async with calling(short_folder, commands, PluginTiming(allocate=1.0)) as (_, client):
+    async with calling(short_folder, commands, CallTimeouts(allocate=1.0)) as (_, client):
         started = client.PreStartContainer(api.PreStartContainerRequest(devices_ids=["ttyUSB0"]))
         await commands.begun.wait()
         assert await refusal(client) == (
@@ -205,8 +208,8 @@ async def test_an_allocation_that_waits_for_a_hook_of_its_device_names_it(
 
 
 async def test_an_allocation_whose_own_hook_does_not_end_names_it(short_folder: Path) -> None:
-    commands, timing = Hanging("/bin/prepare"), PluginTiming(allocate=0.1)
-    async with calling(short_folder, commands, timing) as (_, client):
+    commands, timeouts = Hanging("/bin/prepare"), CallTimeouts(allocate=0.1)
+    async with calling(short_folder, commands, timeouts) as (_, client):
         assert await refusal(client) == (
             grpc.StatusCode.DEADLINE_EXCEEDED,
             f"{R}: Allocate took longer than 0.1 s:"
@@ -225,8 +228,8 @@ async def test_a_node_absent_right_after_its_hook_is_looked_for_again_after_the_
         away(node).rename(node)
         service.set_devices(service.devices)
 
-    timing = PluginTiming(device_return=LONG_SECONDS)
-    async with calling(short_folder, removing(node), timing, look_again) as (service, client):
+    timeouts = CallTimeouts(device_return=LONG_SECONDS)
+    async with calling(short_folder, removing(node), timeouts, look_again) as (service, client):
         await client.Allocate(ONE)
 
 
@@ -238,8 +241,8 @@ async def test_a_node_absent_right_after_its_hook_is_looked_for_again_at_the_dea
     def look_again() -> None:
         away(node).rename(node)
 
-    timing = PluginTiming(device_return=0.05)
-    async with calling(short_folder, removing(node), timing, look_again) as (_, client):
+    timeouts = CallTimeouts(device_return=0.05)
+    async with calling(short_folder, removing(node), timeouts, look_again) as (_, client):
         await client.Allocate(ONE)
 
 
@@ -247,8 +250,8 @@ async def test_a_node_that_stays_absent_after_its_hook_is_refused_with_the_reaso
     short_folder: Path,
 ) -> None:
     commands = removing(short_folder / "host/dev/ttyUSB0")
-    timing = PluginTiming(device_return=0.05)
-    async with calling(short_folder, commands, timing) as (_, client):
+    timeouts = CallTimeouts(device_return=0.05)
+    async with calling(short_folder, commands, timeouts) as (_, client):
         assert await refusal(client) == (
             grpc.StatusCode.FAILED_PRECONDITION,
             f"{R}: after its allocate hook: device ttyUSB0: /dev/ttyUSB0 does not exist",

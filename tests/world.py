@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from genericdp.address import Address
 from genericdp.config.load import load
 from genericdp.daemon import Settings, serve
-from genericdp.kubelet.lifecycle import PluginTiming
+from genericdp.kubelet.lifecycle import RegistrationTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.logs import add_subject
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from genericdp.health.health import Health
     from genericdp.simulator.kubelet import Kubelet
 
-FAST = PluginTiming(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05)
+FAST = RegistrationTiming(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05)
 PATIENCE_SECONDS = 30.0
 """The machine may be busy with something else."""
 _TAKEN = ("config in force: ", "the config on disk is the one in force", "until it is corrected")
@@ -293,7 +293,7 @@ class World:
         self,
         *resources: Mapping[str, object] | str,
         policy: str | None = None,
-        timing: PluginTiming = FAST,
+        timing: RegistrationTiming = FAST,
         health: Callable[..., Health] | None = None,
         **settings: Any,
     ) -> AsyncIterator[Daemon]:

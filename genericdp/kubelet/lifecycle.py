@@ -34,8 +34,8 @@ _MOST_DOUBLINGS = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PluginTiming:
-    """How long a plugin waits, in seconds."""
+class RegistrationTiming:
+    """How long a plugin waits to register, and to register again, in seconds."""
 
     self_check: float = 5.0
     """For its own socket to answer before it registers."""
@@ -59,25 +59,6 @@ class PluginTiming:
     """A peer that registers again is back within this time; after it, the peer has left."""
     resend: float = 0.2
     """For so long a kubelet may be processing the last list of a peer that has left."""
-
-    node_check: float = 5.0
-    """How long Allocate may look at nodes: the kubelet waits forever, and all its pods with it."""
-    allocate: float = 9.5
-    """How long Allocate may take in all, hooks included (ALL-4)."""
-    device_return: float = 2.0
-    """How long a device that its own allocate hook has re-created may take to be usable again."""
-    pre_start: float = 28.0
-    """How long PreStartContainer may take: the kubelet gives up after 30 s (PRE-1)."""
-    preferred: float = 1.0
-    """How long choosing preferred devices may take: the pods of the node wait meanwhile."""
-
-    pod_resources_period: float = 10.0
-    """Between two requests for the devices that pods hold: all clients share the kubelet's rate
-    limit (PRS-1)."""
-    pod_resources: float = 5.0
-    """How long the answer may take."""
-    pods_known: float = 60.0
-    """A kubelet that has just started may not know its pods yet, and would name none."""
 
     def retry_delay(self, attempts: int, *, conflict: bool) -> float:
         """Return the delay after this many attempts in a row, from 1 on, before jitter."""
@@ -146,7 +127,7 @@ class Plugin:
         kubelet: KubeletFolder,
         servicer: Servicer,
         names: SocketNames,
-        timing: PluginTiming,
+        timing: RegistrationTiming | None,
         tally: ResourceTally,
     ) -> None:
         self.resource = resource
@@ -154,7 +135,7 @@ class Plugin:
         self._kubelet = kubelet
         self._servicer = servicer
         self._names = names
-        self._timing = timing
+        self._timing = timing or RegistrationTiming()
         self._tally = tally
         self._peers = ResourcePeers(kubelet.peers, resource)
         self._failures = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import stat
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -27,13 +28,23 @@ if TYPE_CHECKING:
     from genericdp.devices.decide import DeviceLists
     from genericdp.devices.devicelist import DeviceList
     from genericdp.kubelet.folder import KubeletFolder
-    from genericdp.kubelet.lifecycle import PluginTiming
     from genericdp.model import Resource
 
 log = logging.getLogger(__name__)
 
 _MOST_BYTES = 64 * 1024 * 1024
 """A node's pods with tens of thousands of devices pass the 4 MiB that gRPC takes by default."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PodResourcesTiming:
+    """When the kubelet is asked which devices pods hold, in seconds."""
+
+    period: float = 10.0
+    """Between two requests: all clients share the kubelet's rate limit (PRS-1)."""
+    timeout: float = 5.0
+    pods_known: float = 60.0
+    """A kubelet that has just started may not know its pods yet, and would name none."""
 
 
 class PodResourcesPoller:
@@ -45,14 +56,14 @@ class PodResourcesPoller:
         *,
         kubelet: KubeletFolder,
         look_again: Callable[[], None],
-        timing: PluginTiming,
+        timing: PodResourcesTiming | None = None,
     ) -> None:
         self.allocated = AllocatedDevices()
         """The last answer."""
         self._socket = socket
         self._kubelet = kubelet
         self._look_again = look_again
-        self._timing = timing
+        self._timing = timing or PodResourcesTiming()
         self._last_asked = -inf
         self._knows_pods_at = inf
         """When the kubelet surely knows its pods, on the loop's clock."""
@@ -68,7 +79,7 @@ class PodResourcesPoller:
         now = asyncio.get_running_loop().time
 
         def due() -> float | None:
-            period = self._timing.pod_resources_period
+            period = self._timing.period
             question = next_question(lists.value, wanted(), self._last_asked, period_seconds=period)
             return None if question is None else max(question, self._knows_pods_at)
 
@@ -95,7 +106,7 @@ class PodResourcesPoller:
     async def _ask(self, *, asked_at: float) -> None:
         self._last_asked, knows_pods_at = asked_at, self._knows_pods_at
         try:
-            answer = await list_pods(self._socket, timeout_seconds=self._timing.pod_resources)
+            answer = await list_pods(self._socket, timeout_seconds=self._timing.timeout)
             devices = await in_worker(partial(held_devices, answer))
         except Exception as error:
             # A mistake of ours here must not take the devices along: it counts as no answer.

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,6 @@ from genericdp.devices.restrictions import device_refusal
 from genericdp.errors import CallError, InvalidCallError, OverdueCallError, UnusableDeviceError
 from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.workers import in_worker, start
-from genericdp.kubelet.lifecycle import PluginTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.observed import Observed, until
@@ -68,6 +68,22 @@ _MOST_SHOWN = 256
 """How many characters of an unknown ID are shown."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallTimeouts:
+    """How long calls of the kubelet may take, in seconds."""
+
+    node_check: float = 5.0
+    """How long Allocate may look at nodes: the kubelet waits forever, and all its pods with it."""
+    allocate: float = 9.5
+    """How long Allocate may take in all, hooks included (ALL-4)."""
+    device_return: float = 2.0
+    """How long a device that its own allocate hook has re-created may take to be usable again."""
+    pre_start: float = 28.0
+    """How long PreStartContainer may take: the kubelet gives up after 30 s (PRE-1)."""
+    preferred: float = 1.0
+    """How long choosing preferred devices may take: the pods of the node wait meanwhile."""
+
+
 class Servicer:
     """Answers for one resource, from its latest device list.
 
@@ -85,7 +101,7 @@ class Servicer:
         pre_start: bool = False,
         prefer: Preference = Preference.NONE,
         replicas: int = 1,
-        timing: PluginTiming | None = None,
+        timeouts: CallTimeouts | None = None,
         tally: ResourceTally | None = None,
     ) -> None:
         self.prefer = prefer
@@ -99,11 +115,11 @@ class Servicer:
         """The latest device list."""
         self.in_progress = Observed(0)
         """How many calls about devices have not been answered yet."""
+        self.timeouts = timeouts or CallTimeouts()
         self._resource = resource
         self._root = root
         self._look_again = look_again
         self._run_hooks = run_hooks
-        self._timing = timing or PluginTiming()
         self._tally = tally or ResourceTally()
         self._response = Observed((b"", 0))
         """The latest ListAndWatchResponse, and how often streams were to send one once more."""
@@ -150,7 +166,7 @@ class Servicer:
         """Answer Allocate: with all that was asked for, or an error that says what is wrong."""
         began = time.monotonic()
         try:
-            async with self._limited("Allocate", self._timing.allocate) as unfinished:
+            async with self._limited("Allocate", self.timeouts.allocate) as unfinished:
                 containers = [await self._edits(ids, unfinished) for ids in allocate_ids(request)]
         except BaseException as error:
             result = _RESULTS.get(type(error), "error")
@@ -167,7 +183,7 @@ class Servicer:
         An error would reject the pod (PRF-4); a late answer would only make it wait.
         """
         try:
-            async with asyncio.timeout(self._timing.preferred):
+            async with asyncio.timeout(self.timeouts.preferred):
                 return await in_worker(
                     partial(
                         preferred_allocation,
@@ -189,7 +205,7 @@ class Servicer:
         Unhealthy devices are accepted: the container has them already (LAW-10), and a hook may be
         what repairs them.
         """
-        async with self._limited("PreStartContainer", self._timing.pre_start) as unfinished:
+        async with self._limited("PreStartContainer", self.timeouts.pre_start) as unfinished:
             devices = [self._listed(share).device for share in pre_start_ids(request)]
             await self._run_hooks("preStart", self._resource, _distinct(devices), unfinished)
         return b""
@@ -241,7 +257,7 @@ class Servicer:
         A device that is not back yet is checked again after each reconcile, and at the deadline.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._timing.device_return
+        deadline = loop.time() + self.timeouts.device_return
         devices: list[Device] = []
         while True:
             reconciles, is_last = self._reconciles.value, loop.time() >= deadline
@@ -271,7 +287,7 @@ class Servicer:
         """
         waited_for = devices
         try:
-            async with asyncio.timeout(self._timing.node_check):
+            async with asyncio.timeout(self.timeouts.node_check):
                 while busy := [device for device in devices if device.id in self._checks]:
                     waited_for = busy
                     await asyncio.wait([self._checks[device.id] for device in busy])

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Generation
-from tests.world import FAST, World, serial
+from tests.world import World, serial
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ FLEETING = serial(forgetAfterSeconds=0)
 CONTAINER = Container(name="main", limits={SERIAL: 1})
 POD = Pod(uid="pod", containers=(CONTAINER,))
 FAILING = "the kubelet does not say which devices pods hold: "
-PROMPT = replace(FAST, pod_resources_period=0.05, pods_known=0.0)
+PROMPT = PodResourcesTiming(period=0.05, pods_known=0.0)
 AGAIN = "the kubelet says again which devices pods hold"
 
 
@@ -68,7 +69,7 @@ async def test_what_a_pod_holds_stays_until_it_ends(world: World, socket: Path) 
     """LAW-10: the device that nobody holds is forgotten in time, the other one is not."""
     async with (
         world.kubelet,
-        world.serving(FLEETING, pod_resources=socket, timing=PROMPT),
+        world.serving(FLEETING, pod_resources=socket, pod_resources_timing=PROMPT),
     ):
         await held(world)
         await devices_are(world, {"ttyUSB0": "Unhealthy"})
@@ -83,7 +84,7 @@ async def test_what_a_pod_holds_stays_until_it_ends(world: World, socket: Path) 
 async def test_a_held_device_that_returns_is_healthy_again(world: World, socket: Path) -> None:
     async with (
         world.kubelet,
-        world.serving(FLEETING, pod_resources=socket, timing=PROMPT),
+        world.serving(FLEETING, pod_resources=socket, pod_resources_timing=PROMPT),
     ):
         await held(world)
         await devices_are(world, {"ttyUSB0": "Unhealthy"})
@@ -96,7 +97,7 @@ async def test_nobody_is_asked_before_a_device_is_to_be_forgotten(
 ) -> None:
     async with (
         world.kubelet,
-        world.serving(serial(), pod_resources=socket, timing=PROMPT),
+        world.serving(serial(), pod_resources=socket, pod_resources_timing=PROMPT),
     ):
         await held(world)
         await devices_are(world, {"ttyUSB0": "Unhealthy", "ttyUSB1": "Unhealthy"})
@@ -116,7 +117,7 @@ async def test_what_cannot_be_asked_is_not_forgotten(
     hidden = socket.with_name("hidden")
     async with (
         world.kubelet,
-        world.serving(FLEETING, pod_resources=socket, timing=PROMPT) as daemon,
+        world.serving(FLEETING, pod_resources=socket, pod_resources_timing=PROMPT) as daemon,
     ):
         if trouble == "refused":
             world.kubelet.faults.refuse_pod_resources = True
@@ -145,7 +146,7 @@ async def test_a_kubelet_that_does_not_know_its_pods_yet_is_not_believed(
     patient = replace(PROMPT, pods_known=3600.0)
     async with (
         world.kubelet,
-        world.serving(FLEETING, pod_resources=socket, timing=patient) as daemon,
+        world.serving(FLEETING, pod_resources=socket, pod_resources_timing=patient) as daemon,
     ):
         await held(world)
         await devices_are(world, {"ttyUSB0": "Unhealthy", "ttyUSB1": "Unhealthy"})

@@ -14,8 +14,7 @@ from genericdp.devices.devicelist import NOTHING, DeviceList, ListedDevice
 from genericdp.devices.inventory import Identity
 from genericdp.devices.topology import NOWHERE, distance
 from genericdp.host.root import Root
-from genericdp.kubelet.lifecycle import PluginTiming
-from genericdp.kubelet.servicer import Servicer
+from genericdp.kubelet.servicer import CallTimeouts, Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from tests.fixtures.topologies import two_sockets
@@ -47,7 +46,7 @@ def serving(
     prefer: Preference,
     *,
     replicas: int = 1,
-    timing: PluginTiming | None = None,
+    timeouts: CallTimeouts | None = None,
 ) -> Servicer:
     servicer = Servicer(
         "x",
@@ -56,7 +55,7 @@ def serving(
         run_hooks=no_hooks(),
         prefer=prefer,
         replicas=replicas,
-        timing=timing,
+        timeouts=timeouts,
     )
     servicer.set_devices(offer)
     return servicer
@@ -156,7 +155,7 @@ async def test_what_takes_too_long_is_left_to_the_kubelet(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     many = dict.fromkeys(map(str, range(100)), NOWHERE)
-    slow = serving(offer_of(many), Preference.CLOSEST, timing=PluginTiming(preferred=0.0))
+    slow = serving(offer_of(many), Preference.CLOSEST, timeouts=CallTimeouts(preferred=0.0))
     assert await slow.preferred_allocation(asking(many, 4)) == b""
     assert caplog.messages == ["x: no preferred devices are told"]
 

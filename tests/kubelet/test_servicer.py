@@ -13,9 +13,8 @@ import pytest
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
-from genericdp.kubelet.lifecycle import PluginTiming
 from genericdp.kubelet.server import listening
-from genericdp.kubelet.servicer import Servicer
+from genericdp.kubelet.servicer import CallTimeouts, Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from tests.fixtures.hanging import HangingRoot
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
 
 NAME = "example.com/serial"
 FILE = "/dev/ttyUSB0"
-PROMPT = PluginTiming(node_check=0.1)
+PROMPT = CallTimeouts(node_check=0.1)
 
 Allocate = Callable[..., Coroutine[None, None, object]]
 
 
 @asynccontextmanager
 async def served(
-    folder: Path, timing: PluginTiming = PROMPT
+    folder: Path, timeouts: CallTimeouts = PROMPT
 ) -> AsyncIterator[tuple[HangingRoot, Allocate]]:
     """Serve two devices; yield their root, where one will hang, and Allocate."""
     host, file, socket = Host(folder / "host"), folder / "c.yaml", folder / "s"
@@ -44,7 +43,7 @@ async def served(
     root = HangingRoot(host.folder)
     found = decide(load([file]).resources, HostCache(root), node_name="n", previous={}, now=0.0)
     servicer = Servicer(
-        NAME, root=root, look_again=lambda: None, run_hooks=no_hooks(), timing=timing
+        NAME, root=root, look_again=lambda: None, run_hooks=no_hooks(), timeouts=timeouts
     )
     servicer.set_devices(found.lists[NAME])
     async with (
@@ -94,7 +93,7 @@ async def test_a_device_whose_look_hangs_is_not_looked_at_once_more(short_folder
 
 async def test_a_device_whose_look_has_ended_is_looked_at_afresh(short_folder: Path) -> None:
     """What a look that took long has found may be out of date."""
-    async with served(short_folder, PluginTiming(node_check=30.0)) as (root, allocate):
+    async with served(short_folder, CallTimeouts(node_check=30.0)) as (root, allocate):
         root.asked.clear()
         await allocate("ttyUSB0")
         once = root.asked[FILE]

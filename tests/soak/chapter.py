@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.lifecycle import PluginTiming
+from genericdp.kubelet.lifecycle import RegistrationTiming
 from tests.soak.figures import Taken
 from tests.soak.invariants import (
     PROBE_PERIODS,
@@ -169,7 +169,7 @@ class Chapter:
         rolled = step is not None and step.do is Do.ROLL
         period = self._record.places.period
         # Amid a registration a stream that never comes is waited for so long (K10).
-        doubt = PluginTiming().doubtful_stream(1) if rolled else 0.0
+        doubt = RegistrationTiming().doubtful_stream(1) if rolled else 0.0
         return TRUE_WITHIN_SECONDS + (PROBE_PERIODS * period if slow else 0.0) + doubt
 
     async def _settle(
