@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 REPOSITORY = Path(__file__).parent.parent
-_LONGEST_LINE = 1 << 24
+_MAX_LINE = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +40,7 @@ async def helper(module: str, *arguments: str | os.PathLike[str]) -> AsyncIterat
         cwd=REPOSITORY,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        limit=_LONGEST_LINE,
+        limit=_MAX_LINE,
     )
     try:
         if process.stdin is None or process.stdout is None:

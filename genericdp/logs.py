@@ -17,7 +17,7 @@ from genericdp.printing import printable
 resource_name: ContextVar[str] = ContextVar("resource_name", default="")
 """Set once in a plugin's task: every line logged from there carries it."""
 
-_MOST_QUEUED = 4096
+_MAX_QUEUED = 4096
 """Lines that wait for the reader of stderr; most have 100 to 200 bytes."""
 _FLUSH_SECONDS = 0.5
 
@@ -64,7 +64,7 @@ class QueuedLines(logging.Handler):
         except Exception:  # noqa: BLE001  # as every handler does
             self.handleError(record)
             return
-        if self._lines.qsize() < _MOST_QUEUED:
+        if self._lines.qsize() < _MAX_QUEUED:
             self._lines.put(line)
         else:
             self._dropped += 1

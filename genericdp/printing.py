@@ -20,9 +20,9 @@ def printable(text: str) -> str:
     )
 
 
-def shortened(text: str, most: int = 200) -> str:
+def shortened(text: str, max_length: int = 200) -> str:
     """Return a text that is not longer than that, cut at its end."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
@@ -59,7 +59,7 @@ def meant_or_listed(name: str, known: Collection[str], intro: str) -> str:
     return did_you_mean(name, known, prefix=shared) or listed
 
 
-def first_few(names: Sequence[str], most: int) -> str:
+def first_few(names: Sequence[str], max_names: int) -> str:
     """Return the first names, separated by commas, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
+    more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
+    return f"{', '.join(names[:max_names])}{more}"

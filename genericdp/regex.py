@@ -100,9 +100,9 @@ def search(pattern: str, text: str) -> RegexMatch | None:
     Raises PatternError; TextTooLongError, never for 64 KiB or less; and SearchTimeError.
     """
     expression = compiled(pattern)
-    most = _MAX_STEPS // expression.programsize
-    if len(text) > most:
-        raise TextTooLongError(f"the text is too long for {pattern!r}: at most {most >> 10} KiB")
+    limit = _MAX_STEPS // expression.programsize
+    if len(text) > limit:
+        raise TextTooLongError(f"the text is too long for {pattern!r}: at most {limit >> 10} KiB")
     if (end := getattr(_allowance, "end", None)) is not None and time.thread_time() > end[0]:
         raise SearchTimeError(end[1])
     with _searching:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.world import Daemon
 
 NAME = "example.com/serial"
-MOST_LINES = 100
+MAX_LINES = 100
 
 
 def of_devices(daemon: Daemon) -> list[str]:
@@ -45,7 +45,7 @@ async def test_the_log_has_one_line_for_each_device_that_changes(world: World) -
 
 
 async def test_of_very_many_devices_that_change_only_the_number_is_logged(world: World) -> None:
-    for number in range(MOST_LINES + 5):
+    for number in range(MAX_LINES + 5):
         world.host.plug(f"many/x{number}")
     async with world.serving(resource(NAME, "/dev/many/*")) as daemon:
         await daemon.registered(NAME)
@@ -53,10 +53,10 @@ async def test_of_very_many_devices_that_change_only_the_number_is_logged(world:
         # All at once, where a look amid changes of files may see only some of them.
         await daemon.takes(resource(NAME, "/dev/other/*"))
         await daemon.log.says("5 more devices are Unhealthy")
-        assert daemon.log.count(" is Unhealthy: ") == MOST_LINES
+        assert daemon.log.count(" is Unhealthy: ") == MAX_LINES
         await daemon.takes(resource(NAME, "/dev/many/*"))
         await daemon.log.says("5 more devices are Healthy again")
-        assert daemon.log.count(" is Healthy again") == MOST_LINES
+        assert daemon.log.count(" is Healthy again") == MAX_LINES
 
 
 async def test_a_reason_is_logged_when_it_is_news_and_not_for_other_digits(world: World) -> None:

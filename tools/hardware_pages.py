@@ -12,9 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples/configs"
 HOSTS = ROOT / "tests/hosts"
-MOST_LINES = 60
+MAX_LINES = 60
 """Of the output of one command."""
-LONGEST_TITLE = 48
+MAX_TITLE = 48
 
 ABOUT = """\
 # Hardware
@@ -54,7 +54,7 @@ def title_of(config: str) -> str:
     """Return the first sentence of the comment at the top, or the beginning of a long one."""
     comment = re.match(r"(?:#.*\n)+", config)[0].replace("#", " ")
     first = re.split(r"[:.](?:\s|$)", " ".join(comment.split()), maxsplit=1)[0]
-    if len(first) <= LONGEST_TITLE:
+    if len(first) <= MAX_TITLE:
         return first
     return re.split(r", | that ", re.sub(r" \([^)]*\)", "", first), maxsplit=1)[0]
 
@@ -94,6 +94,6 @@ def seen(name: str) -> list[str]:
 def fenced(language: str, text: str) -> str:
     """Return a block of Markdown with a text, the end of a long output left out."""
     lines = text.rstrip().splitlines()
-    if language == "text" and len(lines) > MOST_LINES:
-        lines[MOST_LINES:] = [f"… {len(lines) - MOST_LINES} more lines"]
+    if language == "text" and len(lines) > MAX_LINES:
+        lines[MAX_LINES:] = [f"… {len(lines) - MAX_LINES} more lines"]
     return "\n".join([f"```{language}", *lines, "```"])

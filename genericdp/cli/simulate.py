@@ -39,7 +39,7 @@ from genericdp.host.root import Root
 from genericdp.kubelet.folder import check_length
 from genericdp.printing import plural
 from genericdp.process.signals import deferred, until_signaled
-from genericdp.simulator.settings import MOST_NUMA_NODES, Generation, Topology, TopologyPolicy
+from genericdp.simulator.settings import MAX_NUMA_NODES, Generation, Topology, TopologyPolicy
 from genericdp.simulator.simulation import RETRY_SECONDS, Simulation
 
 if TYPE_CHECKING:
@@ -137,10 +137,10 @@ def execute(arguments: argparse.Namespace) -> int:
 def _topology(root: Root, policy: TopologyPolicy) -> Topology:
     # Without NUMA a kubelet takes the machine for one node.
     nodes = tuple(sorted(online_nodes(HostCache(root)))) or (0,)
-    if policy is not TopologyPolicy.NONE and len(nodes) > MOST_NUMA_NODES:
+    if policy is not TopologyPolicy.NONE and len(nodes) > MAX_NUMA_NODES:
         raise UsageError(
             f"--topology-policy {policy}: the machine has {len(nodes)} NUMA nodes,"
-            f" and no kubelet starts so on more than {MOST_NUMA_NODES}"
+            f" and no kubelet starts so on more than {MAX_NUMA_NODES}"
         )
     return Topology(policy=policy, numa_nodes=nodes)
 

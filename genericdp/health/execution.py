@@ -107,7 +107,7 @@ class Slots:
     """
 
     pool: int = POOL
-    most_of_owner: int | None = None
+    max_per_owner: int | None = None
     """How many jobs of one owner may run at once; None: as many as there are slots."""
     _waiting: dict[Hashable, deque[asyncio.Event]] = field(default_factory=dict)
     _running: dict[Hashable, int] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class Slots:
         running = self._running.get(owner, 0)
         if not running:
             return True
-        if self.most_of_owner is not None and running >= self.most_of_owner:
+        if self.max_per_owner is not None and running >= self.max_per_owner:
             return False
         return self._total - len(self._running) < self.pool
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_OF_RESOURCE = 4
+MAX_PER_RESOURCE = 4
 """Limit on the probes of one resource that run at once."""
 
 
@@ -57,8 +57,8 @@ class Health:
         self._log = KernelLog(self._update, open_log=open_log, now=now)
         self._tasks: asyncio.TaskGroup | None = None
         """Of the probes that run; None: ``run`` has not begun, and nothing is."""
-        self._slots = Slots(most_of_owner=MOST_OF_RESOURCE)
-        self._file_slots = Slots(most_of_owner=MOST_OF_RESOURCE)
+        self._slots = Slots(max_per_owner=MAX_PER_RESOURCE)
+        self._file_slots = Slots(max_per_owner=MAX_PER_RESOURCE)
         """For probes of files, which wait for no command that hangs."""
         self._busy: set[tuple[str, str]] = set()
         """Resource and ID of devices with a probe that runs or waits for a slot, so that those of

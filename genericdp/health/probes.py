@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
     from genericdp.policy import Policy
 
-MOST_HANGING = 16
+MAX_HANGING = 16
 """Limit on the hanging threads of a resource, beyond which none of its reads is begun: threads are
 limited (``pids.max``), and other resources need theirs."""
-MOST_BYTES = 1024 * 1024
-MOST_SHOWN = 60
+MAX_BYTES = 1024 * 1024
+MAX_SHOWN = 60
 """Limit on the characters of a content that are quoted."""
 
 _ACCESS = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR}
@@ -93,8 +93,8 @@ class Probes:
         """
         if what in self._hanging:
             return Outcome(reason=f"{what} does not end")
-        if list(self._hanging.values()).count(resource) >= MOST_HANGING:
-            others = f"{MOST_HANGING} others of {resource} do not end"
+        if list(self._hanging.values()).count(resource) >= MAX_HANGING:
+            others = f"{MAX_HANGING} others of {resource} do not end"
             return Outcome(reason=f"{what} cannot be begun: {others}")
         began = asked = time.monotonic()
         has_begun = False
@@ -130,8 +130,8 @@ def read_file(
         found = file_to_read(policy, check.path, root.target)
         if found.refusal:
             return Outcome(reason=printable(found.refusal))
-        data = root.read_bytes(found.target, limit=MOST_BYTES + 1, follow_symlinks=False)
-        if len(data) > MOST_BYTES:
+        data = root.read_bytes(found.target, limit=MAX_BYTES + 1, follow_symlinks=False)
+        if len(data) > MAX_BYTES:
             return Outcome(reason=f"{path} has more than 1 MiB")
         return judged(check, data.decode(errors="backslashreplace"), before)
     except (FileNotFoundError, NotADirectoryError):
@@ -186,8 +186,8 @@ def _out_of_range(check: FileCheck[str], content: str) -> str:
 
 def shown(text: str) -> str:
     """Quote a text for people: what cannot be printed is escaped, what is long is cut."""
-    quoted = printable(text[: MOST_SHOWN + 1])
-    return f"'{quoted}'" if len(quoted) <= MOST_SHOWN else f"'{quoted[:MOST_SHOWN]}…'"
+    quoted = printable(text[: MAX_SHOWN + 1])
+    return f"'{quoted}'" if len(quoted) <= MAX_SHOWN else f"'{quoted[:MAX_SHOWN]}…'"
 
 
 def open_nodes(check: OpenCheck, device: Device, root: Root) -> Outcome:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
-from genericdp.kubelet.peers import MOST_NAMES, ResourcePeers, sockets_of_others
+from genericdp.kubelet.peers import MAX_NAMES, ResourcePeers, sockets_of_others
 from genericdp.kubelet.registration import RegistrationError, check, register
 from genericdp.kubelet.server import Streams, listening
 from genericdp.logs import resource_name
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 _SUSPICIOUS_ENDS = 3
 """So many streams in a row that end early are no accident."""
-_MOST_DOUBLINGS = 16
+_MAX_DOUBLINGS = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +75,7 @@ class RegistrationTiming:
 
 
 def _doubled(first: float, attempts: int) -> float:
-    return first * float(2 ** min(attempts - 1, _MOST_DOUBLINGS))
+    return first * float(2 ** min(attempts - 1, _MAX_DOUBLINGS))
 
 
 class PeerLeftError(KubeletError):
@@ -357,7 +357,7 @@ class Plugin:
             # The last list counts, even one of a peer that has left; from 1.37 our stream lasts.
             loop = asyncio.get_running_loop()
             loop.call_later(self._timing.resend, self._servicer.resend)
-        names = first_few([peer.name for peer in self._peers.current], MOST_NAMES)
+        names = first_few([peer.name for peer in self._peers.current], MAX_NAMES)
         self.registration.conflict = (
             f"another instance of genericdp serves it on this node, too (at {names})"
             if names
@@ -375,7 +375,7 @@ class Plugin:
             return
         others = await in_worker(partial(sockets_of_others, self._kubelet.path))
         named = (
-            f" (sockets there that are not ours: {first_few(others, MOST_NAMES)})" if others else ""
+            f" (sockets there that are not ours: {first_few(others, MAX_NAMES)})" if others else ""
         )
         self._suspicion = (
             f"the kubelet has ended our stream {self._early_ends} times in a row, each time soon"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_NAMES = 5
+MAX_NAMES = 5
 _BURST_SECONDS = 0.05
 """The kubelet's own files in the folder come and go with each list."""
 _REST_SECONDS = 0.3
@@ -180,7 +180,7 @@ class PeerWatch:
                     "another instance of genericdp (%s) serves on this node, too: %s; all is well"
                     " if that is a rolling update, else let only one of them serve it",
                     instance,
-                    first_few(common, MOST_NAMES),
+                    first_few(common, MAX_NAMES),
                 )
 
 

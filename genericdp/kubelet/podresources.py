@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_MOST_BYTES = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 """A node's pods with tens of thousands of devices pass the 4 MiB that gRPC takes by default."""
 
 
@@ -138,7 +138,7 @@ async def list_pods(socket: Path, *, timeout_seconds: float) -> bytes:
             "/v1.PodResourcesLister/List",
             b"",
             timeout_seconds=timeout_seconds,
-            max_receive_message_length=_MOST_BYTES,
+            max_receive_message_length=_MAX_BYTES,
         )
     except grpc.aio.AioRpcError as error:
         raise KubeletError(_reason(error, timeout_seconds)) from error

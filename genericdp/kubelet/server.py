@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 VERSION = "v1beta1"
 SERVICE = f"{VERSION}.DevicePlugin"
 
-_MOST_BYTES = 4 * 1024 * 1024
+_MAX_BYTES = 4 * 1024 * 1024
 """Of a request: it names at most the devices of a full list (LAW-6)."""
-_MOST_PREFERRED_BYTES = 16 * 1024 * 1024
+_MAX_PREFERRED_BYTES = 16 * 1024 * 1024
 """For each container it names those that are free, and those that the container must have."""
-_OPTIONS = (("grpc.max_receive_message_length", _MOST_PREFERRED_BYTES),)
+_OPTIONS = (("grpc.max_receive_message_length", _MAX_PREFERRED_BYTES),)
 _STATUS = {
     InvalidCallError: grpc.StatusCode.INVALID_ARGUMENT,
     OverdueCallError: grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -134,7 +134,7 @@ def _handlers(servicer: Servicer, streams: Observed[Streams]) -> grpc.GenericRpc
         "ListAndWatch": grpc.unary_stream_rpc_method_handler(list_and_watch),
         "Allocate": _answering(servicer.allocate),
         "GetPreferredAllocation": _answering(
-            servicer.preferred_allocation, most_bytes=_MOST_PREFERRED_BYTES
+            servicer.preferred_allocation, max_bytes=_MAX_PREFERRED_BYTES
         ),
         "PreStartContainer": _answering(servicer.pre_start_container),
     }
@@ -142,13 +142,13 @@ def _handlers(servicer: Servicer, streams: Observed[Streams]) -> grpc.GenericRpc
 
 
 def _answering(
-    call: Callable[[bytes], Awaitable[bytes]], *, most_bytes: int = _MOST_BYTES
+    call: Callable[[bytes], Awaitable[bytes]], *, max_bytes: int = _MAX_BYTES
 ) -> grpc.RpcMethodHandler[Any, Any]:
     async def answer(request: bytes, context: _ServicerContext) -> bytes:
-        if (size := len(request)) > most_bytes:
+        if (size := len(request)) > max_bytes:
             # Not with ``abort``, whose exception keeps the request in memory.
             context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
-            why = f"with a request of {size} bytes: at most {most_bytes} are taken"
+            why = f"with a request of {size} bytes: at most {max_bytes} are taken"
             log.warning("a call %s", why)
             context.set_details(why)
             return b""

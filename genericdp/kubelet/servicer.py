@@ -64,7 +64,7 @@ _RESULTS: Mapping[type[BaseException], AllocationResult] = {
     asyncio.CancelledError: "cancelled",
 }
 """How an Allocate that raises is counted."""
-_MOST_SHOWN = 256
+_MAX_SHOWN = 256
 """How many characters of an unknown ID are shown."""
 
 
@@ -328,7 +328,7 @@ class Servicer:
     def _listed(self, share: str) -> ListedDevice:
         one = self.devices.devices.get(device_id_of(share))
         if one is None or not one.device.has_share(share):
-            name = shortened(share, _MOST_SHOWN)
+            name = shortened(share, _MAX_SHOWN)
             raise InvalidCallError(f"there is no device {name!r}", device=name)
         return one
 

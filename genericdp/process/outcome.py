@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-MOST_KEPT = 64 * 1024
+MAX_KEPT = 64 * 1024
 """Bytes of a command's output, half of its start and half of its end."""
-_MOST_IN_PIPE = 64 * 1024
-_MOST_INTERPRETER = 256  # bytes of a #! line that the kernel reads
+_MAX_IN_PIPE = 64 * 1024
+_MAX_INTERPRETER = 256  # bytes of a #! line that the kernel reads
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,13 +47,13 @@ class Outcome:
 class Pipe:
     """A pipe that a command writes to and the loop reads from while it runs.
 
-    Of what is written, the first and the last part are kept: ``most`` bytes in all.
+    Of what is written, the first and the last part are kept: ``max_bytes`` in all.
     """
 
-    def __init__(self, most: int = MOST_KEPT) -> None:
+    def __init__(self, max_bytes: int = MAX_KEPT) -> None:
         self.data = bytearray()
         """What is kept; without the middle if that is not all."""
-        self._half = most // 2
+        self._half = max_bytes // 2
         self._left_out = 0
         self._loop = asyncio.get_running_loop()
         self._read_end, self.write_end = os.pipe()
@@ -89,7 +89,7 @@ class Pipe:
     def read(self) -> None:
         """Read what is there, as much as a pipe holds; do not wait for more."""
         with suppress(BlockingIOError):
-            chunk = os.read(self._read_end, _MOST_IN_PIPE)
+            chunk = os.read(self._read_end, _MAX_IN_PIPE)
             if not chunk:
                 self._loop.remove_reader(self._read_end)
             self.data += chunk
@@ -156,7 +156,7 @@ def _what_is_missing(program: str) -> str:
     """Return what the kernel did not find if it was not the program itself."""
     try:
         with open(program, "rb") as file:  # noqa: PTH123  # a regular file: exec came so far
-            first = file.read(_MOST_INTERPRETER).partition(b"\n")[0]
+            first = file.read(_MAX_INTERPRETER).partition(b"\n")[0]
     except OSError:
         return ""
     if not first.startswith(b"#!"):

@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 
 _PATIENCE = 2.0
 """Seconds within which what is killed must be gone; what is not hangs in the kernel."""
-_LONGEST_PAUSE = 0.05
+_MAX_PAUSE = 0.05
 """Seconds between two looks at what is being killed."""
 _SWEEP_DELAY = 0.05
 """Seconds after a SIGCHLD, so that many deaths become one sweep."""
-_MOST_SPARED = 64
+_MAX_SPARED = 64
 """Orphans in sessions of their own that are kept because the command that started them may run."""
 _RETRY_DELAY = 1.0
 """Seconds until the next sweep after one that failed."""
@@ -284,7 +284,7 @@ class Commands:
                     _kill(orphan.pid)
             elif not gone and orphan.session not in running:
                 spared.append(orphan)
-        if len(spared) > _MOST_SPARED:
+        if len(spared) > _MAX_SPARED:
             log.warning("commands have left %d processes behind: all are killed", len(spared))
             for orphan in spared:
                 _kill(orphan.pid)
@@ -333,4 +333,4 @@ async def _wait_until_gone(sweep: Callable[[], Collection[Process]], name: str) 
             log.warning("%s", why)
             return False
         await asyncio.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        pause = min(2 * pause, _MAX_PAUSE)

@@ -28,7 +28,7 @@ class TopologyPolicy(StrEnum):
     """Pods whose devices would not come from one node are rejected."""
 
 
-MOST_NUMA_NODES = 8
+MAX_NUMA_NODES = 8
 """On machines with more, a kubelet starts with the policy ``none`` only: it tries all subsets."""
 
 
@@ -38,7 +38,7 @@ class Topology:
 
     policy: TopologyPolicy = TopologyPolicy.NONE
     numa_nodes: tuple[int, ...] = (0,)
-    """At most MOST_NUMA_NODES, unless the policy is ``none``."""
+    """At most MAX_NUMA_NODES, unless the policy is ``none``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

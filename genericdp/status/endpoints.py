@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _REST = 10
 """A response is used again for ten times as long as it took to make: however often clients ask,
 they take at most a tenth of a core."""
-_MOST_REST_SECONDS = 5.0
+_MAX_REST_SECONDS = 5.0
 _HARDWARE_SECONDS = 1.0
 """How long ``/status`` waits for names of hardware; the next one has what came too late."""
 
@@ -115,7 +115,7 @@ class Endpoints:
 
             def rest(_: asyncio.Future[Response]) -> None:
                 # A failure, too: it would fail again.
-                seconds = min((loop.time() - begun) * _REST, _MOST_REST_SECONDS)
+                seconds = min((loop.time() - begun) * _REST, _MAX_REST_SECONDS)
                 loop.call_later(seconds, self._kept.pop, key, None)
 
             made.add_done_callback(rest)

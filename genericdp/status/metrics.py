@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     """Name of a metric, values of its labels, value."""
 
 PREFIX = "genericdp_"
-MOST_OF_RESOURCE = 1000
+MAX_PER_RESOURCE = 1000
 """At most that many devices of a resource have a series of their own."""
-MOST_DEVICES = 10_000
+MAX_DEVICES = 10_000
 """The same for all resources together."""
 OPENMETRICS = "application/openmetrics-text"
 _OPENMETRICS_VERSION = "1.0.0"
@@ -47,7 +47,7 @@ _GAUGES = {
     "devices resource state": "Devices in the list that the kubelet gets, by state (Healthy,"
     " Unhealthy); of one with replicas, the shares are not counted.",
     "device_healthy resource device": "Whether a device is Healthy (1) or not (0); at most"
-    f" {MOST_OF_RESOURCE:,} devices of a resource and {MOST_DEVICES:,} in all, none with"
+    f" {MAX_PER_RESOURCE:,} devices of a resource and {MAX_DEVICES:,} in all, none with"
     " --no-status.",
     "device_series_left_out": "Devices that have no device_healthy because there are too many.",
     "not_offered resource": "Things that a selector matched and that are not in the list.",
@@ -150,12 +150,12 @@ class _MetricsCollector(Collector):
 
 def _samples(state: DaemonState, tally: Tally, *, each_device: bool) -> Iterator[Sample]:
     yield from _of_process(state, tally)
-    room, left_out = MOST_DEVICES, 0
+    room, left_out = MAX_DEVICES, 0
     for resource in state.resources:
         name, listed = resource.resource.name, resource.listed
         yield from _of_resource(resource)
         if each_device:
-            shown = listed[: min(room, MOST_OF_RESOURCE)]
+            shown = listed[: min(room, MAX_PER_RESOURCE)]
             room, left_out = room - len(shown), left_out + len(listed) - len(shown)
             for one in shown:
                 yield "device_healthy", (name, one.device.id), not one.unhealthy

@@ -38,7 +38,7 @@ _PAUSE_SECONDS = _AT_ONCE / 800
 """Pause after so many connections: a flood of them leaves most of the loop's time to devices."""
 _RETRY_SECONDS = 0.2
 _LINGER_SECONDS = 1.0
-_MOST_LINGER_BYTES = 256 * 1024
+_MAX_LINGER_BYTES = 256 * 1024
 _SEND_BUFFER_BYTES = 128 * 1024
 """What the kernel keeps of a response for a client that does not read."""
 
@@ -263,6 +263,6 @@ async def _linger(client: socket.socket) -> None:
     with suppress(OSError):
         client.shutdown(socket.SHUT_WR)
         async with asyncio.timeout(_LINGER_SECONDS):
-            left = _MOST_LINGER_BYTES
+            left = _MAX_LINGER_BYTES
             while left > 0 and (data := await loop.sock_recv(client, _READ_BYTES)):
                 left -= len(data)

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     """The latest result of each probe, in the order of the config, by device ID."""
     HardwareOf = Mapping[Identity, HardwareLabels]
 
-MOST_EVENTS = 200
-_MOST_CHARACTERS = 2000
+MAX_EVENTS = 200
+_MAX_CHARACTERS = 2000
 """Of a message; the page shows no more of any text."""
 _LEVELS = ((logging.ERROR, "error"), (logging.WARNING, "warning"))
 _UNDECIDED = "the first look at the host is not over"
@@ -48,10 +48,10 @@ _UNDECIDED = "the first look at the host is not over"
 class Events(logging.Handler):
     """Keeps the latest records of the log at info or above, as ``/status`` has them."""
 
-    def __init__(self, *, most: int = MOST_EVENTS) -> None:
+    def __init__(self, *, max_records: int = MAX_EVENTS) -> None:
         super().__init__(logging.INFO)
         self.addFilter(add_subject)
-        self._kept: deque[dict[str, str]] = deque(maxlen=most)
+        self._kept: deque[dict[str, str]] = deque(maxlen=max_records)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a record."""
@@ -78,7 +78,7 @@ def _event(record: logging.LogRecord) -> dict[str, str]:
         "level": next((name for least, name in _LEVELS if record.levelno >= least), "info"),
         "resource": getattr(record, "resource", ""),
         "device": getattr(record, "device", ""),
-        "message": shortened(message, _MOST_CHARACTERS),
+        "message": shortened(message, _MAX_CHARACTERS),
     }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.health.probes import MOST_HANGING, Probes
+from genericdp.health.probes import MAX_HANGING, Probes
 from genericdp.host.workers import in_worker
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
@@ -125,7 +125,7 @@ async def test_with_many_that_hang_no_more_of_that_resource_are_begun() -> None:
         names = [f"reading /many/{n}" for n in range(60)]
         outcomes = [await hanging.run(one, hanging.hang, seconds=0.02) for one in names]
         assert not any(one.ok for one in outcomes)
-        assert hanging.begun == MOST_HANGING
+        assert hanging.begun == MAX_HANGING
         assert outcomes[-1].reason == (
             f"reading /many/59 cannot be begun: 16 others of {R} do not end"
         )

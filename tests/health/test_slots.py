@@ -101,7 +101,7 @@ async def test_a_slot_of_the_pool_goes_to_each_waiting_owner_in_turn() -> None:
 
 
 async def test_an_owner_may_have_a_limit_below_the_pool() -> None:
-    async with jobs_in(Slots(pool=32, most_of_owner=4)) as jobs:
+    async with jobs_in(Slots(pool=32, max_per_owner=4)) as jobs:
         for _ in range(40):
             await jobs.enter("many")
         assert len(jobs.running) == 4
@@ -134,7 +134,7 @@ async def test_a_job_canceled_in_the_moment_of_its_turn_frees_its_slot() -> None
 )
 def test_the_limits_hold_and_nobody_waits_for_a_free_slot(steps: list[tuple[str, str]]) -> None:
     async def play() -> None:
-        async with jobs_in(Slots(pool=3, most_of_owner=3)) as jobs:
+        async with jobs_in(Slots(pool=3, max_per_owner=3)) as jobs:
             for owner, step in steps:
                 if step == "enter":
                     await jobs.enter(owner)

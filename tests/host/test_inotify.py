@@ -20,7 +20,7 @@ from tests.budget import examples
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-MOST_QUEUED = Path("/proc/sys/fs/inotify/max_queued_events")
+MAX_QUEUED = Path("/proc/sys/fs/inotify/max_queued_events")
 
 
 class Changes:
@@ -306,7 +306,7 @@ async def test_two_thousand_folders_are_watched(changes: Changes, tmp_path: Path
     assert await changes.settled() == []
 
 
-@pytest.mark.skipif(int(MOST_QUEUED.read_text()) > 70_000, reason="the queue here is very long")
+@pytest.mark.skipif(int(MAX_QUEUED.read_text()) > 70_000, reason="the queue here is very long")
 async def test_more_events_than_the_kernel_keeps_are_a_call_to_look_again(
     changes: Changes, tmp_path: Path
 ) -> None:
@@ -314,7 +314,7 @@ async def test_more_events_than_the_kernel_keeps_are_a_call_to_look_again(
     below.mkdir()
     changes.set(tmp_path, below)
     path = str(tmp_path / "file")
-    for _ in range(int(MOST_QUEUED.read_text()) // 2 + 1):
+    for _ in range(int(MAX_QUEUED.read_text()) // 2 + 1):
         os.mkdir(path)
         os.rmdir(path)
     below.rmdir()  # this is lost, and so is that the kernel has dropped the watch

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME = "example.com/serial"
-MOST_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 SHARES = 10_000
 DEVICES = 20
 
@@ -43,4 +43,4 @@ async def test_a_list_of_more_than_fits_never_passes_four_mebibytes_and_uses_the
         share.health = "Unhealthy"
     size, count = answer.ByteSize(), len(answer.devices) // SHARES
     assert 0 < count < DEVICES
-    assert MOST_BYTES - size / count < size <= MOST_BYTES
+    assert MAX_BYTES - size / count < size <= MAX_BYTES

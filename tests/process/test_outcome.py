@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.process.outcome import MOST_KEPT, Pipe, decoded, outcome_of
+from genericdp.process.outcome import MAX_KEPT, Pipe, decoded, outcome_of
 
 
 async def written(*chunks: bytes) -> str:
@@ -31,8 +31,8 @@ async def test_of_much_the_first_and_the_last_part_are_kept_and_no_more_memory_i
         tracemalloc.stop()
     assert text.startswith("first\nxxx")
     assert text.endswith("xxx\nlast\n")
-    assert f"\n[{5_000_012 - MOST_KEPT} bytes left out]\n" in text
-    assert len(text) < MOST_KEPT + 50
+    assert f"\n[{5_000_012 - MAX_KEPT} bytes left out]\n" in text
+    assert len(text) < MAX_KEPT + 50
     assert most_held < 1_500_000
 
 

@@ -20,12 +20,12 @@ PROBE_PERIODS = 1.525
 ENDED_WITHIN_SECONDS = 2.0
 WARM_UP_SECONDS = 90.0
 """Until then the allocators' pools still grow to what bursts need."""
-_MOST_GROWTH_MB = 1.0
-_MOST_GROWTH_EARLY_MB = 3.0
-_MOST_MORE_BLOCKS = 0.01
-_MOST_MORE_BLOCKS_EARLY = 0.03
-_MOST_MORE_GIVEN_OUT_KB = 40.0
-_MOST_MORE_GIVEN_OUT_EARLY_KB = 150.0
+_MAX_GROWTH_MB = 1.0
+_MAX_GROWTH_EARLY_MB = 3.0
+_MAX_MORE_BLOCKS = 0.01
+_MAX_MORE_BLOCKS_EARLY = 0.03
+_MAX_MORE_GIVEN_OUT_KB = 40.0
+_MAX_MORE_GIVEN_OUT_EARLY_KB = 150.0
 
 
 class Violation(Exception):  # noqa: N818  # it is the soak's finding, no failure of its own
@@ -121,14 +121,14 @@ def registered_again(
 
 def most_more_blocks(warm_up_seconds: float) -> float:
     """Give by which share Python's blocks of memory may grow, on their line, after such one."""
-    return _MOST_MORE_BLOCKS if warm_up_seconds >= WARM_UP_SECONDS else _MOST_MORE_BLOCKS_EARLY
+    return _MAX_MORE_BLOCKS if warm_up_seconds >= WARM_UP_SECONDS else _MAX_MORE_BLOCKS_EARLY
 
 
 def most_more_given_out(warm_up_seconds: float) -> float:
     """Give by how many kB it may be more, on its line, after such a warm-up."""
     if warm_up_seconds >= WARM_UP_SECONDS:
-        return _MOST_MORE_GIVEN_OUT_KB
-    return _MOST_MORE_GIVEN_OUT_EARLY_KB
+        return _MAX_MORE_GIVEN_OUT_KB
+    return _MAX_MORE_GIVEN_OUT_EARLY_KB
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,7 +149,7 @@ class Growth:
 
 def most_growth(warm_up_seconds: float) -> float:
     """Give by how many MB resident memory may grow, on its line, after such a warm-up."""
-    return _MOST_GROWTH_MB if warm_up_seconds >= WARM_UP_SECONDS else _MOST_GROWTH_EARLY_MB
+    return _MAX_GROWTH_MB if warm_up_seconds >= WARM_UP_SECONDS else _MAX_GROWTH_EARLY_MB
 
 
 def usual_growth(samples: Sequence[tuple[float, float]]) -> Growth | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 ABSENT = ""
 """What stands for the state of a device that is not listed."""
-MOST_REPLICAS = 3
+MAX_REPLICAS = 3
 
 States = frozenset[str]
 _GONE: States = frozenset({UNHEALTHY})
@@ -129,7 +129,7 @@ class Record:
             state = frozenset({UNHEALTHY if node in self.sick else HEALTHY})
             allowed |= dict.fromkeys(self.shares(node, spec.replicas), state)
         for node, gone in self._gone[kind].items():
-            first, *others = self.shares(node, MOST_REPLICAS)
+            first, *others = self.shares(node, MAX_REPLICAS)
             forget = spec.kind.forget
             if now > gone.told + forget + patience or not forget:
                 continue

@@ -71,7 +71,7 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
 }
 _NUMBERS = ("*", "*", "[0-3]", "[2-7]", "[13579]")
 _BURST = 6
-_MOST_BESIDE_SECONDS = 1.0
+_MAX_BESIDE_SECONDS = 1.0
 """A second daemon takes less than that to have all its streams."""
 
 
@@ -212,7 +212,7 @@ class Steps:
             nodes=self._some(changed, 3) if away and do is not Do.ROLL else (),
             generation=self._random.choice("AB") if do not in DAEMON else "",
             times=self._random.randint(3, 7) if do is Do.STORM else 1,
-            pause=self._random.uniform(0.0, _MOST_BESIDE_SECONDS)
+            pause=self._random.uniform(0.0, _MAX_BESIDE_SECONDS)
             if do is Do.ROLL
             else self._random.choice((0.0, 0.02, 0.2, 0.7, 1.2)),
             rest=rest,

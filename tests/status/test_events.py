@@ -70,7 +70,7 @@ async def test_a_daemon_that_has_ended_leaves_no_handler_of_the_log(short_folder
 
 
 def test_no_more_are_kept_than_there_is_room_for() -> None:
-    events = Events(most=3)
+    events = Events(max_records=3)
     for at in range(10):
         events.handle(logging.makeLogRecord({"msg": f"{at}" * 5000, "levelno": logging.INFO}))
     assert [one["message"][0] for one in events.last()] == ["7", "8", "9"]

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from genericdp.config.files import Loaded
 from genericdp.config.reload import ConfigState
-from genericdp.status.metrics import METRICS, MOST_DEVICES, MOST_OF_RESOURCE, PREFIX, exposition
+from genericdp.status.metrics import MAX_DEVICES, MAX_PER_RESOURCE, METRICS, PREFIX, exposition
 from genericdp.tally import BOUNDS, Tally
 from tests.status.states import (
     NAME,
@@ -212,12 +212,12 @@ def test_how_the_config_stands_is_shown(
 
 
 def test_of_very_many_devices_some_have_no_series_and_that_is_told(tally: Tally) -> None:
-    more = [resource(f"example.com/{i}", count=MOST_OF_RESOURCE + 5) for i in range(11)]
+    more = [resource(f"example.com/{i}", count=MAX_PER_RESOURCE + 5) for i in range(11)]
     found = families(tally, state(*more))
-    assert len(found["genericdp_device_healthy"].samples) == MOST_DEVICES
+    assert len(found["genericdp_device_healthy"].samples) == MAX_DEVICES
     shown = values(found)
-    assert shown["device_series_left_out{}"] == 11 * (MOST_OF_RESOURCE + 5) - MOST_DEVICES
-    assert shown["devices{example.com/10,Healthy}"] == MOST_OF_RESOURCE + 4
+    assert shown["device_series_left_out{}"] == 11 * (MAX_PER_RESOURCE + 5) - MAX_DEVICES
+    assert shown["devices{example.com/10,Healthy}"] == MAX_PER_RESOURCE + 4
     few = families(tally, state(*more), each_device=False)
     assert few["genericdp_device_healthy"].samples == []
 

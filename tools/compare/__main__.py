@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from tools.compare.jobs import Job
 
 _PROGRESS_SECONDS = 10.0
-_MOST_SHOWN = 20
-_MOST_LINES = 30
-_MOST_WIDTH = 200
+_MAX_SHOWN = 20
+_MAX_LINES = 30
+_MAX_WIDTH = 200
 
 
 class Comparison:
@@ -64,7 +64,7 @@ class Comparison:
 
     def _show(self, job: Job, arguments: list[str], before: Result, now: Result) -> None:
         self.differences += 1
-        if self.differences > _MOST_SHOWN:
+        if self.differences > _MAX_SHOWN:
             return
         print(f"\nDIFFERENT: {job.name}: {arguments[0]}")
         for line in _diff(before, now):
@@ -78,7 +78,7 @@ def _diff(before: Result, now: Result) -> list[str]:
     lines = list(
         difflib.unified_diff(_lines(before), _lines(now), "base", "current", lineterm="", n=3)
     )
-    shown = [line[:_MOST_WIDTH] for line in lines[2 : _MOST_LINES + 2]]
+    shown = [line[:_MAX_WIDTH] for line in lines[2 : _MAX_LINES + 2]]
     more = len(lines) - 2 - len(shown)
     return [*shown, f"… {more} more lines"] if more > 0 else shown
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PARTS = ("hosts", "configs", "generated")
-_MOST_EXPLAINED = 12
-_MOST_SHARES = 4
+_MAX_EXPLAINED = 12
+_MAX_SHARES = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +63,7 @@ def _requests(name: str, devices: list[dict[str, Any]]) -> Iterator[tuple[str, .
     shares = [share for one in devices for share in one["shares"] or [one["id"]]]
     yield (f"{name}=1",)
     if len(shares) > 1:
-        yield (f"{name}={min(len(shares), _MOST_SHARES)}",)
+        yield (f"{name}={min(len(shares), _MAX_SHARES)}",)
         yield (f"{name}=1", "--id", shares[-1])
 
 
@@ -113,7 +113,7 @@ class Machines:
             for name in names
         ]
         asked = sorted(found) + [one.syspath for one in self.facts(name) if not one.node]
-        return tuple(asked[:: max(1, len(asked) // _MOST_EXPLAINED)])
+        return tuple(asked[:: max(1, len(asked) // _MAX_EXPLAINED)])
 
 
 def all_jobs(parts: tuple[str, ...], pairs: int, seed: int, scratch: Path) -> Iterator[Job]:
