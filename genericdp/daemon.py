@@ -164,9 +164,9 @@ async def _endpoints(
     # Nothing of it is imported where nobody listens.
     from genericdp.host.root import Root
     from genericdp.status.listen import serve
-    from genericdp.status.state import Sources, follow
+    from genericdp.status.state import Sources, record_events
 
-    with follow() as events:
+    with record_events() as events:
         sources = Sources(
             node=settings.node_name,
             root=Root(settings.root),

@@ -96,7 +96,7 @@ class Reconciler:
         self._health: Observed[Health | None] = Observed(None)
         """None until there is something to probe."""
         self._run_command = commands.run
-        self._hooks = HookRunner(commands.run, told=self._count_hook)
+        self._hooks = HookRunner(commands.run, on_result=self._count_hook)
 
     @property
     def running(self) -> dict[str, Plugin]:
@@ -130,10 +130,10 @@ class Reconciler:
 
         Return the decision, and whether the kubelet gets any list that is another one.
         """
-        decision = await self._decided(wanted, allocated, full=full)
+        decision = await self._decide(wanted, allocated, full=full)
         if self._watch_health(resulting(wanted.values(), decision.lists), decision.lists):
             # Nothing was known of the health of new devices; of some something is at once.
-            decision = await self._decided(wanted, allocated, full=False)
+            decision = await self._decide(wanted, allocated, full=False)
         named = resulting(wanted.values(), decision.lists)
         served = {name: one for name, one in named.items() if not one.names}
         sent = self._apply(tasks, served, decision.lists)
@@ -145,7 +145,7 @@ class Reconciler:
             error.with_traceback(None)  # it would hold all that was built until then
         return decision, sent
 
-    async def _decided(
+    async def _decide(
         self, wanted: Mapping[str, Resource], allocated: AllocatedDevices | None, *, full: bool
     ) -> Decision:
         previous, self._health_seen = self.lists.value, self.health_news.value
@@ -215,7 +215,7 @@ class Reconciler:
             self._root,
             run_probe=Probes(self._run_command).run,
             changed=self._note_health,
-            told=self._count_probe,
+            on_result=self._count_probe,
         )
 
     def _note_health(self) -> None:
@@ -247,10 +247,10 @@ class Reconciler:
             timing=self._timing,
             tally=self._tally.of(resource.name),
         )
-        task = tasks.create_task(self._live(plugin), name=f"plugin {resource.name}")
+        task = tasks.create_task(self._run_plugin(plugin), name=f"plugin {resource.name}")
         return _Running(resource=resource, servicer=servicer, plugin=plugin, task=task)
 
-    async def _live(self, plugin: Plugin) -> None:
+    async def _run_plugin(self, plugin: Plugin) -> None:
         """Register once an earlier plugin of the resource is over and the probes have results.
 
         So that a restart of the daemon makes nothing Unhealthy that is well.

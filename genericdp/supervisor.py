@@ -97,7 +97,7 @@ class Supervisor:
         self._host_news = Observed(0)
         """How often the host was to be looked at again."""
         self._records = root.real(udevdb.FOLDER)
-        self._watch = FolderWatch(self._tell_of_entry, what="device folders", shortage=shortage)
+        self._watch = FolderWatch(self._mark_entry, what="device folders", shortage=shortage)
         self._uevents = Uevents(self._mark_event, again_seconds=self._pace.full_look)
         self._looked_at = 0.0
         """When the last full look ended."""
@@ -136,7 +136,7 @@ class Supervisor:
         self._tally.happened("resync" if event is None else event.action)
         self._reader.mark_event(event)
 
-    def _tell_of_entry(self, folder: str, name: str | None) -> None:
+    def _mark_entry(self, folder: str, name: str | None) -> None:
         if folder != self._records:
             self._tally.happened("resync" if name is None else "file")
             path = f"{folder.removeprefix(self._root.real('')).rstrip('/')}/{name}"
@@ -160,7 +160,7 @@ class Supervisor:
             self._reader.mark_file(None)
 
     @property
-    def _events_tell(self) -> bool:
+    def _sees_every_change(self) -> bool:
         """Whether events tell of every change, so that not all must be looked at each time."""
         return self._uevents.complete and self._watch.complete
 
@@ -185,7 +185,7 @@ class Supervisor:
             tasks.create_task(self.kubelet.watch(), name="kubelet folder")
             tasks.create_task(self._reconciler.run(), name="health")
             tasks.create_task(self._reconcile_forever(tasks), name="reconcile")
-            tasks.create_task(self._hear_the_kernel(), name="kernel events")
+            tasks.create_task(self._watch_kernel_events(), name="kernel events")
             tasks.create_task(self._peers.run(), name="peers")
             tasks.create_task(self._remove_leftovers(), name="leftovers")
             if self._pod_resources is not None:
@@ -222,27 +222,27 @@ class Supervisor:
         pause = self._pace.pause(time.monotonic() - begun, lists_changed=lists_changed)
         await asyncio.sleep(pause)
 
-        def told() -> bool:
+        def has_news() -> bool:
             return self._host_news.value != host_news or self.resources.value is not resources
 
         await until(
-            lambda: told() or reconciler.has_health_news,
+            lambda: has_news() or reconciler.has_health_news,
             self._host_news,
             reconciler.health_news,
             self.resources,
-            timeout_seconds=self._rest(decision),
+            timeout_seconds=self._seconds_to_next_look(decision),
         )
         # A timer or a probe changes nothing on the host: what is known of it is still true.
-        changed_unseen = not self._events_tell and (told() or not self._watch.complete)
+        changed_unseen = not self._sees_every_change and (has_news() or not self._watch.complete)
         return changed_unseen or time.monotonic() >= self._full_look_due
 
-    async def _hear_the_kernel(self) -> None:
+    async def _watch_kernel_events(self) -> None:
         """Have the kernel tell of changes; not before the first lists are out."""
         await until(lambda: bool(self.lists.value), self.lists)
         if self._root.is_machine:
             await self._uevents.run()
 
-    def _rest(self, decision: Decision) -> float:
+    def _seconds_to_next_look(self, decision: Decision) -> float:
         now = time.monotonic()
         # However often there is other news meanwhile.
         due_in = max(0.0, self._full_look_due - now)
@@ -253,7 +253,7 @@ class Supervisor:
     @property
     def _full_look_due(self) -> float:
         """When the next look at everything is to begin at the latest."""
-        if self._events_tell:
+        if self._sees_every_change:
             return self._looked_at + self._pace.between_full_looks(self._looked_seconds)
         # It is no net then, but how changes are found.
         return self._looked_at + self._pace.full_look

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from genericdp.simulator.pods import Start
-    from genericdp.simulator.simulation import Shown
+    from genericdp.simulator.simulation import NodeResource
 
-    Picture = Mapping[str, Shown]
+    Picture = Mapping[str, NodeResource]
     """What the node shows, by resource."""
 
 EXAMPLE = (
@@ -247,7 +247,7 @@ class _Screen:
             yield from refused
         self._refused = refused
 
-    def _is_worth_a_line(self, name: str, one: Shown) -> bool:
+    def _is_worth_a_line(self, name: str, one: NodeResource) -> bool:
         before = self._shown and self._shown.get(name)
         return any((one.capacity, one.allocatable)) or (before is not None and before != one)
 

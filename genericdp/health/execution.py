@@ -167,9 +167,9 @@ class HookRunner:
     """Runs the hooks of all resources: those of several devices at once, of one never."""
 
     def __init__(
-        self, run: RunCommand, *, told: Callable[[str, str, Outcome], None] = lambda *_: None
+        self, run: RunCommand, *, on_result: Callable[[str, str, Outcome], None] = lambda *_: None
     ) -> None:
-        self._told = told
+        self._on_result = on_result
         """Called with resource, name of the hook and outcome."""
         self._run = run
         self._slots = {"allocate": Slots(), "preStart": Slots()}
@@ -239,7 +239,7 @@ class HookRunner:
                 unfinished[device.id] = self._running.get(key, label)
             raise
         finally:  # also where the call that it is part of has taken too long
-            self._told(resource, name, outcome)
+            self._on_result(resource, name, outcome)
         return outcome
 
 

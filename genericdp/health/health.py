@@ -33,8 +33,8 @@ class Health:
     """Owns the state of each device under watch; ``run`` must run meanwhile.
 
     ``changed`` is called on the loop whenever the reason of a device has changed, also from within
-    ``watch``; ``told`` with each result of a probe: the resource, which of its probes it is, in the
-    order of the config, and the outcome.
+    ``watch``; ``on_result`` with each result of a probe: the resource, which of its probes it is,
+    in the order of the config, and the outcome.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Health:
         *,
         run_probe: RunProbe,
         changed: Callable[[], None],
-        told: Callable[[str, int, Outcome], None] = lambda *_: None,
+        on_result: Callable[[str, int, Outcome], None] = lambda *_: None,
         now: Callable[[], float] = time.monotonic,
         open_log: Callable[[], Log] = open_log,
     ) -> None:
         self._root = root
         self._run_probe = run_probe
         self._changed = changed
-        self._told = told
+        self._on_result = on_result
         self._now = now
         self._devices: dict[str, dict[str, DeviceHealth]] = {}
         """By resource and ID."""
@@ -198,7 +198,7 @@ class Health:
             return
         index = device.states.index(state)
         device.add(state, outcome, self._now())
-        self._told(device.resource, index, outcome)
+        self._on_result(device.resource, index, outcome)
         self._update(device)
 
     def _end(self, device: DeviceHealth) -> None:

@@ -38,7 +38,7 @@ class Name:
     function: str = ""
     """Of a PCI address; empty: all functions, or none such."""
 
-    def agrees(self, other: Name) -> bool:
+    def matches(self, other: Name) -> bool:
         """Check whether both can mean the same thing."""
         either = not self.function or not other.function
         return self.stem == other.stem and (either or self.function == other.function)
@@ -63,13 +63,13 @@ def name_of(text: str) -> Name:
 
 
 def stems_of(names: DeviceNames) -> Stems:
-    """Return what is equal for all names that may agree."""
+    """Return what is equal for all names that may match."""
     return tuple(name.stem for name in names)
 
 
-def agree(these: DeviceNames, those: DeviceNames) -> bool:
+def names_match(these: DeviceNames, those: DeviceNames) -> bool:
     """Check whether a device and a line can mean the same."""
-    return len(these) == len(those) and all(map(Name.agrees, these, those))
+    return len(these) == len(those) and all(map(Name.matches, these, those))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class LogRule:
         groups = compiled(self.regex).groupindex
         for group, ignored in self.ignore:
             text = hit.group(groups[group])
-            if text is not None and any(map(name_of(text).agrees, ignored)):
+            if text is not None and any(map(name_of(text).matches, ignored)):
                 return None
         texts = [hit.group(groups[group]) for group in self.where]
         named = tuple(name_of(text) for text in texts if text is not None)
@@ -158,7 +158,7 @@ class LogState:
 
 @dataclass(slots=True)
 class _Followed:
-    """A rule, and what it is about; by what is equal for all names that may agree."""
+    """A rule, and what it is about; by what is equal for all names that may match."""
 
     devices: dict[Stems, dict[LogState, DeviceHealth]] = field(default_factory=dict)
     lines: dict[Stems, dict[DeviceNames, Line]] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class _Followed:
     def hand_over(self, stems: Stems, state: LogState, now: float) -> None:
         """Add the lines about a device to its state."""
         for names, line in self.lines.get(stems, {}).items():
-            if agree(names, state.names):
+            if names_match(names, state.names):
                 state.add(line, now)
 
 
@@ -189,7 +189,7 @@ class KernelLog:
     ) -> None:
         self._changed = changed
         self._now = now
-        self._records = KernelRecords(self._take, self._paused, open_log=open_log)
+        self._records = KernelRecords(self._add_record, self._update_devices, open_log=open_log)
         self._rules: dict[LogRule, _Followed] = {}
         self._has_new_rule = False
         self._trouble = ""
@@ -235,7 +235,7 @@ class KernelLog:
         """Wait until the log has been read to its end, or cannot be read."""
         await self._read.wait()
 
-    def _take(self, record: LogRecord) -> None:
+    def _add_record(self, record: LogRecord) -> None:
         for rule, followed in self._rules.items():
             names = rule.names_in(record.text)
             if names is None:
@@ -260,7 +260,7 @@ class KernelLog:
             text=f"[{record.seconds:.6f}] {text}",
         )
 
-    def _paused(self) -> None:
+    def _update_devices(self) -> None:
         """Hand over the new lines, and whether the log can be read."""
         now = self._now()
         for rule in self._rules.values():

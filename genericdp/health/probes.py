@@ -82,9 +82,9 @@ class Probes:
                 what, read = f"opening {paths}", partial(open_nodes, check, device, root)
             case _:
                 raise TypeError(check)
-        return await self.in_time(what, read, resource=resource, timeout_seconds=seconds)
+        return await self.run_in_thread(what, read, resource=resource, timeout_seconds=seconds)
 
-    async def in_time(
+    async def run_in_thread(
         self, what: str, read: Callable[[], Outcome], *, resource: str, timeout_seconds: float
     ) -> Outcome:
         """Run ``read`` in a thread, and return its outcome with the time that it took.
@@ -124,7 +124,7 @@ class Probes:
 def read_file(
     check: FileCheck[str], root: Root, policy: Policy | None, before: bytes = b""
 ) -> Outcome:
-    """Read the file and return whether it is as expected, as ``judged``. It may hang."""
+    """Read the file and return whether it is as expected, as ``check_content``. It may hang."""
     path = printable(check.path)
     try:
         found = file_to_read(policy, check.path, root.target)
@@ -133,7 +133,7 @@ def read_file(
         data = root.read_bytes(found.target, limit=MAX_BYTES + 1, follow_symlinks=False)
         if len(data) > MAX_BYTES:
             return Outcome(reason=f"{path} has more than 1 MiB")
-        return judged(check, data.decode(errors="backslashreplace"), before)
+        return check_content(check, data.decode(errors="backslashreplace"), before)
     except (FileNotFoundError, NotADirectoryError):
         reason = f"{path} does not exist"
     except BlockingIOError:
@@ -147,7 +147,7 @@ def read_file(
     return Outcome(reason=reason)
 
 
-def judged(check: FileCheck[str], content: str, before: bytes = b"") -> Outcome:
+def check_content(check: FileCheck[str], content: str, before: bytes = b"") -> Outcome:
     """Return whether a content is as expected: all that is given must hold.
 
     If it must change, the outcome has its digest, and ``before`` is that of an earlier content of
@@ -156,14 +156,14 @@ def judged(check: FileCheck[str], content: str, before: bytes = b"") -> Outcome:
     content = content.strip()
     digest, wrong = _digest(check.path, content) if check.changes else b"", ""
     if check.equals is not None and content != check.equals:
-        wrong = f"not {shown(check.equals)}"
+        wrong = f"not {quote(check.equals)}"
     elif check.regex is not None and search(check.regex, content) is None:
-        wrong = f"not matching {shown(check.regex)}"
+        wrong = f"not matching {quote(check.regex)}"
     elif check.min is not None or check.max is not None:
         wrong = _out_of_range(check, content)
     if digest and digest == before and not wrong:
         wrong = "as when it was last read (it must change)"
-    reason = f"{printable(check.path)} is {shown(content)}, {wrong}" if wrong else ""
+    reason = f"{printable(check.path)} is {quote(content)}, {wrong}" if wrong else ""
     return Outcome(reason=reason, digest=digest)
 
 
@@ -184,7 +184,7 @@ def _out_of_range(check: FileCheck[str], content: str) -> str:
     return ""
 
 
-def shown(text: str) -> str:
+def quote(text: str) -> str:
     """Quote a text for people: what cannot be printed is escaped, what is long is cut."""
     quoted = printable(text[: MAX_SHOWN + 1])
     return f"'{quoted}'" if len(quoted) <= MAX_SHOWN else f"'{quoted[:MAX_SHOWN]}…'"

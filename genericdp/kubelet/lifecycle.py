@@ -225,7 +225,7 @@ class Plugin:
             self._failures = 0
             self.registration.registered()
             self._tally.registrations["success"] += 1
-            self._peers.follow(bound_ns=bound_ns, same_age_seconds=self._timing.same_age)
+            self._peers.set_own_socket(bound_ns=bound_ns, same_age_seconds=self._timing.same_age)
             began = _now()
             try:
                 await self._wait_for_end(streams, kubelet)

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 MAX_NAMES = 5
 _BURST_SECONDS = 0.05
 """The kubelet's own files in the folder come and go with each list."""
-_REST_SECONDS = 0.3
+_RECHECK_SECONDS = 0.3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,12 +70,12 @@ class PeerWatch:
         try:
             while True:
                 seen = events.value
-                settled = self.look()
+                is_unchanged = self.look()
                 await asyncio.sleep(_BURST_SECONDS)
                 await until(
                     lambda seen=seen: events.value != seen,  # type: ignore[misc]
                     events,
-                    timeout_seconds=None if settled else _REST_SECONDS,
+                    timeout_seconds=None if is_unchanged else _RECHECK_SECONDS,
                 )
         finally:
             self.close()
@@ -97,10 +97,10 @@ class PeerWatch:
             # With its folder, or when a kubelet starts, a socket goes, but not its owner.
             self._last = kubelet.socket.value
             self._logged.clear()
-        settled = kubelet.peers.value == before
-        if settled and self._last is not None:  # now all sockets of a new peer are there
+        is_unchanged = kubelet.peers.value == before
+        if is_unchanged and self._last is not None:  # now all sockets of a new peer are there
             self._log_changes()
-        return settled
+        return is_unchanged
 
     def _running(self) -> dict[str, list[Peer]]:
         """Return the sockets of all other instances that run, by digest; raise OSError."""
@@ -201,7 +201,7 @@ class ResourcePeers:
         """The peers that serve it now."""
         return self._peers.value.get(self._digest, ())
 
-    def follow(self, *, bound_ns: int, same_age_seconds: float) -> None:
+    def set_own_socket(self, *, bound_ns: int, same_age_seconds: float) -> None:
         """Regard peers as later than our socket, which was bound then, from now on."""
         self._oldest_ns = bound_ns - same_age_seconds * 10**9
         self._later = frozenset()

@@ -243,7 +243,7 @@ async def _pick(manager: DeviceManager, request: _ContainerRequest) -> set[str]:
     reserved = manager.reserved.setdefault(resource, set())
     picked: set[str] = set()
 
-    def take(ids: Collection[str]) -> bool:
+    def reserve(ids: Collection[str]) -> bool:
         """Reserve IDs in random order until there are enough; return whether there are."""
         chosen = [i for i in _shuffled(ids) if i not in picked][: amount - len(picked)]
         picked.update(chosen)
@@ -262,12 +262,12 @@ async def _pick(manager: DeviceManager, request: _ContainerRequest) -> set[str]:
     rest: tuple[frozenset[str], ...] = (elsewhere, nowhere)
     if amount < len(inside):
         offered, rest = inside, (inside,)
-    elif take(inside):
+    elif reserve(inside):
         return picked
     # Only where there is a choice is the plugin asked (PRF-1). If it prefers too few, others are
     # taken at random; if too many, a random part of them is (PRF-3).
     preferred = await _preferred(manager, request, free=offered, taken=picked)
-    any(map(take, (preferred & offered, *rest)))  # until there are enough
+    any(map(reserve, (preferred & offered, *rest)))  # until there are enough
     return picked
 
 

@@ -263,7 +263,7 @@ class DeviceManager:
                 self.healthy[resource] = set()
         self.announce()
 
-    def take_list(self, client: PluginClient, response: pb.ListAndWatchResponse) -> None:
+    def set_list(self, client: PluginClient, response: pb.ListAndWatchResponse) -> None:
         """Replace all that is known of a resource by a list (LAW-2); write the checkpoint (LAW-7).
 
         An ID that is listed as both healthy and unhealthy counts twice (LAW-4).

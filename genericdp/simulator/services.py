@@ -234,7 +234,7 @@ class RegistrationService(rpc.RegistrationServicer):
         async with aclosing(client.lists()) as lists:
             async for response in lists:
                 await self._awake.wait()
-                self._manager.take_list(client, response)
+                self._manager.set_list(client, response)
         # By key again: in generation A this may be another plugin, which lives (REG-9b).
         current = self._manager.plugins.find(client)
         if current is not None:

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from genericdp.simulator.settings import Generation, Topology
     from genericdp.supervisor import Supervisor
 
-FIRST_PICTURE_SECONDS = 30.0
+FIRST_LISTS_SECONDS = 30.0
 RETRY_SECONDS = 10.0
 """How long the kubelet waits before it starts a container again (PRE-1)."""
-_SETTLE_SECONDS = 0.05
+_BURST_SECONDS = 0.05
 """Changes of several resources within this time are shown together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shown:
+class NodeResource:
     """What the node shows of a resource."""
 
     capacity: int
@@ -55,7 +55,7 @@ class Simulation:
         topology: Topology | None = None,
         amounts: Mapping[str, int],
         once: bool,
-        show: Callable[[Mapping[str, Shown], Start | None], None],
+        show: Callable[[Mapping[str, NodeResource], Start | None], None],
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._settings = settings
@@ -89,10 +89,10 @@ class Simulation:
                 watched=self._attach,
             )
             serving = tasks.create_task(work, name="daemon")
-            await self._first_picture()
+            await self._wait_for_first_lists()
             await self._run_pod()
             if self._once:
-                self._show(self._picture(), self._start)
+                self._show(self._node_resources(), self._start)
                 if self._start is not None and self._start.given is None:
                     raise GenericdpError(f"the container would wait: {self._start.message}")
             else:
@@ -103,13 +103,13 @@ class Simulation:
     def _attach(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
 
-    async def _first_picture(self) -> None:
+    async def _wait_for_first_lists(self) -> None:
         try:
-            await self._kubelet.wait_for(self._is_complete, FIRST_PICTURE_SECONDS)
+            await self._kubelet.wait_for(self._is_complete, FIRST_LISTS_SECONDS)
         except TimeoutError as error:
             raise GenericdpError(
                 "the kubelet has not had the lists of all resources within"
-                f" {FIRST_PICTURE_SECONDS:g} s: {self._kubelet.describe()}"
+                f" {FIRST_LISTS_SECONDS:g} s: {self._kubelet.describe()}"
             ) from error
 
     def _is_complete(self) -> bool:
@@ -119,11 +119,11 @@ class Simulation:
         named = self._supervisor.named.items()
         return all(self._kubelet.observed.lists[name] for name, one in named if not one.names)
 
-    def _picture(self) -> dict[str, Shown]:
+    def _node_resources(self) -> dict[str, NodeResource]:
         """Return what the node shows, by resource."""
         lists = self._supervisor.lists.value if self._supervisor else {}
         return {
-            name: Shown(
+            name: NodeResource(
                 capacity=self._kubelet.capacity(name),
                 allocatable=self._kubelet.allocatable(name),
                 unhealthy={
@@ -158,12 +158,12 @@ class Simulation:
             self._start = await self._kubelet.start_container(self._pod, self._container)
 
     async def _show_changes(self) -> Never:
-        picture, start = self._picture(), self._start
+        picture, start = self._node_resources(), self._start
         self._show(picture, start)
         while True:
             await self._kubelet.changed()
-            await asyncio.sleep(_SETTLE_SECONDS)
-            before, picture = (picture, start), self._picture()
+            await asyncio.sleep(_BURST_SECONDS)
+            before, picture = (picture, start), self._node_resources()
             if (picture, self._start) != before:
                 # The result of a start is shown only once.
                 self._show(picture, self._start if self._start != start else None)

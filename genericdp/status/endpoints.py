@@ -15,7 +15,7 @@ from genericdp.host.workers import start
 from genericdp.status import metrics
 from genericdp.status.hardware import hardware_of
 from genericdp.status.server import Response
-from genericdp.status.state import as_json, take
+from genericdp.status.state import as_json, collect_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from genericdp.status.server import Request
     from genericdp.status.state import DaemonState, HardwareOf, Sources
 
-_REST = 10
+_KEPT_FACTOR = 10
 """A response is used again for ten times as long as it took to make: however often clients ask,
 they take at most a tenth of a core."""
-_MAX_REST_SECONDS = 5.0
+_MAX_KEPT_SECONDS = 5.0
 _HARDWARE_SECONDS = 1.0
 """How long ``/status`` waits for names of hardware; the next one has what came too late."""
 
@@ -73,7 +73,7 @@ class Endpoints:
         self._hardware: HardwareOf = {}
         """Of the listed devices; a replug gives a device another identity."""
         self._reading: asyncio.Future[HardwareOf] | None = None
-        self._kept: dict[str, asyncio.Future[Response]] = {}
+        self._responses: dict[str, asyncio.Future[Response]] = {}
 
     async def respond(self, request: Request) -> Response:
         """Return the response to a request."""
@@ -81,44 +81,44 @@ class Endpoints:
             case "/livez":
                 return _text(200, "alive")
             case "/readyz":
-                lacking = take(self._sources).not_ready
+                lacking = collect_state(self._sources).not_ready
                 return _text(503, *lacking) if lacking else _text(200, "ready")
             case "/metrics":
                 openmetrics = metrics.OPENMETRICS in request.accept
-                return await self._made(
+                return await self._cached(
                     f"/metrics {openmetrics}", partial(self._metrics, openmetrics=openmetrics)
                 )
             case "/" if self._shows_status:
                 return self._page
             case "/status" if self._shows_status:
-                if "/status" not in self._kept:
+                if "/status" not in self._responses:
                     await self._read_hardware()
                 make = partial(_status, self._hardware)
-                return await self._made("/status", make, with_results=True)
+                return await self._cached("/status", make, with_results=True)
         shown = [path for path in ABOUT if self._shows_status or path not in _WITH_DEVICES]
         why = "nothing is here; what there is:"
         if request.path in _WITH_DEVICES:
             why = "it is switched off here (--no-status), since it shows serial numbers"
         return _text(404, why, *(f"  {path:9} {ABOUT[path]}" for path in shown))
 
-    async def _made(
+    async def _cached(
         self, key: str, make: Callable[[DaemonState], Response], *, with_results: bool = False
     ) -> Response:
         """Return the response that is being made, or was a moment ago, or have one made."""
-        made = self._kept.get(key)
+        made = self._responses.get(key)
         if made is None:
             loop = asyncio.get_running_loop()
             begun = loop.time()
-            made = self._kept[key] = start(
-                partial(make, take(self._sources, with_results=with_results))
+            made = self._responses[key] = start(
+                partial(make, collect_state(self._sources, with_results=with_results))
             )
 
-            def rest(_: asyncio.Future[Response]) -> None:
+            def expire_later(_: asyncio.Future[Response]) -> None:
                 # A failure, too: it would fail again.
-                seconds = min((loop.time() - begun) * _REST, _MAX_REST_SECONDS)
-                loop.call_later(seconds, self._kept.pop, key, None)
+                seconds = min((loop.time() - begun) * _KEPT_FACTOR, _MAX_KEPT_SECONDS)
+                loop.call_later(seconds, self._responses.pop, key, None)
 
-            made.add_done_callback(rest)
+            made.add_done_callback(expire_later)
         # If a client goes, the others still wait.
         return await asyncio.shield(made)
 

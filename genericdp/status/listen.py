@@ -102,7 +102,7 @@ async def listening(
     told = ""
     while True:
         try:
-            sockets = (bind or bound)(address)
+            sockets = (bind or bind_sockets)(address)
         except OSError as error:
             number = error.errno or 0
             if number in _NEVER and not (has_been or told):
@@ -126,29 +126,29 @@ async def listening(
         return sockets
 
 
-def bound(address: Address) -> list[socket.socket]:
+def bind_sockets(address: Address) -> list[socket.socket]:
     """Return listening sockets of an address; raises OSError."""
     if address.host == "localhost":
-        first = _bound("127.0.0.1", address.port)
+        first = _bind("127.0.0.1", address.port)
         try:
             # Of any free port, the one that was found.
-            return [first, _bound("::1", first.getsockname()[1])]
+            return [first, _bind("::1", first.getsockname()[1])]
         except OSError as error:
             if error.errno in _NO_IPV6:
                 return [first]
             first.close()
             raise
     if address.host:
-        return [_bound(address.host, address.port)]
+        return [_bind(address.host, address.port)]
     try:
-        return [_bound("::", address.port)]
+        return [_bind("::", address.port)]
     except OSError as error:
         if error.errno not in _NO_IPV6:
             raise
-        return [_bound("0.0.0.0", address.port)]  # noqa: S104  # as was asked for
+        return [_bind("0.0.0.0", address.port)]  # noqa: S104  # as was asked for
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     # With the number of the interface, which bind() itself does not take from fe80::1%eth0.
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     family, *_, where = found[0]

@@ -163,18 +163,18 @@ class Server:
         request = None
         try:
             async with asyncio.timeout(self._limits.request):
-                request = await _received(connection.socket, http)
+                request = await _receive_request(connection.socket, http)
             if request is None:
                 return
             connection.has_request = True
-            response = _refusal(request, http) or await self._answered(_asked(request))
+            response = _refusal(request, http) or await self._response_to(_parse_request(request))
         except h11.RemoteProtocolError as error:
             response = _text(error.error_status_hint)
         has_body = request is None or request.method != b"HEAD"
         await self._send(connection, _head(http, response), response.body if has_body else b"")
         await _linger(connection.socket)
 
-    async def _answered(self, request: Request) -> Response:
+    async def _response_to(self, request: Request) -> Response:
         try:
             response = await self._respond(request)
         except Exception as error:  # whatever it is, it ends nothing
@@ -204,7 +204,7 @@ class Server:
         connection.has_request, connection.body = False, b""
 
 
-async def _received(client: socket.socket, http: h11.Connection) -> h11.Request | None:
+async def _receive_request(client: socket.socket, http: h11.Connection) -> h11.Request | None:
     """Wait for a request; None: none will come.
 
     Raises h11.RemoteProtocolError for what is no request, and OSError.
@@ -232,7 +232,7 @@ def _text(status: int, **headers: str) -> Response:
     return Response(status=status, body=body, headers=headers)
 
 
-def _asked(request: h11.Request) -> Request:
+def _parse_request(request: h11.Request) -> Request:
     target = request.target.decode("latin-1")
     scheme, separator, rest = target.partition("://")
     if separator and scheme.lower() in {"http", "https"}:  # as proxies are asked

@@ -83,7 +83,7 @@ def _event(record: logging.LogRecord) -> dict[str, str]:
 
 
 @contextmanager
-def follow() -> Iterator[Events]:
+def record_events() -> Iterator[Events]:
     """Keep what is logged within the context, whatever the level of the log itself."""
     events, root = Events(), logging.getLogger()
     level, levels = root.level, [(one, one.level) for one in root.handlers]
@@ -207,7 +207,7 @@ class DaemonState:
         return tuple(lacking)
 
 
-def take(sources: Sources, *, with_results: bool = False) -> DaemonState:
+def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonState:
     """Return the present state; to be called on the event loop.
 
     ``with_results``: also the latest results of probes.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.simulator.pods import Start
-    from genericdp.simulator.simulation import Shown
+    from genericdp.simulator.simulation import NodeResource
 
 CONFIG = """
 apiVersion: genericdp.io/v1alpha1
@@ -124,7 +124,7 @@ async def test_a_container_that_waits_is_in_the_picture_with_its_reason(host: Ho
 class Pictures(list["Start | None"]):
     """What each picture said of the container; ends the simulation when it runs."""
 
-    def __call__(self, picture: Mapping[str, Shown], start: Start | None) -> None:
+    def __call__(self, picture: Mapping[str, NodeResource], start: Start | None) -> None:
         assert picture["example.com/card"].allocatable == 1
         self.append(start)
         if start is not None and start.given is not None:

@@ -10,7 +10,7 @@ from genericdp.devices.device import NOT_PROBED, BoundProbe, Device
 from genericdp.devices.inventory import Identity
 from genericdp.health.execution import HookRunner
 from genericdp.health.health import Health
-from genericdp.health.kernellog import agree, names_of, rule_of
+from genericdp.health.kernellog import names_match, names_of, rule_of
 from genericdp.model import Command, FileCheck, Probe
 from genericdp.process.run import Commands
 from genericdp.template import parse
@@ -92,7 +92,7 @@ def no_hooks() -> RunHooks:
 def struck(watch: KernelLogCheck[str], line: str) -> bool:
     """Check whether a line of the kernel log makes the device Unhealthy."""
     names = rule_of(watch).names_in(line)
-    return names is not None and agree(names, names_of(watch))
+    return names is not None and names_match(names, names_of(watch))
 
 
 def device(name: str, *probes: Probe, inode: int = 1, file: bool = False) -> Device:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.device import BoundProbe
-from genericdp.health.probes import Probes, judged, shown
+from genericdp.health.probes import Probes, check_content, quote
 from genericdp.host.root import Root
 from genericdp.model import FileCheck, OpenCheck, Probe, number
 from genericdp.process.run import Commands
@@ -54,7 +54,7 @@ MACHINE = Root(Path("/"))
 )
 def test_a_content_is_judged(content: str, expected: dict[str, object], wrong: str) -> None:
     check: FileCheck[str] = FileCheck(path="/sys/x", **expected)  # type: ignore[arg-type]
-    assert judged(check, content).reason == (f"/sys/x is {wrong}" if wrong else "")
+    assert check_content(check, content).reason == (f"/sys/x is {wrong}" if wrong else "")
 
 
 LIKE_BEFORE = "as when it was last read (it must change)"
@@ -80,7 +80,7 @@ def test_a_content_that_must_change_is_compared_with_the_one_before(
     check = FileCheck(path="/sys/x", changes=True, **expected)
     before, said = b"", []
     for content in contents:
-        outcome = judged(check, content, before)
+        outcome = check_content(check, content, before)
         before = outcome.digest
         said.append(outcome.reason.removeprefix(f"/sys/x is '{content.strip()}', "))
     assert said == wrong
@@ -88,14 +88,14 @@ def test_a_content_that_must_change_is_compared_with_the_one_before(
 
 def test_another_file_with_the_same_content_is_no_standstill() -> None:
     """A value may lead to another file than before."""
-    before = judged(FileCheck(path="/sys/x", changes=True), "17").digest
-    assert judged(FileCheck(path="/sys/y", changes=True), "17", before).ok
+    before = check_content(FileCheck(path="/sys/x", changes=True), "17").digest
+    assert check_content(FileCheck(path="/sys/y", changes=True), "17", before).ok
 
 
 @given(st.text())
 def test_of_any_content_only_a_digest_is_kept_and_only_where_it_must_change(content: str) -> None:
-    assert len(judged(FileCheck(path="/x", changes=True), content).digest) == 32
-    assert judged(FileCheck(path="/x", equals=""), content).digest == b""
+    assert len(check_content(FileCheck(path="/x", changes=True), content).digest) == 32
+    assert check_content(FileCheck(path="/x", equals=""), content).digest == b""
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_what_looks_like_a_number_need_not_be_one(text: str) -> None:
 def test_no_text_raises_and_numbers_are_finite(text: str) -> None:
     value = number(text)
     assert value is None or isinstance(value, int) or math.isfinite(value)
-    assert len(shown(text)) <= 63
-    assert shown(text).isprintable()
+    assert len(quote(text)) <= 63
+    assert quote(text).isprintable()
 
 
 @given(st.integers() | st.floats(allow_nan=False, allow_infinity=False))
@@ -120,7 +120,7 @@ def test_each_number_is_read(value: float) -> None:
 
 def test_a_number_of_a_million_digits_is_no_trouble() -> None:
     assert number("9" * 1_000_000) is None
-    outcome = judged(FileCheck(path="/x", max="1"), f"0x{'f' * 1_000_000}")
+    outcome = check_content(FileCheck(path="/x", max="1"), f"0x{'f' * 1_000_000}")
     assert outcome.reason.endswith("more than 1")
 
 

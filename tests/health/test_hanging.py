@@ -45,7 +45,9 @@ class Stuck:
         resource: str = R,
         seconds: float = 5.0,
     ) -> Outcome:
-        return await self._probes.in_time(what, read, resource=resource, timeout_seconds=seconds)
+        return await self._probes.run_in_thread(
+            what, read, resource=resource, timeout_seconds=seconds
+        )
 
     async def succeeds(self, what: str) -> None:
         """Run until that succeeds: a thread that has ended may be counted for a moment."""
@@ -93,7 +95,7 @@ from tests.scarcity import start_no_more_threads
 async def main():
     start_no_more_threads()
     probes = Probes(Commands().run)
-    outcome = await probes.in_time("reading /b", Outcome, resource="r", timeout_seconds=0.2)
+    outcome = await probes.run_in_thread("reading /b", Outcome, resource="r", timeout_seconds=0.2)
     print(outcome.reason)
 
 asyncio.run(main())

@@ -111,7 +111,7 @@ async def test_a_device_without_that_hook_costs_nothing() -> None:
 async def test_a_failure_names_device_and_hook_and_quotes_the_last_line_of_output() -> None:
     told: list[tuple[str, str, Outcome]] = []
     async with Commands() as commands:
-        hooks = HookRunner(commands.run, told=lambda *one: told.append(one))
+        hooks = HookRunner(commands.run, on_result=lambda *one: told.append(one))
         bad = device("bad", "/bin/sh", "-c", "echo some; echo the card is locked; exit 3")
         with pytest.raises(UnusableDeviceError) as raised:
             await hooks.run("allocate", R, [bad, device("good", "/bin/true")])
@@ -127,7 +127,9 @@ async def test_a_failure_names_device_and_hook_and_quotes_the_last_line_of_outpu
 async def test_a_hook_that_is_given_up_with_its_call_is_told_as_failed() -> None:
     told: list[bool] = []
     runs = Runs()
-    hooks = HookRunner(run=runs, told=lambda _resource, _hook, outcome: told.append(outcome.ok))
+    hooks = HookRunner(
+        run=runs, on_result=lambda _resource, _hook, outcome: told.append(outcome.ok)
+    )
     async with asyncio.TaskGroup() as tasks:
         call = tasks.create_task(hooks.run("allocate", R, [device("a", "/x")]))
         await poll_until(lambda: runs.count)

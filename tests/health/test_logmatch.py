@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.health.kernellog import agree, name_of, names_of, rule_of, stems_of
+from genericdp.health.kernellog import name_of, names_match, names_of, rule_of, stems_of
 from genericdp.host.kmsg import parse
 from genericdp.model import KernelLogCheck
 from tests.health.made import struck
@@ -47,13 +47,13 @@ def xid(address: str, *ignore: str) -> KernelLogCheck[str]:
     ],
 )
 def test_texts_are_compared(address: str, line_has: str, same: bool) -> None:
-    assert name_of(address).agrees(name_of(line_has)) is same
-    assert name_of(line_has).agrees(name_of(address)) is same
+    assert name_of(address).matches(name_of(line_has)) is same
+    assert name_of(line_has).matches(name_of(address)) is same
 
 
 @given(st.text() | st.from_regex(r"([0-9a-fA-F]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(\.[0-7])?"))
 def test_each_text_is_itself_whatever_it_is(text: str) -> None:
-    assert name_of(text).agrees(name_of(text))
+    assert name_of(text).matches(name_of(text))
 
 
 @given(st.lists(st.tuples(*[st.sampled_from(["3b:00", "3b:00.0", "0000:3B:00.1", "x"])] * 2)))
@@ -61,7 +61,7 @@ def test_what_agrees_is_found_by_its_stems(pairs: list[tuple[str, str]]) -> None
     names = [tuple(map(name_of, pair)) for pair in pairs]
     for one in names:
         for other in names:
-            assert not agree(one, other) or stems_of(one) == stems_of(other)
+            assert not names_match(one, other) or stems_of(one) == stems_of(other)
 
 
 def test_a_line_counts_if_all_of_where_and_none_of_ignore_holds() -> None:

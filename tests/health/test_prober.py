@@ -88,7 +88,7 @@ async def test_a_device_flips_after_its_threshold_and_recovers(tmp_path: Path) -
     """D6: no device stays Unhealthy once its probe passes again."""
     probes = Probes()
     told: list[tuple[str, int, Outcome]] = []
-    async with probing(probes, tmp_path, told=lambda *one: told.append(one)) as prober:
+    async with probing(probes, tmp_path, on_result=lambda *one: told.append(one)) as prober:
         prober.watch(device("a", probe(period_seconds=0.02, failure_threshold=2)))
         await prober.probed()
         probes.outcomes["/a/0"] = Outcome(reason="broken")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.address import Address
-from genericdp.status.listen import bound
+from genericdp.status.listen import bind_sockets
 from genericdp.status.server import Limits, Request, Response, Server
 from tests.polling import poll_until
 
@@ -82,7 +82,7 @@ async def serving(
     limits: Limits | None = None,
 ) -> AsyncIterator[Serving]:
     """Run a server."""
-    one = listener or bound(ANYWHERE)[0]
+    one = listener or bind_sockets(ANYWHERE)[0]
     asked: list[Request] = []
 
     async def noted(request: Request) -> Response:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from genericdp.simulator.kubelet import Kubelet
-from genericdp.status.listen import bound
+from genericdp.status.listen import bind_sockets
 from tests.polling import ask_until
 from tests.programs import close_pipes
 from tests.status.asking import ANYWHERE, request
@@ -94,7 +94,7 @@ async def test_without_a_config_it_is_alive_and_says_why_it_is_not_ready(place: 
 
 async def test_devices_are_served_while_another_one_has_the_port(place: Place) -> None:
     place.config.write_text(GOOD)
-    (first,) = bound(ANYWHERE)
+    (first,) = bind_sockets(ANYWHERE)
     port = first.getsockname()[1]
     with first:
         async with Kubelet(place.kubelet_folder), place.daemon(f"--listen=127.0.0.1:{port}") as it:

@@ -10,7 +10,7 @@ import pytest
 from genericdp.cli.status import visible
 from genericdp.logs import resource_name
 from genericdp.simulator.kubelet import Kubelet
-from genericdp.status.state import Events, follow
+from genericdp.status.state import Events, record_events
 from tests.world import World, serial
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def test_lines_at_info_or_above_are_kept_whatever_the_log_lets_pass(level: int) 
     before = root.level
     root.setLevel(level)
     try:
-        with follow() as events:
+        with record_events() as events:
             log.debug("too little")
             log.info("%s of %s", 1, 2)
             log.warning("device lost", extra={"resource": "example.com/x", "device": "d"})
@@ -46,7 +46,7 @@ def test_the_log_itself_shows_no_more_than_it_did() -> None:
     root.addHandler(shown)
     root.setLevel(logging.ERROR)
     try:
-        with follow() as events:
+        with record_events() as events:
             log.info("not for the log")
             assert len(events.last()) == 1
             assert shown.last() == ()
@@ -90,7 +90,7 @@ def test_a_line_is_cut_once_and_shown_as_it_is_kept(length: int, said: str) -> N
 def test_a_line_of_a_resources_task_carries_it() -> None:
     token = resource_name.set("example.com/y")
     try:
-        with follow() as events:
+        with record_events() as events:
             log.warning("x")
     finally:
         resource_name.reset(token)
@@ -98,6 +98,6 @@ def test_a_line_of_a_resources_task_carries_it() -> None:
 
 
 def test_a_failure_is_told_with_its_reason() -> None:
-    with follow() as events:
+    with record_events() as events:
         log.error("unexpected failure", exc_info=ValueError("why"))
     assert events.last()[0]["message"] == "unexpected failure: ValueError: why"

@@ -13,7 +13,7 @@ import pytest
 
 from genericdp.address import Address, parse_listen_address
 from genericdp.errors import UsageError
-from genericdp.status.listen import bound, listening
+from genericdp.status.listen import bind_sockets, listening
 from tests.status.asking import ANYWHERE
 
 
@@ -36,7 +36,7 @@ async def test_an_address_in_use_is_waited_for_and_said_once(
 ) -> None:
     """With host network, the next daemon starts while the one before it has the port."""
     caplog.set_level(logging.INFO)
-    (first,) = bound(ANYWHERE)
+    (first,) = bind_sockets(ANYWHERE)
     address, tries = Address(host="127.0.0.1", port=port_of(first)), 0
 
     def bind(address: Address) -> list[socket.socket]:
@@ -44,7 +44,7 @@ async def test_an_address_in_use_is_waited_for_and_said_once(
         tries += 1
         if tries == 4:
             first.close()
-        return bound(address)
+        return bind_sockets(address)
 
     (one,) = await listening(address, again_seconds=0.01, bind=bind)
     assert await reached("127.0.0.1", address.port)
@@ -82,7 +82,7 @@ async def test_an_address_that_this_machine_does_not_have_is_waited_for(
     def bind(address: Address) -> list[socket.socket]:
         nonlocal tries
         tries += 1
-        return bound(address if tries < 4 else ANYWHERE)
+        return bind_sockets(address if tries < 4 else ANYWHERE)
 
     (one,) = await listening(nobodys, again_seconds=0.01, bind=bind)
     port = port_of(one)
@@ -106,14 +106,14 @@ async def test_what_was_possible_before_is_waited_for(numbers: tuple[int, ...]) 
         tries += 1
         if tries <= 2:
             raise OSError((*numbers, errno.EACCES, errno.EACCES)[tries - 1], "not now")
-        return bound(address)
+        return bind_sockets(address)
 
     (one,) = await listening(ANYWHERE, has_been=not numbers, again_seconds=0.01, bind=bind)
     one.close()
 
 
 async def test_all_addresses_are_those_of_both_versions() -> None:
-    (one,) = bound(Address(host="", port=0))
+    (one,) = bind_sockets(Address(host="", port=0))
     assert await reached("127.0.0.1", port_of(one))
     if one.family == socket.AF_INET6:
         assert await reached("::1", port_of(one))
@@ -127,14 +127,14 @@ async def test_an_address_of_a_link_is_bound_at_its_interface() -> None:
     for digits, _, _, scope, _, name in found:
         if scope == "20":  # a link
             host = ":".join(digits[at : at + 4] for at in range(0, 32, 4))
-            (one,) = bound(parse_listen_address(f"[{host}%{name}]:0"))
+            (one,) = bind_sockets(parse_listen_address(f"[{host}%{name}]:0"))
             one.close()
             return
     pytest.skip("no link of this machine has an address of IPv6")
 
 
 async def test_localhost_is_nobody_elses() -> None:
-    sockets = bound(Address(host="localhost", port=0))
+    sockets = bind_sockets(Address(host="localhost", port=0))
     assert len({port_of(one) for one in sockets}) == 1
     assert {one.getsockname()[0] for one in sockets} <= {"127.0.0.1", "::1"}
     assert await reached("127.0.0.1", port_of(sockets[0]))
