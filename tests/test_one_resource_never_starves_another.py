@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ import pytest
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.health.execution import HookRunner
-from genericdp.health.probes import Probes
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.server import listening
@@ -23,8 +21,6 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.process.outcome import Outcome
 from genericdp.simulator.pods import Container, Pod
-from tests.fixtures.hanging import HangingRoot
-from tests.health.made import device, probe, watching
 from tests.world import Host, World, config, resource
 
 if TYPE_CHECKING:
@@ -256,30 +252,3 @@ async def test_a_node_that_stays_absent_after_its_hook_is_refused_with_the_reaso
             grpc.StatusCode.FAILED_PRECONDITION,
             f"{R}: after its allocate hook: device ttyUSB0: /dev/ttyUSB0 does not exist",
         )
-
-
-async def test_threads_that_hang_in_reads_of_one_resource_have_a_limit(tmp_path: Path) -> None:
-    """Each of any number of hanging files kept a thread, until there were none for anybody."""
-    names = [f"d{number}" for number in range(60)]
-    root = HangingRoot(tmp_path, *(f"/{name}/0" for name in names))
-    for name in names:
-        (tmp_path / name).mkdir()
-    (tmp_path / "well").mkdir()
-    (tmp_path / "well" / "0").write_text("1")
-    quick = probe(period_seconds=60, timeout_seconds=0.02)
-    probes = Probes(Hanging())
-    before = threading.active_count()
-    async with watching(root, run_probe=probes.run) as health:
-        try:
-            hanging = [device(one, quick, file=True) for one in names]
-            health.watch(*hanging, resource="example.com/hangs")
-            await health.probed("example.com/hangs")
-            assert threading.active_count() - before <= 24
-            reasons = health.reasons_of("example.com/hangs")
-            assert len(reasons) == 60
-            assert any("others of example.com/hangs do not end" in one for one in reasons.values())
-            health.watch(device("well", probe(), file=True), resource="example.com/works")
-            await health.probed("example.com/works")
-            assert not health.reasons_of("example.com/works")
-        finally:
-            root.answer()

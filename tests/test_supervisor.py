@@ -28,15 +28,6 @@ async def test_a_removed_resource_sends_an_empty_list_and_the_others_stay(world:
         assert world.kubelet.streams(NAME) == 1
 
 
-async def test_a_changed_resource_keeps_its_stream(world: World) -> None:
-    world.host.plug("ttyUSB0")
-    async with world.serving(serial()) as daemon:
-        await world.listed(NAME, "ttyUSB0")
-        await daemon.takes(serial(replicas=2))
-        await world.listed(NAME, "ttyUSB0", "ttyUSB0::1")
-        assert world.kubelet.observed.registrations[NAME] == 1
-
-
 async def test_a_resource_for_other_nodes_does_not_run(world: World) -> None:
     world.host.plug("ttyUSB0")
     elsewhere = serial("example.com/elsewhere", nodeNames=["edge-*"])
@@ -45,17 +36,6 @@ async def test_a_resource_for_other_nodes_does_not_run(world: World) -> None:
         await world.listed(NAME, "ttyUSB0")
         assert [one["name"] for one in (await daemon.status())["resources"]] == [NAME]
         assert set(world.kubelet.observed.registrations) == {NAME}
-
-
-async def test_a_device_is_forgotten_when_its_time_is_over(world: World) -> None:
-    world.host.plug("ttyUSB0")
-    world.host.plug("ttyUSB1")
-    async with world.serving(serial(forgetAfterSeconds=1)):
-        await world.listed(NAME, "ttyUSB0", "ttyUSB1")
-        world.host.unplug("ttyUSB1")
-        await world.listed(NAME, "ttyUSB0")
-        assert world.kubelet.capacity(NAME) == 2
-        await world.kubelet.wait_for(lambda: world.kubelet.capacity(NAME) == 1)
 
 
 async def test_a_list_that_no_kubelet_takes_is_cut_before_it_is_sent(world: World) -> None:
@@ -73,22 +53,6 @@ async def test_a_list_that_no_kubelet_takes_is_cut_before_it_is_sent(world: Worl
     left_out = 12 - capacity // 10_000
     assert warnings == [f"warning {NAME}: list full: left out are {left_out} of the devices"]
     assert world.kubelet.observed.registrations[NAME] == 1
-
-
-async def test_folders_that_do_not_exist_yet_are_seen_when_they_appear(world: World) -> None:
-    by_id = resource(NAME, "/dev/serial/by-id/*")
-    async with world.serving(by_id):
-        await world.listed_once(NAME)
-        for _ in range(2):
-            world.host.plug("ttyUSB0")
-            folder = world.host.folder / "dev/serial/by-id"
-            folder.mkdir(parents=True)
-            (folder / "usb-one").symlink_to("../../ttyUSB0")
-            await world.listed(NAME, "serial_by-id_usb-one")
-            (folder / "usb-one").unlink()
-            folder.rmdir()
-            folder.parent.rmdir()
-            await world.listed(NAME)
 
 
 async def test_a_burst_is_few_lists_and_each_is_true(world: World) -> None:

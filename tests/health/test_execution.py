@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -45,11 +44,6 @@ def test_a_command_knows_its_device_and_what_is_declared(
         "GENERICDP_DEVICE_ID": "tty-1",
         "GENERICDP_DEVICE_PATHS": "/dev/ttyUSB1:/dev/input/event3",
     }
-
-
-def test_a_device_without_nodes_has_no_paths() -> None:
-    environment = command_environment("a.b/c", replace(DEVICE, nodes=()), {})
-    assert environment["GENERICDP_DEVICE_PATHS"] == ""
 
 
 def test_what_is_declared_hides_no_device() -> None:

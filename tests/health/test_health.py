@@ -85,17 +85,6 @@ async def test_a_report_says_which_device_it_is_about(tmp_path: Path) -> None:
         assert before[R]["a"].reason == "", "it is a snapshot"
 
 
-async def test_a_device_is_well_again_when_the_line_is_long_enough_ago(tmp_path: Path) -> None:
-    world = World()
-    async with world.health(tmp_path) as one:
-        one.watch(by_log(device("a"), recover=0.2), delayed=False)
-        await one.probed()
-        assert one.reasons == {}
-        world.log.add(error("a"))
-        await one.until(lambda: "I/O error" in one.reasons.get("a", ""))
-        await one.until(lambda: not one.reasons)
-
-
 async def test_a_device_is_well_again_while_another_probe_of_it_hangs(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
@@ -111,16 +100,6 @@ async def test_a_device_is_well_again_while_another_probe_of_it_hangs(tmp_path: 
         log.add(error("a", 2))
         await one.until(lambda: "I/O error" in one.reasons["a"])
         await one.until(lambda: one.reasons["a"] == f"exec /a/0: {NOT_PROBED}")
-
-
-async def test_news_from_before_udev_knew_the_device_is_about_another_one(tmp_path: Path) -> None:
-    """A stick that was pulled and replaced while no daemon ran."""
-    world = World()
-    world.log.given = [error("a", 1, 5.0), error("b", 2, 15.0)]
-    async with world.health(tmp_path) as one:
-        one.watch(*(by_log(device(name), known_since=10.0) for name in "ab"))
-        await one.probed()
-        assert list(one.reasons) == ["b"]
 
 
 async def test_news_from_before_a_device_was_plugged_in_is_about_another_one(
@@ -145,13 +124,3 @@ async def test_news_counts_for_a_device_that_was_there_before_its_probe(tmp_path
         one.watch(device("a"), delayed=False)
         one.watch(by_log(device("a")))
         await one.until(lambda: list(one.reasons) == ["a"])
-
-
-async def test_a_resource_that_is_gone_is_not_told_of(tmp_path: Path) -> None:
-    world = World()
-    world.log.given = [error("a")]
-    async with world.health(tmp_path) as one:
-        one.watch(by_log(device("a")), delayed=False)
-        await one.probed()
-        one.health.forget(R)
-        assert one.health.reports() == {}

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import pytest
-
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
-from genericdp.errors import UnusableDeviceError
 from genericdp.health.execution import POOL, HookRunner
 from genericdp.model import Command, Hook, Hooks
 from genericdp.process.outcome import Outcome
@@ -108,22 +104,6 @@ async def test_a_device_without_that_hook_costs_nothing() -> None:
     assert runs.count == 0
 
 
-async def test_a_failure_names_device_and_hook_and_quotes_the_last_line_of_output() -> None:
-    told: list[tuple[str, str, Outcome]] = []
-    async with Commands() as commands:
-        hooks = HookRunner(commands.run, on_result=lambda *one: told.append(one))
-        bad = device("bad", "/bin/sh", "-c", "echo some; echo the card is locked; exit 3")
-        with pytest.raises(UnusableDeviceError) as raised:
-            await hooks.run("allocate", R, [bad, device("good", "/bin/true")])
-    assert str(raised.value) == (
-        "device bad: its allocate hook /bin/sh exited with 3: the card is locked"
-    )
-    assert sorted((name, which, one.ok) for name, which, one in told) == [
-        (R, "allocate", False),
-        (R, "allocate", True),
-    ]
-
-
 async def test_a_hook_that_is_given_up_with_its_call_is_told_as_failed() -> None:
     told: list[bool] = []
     runs = Runs()
@@ -155,20 +135,3 @@ async def test_the_command_finds_what_the_config_declares_and_whom_it_is_about(
         "GENERICDP_DEVICE_ID": "a",
         "GENERICDP_DEVICE_PATHS": "",
     }
-
-
-async def test_a_call_that_is_canceled_ends_its_hooks(tmp_path: Path) -> None:
-    """A shutdown during a hook."""
-    started = tmp_path / "started"
-    async with Commands() as commands:
-        one = device("a", "/bin/sh", "-c", f"echo $$ > {started}; exec sleep 60")
-        hooks = HookRunner(commands.run)
-        async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(hooks.run("allocate", R, [one]))
-            await poll_until(lambda: started.exists() and started.read_text())
-            call.cancel()
-        pid = int(started.read_text())
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-        # Nobody waits for it any more.
-        await hooks.run("allocate", R, [device("a", "/bin/true")])

@@ -117,13 +117,6 @@ async def test_a_reload_that_adds_a_probe_of_the_log_keeps_a_well_device_healthy
         await log.until(lambda: log.struck == ["sda"])
 
 
-async def test_lines_before_the_start_of_the_daemon_count() -> None:
-    """A restart makes nothing Healthy: the log is read from its start."""
-    async with following(Script([error("sda", sequence=1)])) as log:
-        await log.look(watched("sda"), watched("sdb"))
-        assert log.struck == ["sda"]
-
-
 @pytest.mark.parametrize(("now", "struck"), [(1049.9, ["sda"]), (1050.0, [])])
 async def test_it_recovers_so_long_after_the_last_line(now: float, struck: list[str]) -> None:
     """D6: Unhealthy forever after one error."""

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.health.kernellog import name_of, names_match, names_of, rule_of, stems_of
-from genericdp.host.kmsg import parse
 from genericdp.model import KernelLogCheck
 from tests.health.made import struck
-from tests.host.kernel_log import recorded
 
 XID = r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]+)\): (?P<code>\d+)"
 HARMLESS = ("13", "31", "43", "45", "68", "109")
@@ -84,27 +82,7 @@ def test_a_group_that_took_no_part_names_nothing() -> None:
     assert not struck(watch, "error")
 
 
-def test_without_where_each_matching_line_counts() -> None:
-    watch: KernelLogCheck[str] = KernelLogCheck(regex="firmware crashed")
-    assert struck(watch, "ath10k: firmware crashed! (uuid n/a)")
-    assert not struck(watch, "firmware loaded")
-
-
 def test_probes_of_one_resource_share_their_rule() -> None:
     one, other = xid("0000:3b:00.0"), xid("0000:af:00.0")
     assert rule_of(one) == rule_of(other)
     assert names_of(one) != names_of(other)
-
-
-def test_the_recorded_errors_of_two_gpus_strike_as_they_should() -> None:
-    lines = [one for data in recorded("nvidia-xid.kmsg") if (one := parse(data)) is not None]
-
-    def codes(address: str) -> list[int]:
-        watch = xid(address)
-        return [one.sequence for one in lines if one.by_kernel and struck(watch, one.text)]
-
-    assert len(lines) == 14
-    assert codes("0000:3b:00.0") == []  # only ignored ones, and two by user space
-    assert codes("0000:af:00.0") == [1352]
-    assert codes("0000:af:00.1") == [1352, 1353]
-    assert [one.sequence for one in lines if not one.by_kernel] == [1349, 1350]

@@ -64,42 +64,6 @@ def probing(probes: Probes, root: Path, **settings: object) -> AbstractAsyncCont
     return watching(Root(root), run_probe=probes.run, **settings)
 
 
-async def test_a_device_is_unhealthy_until_its_first_result(tmp_path: Path) -> None:
-    probes = Probes()
-    async with probing(probes, tmp_path) as prober:
-        prober.watch(device("a", probe()))
-        assert prober.reasons == {"a": f"exec /a/0: {NOT_PROBED}"}
-        await prober.probed()
-        assert prober.reasons == {}
-
-
-async def test_all_probes_must_pass_and_the_reason_names_the_one_that_does_not(
-    tmp_path: Path,
-) -> None:
-    probes = Probes()
-    probes.outcomes["/a/1"] = Outcome(reason="broken")
-    async with probing(probes, tmp_path) as prober:
-        prober.watch(device("a", probe(), probe()))
-        await prober.probed()
-        assert prober.reasons == {"a": "exec /a/1: broken"}
-
-
-async def test_a_device_flips_after_its_threshold_and_recovers(tmp_path: Path) -> None:
-    """D6: no device stays Unhealthy once its probe passes again."""
-    probes = Probes()
-    told: list[tuple[str, int, Outcome]] = []
-    async with probing(probes, tmp_path, on_result=lambda *one: told.append(one)) as prober:
-        prober.watch(device("a", probe(period_seconds=0.02, failure_threshold=2)))
-        await prober.probed()
-        probes.outcomes["/a/0"] = Outcome(reason="broken")
-        await prober.until(lambda: bool(prober.reasons))
-        assert [outcome.reason for _, _, outcome in told].count("broken") >= 2
-        assert prober.reasons == {"a": "exec /a/0: broken"}
-        probes.outcomes["/a/0"] = OK
-        await prober.until(lambda: not prober.reasons)
-        assert prober.health.results(R) == {"a": (OK,)}
-
-
 async def test_a_state_that_did_not_change_wakes_nobody(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
@@ -149,18 +113,6 @@ async def test_a_device_that_is_replaced_is_probed_after_the_probe_of_the_former
         assert prober.reasons == {"a": "exec /a/0: broken: 2"}, "a and b at once, not a twice"
 
 
-async def test_forty_hanging_probes_of_one_resource_delay_no_other_one(tmp_path: Path) -> None:
-    probes = Probes()
-    async with probing(probes, tmp_path) as prober:
-        hanging = [device(f"h{i}", probe()) for i in range(40)]
-        probes.outcomes |= {f"/h{i}/0": None for i in range(40)}
-        prober.watch(*hanging, resource="example.com/hanging")
-        await probes.after(4)
-        prober.watch(device("a", probe(period_seconds=0.01)))
-        await probes.after(30)
-    assert Counter(path[:2] for path in probes.runs.value)["/h"] == 4
-
-
 async def test_the_initial_delay_counts_only_for_devices_that_appear_later(tmp_path: Path) -> None:
     probes = Probes()
     async with probing(probes, tmp_path) as prober:
@@ -173,17 +125,6 @@ async def test_the_initial_delay_counts_only_for_devices_that_appear_later(tmp_p
         await probes.after(2)
         assert asyncio.get_running_loop().time() - asked >= 0.1
     assert probes.runs.value == ("/old/0", "/new/0")
-
-
-async def test_a_device_that_was_replaced_has_to_prove_itself_anew(tmp_path: Path) -> None:
-    probes = Probes()
-    async with probing(probes, tmp_path) as prober:
-        prober.watch(device("a", probe()))
-        await prober.probed()
-        probes.outcomes["/a/0"] = None
-        prober.watch(device("a", probe(), inode=2))
-        assert prober.reasons == {"a": f"exec /a/0: {NOT_PROBED}"}
-        await probes.after(2)
 
 
 async def test_a_device_that_vanishes_and_returns_has_to_prove_itself_anew(tmp_path: Path) -> None:

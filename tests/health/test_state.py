@@ -119,21 +119,6 @@ def test_no_state_flips_below_its_threshold_and_each_flips_at_it(
             raise AssertionError(f"flipped after {run} of {needed}")
 
 
-@given(results=st.lists(st.booleans(), min_size=1, max_size=40), successes=st.integers(1, 4))
-def test_an_unhealthy_device_gives_its_latest_failure_a_healthy_one_none(
-    results: list[bool], successes: int
-) -> None:
-    outcomes = [
-        OK if good else failed(f"<failure {number}>") for number, good in enumerate(results)
-    ]
-    healthy, reason = after_each(state(2, successes), outcomes)[-1]
-    failures = [one.reason for one in outcomes if not one.ok]
-    if healthy:
-        assert reason == ""
-    else:
-        assert reason.startswith(failures[-1])
-
-
 def test_the_place_in_the_period_is_the_same_after_a_restart() -> None:
     assert share_of_period("example.com/a", "1-1.4", "0") == 0.376583567381509
 

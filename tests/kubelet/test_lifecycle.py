@@ -197,12 +197,3 @@ async def test_a_folder_that_is_deleted_and_made_again_is_followed(world: World)
             while world.kubelet.folder.exists():  # we may be unlinking our own socket there
                 shutil.rmtree(world.kubelet.folder, ignore_errors=True)
             world.kubelet.folder.mkdir()
-
-
-async def test_the_end_leaves_no_socket(world: World) -> None:
-    world.host.plug("ttyUSB0")
-    async with world.kubelet:
-        async with world.serving(serial()):
-            await world.listed(SERIAL, "ttyUSB0")
-        assert list(world.kubelet.folder.glob("genericdp-*")) == []
-        await world.listed(SERIAL)

@@ -80,18 +80,6 @@ async def test_a_config_on_disk_that_is_refused_is_shown_while_the_one_in_force_
         assert "unknown key 'matches'" in now["config"]["problems"][0]
 
 
-async def test_without_a_config_it_is_alive_and_says_why_it_is_not_ready(place: Place) -> None:
-    place.config.write_text(BAD)
-    async with place.daemon(LISTEN) as daemon:
-        port = await port_of(daemon)
-        await daemon.says("nothing is served")
-        assert (await get(port, "/livez"))[0] == 200
-        status, body = await get(port, "/readyz")
-        assert status == 503
-        assert body.startswith(b"no config in force: ")
-        assert b"unknown key 'matches'" in body
-
-
 async def test_devices_are_served_while_another_one_has_the_port(place: Place) -> None:
     place.config.write_text(GOOD)
     (first,) = bind_sockets(ANYWHERE)

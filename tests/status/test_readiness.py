@@ -111,5 +111,6 @@ async def test_without_a_config_in_force_nothing_is_ready(
         assert status == 503
         assert line.startswith(f"no config in force: {daemon.config}:")
         assert line.endswith(why)
+        assert await daemon.get("/livez") == (200, "alive\n")
         await daemon.takes(serial(nodeNames=["elsewhere"]))
         assert await daemon.get("/readyz") == READY
