@@ -96,11 +96,11 @@ def short_folder() -> Iterator[Path]:
 @pytest.fixture
 async def world(short_folder: Path) -> AsyncIterator[World]:
     """A host, and a kubelet that has started."""
-    from genericdp.simulator.kubelet import Kubelet
     from tests.world import World
 
-    async with Kubelet(short_folder / "kubelet") as kubelet:
-        yield World(short_folder, kubelet)
+    world = World(short_folder)
+    async with world.kubelet:
+        yield world
 
 
 @pytest.fixture

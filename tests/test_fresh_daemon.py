@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +15,12 @@ import grpc
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from genericdp.simulator.kubelet import Kubelet
 from tests.budget import examples
 from tests.polling import ask_until
 from tests.world import World, resource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
     from tests.world import Daemon
 
@@ -158,11 +156,9 @@ async def offered(world: World) -> Offered:
 
 async def compare(run: Run, folder: Path) -> None:
     """Start the daemon anew beside the other one, and wait until both offer the same."""
-    (folder / "kubelet").mkdir(parents=True)
-    async with (
-        Kubelet(folder / "kubelet") as kubelet,
-        serving(World(folder, kubelet), run) as fresh,
-    ):
+    folder.mkdir()
+    fresh = World(folder)
+    async with fresh.kubelet as kubelet, fresh.serving(*run.wanted, root=run.world.host.folder):
         names = [str(one["name"]) for one in run.wanted]
         await kubelet.wait_for(lambda: all(kubelet.observed.lists[one] for one in names))
 
@@ -178,22 +174,14 @@ async def compare(run: Run, folder: Path) -> None:
         await ask_until(both, lambda it: it[0] is not None and it[0] == it[1], seconds=30)
 
 
-@asynccontextmanager
-async def serving(fresh: World, run: Run) -> AsyncIterator[World]:
-    async with fresh.serving(*run.wanted, root=run.world.host.folder):
-        yield fresh
-
-
 async def go_through(batches: Sequence[Sequence[Event]], folder: Path) -> None:
-    (folder / "kubelet").mkdir()
-    async with Kubelet(folder / "kubelet") as kubelet:
-        world = World(folder, kubelet)
-        async with world.serving(*resources(replicas=1, more=False)) as daemon:
-            run = Run(world, daemon)
-            for number, batch in enumerate(batches):
-                for event in batch:
-                    await run.happen(event)
-                await compare(run, folder / f"fresh-{number}")
+    world = World(folder)
+    async with world.kubelet, world.serving(*resources(replicas=1, more=False)) as daemon:
+        run = Run(world, daemon)
+        for number, batch in enumerate(batches):
+            for event in batch:
+                await run.happen(event)
+            await compare(run, folder / f"fresh-{number}")
 
 
 # What fails is not made smaller: each attempt would wait for what never comes.

@@ -12,7 +12,6 @@ import pytest
 from inotify_simple import INotify, flags
 
 from genericdp.host.root import Root
-from genericdp.simulator.kubelet import Kubelet
 from tests.devices.making import resource as of_globs
 from tests.fixtures.make_tree import Tree
 from tests.looking import Discoverer
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
 async def world() -> AsyncIterator[World]:
     """Not below /dev/shm, as elsewhere: tests beside this one walk through the machine's /dev."""
     with tempfile.TemporaryDirectory(prefix="g", dir="/var/tmp") as place:
-        folder = Path(place) / "k"
-        folder.mkdir()
-        async with Kubelet(folder) as kubelet:
-            yield World(Path(place), kubelet)
+        world = World(Path(place))
+        async with world.kubelet:
+            yield world
 
 
 class Clock:

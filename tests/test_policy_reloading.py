@@ -15,19 +15,12 @@ from tests.test_daemon import Place
 from tests.world import World, counts, resource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
 
 ONE, SERIAL = "example.com/ttyUSB0", "example.com/serial"
-
-
-@pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    async with Kubelet(short_folder / "kubelet") as kubelet:
-        yield World(short_folder, kubelet)
 
 
 async def test_a_stricter_policy_is_told_at_once_and_holds_from_the_next_start_on(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
 from tests.world import World, resource
 
 if TYPE_CHECKING:
@@ -22,12 +21,11 @@ IN_TIME_SECONDS = 20
 
 
 @pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
-    async with Kubelet(short_folder / "kubelet") as kubelet, asyncio.timeout(IN_TIME_SECONDS):
-        world = World(short_folder, kubelet)
-        world.host.plug("ttyUSB0")
-        subsystem = world.host.folder / "sys/devices/virtual/tty/ttyUSB0/subsystem"
-        subsystem.symlink_to("../../../../class/tty")
+async def world(world: World) -> AsyncIterator[World]:
+    world.host.plug("ttyUSB0")
+    subsystem = world.host.folder / "sys/devices/virtual/tty/ttyUSB0/subsystem"
+    subsystem.symlink_to("../../../../class/tty")
+    async with asyncio.timeout(IN_TIME_SECONDS):
         yield world
 
 

@@ -25,6 +25,7 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.logs import add_subject
 from genericdp.process.run import Commands
+from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from tests.polling import ask_until
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from genericdp.config.files import Loaded
     from genericdp.devices.device import ContainerEdits
     from genericdp.health.health import Health
-    from genericdp.simulator.kubelet import Kubelet
 
 FAST = RegistrationTiming(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05)
 PATIENCE_SECONDS = 30.0
@@ -278,12 +278,13 @@ async def _load(paths: Sequence[Path], *, policy: Path | None = None) -> Loaded:
 
 
 class World:
-    """What a test of the daemon needs; the kubelet is not started yet."""
+    """What a test of the daemon needs; the kubelet, with these settings, is not started yet."""
 
-    def __init__(self, folder: Path, kubelet: Kubelet) -> None:
+    def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
         self.host = Host(folder / "host")
-        self.kubelet = kubelet
+        (folder / "k").mkdir()
+        self.kubelet = Kubelet(folder / "k", **settings)
         self._daemons = 0
         self._commands = Commands()
         self._commands_users = 0

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
 from tests.world import World
 
@@ -17,6 +16,4 @@ if TYPE_CHECKING:
 @pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
 def world(request: pytest.FixtureRequest, short_folder: Path) -> World:
     """Return a world with a kubelet of each generation, which is not started yet."""
-    folder = short_folder / "k"
-    folder.mkdir()
-    return World(short_folder, Kubelet(folder, generation=request.param))
+    return World(short_folder, generation=request.param)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
 from tests.world import FAST, World, serial
 
 if TYPE_CHECKING:
@@ -21,9 +20,9 @@ PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0, register=60.0, stream
 
 @pytest.fixture
 async def world(short_folder: Path) -> AsyncIterator[World]:
-    async with Kubelet(short_folder / "kubelet") as kubelet:
-        world = World(short_folder, kubelet)
-        world.host.plug("ttyUSB0")
+    world = World(short_folder)
+    world.host.plug("ttyUSB0")
+    async with world.kubelet:
         yield world
 
 

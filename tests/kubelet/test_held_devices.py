@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.kubelet.podresources import PodResourcesTiming
-from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Generation
 from tests.world import World, serial
@@ -27,10 +26,7 @@ AGAIN = "the kubelet says again which devices pods hold"
 
 @pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
 def world(request: pytest.FixtureRequest, short_folder: Path) -> World:
-    folder = short_folder / "k"
-    folder.mkdir()
-    kubelet = Kubelet(folder, generation=request.param, pod_resources=pods(short_folder))
-    return World(short_folder, kubelet)
+    return World(short_folder, generation=request.param, pod_resources=pods(short_folder))
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import grpc
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
-from genericdp.simulator.kubelet import Kubelet
 from tests.world import World, resource
 
 if TYPE_CHECKING:
@@ -24,15 +23,13 @@ async def test_a_list_of_more_than_fits_never_passes_four_mebibytes_and_uses_the
     short_folder: Path,
 ) -> None:
     """K11: what counts is the size with all devices Unhealthy."""
-    folder = short_folder / "k"
-    folder.mkdir()
-    async with Kubelet(folder) as kubelet:
-        world = World(short_folder, kubelet)
+    world = World(short_folder)
+    async with world.kubelet:
         for number in range(DEVICES):
             world.host.plug(f"ttyUSB{number}")
         async with world.serving(resource(NAME, "/dev/ttyUSB*", replicas=SHARES)):
             await world.listed_once(NAME)
-            (path,) = kubelet.paths(NAME)
+            (path,) = world.kubelet.paths(NAME)
             options = [("grpc.max_receive_message_length", -1)]
             async with grpc.aio.insecure_channel(f"unix:{path}", options=options) as channel:
                 stream = rpc.DevicePluginStub(channel).ListAndWatch(api.Empty())

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
 from tests.world import FAST, World, serial
 
@@ -26,9 +25,7 @@ async def test_kubelets_that_came_and_went_make_no_later_wait_longer(
 
     Found by the soak.
     """
-    folder = short_folder / "k"
-    folder.mkdir()
-    world = World(short_folder, Kubelet(folder, generation=generation))
+    world = World(short_folder, generation=generation)
     world.host.plug("ttyUSB0")
     patient = replace(FAST, last_retry=60.0)
     async with world.kubelet, world.serving(serial(), timing=patient) as daemon:
@@ -53,9 +50,7 @@ async def test_kubelets_that_are_away_for_long_are_no_work_of_another_plugin(
 
     Found by the soak.
     """
-    folder = short_folder / "k"
-    folder.mkdir()
-    world = World(short_folder, Kubelet(folder))
+    world = World(short_folder)
     world.host.plug("ttyUSB0")
     async with world.kubelet, world.serving(serial()) as daemon:
         for number in range(1, 5):

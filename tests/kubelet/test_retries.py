@@ -12,7 +12,6 @@ import grpc
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
-from genericdp.simulator.kubelet import Kubelet
 from tests.world import FAST, PATIENCE_SECONDS, World, resource, serial
 
 if TYPE_CHECKING:
@@ -71,11 +70,6 @@ async def listening(folder: Path, servicer: rpc.RegistrationServicer) -> AsyncIt
         await server.stop(None)
 
 
-def world_in(folder: Path) -> World:
-    (folder / "k").mkdir()
-    return World(folder, Kubelet(folder / "k"))
-
-
 async def fails(daemon: Daemon, times: int) -> None:
     """Wait until the metrics have so many failed registrations."""
     name = "registrations_total{example.com/serial,failure}"
@@ -86,7 +80,7 @@ async def test_a_new_socket_is_tried_again_soon_however_long_the_last_one_was_de
     short_folder: Path,
 ) -> None:
     """K2: a kubelet that was killed leaves its socket; the waits for it are not the next one's."""
-    world = world_in(short_folder)
+    world = World(short_folder)
     folder = world.kubelet.folder
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(folder / "kubelet.sock"))
@@ -100,7 +94,7 @@ async def test_a_new_socket_is_tried_again_soon_however_long_the_last_one_was_de
 
 async def test_a_socket_that_does_not_listen_yet_is_tried_again_soon(short_folder: Path) -> None:
     """K2: one that was killed leaves its socket; the next one binds before it listens."""
-    world = world_in(short_folder)
+    world = World(short_folder)
     path = world.kubelet.folder / "kubelet.sock"
     with socket.socket(socket.AF_UNIX) as dead, socket.socket(socket.AF_UNIX) as other:
         dead.bind(str(path))
@@ -114,7 +108,7 @@ async def test_a_socket_that_does_not_listen_yet_is_tried_again_soon(short_folde
 
 async def test_registrations_that_hang_keep_no_other_one_waiting(short_folder: Path) -> None:
     """K6: a kubelet that hangs for 31 resources is asked for one more."""
-    world, hanging = world_in(short_folder), Hanging()
+    world, hanging = World(short_folder), Hanging()
     resources = [resource(f"example.com/r{number}", "/dev/none") for number in range(MANY)]
     patient = replace(FAST, register=600.0)
     async with (

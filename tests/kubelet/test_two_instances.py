@@ -155,9 +155,7 @@ async def test_a_stream_that_only_comes_late_when_an_instance_leaves_is_taken(
     short_folder: Path,
 ) -> None:
     """K10, REG-10: from 1.37 on the new connection lives on: nobody registers again."""
-    folder = short_folder / "k"
-    folder.mkdir()
-    world = World(short_folder, Kubelet(folder, generation=Generation.B))
+    world = World(short_folder, generation=Generation.B)
     world.host.plug("ttyUSB0")
     timing = replace(FAST, stream=60.0, peer_return=60.0)
     async with world.kubelet, AsyncExitStack() as old, AsyncExitStack() as new:

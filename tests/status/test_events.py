@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp.cli.status import visible
 from genericdp.logs import resource_name
-from genericdp.simulator.kubelet import Kubelet
 from genericdp.status.state import Events, record_events
 from tests.world import World, serial
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 log = logging.getLogger("genericdp.test")
 
@@ -57,13 +52,10 @@ def test_the_log_itself_shows_no_more_than_it_did() -> None:
         root.setLevel(before)
 
 
-async def test_a_daemon_that_has_ended_leaves_no_handler_of_the_log(short_folder: Path) -> None:
+async def test_a_daemon_that_has_ended_leaves_no_handler_of_the_log(world: World) -> None:
     root = logging.getLogger()
     before = [*root.handlers]
-    async with (
-        Kubelet(short_folder / "kubelet") as kubelet,
-        World(short_folder, kubelet).serving(serial()) as daemon,
-    ):
+    async with world.serving(serial()) as daemon:
         await daemon.registered("example.com/serial")
         assert any(isinstance(one, Events) for one in root.handlers)
     assert root.handlers == before

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
 from tests.world import FAST, World, resource, serial
 
 if TYPE_CHECKING:
@@ -21,9 +20,7 @@ READY = (200, "ready\n")
 
 @pytest.fixture
 def world(short_folder: Path) -> World:
-    folder = short_folder / "k"
-    folder.mkdir()
-    return World(short_folder, Kubelet(folder))
+    return World(short_folder)
 
 
 async def readiness(daemon: Daemon) -> tuple[int, list[str]]:
