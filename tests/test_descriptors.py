@@ -15,7 +15,7 @@ from genericdp.host import descriptors
 from genericdp.host.descriptors import Supply
 from genericdp.observed import Observed, until
 from genericdp.simulator.kubelet import Kubelet
-from tests.scarcity import spare_descriptors
+from tests.resource_limits import spare_descriptors
 from tests.test_daemon import GOOD, Place
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from genericdp.devices.inventory import Inventory
 from genericdp.host.uevents import Uevent
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import parse
+from tests.decisions import INPUT, SERIAL, Discoverer, look
 from tests.devices.known import Known
 from tests.devices.making import healthy, inject, nodes, refusals, resource, unhealthy
 from tests.fixtures.hanging import HangingRoot
 from tests.fixtures.make_tree import Tree, add_adapter, serial_node
-from tests.looking import INPUT, SERIAL, Discoverer, look
 
 if TYPE_CHECKING:
     from pathlib import Path

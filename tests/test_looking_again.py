@@ -12,9 +12,9 @@ import pytest
 from inotify_simple import INotify, flags
 
 from genericdp.host.root import Root
+from tests.decisions import Discoverer
 from tests.devices.making import resource as of_globs
 from tests.fixtures.make_tree import Tree
-from tests.looking import Discoverer
 from tests.polling import poll_until
 from tests.test_unreadable import forbidden
 from tests.world import World, resource, serial

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from tests.cli.asking import HEAD
+from tests.cli.explain_output import HEAD
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:

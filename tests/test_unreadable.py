@@ -13,11 +13,11 @@ import pytest
 
 from genericdp.host.root import BlindError, Root
 from genericdp.kubelet.servicer import why_unusable
+from tests.decisions import Discoverer
 from tests.devices.making import resource
 from tests.fixtures.make_tree import Tree
-from tests.looking import Discoverer
 from tests.polling import poll_until
-from tests.scarcity import spare_descriptors
+from tests.resource_limits import spare_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.asking import FTDI, LINKS, STICK, first_line
+from tests.cli.explain_output import FTDI, LINKS, STICK, first_line
 from tests.fixtures.make_tree import Tree, serial_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.asking import Capture
+    from tests.cli.explain_output import Capture
 
 QUESTIONS = {
     "the wrong product (D11)": (

@@ -12,7 +12,7 @@ from genericdp.cli import main
 from genericdp.cli.apply import patiently
 from genericdp.cli.explain import answer as explain
 from genericdp.config.load import load
-from tests.cli.asking import FTDI, HEAD, LINKS, STICK, answer, first_line
+from tests.cli.explain_output import FTDI, HEAD, LINKS, STICK, answer, first_line
 from tests.fixtures.hanging import HangingRoot
 from tests.fixtures.make_tree import Tree, serial_node
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.cli.asking import Capture
+    from tests.cli.explain_output import Capture
 
 
 @pytest.mark.parametrize(

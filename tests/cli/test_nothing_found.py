@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from tests.cli.asking import HEAD
+from tests.cli.explain_output import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from genericdp.config.load import load
-from tests.process.running import load_in_child
+from tests.process.scripts import load_in_child
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 

@@ -11,7 +11,7 @@ import pytest
 
 from genericdp.config.child import memory_left
 from tests.process.cgroups import cgroup
-from tests.process.running import load_in_child
+from tests.process.scripts import load_in_child
 
 if TYPE_CHECKING:
     from pathlib import Path

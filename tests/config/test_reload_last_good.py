@@ -13,7 +13,7 @@ from genericdp.cli import main
 from genericdp.config.reload import LAST_GOOD
 from tests.config.changing import BAD, config
 from tests.config.reloading import following, until_true
-from tests.process.running import load_in_child
+from tests.process.scripts import load_in_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable

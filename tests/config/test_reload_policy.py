@@ -13,7 +13,7 @@ from genericdp.errors import Problem
 from tests.config.bounded import HEAD
 from tests.config.changing import BAD, ConfigMap, config, rename, write
 from tests.config.reloading import Followed, following, until_true
-from tests.process.running import load_in_child
+from tests.process.scripts import load_in_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,9 +13,9 @@ from genericdp.devices.decide import decide
 from genericdp.devices.topology import functions_of, group_number
 from genericdp.host.cache import HostCache
 from genericdp.host.uevents import Uevent
+from tests.decisions import Discoverer
 from tests.devices.known import Known
 from tests.fixtures.make_tree import Tree
-from tests.looking import Discoverer
 
 if TYPE_CHECKING:
     from genericdp.devices.devicelist import DeviceList

@@ -11,9 +11,9 @@ import pytest
 
 from genericdp.config.load import load
 from genericdp.host.uevents import Uevent
+from tests.decisions import Discoverer
 from tests.devices.making import healthy
 from tests.hardware.machine import Machine
-from tests.looking import Discoverer
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from genericdp.cli import main
 from genericdp.config.load import load
 from tests.budget import examples
+from tests.decisions import Discoverer
 from tests.devices.making import healthy, resource
 from tests.fixtures.hanging import HangingRoot
 from tests.hardware.adapters import CONFIGS, IDS, PORT, PORTS, RECORDED, SERIAL
 from tests.hardware.machine import Machine
-from tests.looking import Discoverer
 from tests.testbeds import loading
 from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of
 

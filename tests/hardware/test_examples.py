@@ -20,7 +20,7 @@ from genericdp.host.root import Root
 from genericdp.model import Command, FileCheck, KernelLogCheck, Preference
 from genericdp.process.run import Commands
 from tests.fixtures.make_tree import Tree
-from tests.health.made import struck
+from tests.health.probed_devices import struck
 from tests.host.kernel_log import recorded
 from tests.hosts.hosts import Host
 from tests.testbeds import loading

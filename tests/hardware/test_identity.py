@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.decisions import Discoverer
 from tests.devices.making import healthy, unhealthy
 from tests.hardware.adapters import IDS, PORTS, SERIAL
 from tests.hardware.machine import Machine
-from tests.looking import Discoverer
 
 if TYPE_CHECKING:
     from pathlib import Path

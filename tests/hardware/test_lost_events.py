@@ -12,9 +12,9 @@ import pytest
 
 from genericdp.host.root import Root
 from genericdp.model import Selector, UdevSelector
+from tests.decisions import Discoverer
 from tests.devices.making import healthy, resource
 from tests.host.hearing import as_root, few, hearing, tell
-from tests.looking import Discoverer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.host.cache import RECORD_SECONDS
+from tests.decisions import Discoverer
 from tests.devices.making import healthy, resource, unhealthy
 from tests.hardware.adapters import IDS, PORTS, RECORDED, SERIAL
 from tests.hardware.machine import Machine
-from tests.looking import Discoverer
 
 if TYPE_CHECKING:
     from pathlib import Path

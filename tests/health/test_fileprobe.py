@@ -17,7 +17,7 @@ from genericdp.health.probes import Probes, check_content, quote
 from genericdp.host.root import Root
 from genericdp.model import FileCheck, OpenCheck, Probe, number
 from genericdp.process.run import Commands
-from tests.health.made import device
+from tests.health.probed_devices import device
 
 if TYPE_CHECKING:
     from genericdp.process.outcome import Outcome

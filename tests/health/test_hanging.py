@@ -83,7 +83,7 @@ import asyncio
 from genericdp.health.probes import Probes
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
-from tests.scarcity import start_no_more_threads
+from tests.resource_limits import start_no_more_threads
 
 async def main():
     start_no_more_threads()

@@ -10,7 +10,7 @@ from genericdp.devices.device import NOT_PROBED, BoundProbe, Report
 from genericdp.host.root import Root
 from genericdp.model import KernelLogCheck, Probe
 from genericdp.process.outcome import Outcome
-from tests.health.made import R, device, probe, watching
+from tests.health.probed_devices import R, device, probe, watching
 from tests.host.kernel_log import Script, record
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.devices.device import Device
-    from tests.health.made import Watched
+    from tests.health.probed_devices import Watched
 
 DISK = r"I/O error, dev (?P<name>\w+),"
 

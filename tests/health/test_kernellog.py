@@ -16,7 +16,7 @@ from genericdp.devices.inventory import Identity
 from genericdp.health.kernellog import MAX_NAMED
 from genericdp.host.root import Root
 from genericdp.model import KernelLogCheck, Probe
-from tests.health.made import R, Watched
+from tests.health.probed_devices import R, Watched
 from tests.host.kernel_log import Script, record, recorded
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 
 from genericdp.host.kmsg import PATH, open_log
 from genericdp.host.root import Root
-from tests.health.made import R, Watched
+from tests.health.probed_devices import R, Watched
 from tests.health.test_kernellog import nothing, watched
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from genericdp.health.kernellog import name_of, names_match, names_of, rule_of, stems_of
 from genericdp.model import KernelLogCheck
-from tests.health.made import struck
+from tests.health.probed_devices import struck
 
 XID = r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]+)\): (?P<code>\d+)"
 HARMLESS = ("13", "31", "43", "45", "68", "109")

@@ -17,7 +17,7 @@ from genericdp.host.root import Root
 from genericdp.model import OpenCheck
 from genericdp.process.run import Commands
 from genericdp.template import parse
-from tests.health.made import device, probe
+from tests.health.probed_devices import device, probe
 
 if TYPE_CHECKING:
     from genericdp.devices.device import Device

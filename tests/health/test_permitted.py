@@ -17,7 +17,7 @@ from genericdp.model import Command, FileCheck
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from tests.config.bounded import policy_of
-from tests.health.made import device
+from tests.health.probed_devices import device
 from tests.health.test_hooks import device as device_with_hook
 
 if TYPE_CHECKING:

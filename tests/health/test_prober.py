@@ -11,7 +11,7 @@ from genericdp.host.root import Root
 from genericdp.model import Command, FileCheck
 from genericdp.observed import Observed, until
 from genericdp.process.outcome import Outcome
-from tests.health.made import R, device, probe, watching
+from tests.health.probed_devices import R, device, probe, watching
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pytest
 
     from genericdp.devices.device import BoundProbe, Device
-    from tests.health.made import Watched
+    from tests.health.probed_devices import Watched
 
 OK = Outcome()
 

@@ -14,7 +14,7 @@ from genericdp.devices.device import NOT_PROBED, BoundProbe
 from genericdp.health.state import DeviceHealth, ProbeState, join_reasons, share_of_period
 from genericdp.model import Command
 from genericdp.process.outcome import Outcome
-from tests.health.made import R, device, probe
+from tests.health.probed_devices import R, device, probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -102,7 +102,7 @@ def test_a_thread_that_never_ends_does_not_hold_up_the_exit() -> None:
 SCARCE = """
 import asyncio, logging, resource
 from genericdp.host.workers import in_worker
-from tests.scarcity import start_no_more_threads
+from tests.resource_limits import start_no_more_threads
 logging.basicConfig(level="INFO", format="%(message)s")
 
 async def main():

@@ -12,7 +12,7 @@ from genericdp.host.root import Root
 from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from tests.health.made import no_hooks
+from tests.health.probed_devices import no_hooks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -18,7 +18,7 @@ from genericdp.kubelet.servicer import CallTimeouts, Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from tests.fixtures.topologies import two_sockets
-from tests.health.made import no_hooks
+from tests.health.probed_devices import no_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

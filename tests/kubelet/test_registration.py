@@ -13,7 +13,7 @@ from genericdp.kubelet.registration import RegistrationError, check, register
 from genericdp.kubelet.server import keep_grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
-from tests.scarcity import spare_descriptors
+from tests.resource_limits import spare_descriptors
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from genericdp.kubelet.servicer import CallTimeouts, Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from tests.fixtures.hanging import HangingRoot
-from tests.health.made import no_hooks
+from tests.health.probed_devices import no_hooks
 from tests.world import Host, config, serial
 
 if TYPE_CHECKING:

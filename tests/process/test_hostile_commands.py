@@ -15,7 +15,7 @@ import pytest
 from genericdp.process.run import Commands
 from tests.polling import ask_until, poll_until
 from tests.process.cgroups import cgroup, freezer
-from tests.process.running import ENV, children, held, resident, shell
+from tests.process.scripts import ENV, children, held, resident, shell
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -160,7 +160,7 @@ async def test_an_orphan_that_cannot_be_killed_does_not_make_its_command_hang(
 BOMBED = """
 import asyncio, sys
 from genericdp.process.run import Commands
-from tests.process.running import children, held, resident
+from tests.process.scripts import children, held, resident
 
 ENV = {"PATH": "/usr/bin:/bin"}
 BOMB = "import os, time\\nwhile True:\\n try: os.fork() or os.setsid()\\n except OSError: pass"

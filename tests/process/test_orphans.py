@@ -15,7 +15,7 @@ import pytest
 
 from genericdp.process.run import Commands
 from tests.polling import poll_until
-from tests.process.running import children, shell
+from tests.process.scripts import children, shell
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -223,7 +223,7 @@ def environment() -> dict[str, str]:
 PID_1 = """
 import asyncio, os, subprocess, sys
 from genericdp.process.run import Commands
-from tests.process.running import children
+from tests.process.scripts import children
 
 async def main():
     # As what an ended `kubectl exec` leaves: in a session of its own, not from a command.

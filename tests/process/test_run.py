@@ -12,8 +12,8 @@ import pytest
 
 from genericdp.process.run import Commands
 from tests.polling import poll_until
-from tests.process.running import ENV, children, held, shell
-from tests.scarcity import spare_descriptors
+from tests.process.scripts import ENV, children, held, shell
+from tests.resource_limits import spare_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

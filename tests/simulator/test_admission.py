@@ -8,8 +8,8 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.simulator.devicemanager import CHECKPOINT
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Timing
-from tests.simulator.asking import container, pod, refused, show
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
+from tests.simulator.pods import container, pod, refused, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable

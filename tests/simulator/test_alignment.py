@@ -10,8 +10,8 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.simulator.pods import Admission, Container, Pod
 from genericdp.simulator.settings import Topology
 from genericdp.simulator.settings import TopologyPolicy as Policy
-from tests.simulator.asking import container, pod
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
+from tests.simulator.pods import container, pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable

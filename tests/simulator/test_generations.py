@@ -10,8 +10,8 @@ import grpc
 import pytest
 
 from genericdp.simulator.settings import Generation
-from tests.simulator.asking import every_generation, impatient, pod
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal
+from tests.simulator.pods import every_generation, impatient, pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ import pytest
 
 from genericdp.kubelet.v1 import podresources_pb2 as pb
 from genericdp.kubelet.v1 import podresources_pb2_grpc as rpc
-from tests.simulator.asking import pod, show
 from tests.simulator.bare_plugin import RESOURCE
+from tests.simulator.pods import pod, show
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulator.asking import pod, refused, show
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
+from tests.simulator.pods import pod, refused, show
 
 if TYPE_CHECKING:
     from genericdp.simulator.kubelet import Kubelet

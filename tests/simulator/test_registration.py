@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from tests.simulator.asking import every_generation, impatient
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal, registering
+from tests.simulator.pods import every_generation, impatient
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from genericdp.devices.device import ContainerEdits
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Timing
-from tests.simulator.asking import impatient
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
+from tests.simulator.pods import impatient
 
 if TYPE_CHECKING:
     from collections.abc import Callable

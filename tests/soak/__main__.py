@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.soak.book import Book
+from tests.soak.run import Book
 
 
 def main() -> int:

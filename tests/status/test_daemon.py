@@ -16,7 +16,7 @@ from genericdp.simulator.kubelet import Kubelet
 from genericdp.status.listen import bind_sockets
 from tests.polling import ask_until
 from tests.programs import close_pipes
-from tests.status.asking import ANYWHERE, request
+from tests.status.http_server import ANYWHERE, request
 from tests.test_daemon import BAD, GOOD, Daemon, Place
 
 LISTEN = "--listen=127.0.0.1:0"

@@ -14,7 +14,7 @@ import pytest
 from genericdp.address import Address, parse_listen_address
 from genericdp.errors import UsageError
 from genericdp.status.listen import bind_sockets, listening
-from tests.status.asking import ANYWHERE
+from tests.status.http_server import ANYWHERE
 
 
 def port_of(one: socket.socket) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.status.server import Request
-from tests.status.serving import static
+from tests.status.page_server import static
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.status.page_server import served
 from tests.status.samples import (
     EMPTY,
     NET,
@@ -19,7 +20,6 @@ from tests.status.samples import (
     resource,
     status,
 )
-from tests.status.serving import served
 
 if TYPE_CHECKING:
     from pathlib import Path

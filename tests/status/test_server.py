@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.status.server import Request
-from tests.status.asking import request, serving
+from tests.status.http_server import request, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ import pytest
 
 from genericdp.status.server import Limits, Response
 from tests.polling import poll_until
-from tests.scarcity import spare_descriptors
-from tests.status.asking import (
+from tests.resource_limits import spare_descriptors
+from tests.status.http_server import (
     BIG,
     PATIENCE_SECONDS,
     Serving,

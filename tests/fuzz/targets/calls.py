@@ -16,7 +16,7 @@ from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
-from tests.health.made import no_hooks
+from tests.health.probed_devices import no_hooks
 from tests.modelled import Host, serial
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from genericdp.status.server import Limits, Request, Response
-from tests.status.asking import Serving, request, serving
+from tests.status.http_server import Serving, request, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

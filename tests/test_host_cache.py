@@ -29,7 +29,7 @@ from genericdp.model import (
 )
 from genericdp.template import parse
 from tests.budget import examples
-from tests.changing import PLACES, Changing, Told, tty_of
+from tests.changing_machine import PLACES, Changing, Told, tty_of
 from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 
 if TYPE_CHECKING:
