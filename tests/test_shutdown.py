@@ -19,6 +19,7 @@ from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from tests.polling import poll_until
 from tests.process.cgroups import freezer
+from tests.process.scripts import is_alive
 from tests.test_daemon import GOOD, Daemon, Place
 
 pytestmark = pytest.mark.slow
@@ -214,13 +215,6 @@ def test_one_more_signal_ends_at_once_what_does_not_end() -> None:
     while is_alive(child) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not is_alive(child)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 async def test_after_a_crash_the_next_one_starts_as_ever(place: Place) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +10,6 @@ from genericdp.cli import main
 from tests.fixtures.make_tree import serial_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 CONFIG = """\
@@ -23,14 +21,6 @@ resources:
     match: [{path: /dev/ttyUSB*}]
 """
 REASON = "no resource is for this node core-1 (nodeNames: edge-*, lab)"
-
-
-@pytest.fixture(autouse=True)
-def _restore_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = handlers, level
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,14 @@ def children() -> list[int]:
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def is_alive(pid: int) -> bool:
+    """Return whether a process runs: one that only has not been reaped yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def resident() -> int:
     """Return how much memory this process has, in bytes."""
     gc.collect()

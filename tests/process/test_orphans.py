@@ -15,7 +15,7 @@ import pytest
 
 from genericdp.process.run import Commands
 from tests.polling import poll_until
-from tests.process.scripts import children, shell
+from tests.process.scripts import children, is_alive, shell
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,13 +29,6 @@ async def commands() -> AsyncIterator[Commands]:
     async with Commands() as commands:
         yield commands
         await poll_until(lambda: not children(), seconds=10)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 async def pids_in(file: Path, count: int) -> list[int]:

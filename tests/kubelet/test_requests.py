@@ -1,7 +1,8 @@
-"""Requests to a plugin's socket that are not what their method takes."""
+"""Requests to a plugin's socket that no kubelet sends: malformed and very large ones."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+MIB = 1024 * 1024
 UNKNOWN_FIELD = b"\xa2\x06\x01x"
 MALFORMED = {
     "no-field": b"\x00\x00",
@@ -32,10 +34,10 @@ async def calling(folder: Path) -> AsyncIterator[grpc.aio.Channel]:
     service = Servicer(
         "example.com/none", root=Root(folder), look_again=lambda: None, run_hooks=no_hooks()
     )
-    socket = folder / "own.sock"
+    socket, anything = folder / "own.sock", [("grpc.max_send_message_length", -1)]
     async with (
         listening(socket, service),
-        grpc.aio.insecure_channel(f"unix:{socket}") as channel,
+        grpc.aio.insecure_channel(f"unix:{socket}", options=anything) as channel,
     ):
         yield channel
 
@@ -47,11 +49,12 @@ async def answer(channel: grpc.aio.Channel, method: str, request: bytes) -> byte
     return await call(request, timeout=10)
 
 
-async def refusal(channel: grpc.aio.Channel, method: str, request: bytes) -> str | None:
+async def refusal(
+    channel: grpc.aio.Channel, method: str, request: bytes
+) -> tuple[grpc.StatusCode, str]:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await answer(channel, method, request)
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    return caught.value.details()
+    return caught.value.code(), caught.value.details() or ""
 
 
 @pytest.mark.parametrize(
@@ -66,8 +69,9 @@ async def test_a_malformed_request_is_an_error_and_the_next_one_is_answered(
 ) -> None:
     async with calling(short_folder) as channel:
         for request in (*MALFORMED.values(), no_utf8):
-            said = await refusal(channel, method, request)
-            assert (said or "").startswith(f"example.com/none: {message} cannot be parsed: ")
+            code, said = await refusal(channel, method, request)
+            assert code is grpc.StatusCode.INVALID_ARGUMENT
+            assert said.startswith(f"example.com/none: {message} cannot be parsed: ")
         assert await answer(channel, method, b"") == b""
         assert await answer(channel, method, UNKNOWN_FIELD) == b""
 
@@ -92,3 +96,38 @@ async def test_options_and_list_need_no_request(short_folder: Path) -> None:
         first = api.ListAndWatchResponse.FromString(await anext(aiter(stream)))
         assert first == api.ListAndWatchResponse()
         stream.cancel()
+
+
+def of_size(size: int) -> bytes:
+    """Return an AllocateRequest of about so many bytes, for one device of a long name."""
+    one = api.ContainerAllocateRequest(devices_ids=["x" * (size - 100)])
+    return api.AllocateRequest(container_requests=[one]).SerializeToString()
+
+
+async def test_a_request_above_4_mib_is_refused_before_it_is_parsed(short_folder: Path) -> None:
+    """Of 15 MB of empty names, one held up every resource for many seconds."""
+    async with calling(short_folder) as channel:
+        code, details = await refusal(channel, "Allocate", of_size(5 * MIB))
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "bytes: at most 4194304 are taken" in details
+        code, _ = await refusal(channel, "Allocate", of_size(17 * MIB))
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        code, _ = await refusal(channel, "Allocate", of_size(4 * MIB))
+        assert code is grpc.StatusCode.INVALID_ARGUMENT  # read: there is no such device
+
+
+async def test_many_at_once_are_each_refused_and_the_socket_goes_on(short_folder: Path) -> None:
+    async with calling(short_folder) as channel:
+        large = of_size(15 * MIB)
+        refusals = await asyncio.gather(*(refusal(channel, "Allocate", large) for _ in range(8)))
+        assert {code for code, _ in refusals} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert await answer(channel, "Allocate", b"") == b""
+
+
+async def test_a_preferred_allocation_of_15_mib_is_answered(short_folder: Path) -> None:
+    one = api.ContainerPreferredAllocationRequest(
+        available_deviceIDs=["x" * MIB] * 15, allocation_size=1
+    )
+    request = api.PreferredAllocationRequest(container_requests=[one])
+    async with calling(short_folder) as channel:
+        await answer(channel, "GetPreferredAllocation", request.SerializeToString())
