@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.device import NOT_PROBED
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from genericdp.devices.devicelist import DeviceList
     from genericdp.model import Resource
 
-MAX_LINES = 100
-"""Of one kind, for one resource: ten thousand devices that vanish at once need not all be named."""
+MAX_LINES = 5
+"""Of one kind, for one resource: of more that change at once, one line names the first ones."""
 _DIGITS = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
 
 
@@ -176,21 +175,31 @@ def _refusals(name: str, before: DeviceList, after: DeviceList) -> Iterator[Chan
         for one in after.not_offered
         if (one.path, one.reason) not in logged and one.reason not in told.get(one.key, "")
     ]
-    for refusal in refused[:MAX_LINES]:
+    if len(refused) > MAX_LINES:
+        reasons = {one.path: one.reason for one in refused}
+        yield Change(_together("are not offered", reasons), name)
+        return
+    for refusal in refused:
         yield Change(f"{refusal.path} is not offered: {refusal.reason}", name)
-    if rest := refused[MAX_LINES:]:
-        yield Change(f"{len(rest)} more are not offered", name)
 
 
 def _each(
     reasons: Mapping[str, str], name: str, one_is: str, more_are: str, level: int = logging.INFO
 ) -> Iterator[Change]:
     """Yield devices that have changed in the same way, each with the reason if there is one."""
-    for device_id, reason in islice(reasons.items(), MAX_LINES):
+    if len(reasons) > MAX_LINES:
+        yield Change(_together(f"devices {more_are}", reasons), name, level=level)
+        return
+    for device_id, reason in reasons.items():
         what = f"{one_is}: {reason}" if reason else one_is
         yield Change(f"device {device_id} {what}", name, device_id, level)
-    if (more := len(reasons) - MAX_LINES) > 0:
-        yield Change(f"{more} more devices {more_are}", name, level=level)
+
+
+def _together(what: str, reasons: Mapping[str, str]) -> str:
+    """Return one line about many: the first names, and the reason of the first if there is one."""
+    first, reason = next(iter(reasons.items()))
+    why = f" ({first}: {reason})" if reason else ""
+    return f"{len(reasons):,} {what}: {first_few([*reasons], MAX_LINES)}{why}"
 
 
 def _gist(reason: str) -> str:

@@ -68,11 +68,7 @@ class Probes:
         match check:
             case Command():
                 return await run_for(
-                    device,
-                    check,
-                    resource=resource,
-                    timeout_seconds=seconds,
-                    run=self._run_command,
+                    device, check, resource=resource, timeout_seconds=seconds, run=self._run_command
                 )
             case FileCheck():
                 what = f"reading {printable(check.path)}"

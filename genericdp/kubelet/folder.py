@@ -41,7 +41,6 @@ _WATCHED_TIMES = 5
 """By this factor polls are rarer while inotify reports nearly everything (KST-3): waking up each
 second cost as much as everything else that is done when nothing happens."""
 
-
 SocketIdentity = tuple[int, int, int]
 """Filesystem, inode and time of the last change: an inode number alone is often reused (K4)."""
 

@@ -8,9 +8,9 @@ import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.device import device_id_of
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     """
 
 log = logging.getLogger(__name__)
+_MessageT = TypeVar("_MessageT", bound=Message)
 
 HEALTHY = "Healthy"
 UNHEALTHY = "Unhealthy"
@@ -167,7 +168,8 @@ class Servicer:
         began = time.monotonic()
         try:
             async with self._limited("Allocate", self.timeouts.allocate) as unfinished:
-                containers = [await self._edits(ids, unfinished) for ids in allocate_ids(request)]
+                asked = _parsed(api.AllocateRequest, request).container_requests
+                containers = [await self._edits(one.devices_ids, unfinished) for one in asked]
         except BaseException as error:
             result = _RESULTS.get(type(error), "error")
             self._tally.allocated(result, time.monotonic() - began)
@@ -182,17 +184,12 @@ class Servicer:
 
         An error would reject the pod (PRF-4); a late answer would only make it wait.
         """
+        choose = partial(
+            preferred_allocation, request, self.devices, self.prefer, replicas=self.replicas
+        )
         try:
             async with asyncio.timeout(self.timeouts.preferred):
-                return await in_worker(
-                    partial(
-                        preferred_allocation,
-                        request,
-                        self.devices,
-                        self.prefer,
-                        replicas=self.replicas,
-                    )
-                )
+                return await in_worker(choose)
         except Exception:
             if not self._preferring_failed:  # it would fail again with each pod
                 self._preferring_failed = True
@@ -206,7 +203,8 @@ class Servicer:
         what repairs them.
         """
         async with self._limited("PreStartContainer", self.timeouts.pre_start) as unfinished:
-            devices = [self._listed(share).device for share in pre_start_ids(request)]
+            shares = _parsed(api.PreStartContainerRequest, request).devices_ids
+            devices = [self._listed(share).device for share in shares]
             await self._run_hooks("preStart", self._resource, _distinct(devices), unfinished)
         return b""
 
@@ -382,21 +380,11 @@ def encode_list(devices: DeviceList) -> bytes:
     return response.SerializeToString()
 
 
-def allocate_ids(request: bytes) -> tuple[tuple[str, ...], ...]:
-    """Parse an AllocateRequest: the IDs for each container; raise InvalidCallError."""
+def _parsed(kind: type[_MessageT], request: bytes) -> _MessageT:
     try:
-        containers = api.AllocateRequest.FromString(request).container_requests
+        return kind.FromString(request)
     except DecodeError as error:
-        raise InvalidCallError(f"AllocateRequest cannot be parsed: {error}") from error
-    return tuple(tuple(one.devices_ids) for one in containers)
-
-
-def pre_start_ids(request: bytes) -> tuple[str, ...]:
-    """Parse a PreStartContainerRequest: the container's IDs; raise InvalidCallError."""
-    try:
-        return tuple(api.PreStartContainerRequest.FromString(request).devices_ids)
-    except DecodeError as error:
-        raise InvalidCallError(f"PreStartContainerRequest cannot be parsed: {error}") from error
+        raise InvalidCallError(f"{kind.__name__} cannot be parsed: {error}") from error
 
 
 def allocation(containers: Iterable[ContainerEdits]) -> bytes:

@@ -87,11 +87,6 @@ class Kubelet:
     def sources_ready(self, ready: bool) -> None:
         self._admitter.sources_ready = ready
 
-    @property
-    def is_running(self) -> bool:
-        """Whether ``kubelet.sock`` is served."""
-        return self._process is not None
-
     async def start(self) -> None:
         """Read the checkpoint, clean up the folder (KST-1, KST-2), serve the sockets."""
         if self._process is not None:
@@ -200,7 +195,7 @@ class Kubelet:
         amounts = self._process.manager.amounts() if self._process is not None else {}
         streams = {resource: self.streams(resource) for resource in amounts}
         return (
-            f"running: {self.is_running}, capacity and allocatable: {amounts},"
+            f"running: {self._process is not None}, capacity and allocatable: {amounts},"
             f" streams: {streams}, registrations: {dict(self.observed.registrations)},"
             f" lists: {dict(self.observed.lists)}"
         )
