@@ -54,7 +54,7 @@ class QueuedLines(logging.Handler):
         self._lines: queue.SimpleQueue[bytes | threading.Event] = queue.SimpleQueue()
         self._dropped = 0
         self._failed = 0
-        self._told = 0
+        self._reported = 0
         threading.Thread(target=self._write_lines, name="log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -87,19 +87,19 @@ class QueuedLines(logging.Handler):
             if not self._write(b"".join(lines)):
                 self._failed += len(lines)
             elif self._lines.empty():
-                self._tell_losses()
+                self._report_losses()
             for one in batch:
                 if isinstance(one, threading.Event):
                     one.set()
 
-    def _tell_losses(self) -> None:
-        lost = self._dropped + self._failed - self._told
+    def _report_losses(self) -> None:
+        lost = self._dropped + self._failed - self._reported
         if not lost:
             return
         text = f"{lost} log lines were dropped: stderr was not being read"
         fields = {"msg": text, "levelno": logging.WARNING, "levelname": "WARNING"}
         if self._write(self._encoded(logging.makeLogRecord({**fields, "name": __name__}))):
-            self._told += lost
+            self._reported += lost
 
     def _write(self, data: bytes) -> bool:
         try:

@@ -204,7 +204,7 @@ def _inserted(reference: Reference, lookup: Lookup, *, path: bool) -> str:
 
 
 def is_utf8(text: str) -> bool:
-    """Return whether a text can be told: names of files and interfaces may be any bytes."""
+    """Return whether a text is valid UTF-8: names of files and interfaces may be any bytes."""
     return text.isascii() or _SURROGATE.search(text) is None
 
 

@@ -99,21 +99,21 @@ async def listening(
     this machine does not have: it may come by DHCP. ``has_been``: the address was possible before,
     so whatever is wrong passes.
     """
-    told = ""
+    logged = ""
     while True:
         try:
             sockets = (bind or bind_sockets)(address)
         except OSError as error:
             number = error.errno or 0
-            if number in _NEVER and not (has_been or told):
+            if number in _NEVER and not (has_been or logged):
                 why = f"cannot listen on {address}: {_NEVER[number]} (--listen)"
                 raise UsageError(why) from error
             lacking = number == errno.EADDRNOTAVAIL
             reason = (os.strerror(number) if number > 0 else str(error)).lower()
             if lacking:
                 reason = "this machine does not have that address"
-            if reason != told:
-                told = reason
+            if reason != logged:
+                logged = reason
                 log.log(
                     logging.ERROR if lacking else logging.WARNING,
                     "cannot listen on %s: %s; devices are served meanwhile, and it is tried again"
