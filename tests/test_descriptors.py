@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +17,12 @@ from genericdp.host.descriptors import Supply
 from genericdp.observed import Observed, until
 from genericdp.simulator.kubelet import Kubelet
 from tests.resource_limits import spare_descriptors
-from tests.test_daemon import GOOD, Place
+from tests.test_daemon import GOOD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.test_daemon import Place
 
 pytestmark = pytest.mark.slow
 
@@ -73,6 +76,56 @@ async def test_it_is_said_once_when_they_run_short_and_when_no_longer(
     assert second.startswith("descriptors no longer run short: ")
 
 
+needs_prlimit = pytest.mark.skipif(not shutil.which("prlimit"), reason="needs prlimit")
+
+
+@needs_prlimit
+@pytest.mark.parametrize("count", [10, 24])
+async def test_run_waits_for_descriptors_and_says_so_instead_of_ending(
+    count: int, place: Place
+) -> None:
+    place.config.write_text(GOOD)
+    async with place.daemon(launch=("prlimit", f"--nofile={count}", sys.executable)) as daemon:
+        line = await daemon.says("descriptors run short")
+        assert f"of {count} are in use, and starting takes" in line
+        assert "nothing is served until there are so many: allow more (LimitNOFILE=" in line
+        daemon.process.terminate()
+        assert await daemon.ends() == 0
+
+
+WITH_FEW = """
+import os, resource, signal, sys
+from genericdp.cli import main
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+fillers = [os.open(os.devnull, os.O_RDONLY)]
+while fillers[-1] < 245:
+    fillers.append(os.open(os.devnull, os.O_RDONLY))
+signal.signal(signal.SIGUSR1, lambda *_: [os.close(one) for one in fillers])
+del sys.argv[1:3]  # -m genericdp
+sys.exit(main())
+"""
+"""Runs the command with 10 descriptors, and with more after SIGUSR1."""
+
+
+async def test_a_daemon_that_waited_for_descriptors_serves_once_there_are_enough(
+    place: Place,
+) -> None:
+    place.config.write_text(GOOD)
+    launch = (sys.executable, "-c", WITH_FEW)
+    async with (
+        Kubelet(place.kubelet_folder) as kubelet,
+        place.daemon("--listen=127.0.0.1:0", launch=launch) as daemon,
+    ):
+        await daemon.says("descriptors run short")
+        daemon.process.send_signal(signal.SIGUSR1)
+        await daemon.says("descriptors no longer run short")
+        await daemon.says("endpoints at")
+        await kubelet.wait_for(lambda: kubelet.allocatable("example.com/serial") == 1)
+        daemon.process.terminate()
+        assert await daemon.ends() == 0
+
+
 def written(place: Place, resources: int) -> None:
     """Have a config of so many; all want the same device."""
     head, entry, rest = GOOD.partition("  - name: example.com/serial\n")
@@ -80,16 +133,14 @@ def written(place: Place, resources: int) -> None:
     place.config.write_text(head + "".join(names))
 
 
-needs_prlimit = pytest.mark.skipif(not shutil.which("prlimit"), reason="needs prlimit")
 FEW = ("prlimit", "--nofile=32:64", sys.executable)
 
 
 @needs_prlimit
-async def test_more_resources_than_descriptors_are_words_and_no_end(short_folder: Path) -> None:
+async def test_more_resources_than_descriptors_are_words_and_no_end(place: Place) -> None:
     """Those that fit are served, in the config's order, the loop does not spin, and the end is as
     ever.
     """
-    place = Place(short_folder)
     written(place, 60)
     async with (
         Kubelet(place.kubelet_folder) as kubelet,
@@ -116,9 +167,8 @@ async def test_more_resources_than_descriptors_are_words_and_no_end(short_folder
 
 
 @needs_prlimit
-async def test_a_smaller_config_is_taken_where_one_was_too_much(short_folder: Path) -> None:
+async def test_a_smaller_config_is_taken_where_one_was_too_much(place: Place) -> None:
     """Found by a new user: no descriptor was left to read the config by which it was mended."""
-    place = Place(short_folder)
     written(place, 5)
     async with Kubelet(place.kubelet_folder), place.daemon(launch=FEW) as daemon:
         await daemon.says("config in force: 5 resources (")

@@ -95,22 +95,6 @@ async def test_when_a_plugin_goes_its_devices_are_unhealthy_then_the_node_shows_
     kubelet_with: Callable[..., Kubelet], plugin_with: Callable[..., BarePlugin]
 ) -> None:
     """KST-7: capacity stays for the grace period, the key forever."""
-    kubelet = kubelet_with(timing=Timing(node_refresh_seconds=0.02, grace_seconds=0.3))
-    await kubelet.start()
-    plugin = plugin_with()
-    plugin.show("a", "b")
-    await plugin.start()
-    await plugin.register()
-    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (2, 2)})
-    await plugin.stop()
-    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (2, 0)})
-    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (0, 0)})
-    assert kubelet.devices(RESOURCE) == {}
-
-
-async def test_how_long_the_capacity_stays_its_own_clock_says(
-    kubelet_with: Callable[..., Kubelet], plugin_with: Callable[..., BarePlugin]
-) -> None:
     clock = [1000.0]
     kubelet = kubelet_with(now=lambda: clock[0])
     await kubelet.start()
@@ -123,6 +107,7 @@ async def test_how_long_the_capacity_stays_its_own_clock_says(
     await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (2, 0)})
     clock[0] += 60.1
     await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (0, 0)})
+    assert kubelet.devices(RESOURCE) == {}
 
 
 @pytest.mark.parametrize("end", ["by the plugin", "by a reset"])
