@@ -38,23 +38,6 @@ async def test_a_resource_for_other_nodes_does_not_run(world: World) -> None:
         assert set(world.kubelet.observed.registrations) == {NAME}
 
 
-async def test_a_list_that_no_kubelet_takes_is_cut_before_it_is_sent(world: World) -> None:
-    """K11: what would pass 4 MiB is not offered, with a message; the rest is served."""
-    for i in range(12):
-        world.host.plug(f"ttyUSB{i}-{'x' * 40}", minor=i)
-    many = resource(NAME, "/dev/ttyUSB*", replicas=10_000)
-    async with world.serving(many) as daemon:
-        await world.listed_once(NAME)
-        capacity = world.kubelet.capacity(NAME)
-        await daemon.log.says("of 120000 devices, shares counted, fit into the 4194304 bytes that")
-    assert 0 < capacity < 120_000
-    assert capacity % 10_000 == 0
-    warnings = [line for line in daemon.log.lines if line.startswith("warning")]
-    left_out = 12 - capacity // 10_000
-    assert warnings == [f"warning {NAME}: list full: left out are {left_out} of the devices"]
-    assert world.kubelet.observed.registrations[NAME] == 1
-
-
 async def test_a_burst_is_few_lists_and_each_is_true(world: World) -> None:
     """LAW-7: the first change at once, the rest together."""
     async with world.serving(serial()):

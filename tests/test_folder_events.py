@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.world import World, resource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
 NAME = "example.com/x"
@@ -73,3 +75,36 @@ async def test_a_link_among_the_folders_that_is_turned_is_followed(world: World)
         await world.listed(NAME, "ttyUSB0")
         link(dev / ".next", "cards/two").rename(dev / "current")
         await world.listed(NAME, "ttyUSB1")
+
+
+@contextmanager
+def when_logged(text: str, do: Callable[[], object]) -> Iterator[None]:
+    """Do something as soon as a text is logged, before whoever logs it goes on."""
+    handler, root = logging.Handler(), logging.getLogger()
+
+    def look(record: logging.LogRecord) -> bool:
+        if text in record.getMessage():
+            do()
+        return False
+
+    handler.addFilter(look)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+async def test_a_folder_that_is_renamed_before_it_is_watched_is_missed_at_once(
+    world: World,
+) -> None:
+    """The next full look comes too late: 30 s after the first, and this waits no longer."""
+    world.host.plug("many/x1")
+    folder = world.host.folder / "dev/many"
+    gone = folder.with_name("gone")
+    rename = partial(folder.rename, gone)
+    async with world.serving(resource(NAME, "/dev/many/*")) as daemon:
+        with when_logged("1 of 1 devices healthy", rename):
+            await daemon.log.says("device many_x1 is Unhealthy")
+        gone.rename(folder)
+        await daemon.log.says("device many_x1 is Healthy again")
