@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.errors import KubeletError, UsageError
+from genericdp.errors import KubeletError
 from genericdp.kubelet.folder import KubeletFolder
 from genericdp.observed import until
 
@@ -128,13 +128,6 @@ async def test_a_folder_that_is_deleted_while_it_is_looked_at_is_waited_for(
     folder = KubeletFolder(path)
     folder.look()
     assert folder.socket.value is None
-
-
-async def test_a_file_in_place_of_the_folder_is_bad_usage(short_folder: Path) -> None:
-    path = short_folder / "file"
-    path.write_text("")
-    with pytest.raises(UsageError, match=r"is not a folder .*--kubelet-dir"):
-        KubeletFolder(path).look()
 
 
 async def test_a_file_that_takes_the_folders_place_later_is_waited_out(

@@ -93,47 +93,11 @@ async def test_devices_are_served_while_another_one_has_the_port(place: Place) -
             assert (await get(port, "/readyz"))[0] == 200
 
 
-async def test_an_address_that_the_machine_does_not_have_keeps_no_device_from_being_served(
-    place: Place,
-) -> None:
-    """Comes back, as exit code 2, with ``EADDRNOTAVAIL`` in ``listen._NEVER``."""
-    place.config.write_text(GOOD)
-    async with Kubelet(place.kubelet_folder), place.daemon("--listen=192.0.2.1:9733") as it:
-        await it.says("cannot listen on 192.0.2.1:9733: this machine does not have that address;")
-        await it.says("registered")
-
-
 async def test_an_address_that_can_never_be_is_bad_usage(place: Place) -> None:
     place.config.write_text(GOOD)
     async with place.daemon("--listen=[fe80::1]:9733") as daemon:
         assert await daemon.ends() == 2
     assert daemon.lines[-1].startswith("genericdp: cannot listen on [fe80::1]:9733: ")
-
-
-@pytest.mark.parametrize(
-    ("variable", "text", "why"),
-    [
-        ("GENERICDP_LISTEN", "9733", "GENERICDP_LISTEN is '9733': '9733' is no address (give"),
-        ("GENERICDP_NO_STATUS", "yes", "GENERICDP_NO_STATUS is 'yes', but must be one of: true"),
-    ],
-)
-async def test_wrong_values_of_variables_are_named(
-    place: Place, monkeypatch: pytest.MonkeyPatch, variable: str, text: str, why: str
-) -> None:
-    monkeypatch.setenv(variable, text)
-    async with place.daemon() as daemon:
-        assert await daemon.ends() == 2
-    assert why in "".join(daemon.lines)
-
-
-async def test_variables_do_what_the_flags_do(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place.config.write_text(GOOD)
-    monkeypatch.setenv("GENERICDP_LISTEN", "127.0.0.1:0")
-    monkeypatch.setenv("GENERICDP_NO_STATUS", "true")
-    async with place.daemon() as daemon:
-        assert (await get(await port_of(daemon), "/status"))[0] == 404
 
 
 @pytest.mark.parametrize("listen", [[], [LISTEN]], ids=["off", "on"])
