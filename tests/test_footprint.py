@@ -110,7 +110,7 @@ async def one_and_eleven(short_folder: Path) -> tuple[tuple[int, int, int, float
 async def test_a_resource_costs_two_descriptors_no_thread_and_little_memory(
     one_and_eleven: tuple[tuple[int, int, int, float], ...],
 ) -> None:
-    """Bites if a channel to ``kubelet.sock`` stays open, or each plugin has a thread of its own."""
+    """Fails if a channel to ``kubelet.sock`` stays open, or each plugin has a thread of its own."""
     one, eleven = one_and_eleven
     assert one[0] <= MAX_DESCRIPTORS
     assert eleven[0] - one[0] == 20

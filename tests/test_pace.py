@@ -9,7 +9,7 @@ from genericdp.supervisor import Pace
 
 @pytest.mark.parametrize(("took", "rest"), [(0.02, 30.0), (1.5, 30.0), (4, 80.0), (9e3, 300)])
 def test_looks_that_take_long_are_rare(took: float, rest: float) -> None:
-    """Bites if 100,000 devices are all looked at every 30 s: that is a sixth of a core."""
+    """Fails if 100,000 devices are all looked at every 30 s: that is a sixth of a core."""
     assert Pace().between_full_looks(took) == pytest.approx(rest)
 
 
@@ -20,5 +20,5 @@ def test_looks_that_take_long_are_rare(took: float, rest: float) -> None:
 def test_an_event_does_not_wait_for_long_because_a_pass_took_long(
     took: float, *, lists_changed: bool, pause: float
 ) -> None:
-    """Bites if the pause after a pass is as long as the pass, whatever that took."""
+    """Fails if the pause after a pass is as long as the pass, whatever that took."""
     assert Pace().pause(took, lists_changed=lists_changed) == pytest.approx(pause)

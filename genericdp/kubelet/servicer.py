@@ -193,7 +193,7 @@ class Servicer:
         except Exception:
             if not self._preferring_failed:  # it would fail again with each pod
                 self._preferring_failed = True
-                log.exception("%s: no preferred devices are told", self._resource)
+                log.exception("%s: choosing preferred devices has failed", self._resource)
             return b""
 
     async def pre_start_container(self, request: bytes) -> bytes:

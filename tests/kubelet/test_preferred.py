@@ -146,7 +146,7 @@ async def test_a_failure_is_an_empty_answer_and_logged_once(
     one = serving(offer_of({"a": NOWHERE}), Preference.CLOSEST)
     for _ in range(3):
         assert await one.preferred_allocation(b"nonsense") == b""
-    assert caplog.messages == ["x: no preferred devices are told"]
+    assert caplog.messages == ["x: choosing preferred devices has failed"]
     assert "DecodeError" in caplog.text
     assert ids_in(await one.preferred_allocation(asking("a", 1))) == ["a"]
 
@@ -157,7 +157,7 @@ async def test_what_takes_too_long_is_left_to_the_kubelet(
     many = dict.fromkeys(map(str, range(100)), NOWHERE)
     slow = serving(offer_of(many), Preference.CLOSEST, timeouts=CallTimeouts(preferred=0.0))
     assert await slow.preferred_allocation(asking(many, 4)) == b""
-    assert caplog.messages == ["x: no preferred devices are told"]
+    assert caplog.messages == ["x: choosing preferred devices has failed"]
 
 
 async def test_a_call_that_is_canceled_stays_so() -> None:

@@ -99,7 +99,7 @@ async def test_orphans_that_die_are_reaped_while_their_command_runs(commands: Co
 
 
 async def test_the_exit_codes_of_commands_are_not_taken_by_sweeps(commands: Commands) -> None:
-    """Bites if every dead child is reaped, whoever waits for it."""
+    """Fails if every dead child is reaped, whoever waits for it."""
     async with asyncio.TaskGroup() as tasks:
         scripts = (f"(setsid sleep 0.01 &) ; exit {code}" for code in range(1, 61))
         running = [tasks.create_task(shell(commands, one)) for one in scripts]
