@@ -13,7 +13,7 @@ from genericdp.host.root import Root
 from genericdp.model import FileCheck
 from genericdp.observed import Observed, until
 from genericdp.process.run import Commands
-from tests.health.made import device, probe, watching
+from tests.health.probed_devices import device, probe, watching
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import Device
     from genericdp.process.outcome import Outcome
-    from tests.health.made import Watched
+    from tests.health.probed_devices import Watched
 
 OFTEN = 0.02
 RARELY = 600.0
@@ -63,7 +63,7 @@ async def beats(tmp_path: Path) -> Beats:
 @pytest.fixture
 async def prober(beats: Beats) -> AsyncIterator[Watched]:
     run = Probes(Commands().run).run
-    async with watching(Root(beats.folder), run_probe=run, told=beats.tell) as watched:
+    async with watching(Root(beats.folder), run_probe=run, on_result=beats.tell) as watched:
         yield watched
 
 
