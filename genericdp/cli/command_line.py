@@ -48,7 +48,7 @@ OPTIONS = (
     *("config", "policy", "kind", "root", "node-name", "output", "log-format", "log-level"),
     *("kubelet-dir", "all", "probe", "id", "device", "once", "allocate", "generation"),
     *("topology-policy", "state-dir", "diff", "pod-resources", "address", "listen", "no-status"),
-    *("from", "to"),
+    *("from", "to", "strict"),
 )
 """The options of all commands, so that a misspelled variable is found without importing them."""
 _SERVICE_VARIABLE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")

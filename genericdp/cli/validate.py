@@ -39,6 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_config(parser, required=False)
     parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit 2 also where there are only warnings, as for CI",
+    )
+    parser.add_argument(
         "--diff",
         action="store_true",
         help="take exactly two configs, OLD and NEW, and say what a daemon that goes from one to"
@@ -67,15 +72,16 @@ def execute(arguments: argparse.Namespace) -> int:
         from genericdp.cli.diff import print_difference
 
         print_difference(arguments, *configs)
-        return 0
-    if arguments.output == "json":
+    elif arguments.output == "json":
         print_json(_as_json(configs))
     else:
-        print_lines(_as_text(configs))
-    return 2 if any(config.problems for config in configs) else 0
+        print_lines(_as_text(configs, strict=arguments.strict))
+    judged = configs[1:] if arguments.diff else configs  # OLD is in force already
+    is_refused = arguments.strict and any(config.warnings for config in judged)
+    return 2 if is_refused or any(config.problems for config in configs) else 0
 
 
-def _as_text(configs: Sequence[Loaded]) -> list[str]:
+def _as_text(configs: Sequence[Loaded], *, strict: bool) -> list[str]:
     problems = [problem for config in configs for problem in config.problems]
     said = [(problem, str(problem)) for problem in problems]
     for config in configs:
@@ -90,6 +96,8 @@ def _as_text(configs: Sequence[Loaded]) -> list[str]:
         files = sum(len(config.files) for config in configs)
         resources = sum(len(config.resources) for config in configs)
         total = f"{plural(files, 'file')}, {plural(resources, 'resource')}: valid"
+        if strict and lines:
+            total += f", but {plural(len(lines), 'warning')} (--strict)"
     return [*lines, total]
 
 

@@ -45,6 +45,7 @@ _TOO_MANY = {
 _ON_THE_HOST = {"glob", "path-glob", "path-glob-template", "path-template"}
 """Formats of what is looked up on the host."""
 _WILDCARD = re.compile(r"[*?[]")
+_RUNTIMES = re.compile(r"/(containerd|crio|cri-dockerd|docker|podman)\.sock$")
 _WHEN_RUN = (
     *("periodSeconds", "timeoutSeconds", "initialDelaySeconds"),
     *("failureThreshold", "successThreshold"),
@@ -231,9 +232,9 @@ def _check_inject(inject: Field) -> None:
             if entry["containerPath"].value == "/":
                 message = "the root of the container cannot be replaced"
                 entry["containerPath"].refuse(message)
-    for mount in inject["mounts"]:
-        if mount["hostPath"].value == "/":
-            mount["hostPath"].warn("this is every file of the host", "mount only what is needed")
+    for path in (mount["hostPath"] for mount in inject["mounts"] if mount["hostPath"].text):
+        if not str(path.value).strip("/") or _RUNTIMES.search(str(path.value)):
+            path.warn("this gives access to every file of the host", "mount only what is needed")
     _check_collisions(inject)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from genericdp.config.document import shown_path
@@ -22,12 +23,14 @@ _NAMES_ONE = {
     "pci": ("address",),
 }
 """What there is only one of on a machine."""
+_MEMORY = ("/dev/mem", "/dev/kmem", "/dev/port")
 _SYSTEM_DISKS = ("/dev/sda", "/dev/nvme0n1", "/dev/vda", "/dev/mmcblk0")
+_DISKS = re.compile(r"/dev/(disk/|(xv|[sv])d([a-z]?[*?[]|[a-z]\d*$)|nvme[^/]*n|mmcblk)")
+"""Paths and globs that surely name disks."""
 
 
 def check_selectors(resource: Field, values: frozenset[str] | None) -> None:
     """Find what is wrong with the selectors of a resource; ``values`` are those it declares."""
-    has_exclude = bool(resource["exclude"].value)
     seen: dict[str, Field] = {}
     for selector in (*resource["match"], *resource["exclude"]):
         for value in selector["values"]:
@@ -37,9 +40,40 @@ def check_selectors(resource: Field, values: frozenset[str] | None) -> None:
             first = seen.setdefault(json.dumps(selector.value, sort_keys=True), selector)
             if first is not selector:
                 _refuse_repeated(selector, first)
-    for selector in resource["match"]:
-        _warn_of_risks(selector, has_exclude=has_exclude)
     _check_injected(resource)
+    nodes = resource["inject"]["devices"]
+    for entry in (*resource["match"], *nodes):
+        for path in entry["path"].strings():
+            _warn_of_nodes(path, entry, has_exclude=bool(resource["exclude"].value))
+    writable = [one for one in nodes if "w" in (one["permissions"].text or "rw")]
+    are_written = writable or "devices" not in resource["inject"].written()
+    several = (resource["replicas"].value or 1) > 1
+    if several and are_written and any(map(_names_disks, (*resource["match"], *writable))):
+        message = "containers that write to one disk at the same time destroy its filesystem"
+        resource["replicas"].warn(message, "omit replicas, or inject it with permissions: r")
+
+
+def _warn_of_nodes(path: Field, entry: Field, *, has_exclude: bool) -> None:
+    text, types = str(path.value), _texts(entry["type"]) or ["char", "block"]
+    # What sits on certain hardware is not every device.
+    is_narrow = not {"hardware", "values"}.isdisjoint(entry.written())
+    memory = next((one for one in _MEMORY if "char" in types and matches(text, one)), "")
+    if text == "/dev/*" and not is_narrow:
+        path.warn("this is every device of the machine", "name those that pods may have")
+    elif has_wildcard(text) and (is_narrow or has_exclude):
+        return
+    elif memory:
+        path.warn(f"{memory} gives access to all of the machine", "name those that pods may have")
+    elif has_wildcard(text) and "block" in types and any(matches(text, a) for a in _SYSTEM_DISKS):
+        path.warn("the system's disk may be among these", "exclude it")
+
+
+def _names_disks(entry: Field) -> bool:
+    """Return whether an entry of ``match`` or ``inject.devices`` surely names disks."""
+    types = _texts(entry["type"])
+    subsystems = _texts(entry["subsystem"]) + _texts(entry["udev"]["subsystem"])
+    found = types != ["char"] and any(map(_DISKS.match, _texts(entry["path"])))
+    return found or ["block"] in (types, subsystems)
 
 
 def _refuse_repeated(selector: Field, first: Field) -> None:
@@ -53,20 +87,6 @@ def _is_whole(value: object) -> bool:
     """Return whether nothing of a value was left out as wrong."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return value is not None and all(map(_is_whole, inner))
-
-
-def _warn_of_risks(selector: Field, *, has_exclude: bool) -> None:
-    only_char = _texts(selector["type"]) == ["char"]
-    for field in selector["path"].strings():
-        text = str(field.value)
-        if text == "/dev/*":
-            field.warn("this is every device of the machine", "name those that pods may have")
-        elif matches(text, "/dev/mem"):
-            field.warn("/dev/mem gives access to all of the machine's memory")
-        elif has_exclude or only_char or not has_wildcard(text):
-            continue
-        elif any(matches(text, disk) for disk in _SYSTEM_DISKS):
-            field.warn("the system's disk may be among these", "exclude it")
 
 
 def _check_injected(resource: Field) -> None:

@@ -44,12 +44,17 @@ SCOPES: dict[str, frozenset[str] | None] = {
 }
 """The names of each scope; None where the hardware or the config decides which exist."""
 
-_FOREIGN = re.compile(rf"\$\{{(?:{'|'.join(SCOPES)})\.[^}}]*\}}|\{{\{{.*?\}}\}}")
+# None of these looks twice at a character: the texts may be long.
+_FOREIGN = re.compile(r"\$\{[^{}$]*\}|\{\{[^{}]*\}\}")
+_OF_A_SCOPE = re.compile(rf"\$\{{(?:{'|'.join(SCOPES)})\.[^{{}}$]*\}}")
+_BEFORE_SCRIPT = re.compile(r"-[a-z]*c")
+_BRACES = re.compile(r"\{(?=[^{}]*(?:,|\.\.))[^{}]*\}")
 _WILDCARD = re.compile(r"\[[^]]*\]|[*?]")
-_BRACES = re.compile(r"\{[^{}]*,[^{}]*\}")
 _OF_PERL = re.compile(r"\(\?<?[=!]|\\[1-9]")
 _COUNT = re.compile(r"\{[0-9]")
 _SYNTAX = "templates are written $(device.path)"
+_NO_TEMPLATE = "templates are not allowed here"
+_WITHOUT_TEMPLATES = {"glob", "path-glob", "literal"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +84,19 @@ def check_text(field: Field, form: str, values: frozenset[str] | None) -> None:
         and not {"env", "annotations", "containerPath"}.isdisjoint(inner),
         values=values,
     )
+    found = len(field.findings)
     _FORMATS[form](field, str(field.text), context)
+    if len(field.findings) == found and form != "re2":
+        _warn_of_foreign(field, _NO_TEMPLATE if form in _WITHOUT_TEMPLATES else _SYNTAX)
+
+
+def _warn_of_foreign(field: Field, hint: str) -> None:
+    """Warn of what would be a template elsewhere, but for the variables in a shell's script."""
+    *above, at = field.path
+    before = field.document.node((*above, at - 1)) if isinstance(at, int) and at > 0 else None
+    is_script = before is not None and _BEFORE_SCRIPT.fullmatch(str(before.scalar))
+    if found := (_OF_A_SCOPE if is_script else _FOREIGN).search(str(field.text)):
+        field.warn(f"{quoted(found[0])} is not a template and is used literally", hint)
 
 
 def complaint(reference: Reference, context: Context) -> tuple[str, str] | None:
@@ -111,8 +128,6 @@ def _check_template(field: Field, text: str, context: Context) -> Template | Non
     found = [one for reference in parsed.references if (one := complaint(reference, context))]
     for message, hint in found:
         field.refuse(message, hint)
-    if foreign := _FOREIGN.search(text):
-        field.warn(f"{quoted(foreign[0])} is not a template and is used literally", _SYNTAX)
     return None if found else parsed
 
 
@@ -151,6 +166,10 @@ def _check_wildcards(field: Field, pattern: str, text: str) -> None:
     if levels > MAX_LEVELS and has_wildcard(pattern):
         message = f"{quoted(text)} has {levels} levels: at most {MAX_LEVELS} are allowed in a glob"
         field.refuse(message, "write a path without wildcards, or select by udev, usb or pci")
+    _warn_of_braces(field, text)
+
+
+def _warn_of_braces(field: Field, text: str) -> None:
     if found := _BRACES.search(text):
         field.warn(f"{quoted(found[0])} is literal in a glob", "write a list of globs")
 
@@ -161,9 +180,11 @@ def _check_glob(field: Field, text: str, _: Context, *, path: bool = False) -> N
         message = f"templates are not allowed here: {quoted(text)}"
         field.refuse(message, "only in name, values, groupBy, id, inject, health and hooks")
     elif problem := problem_of(text, shortened(text, MAX_QUOTED)):
-        field.refuse(problem, "templates are not allowed here" if _FOREIGN.search(text) else "")
+        field.refuse(problem, _NO_TEMPLATE if _FOREIGN.search(text) else "")
     elif path:
         _check_wildcards(field, text, text)
+    else:
+        _warn_of_braces(field, text)
 
 
 def _check_regex(field: Field, text: str, _: Context) -> None:
@@ -257,6 +278,7 @@ _FORMATS: dict[str, Callable[[Field, str, Context], object]] = {
     "resource-name": _check_resource_name,
     "resource-names": _check_resource_names,
     "cdi-name-template": _check_cdi_name,
+    "literal": lambda *_: None,
     "program": _check_program,
     "number-template": _check_number,
     "value-name": lambda field, text, context: check_declared(field, text, context.values),

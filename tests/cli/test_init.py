@@ -48,7 +48,7 @@ def test_the_config_is_valid_and_offers_what_it_says(
     loading.build(machine, root)
     told = json_of(capsys, "init", str(config), "--root", str(root))
     assert config.read_text() == told["config"]
-    assert main(["validate", str(config)]) == 0
+    assert main(["validate", "--strict", str(config)]) == 0
     capsys.readouterr()
     found = offered(capsys, config, root)
     listed = {one["name"]: one["devices"] for one in told["resources"]}
@@ -129,7 +129,7 @@ def test_a_machine_without_any_gets_a_template_that_is_valid(
     root = Tree(tmp_path / "machine").folder
     assert main(["init", str(config), "--root", str(root)]) == 0
     assert "No example finds anything here" in config.read_text()
-    assert main(["validate", str(config)]) == 0
+    assert main(["validate", "--strict", str(config)]) == 0
     capsys.readouterr()
     assert offered(capsys, config, root) == {"example.com/my-device": []}
 

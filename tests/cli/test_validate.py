@@ -78,6 +78,32 @@ def test_json_says_the_same(capsys: Output) -> None:
     assert len(answer["warnings"]) == 1
 
 
+def test_strict_makes_a_warning_as_bad_as_a_problem(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks = tmp_path / "disks.yaml"
+    text = Path(SHORTEST).read_text().replace("replicas: 100", "replicas: 1")
+    disks.write_text(text.replace("/dev/fuse", "/dev/sd*"))
+    warning = f"{disks}:6:15: warning: .resources[0].match[0].path: the system's disk may be"
+    for words, code, total in (
+        ([], 0, "1 file, 1 resource: valid"),
+        (["--strict"], 2, "1 file, 1 resource: valid, but 1 warning (--strict)"),
+        (["--strict", SHORTEST], 2, "2 files, 2 resources: valid, but 1 warning (--strict)"),
+        (["--strict", "-o", "json"], 2, "}"),
+    ):
+        assert main(["validate", *words, str(disks)]) == code
+        out = capsys.readouterr().out
+        assert out.splitlines()[-1] == total
+        assert "-o" in words or out.startswith(f"{warning} among these (exclude it)\n")
+    assert main(["validate", "--strict", SHORTEST]) == 0
+    assert main(["validate", "--strict", str(INVALID / "duplicate-key.yaml")]) == 2
+    root = f"--root={ROOT / 'tests/fixtures/laptop'}"
+    for old, new, code in ((disks, SHORTEST, 0), (SHORTEST, disks, 2)):
+        assert main(["validate", "--strict", "--diff", root, str(old), str(new)]) == code
+    monkeypatch.setenv("GENERICDP_STRICT", "true")
+    assert main(["validate", str(disks)]) == 2
+
+
 def test_what_cannot_be_read_is_one_line_and_never_a_hang(short_folder: Path) -> None:
     os.mkfifo(short_folder / "fifo")
     (short_folder / "empty").mkdir()

@@ -96,8 +96,8 @@ def test_a_good_config_has_no_problem(path: Path) -> None:
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "examples/configs").iterdir()), ids=lambda p: p.name
 )
-def test_an_example_is_carried_out_as_a_whole_and_without_warning(path: Path) -> None:
-    loaded = load([path])
-    assert loaded.problems == ()
-    assert loaded.warnings == ()
-    assert loaded.resources
+def test_an_example_is_carried_out_as_a_whole_and_without_warning(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", "--strict", str(path)]) == 0
+    assert capsys.readouterr().out.endswith(": valid\n")

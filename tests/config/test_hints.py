@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.config.loading import FUSE, HEAD, loaded
@@ -108,40 +110,138 @@ def test_a_name_that_the_kubelet_refuses_has_one_that_it_takes_as_a_hint(
     assert hints(f"  - {{name: {name}, match: [{{path: /dev/fuse}}]}}\n") == [hint]
 
 
+FOREIGN = "%r is not a template and is used literally"
+SCRIPT = "    hooks: {allocate: {exec: {command: [/bin/sh, -ec, '%s']}}}"
+DISKS = "containers that write to one disk at the same time destroy its filesystem"
+MEMORY = "/dev/%s gives access to all of the machine"
+EVERY_FILE = "this gives access to every file of the host"
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("    inject: {env: {A: '${device.path}'}}",
-         "'${device.path}' is not a template and is used literally"),
-        ("    inject: {env: {A: '{{ .Path }}'}}",
-         "'{{ .Path }}' is not a template and is used literally"),
-        ("    inject: {env: {A: '${HOME}'}}", None),
-        ("    inject: {mounts: [{hostPath: /, containerPath: /host}]}",
-         "this is every file of the host"),
+        ("    inject: {env: {A: '${device.path}'}}", FOREIGN % "${device.path}"),
+        ("    inject: {env: {A: '{{ .Path }}'}}", FOREIGN % "{{ .Path }}"),
+        ("    inject: {env: {A: '/x:${HOME}'}}", FOREIGN % "${HOME}"),
+        ("    inject: {env: {A: '$HOME $(device.name) {} {a}'}}", None),
+        ("    inject: {env: {A: {value: x, prefix: '${HOME}/'}}}", FOREIGN % "${HOME}"),
+        ("    inject: {env: {A: {value: x, prefix: '{', suffix: '}'}}}", None),
+        ("    inject: {annotations: {a/b: '${A:-${B}}'}}", FOREIGN % "${B}"),
+        ("    inject: {mounts: [{hostPath: '/opt/${V}', containerPath: /v}]}", FOREIGN % "${V}"),
+        ("    inject: {mounts: [{hostPath: /v, containerPath: '/{{.V}}'}]}", FOREIGN % "{{.V}}"),
+        ("    inject: {devices: [{path: '/dev/${V}'}]}", FOREIGN % "${V}"),
+        ("    id: '${ID}'", FOREIGN % "${ID}"),
+        ("    groupBy: '{{.ID}}'", FOREIGN % "{{.ID}}"),
+        ("    nodeNames: ['${NODE}']", FOREIGN % "${NODE}"),
+        ("    values: {a: {text: '${A}', regex: '(\\$?{{2}})${1}'}}", FOREIGN % "${A}"),
+        ("    values: {a: {text: a, regex: 'x{{1}} ${2}'}}", None),
+        ("    health: [{exec: {command: [/bin/x, '${DEVICE}']}}]", FOREIGN % "${DEVICE}"),
+        ("    health: [{exec: {command: [/bin/x], env: {A: '${B}'}}}]", FOREIGN % "${B}"),
+        ("    health: [{file: {path: '/sys/${A}', equals: x}}]", FOREIGN % "${A}"),
+        (SCRIPT % "echo ${A} {{b}}", None),
+        (SCRIPT % "echo ${device.path}", FOREIGN % "${device.path}"),
+        ("    inject: {mounts: [{hostPath: /, containerPath: /host}]}", EVERY_FILE),
+        ("    inject: {mounts: [{hostPath: //, containerPath: /host}]}", EVERY_FILE),
         ("    inject: {mounts: [{hostPath: /etc, containerPath: /host}]}", None),
+        ("    inject: {mounts: [{hostPath: /run/containerd/containerd.sock, containerPath: /s}]}",
+         EVERY_FILE),
+        ("    inject: {mounts: [{hostPath: /var/run/docker.sock, containerPath: /s}]}", EVERY_FILE),
+        ("    inject: {mounts: [{hostPath: /run/dbus/system_bus_socket, containerPath: /s}]}",
+         None),
+        ("    inject: {devices: [{path: /dev/*}]}", "this is every device of the machine"),
+        ("    inject: {devices: [{path: /dev/mem}]}",
+         MEMORY % "mem"),
+        ("    inject: {devices: [{path: /dev/kvm}, {path: /dev/sd*}]}",
+         "the system's disk may be among these"),
+        ("    inject: {devices: [{path: '/dev/{a,b}'}]}", "'{a,b}' is literal in a glob"),
+        ("    inject: {devices: [{subsystem: drm, name: 'card{0,1}'}]}",
+         "'{0,1}' is literal in a glob"),
+        ("    nodeNames: ['edge-{1..9}']", "'{1..9}' is literal in a glob"),
+        ("    exclude: [{udev: {subsystem: tty, name: '{a,b}'}}]", "'{a,b}' is literal in a glob"),
+        ("    health: [{kernelLog: {regex: '(?P<a>x)', where: {a: x}, ignore: {a: '{1,2}'}}}]",
+         None),
+        ("    health: [{kernelLog: {regex: '(?P<a>x)', where: {a: x}, ignore: {a: '${A}'}}}]",
+         FOREIGN % "${A}"),
     ],
 )  # fmt: skip
 def test_what_is_hardly_meant_is_warned_of(body: str, message: str | None) -> None:
     found = loaded(f"{HEAD}{SERIAL}{body}\n")
     assert found.problems == ()
     assert [one.message for one in found.warnings] == ([message] if message else [])
+    assert all(one.hint and one.line >= 4 for one in found.warnings)
 
 
 @pytest.mark.parametrize(
     ("match", "message"),
     [
         ("{path: /dev/*}", "this is every device of the machine"),
-        ("{path: [/dev/mem]}", "/dev/mem gives access to all of the machine's memory"),
+        ("{path: /dev/*, hardware: {usb: {vendor: '0403'}}}", None),
+        ("{path: [/dev/mem]}", MEMORY % "mem"),
+        ("{path: /dev/kmem}", MEMORY % "kmem"),
+        ("{path: '/dev/por?'}", MEMORY % "port"),
+        ("{path: '/dev/me[dm]*'}]\n    exclude: [{path: /dev/mem}", None),
+        ("{path: /dev/m*, type: block}", "the system's disk may be among these"),
         ("{path: /dev/sd*}", "the system's disk may be among these"),
         ("{path: /dev/sd*}]\n    exclude: [{path: /dev/sda*}", None),
+        ("{path: /dev/sd*, hardware: {usb: {vendor: '0403'}}}", None),
         ("{path: '/dev/sd[b-z]'}", None),
         ("{path: /dev/sda}", None),
         ("{path: /dev/sd*, type: char}", None),
         ("{path: '/dev/{kvm,fuse}'}", "'{kvm,fuse}' is literal in a glob"),
+        ("{path: '/dev/ttyUSB{0..3}'}", "'{0..3}' is literal in a glob"),
+        ("{path: '/dev/{kvm}'}", None),
+        ("{path: '/dev/${NAME}'}", FOREIGN % "${NAME}"),
+        ("{udev: {subsystem: tty, name: '{ttyUSB,ttyACM}*'}}",
+         "'{ttyUSB,ttyACM}' is literal in a glob"),
+        ("{udev: {subsystem: tty, properties: {ID_MODEL: '{{.Model}}'}}}", FOREIGN % "{{.Model}}"),
+        ("{usb: {vendor: '04{03,04}*'}}", "'{03,04}' is literal in a glob"),
         ("{path: /dev/tty*}", None),
     ],
-)
+)  # fmt: skip
 def test_a_selector_that_is_hardly_meant_is_warned_of(match: str, message: str | None) -> None:
     found = loaded(f"{HEAD}  - name: a/b\n    match: [{match}]\n")
     assert found.problems == ()
     assert [one.message for one in found.warnings] == ([message] if message else [])
+    assert all(one.hint and one.line >= 5 for one in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_warned"),
+    [
+        ("match: [{path: /dev/x, type: block}]", True),
+        ("match: [{path: /dev/x, type: [char, block]}]", False),
+        ("match: [{udev: {subsystem: block, name: 'dm-*'}}]", True),
+        ("match: [{udev: {subsystem: ['block', 'tty']}}]", False),
+        ("match: [{path: '/dev/sd[b-z]'}]", True),
+        ("match: [{path: /dev/sdb}]", True),
+        ("match: [{path: /dev/vdec}]", False),
+        ("match: [{path: '/dev/nvme[1-9]n*'}]", True),
+        ("match: [{path: '/dev/nvme[0-9]'}]", False),
+        ("match: [{path: /dev/nvme-fabrics}]", False),
+        ("match: [{path: /dev/mmcblk1}]", True),
+        ("match: [{path: /dev/disk/by-id/ata-*}]", True),
+        ("match: [{path: '/dev/sd[b-z]', type: char}]", False),
+        ("match: [{path: /dev/kvm}]", False),
+        ("match: [{path: /dev/sdb}], inject: {devices: []}", False),
+        ("match: [{path: /dev/sdb}], inject: {devices: [{path: $(device.path)}]}", True),
+        ("match: [{path: /dev/sdb}], inject: {devices: [{path: $(device.path), permissions: r}]}",
+         False),
+        ("match: [{path: /dev/kvm}], inject: {devices: [{path: /dev/sdb}]}", True),
+        ("match: [{usb: {vendor: '0403'}}], inject: {devices: [{subsystem: block}]}", True),
+    ],
+)  # fmt: skip
+def test_shares_of_a_disk_are_warned_of(keys: str, is_warned: bool) -> None:
+    found = loaded(f"{HEAD}  - {{name: a/b, replicas: 2, {keys}}}\n")
+    assert found.problems == ()
+    assert [(one.message, one.column) for one in found.warnings] == (
+        [(DISKS, 27)] if is_warned else []
+    )
+    assert loaded(f"{HEAD}  - {{name: a/b, {keys}}}\n").warnings == ()
+
+
+def test_long_texts_full_of_braces_are_checked_at_once() -> None:
+    text = "{" * 10_000 + "${" * 10_000 + "{,.." * 5_000
+    body = f"    inject: {{env: {{A: '{text}'}}}}\n    nodeNames: ['{text}']\n"
+    begun = time.process_time()
+    assert loaded(f"{HEAD}{SERIAL}{body}").warnings == ()
+    assert time.process_time() - begun < 5
