@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import node_name_of, root_of
-from genericdp.cli.output import print_lines
+from genericdp.cli.output import print_lines, print_warning
 from genericdp.devices.decide import Decision, decide
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, path_globs, why_none
@@ -72,8 +72,12 @@ def unknown_device(device_id: str, ids: Iterable[str], resource: str | None = No
 
 
 def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str) -> Decision:
-    """Decide what the resources, all of them for this node, offer now."""
-    return decide(resources, host, node_name=node_name, previous={}, now=time.monotonic())
+    """Decide what the resources, all of them for this node, offer now; print its warnings."""
+    found = decide(resources, host, node_name=node_name, previous={}, now=time.monotonic())
+    for name, listed in found.lists.items():
+        for text in listed.warnings.values():
+            print_warning(f"{name}: {text}")
+    return found
 
 
 def nothing_found_by(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from genericdp.devices.decide import DeviceLists
     from genericdp.explain.describe import Entry
     from genericdp.explain.explanation import Explanation, Try, Verdict
     from genericdp.explain.find import Unknown
@@ -78,8 +79,9 @@ def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name
     """Find the device, decide what all resources offer, and explain the one by the other."""
     inventory = Inventory(host, node_name)
     found = find(asked, inventory)
+    discovery = discover_once(for_node(resources, node_name), host, node_name)
     if not isinstance(found, Asked):
-        found = _by_id(asked, resources, host, node_name) or found
+        found = _by_id(asked, discovery.lists, inventory) or found
     if isinstance(found, Asked):
         found = refuse_plain(found, resources, inventory)
     else:
@@ -87,18 +89,13 @@ def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name
         found = replace(found, tried=(*found.tried, *expected))
     if not isinstance(found, Asked):
         return found
-    discovery = discover_once(for_node(resources, node_name), host, node_name)
     explanation = explain(found, resources, discovery.lists, inventory)
     return explanation, entry_of(found.candidate, inventory)
 
 
-def _by_id(
-    asked: str, resources: Sequence[Resource], host: HostCache, node_name: str
-) -> Asked | None:
+def _by_id(asked: str, lists: DeviceLists, inventory: Inventory) -> Asked | None:
     """Find the device whose id, or that of a share of it, the config gives."""
-    discovery = discover_once(for_node(resources, node_name), host, node_name)
-    inventory = Inventory(host)
-    for offer in discovery.lists.values():
+    for offer in lists.values():
         for one in offer.devices.values():
             if one.device.has_share(asked):
                 found = find(one.device.identity.syspath or one.device.path, inventory)

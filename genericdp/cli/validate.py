@@ -96,8 +96,7 @@ def _as_text(configs: Sequence[Loaded], *, strict: bool) -> list[str]:
         files = sum(len(config.files) for config in configs)
         resources = sum(len(config.resources) for config in configs)
         total = f"{plural(files, 'file')}, {plural(resources, 'resource')}: valid"
-        if strict and lines:
-            total += f", but {plural(len(lines), 'warning')} (--strict)"
+        total += f", but {plural(len(lines), 'warning')} (--strict)" if strict and lines else ""
     return [*lines, total]
 
 

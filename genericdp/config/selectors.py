@@ -40,15 +40,20 @@ def check_selectors(resource: Field, values: frozenset[str] | None) -> None:
             first = seen.setdefault(json.dumps(selector.value, sort_keys=True), selector)
             if first is not selector:
                 _refuse_repeated(selector, first)
-    _check_injected(resource)
-    nodes = resource["inject"]["devices"]
-    for entry in (*resource["match"], *nodes):
-        for path in entry["path"].strings():
+    for entry in (*resource["match"], *resource["inject"]["devices"]):
+        for path in (one for one in entry["path"].strings() if "$(" not in str(one.value)):
             _warn_of_nodes(path, entry, has_exclude=bool(resource["exclude"].value))
-    writable = [one for one in nodes if "w" in (one["permissions"].text or "rw")]
-    are_written = writable or "devices" not in resource["inject"].written()
-    several = (resource["replicas"].value or 1) > 1
-    if several and are_written and any(map(_names_disks, (*resource["match"], *writable))):
+    _check_injected(resource)
+    _warn_of_shares(resource)
+
+
+def _warn_of_shares(resource: Field) -> None:
+    inject = resource["inject"]
+    given = [one for one in inject["devices"] if "w" in (one["permissions"].text or "rw")]
+    gives_own = any("$(device.path" in str(one["path"].value) for one in given)
+    if gives_own or "devices" not in inject.written():
+        given += resource["match"]
+    if (resource["replicas"].value or 1) > 1 and any(map(_names_disks, given)):
         message = "containers that write to one disk at the same time destroy its filesystem"
         resource["replicas"].warn(message, "omit replicas, or inject it with permissions: r")
 
@@ -70,10 +75,9 @@ def _warn_of_nodes(path: Field, entry: Field, *, has_exclude: bool) -> None:
 
 def _names_disks(entry: Field) -> bool:
     """Return whether an entry of ``match`` or ``inject.devices`` surely names disks."""
-    types = _texts(entry["type"])
-    subsystems = _texts(entry["subsystem"]) + _texts(entry["udev"]["subsystem"])
+    types, subsystems = _texts(entry["type"]), _texts(entry["udev"]["subsystem"])
     found = types != ["char"] and any(map(_DISKS.match, _texts(entry["path"])))
-    return found or ["block"] in (types, subsystems)
+    return found or ["block"] in (types, subsystems, _texts(entry["subsystem"]))
 
 
 def _refuse_repeated(selector: Field, first: Field) -> None:

@@ -47,14 +47,11 @@ SCOPES: dict[str, frozenset[str] | None] = {
 # None of these looks twice at a character: the texts may be long.
 _FOREIGN = re.compile(r"\$\{[^{}$]*\}|\{\{[^{}]*\}\}")
 _OF_A_SCOPE = re.compile(rf"\$\{{(?:{'|'.join(SCOPES)})\.[^{{}}$]*\}}")
-_BEFORE_SCRIPT = re.compile(r"-[a-z]*c")
 _BRACES = re.compile(r"\{(?=[^{}]*(?:,|\.\.))[^{}]*\}")
 _WILDCARD = re.compile(r"\[[^]]*\]|[*?]")
 _OF_PERL = re.compile(r"\(\?<?[=!]|\\[1-9]")
 _COUNT = re.compile(r"\{[0-9]")
 _SYNTAX = "templates are written $(device.path)"
-_NO_TEMPLATE = "templates are not allowed here"
-_WITHOUT_TEMPLATES = {"glob", "path-glob", "literal"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,15 +84,18 @@ def check_text(field: Field, form: str, values: frozenset[str] | None) -> None:
     found = len(field.findings)
     _FORMATS[form](field, str(field.text), context)
     if len(field.findings) == found and form != "re2":
-        _warn_of_foreign(field, _NO_TEMPLATE if form in _WITHOUT_TEMPLATES else _SYNTAX)
+        _warn_of_literal(field, str(field.text), form)
 
 
-def _warn_of_foreign(field: Field, hint: str) -> None:
-    """Warn of what would be a template elsewhere, but for the variables in a shell's script."""
+def _warn_of_literal(field: Field, text: str, form: str) -> None:
+    """Warn of what has a meaning elsewhere, but for the variables in a shell's script."""
     *above, at = field.path
     before = field.document.node((*above, at - 1)) if isinstance(at, int) and at > 0 else None
-    is_script = before is not None and _BEFORE_SCRIPT.fullmatch(str(before.scalar))
-    if found := (_OF_A_SCOPE if is_script else _FOREIGN).search(str(field.text)):
+    is_script = before is not None and re.fullmatch("-[a-z]*c", str(before.scalar))
+    if "glob" in form and (found := _BRACES.search(text)):
+        field.warn(f"{quoted(found[0])} is literal in a glob", "write a list of globs")
+    elif found := (_OF_A_SCOPE if is_script else _FOREIGN).search(text):
+        hint = _SYNTAX if "template" in form else "templates are not allowed here"
         field.warn(f"{quoted(found[0])} is not a template and is used literally", hint)
 
 
@@ -166,12 +166,6 @@ def _check_wildcards(field: Field, pattern: str, text: str) -> None:
     if levels > MAX_LEVELS and has_wildcard(pattern):
         message = f"{quoted(text)} has {levels} levels: at most {MAX_LEVELS} are allowed in a glob"
         field.refuse(message, "write a path without wildcards, or select by udev, usb or pci")
-    _warn_of_braces(field, text)
-
-
-def _warn_of_braces(field: Field, text: str) -> None:
-    if found := _BRACES.search(text):
-        field.warn(f"{quoted(found[0])} is literal in a glob", "write a list of globs")
 
 
 def _check_glob(field: Field, text: str, _: Context, *, path: bool = False) -> None:
@@ -180,11 +174,9 @@ def _check_glob(field: Field, text: str, _: Context, *, path: bool = False) -> N
         message = f"templates are not allowed here: {quoted(text)}"
         field.refuse(message, "only in name, values, groupBy, id, inject, health and hooks")
     elif problem := problem_of(text, shortened(text, MAX_QUOTED)):
-        field.refuse(problem, _NO_TEMPLATE if _FOREIGN.search(text) else "")
+        field.refuse(problem, "templates are not allowed here" if _FOREIGN.search(text) else "")
     elif path:
         _check_wildcards(field, text, text)
-    else:
-        _warn_of_braces(field, text)
 
 
 def _check_regex(field: Field, text: str, _: Context) -> None:

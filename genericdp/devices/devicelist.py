@@ -92,6 +92,8 @@ class DeviceList:
     """The keys of the candidates that are its own; None: nothing has been decided yet."""
     failed: str = ""
     """Why nothing could be decided at last: what it had stays. Empty: it was decided."""
+    warnings: Mapping[str, str] = field(default_factory=dict)
+    """By ID, why a device should not be on offer."""
     template: str = ""
     """The name in the config from which that of the resource results; empty: it is that name."""
 

@@ -158,7 +158,8 @@ class PathTarget:
 
 def is_kernels_own(path: str) -> bool:
     """Return whether only the kernel makes links on the way to a path, none of which leads out."""
-    return path.startswith("/sys/") and not path.startswith(_OF_OTHERS)
+    is_of_sysfs = path.startswith("/sys/") and not path.startswith(_OF_OTHERS)
+    return is_of_sysfs or path == "/proc/self/mountinfo"
 
 
 class Host(Protocol):

@@ -1,4 +1,4 @@
-"""Where devices sit (PCI and USB tree, NUMA nodes, IOMMU groups), and how far from each other."""
+"""Where devices sit (PCI, USB, NUMA nodes, IOMMU groups), how far apart, and the system's disks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from genericdp.devices.device import DeviceNode
-    from genericdp.devices.inventory import Host, SysDevice
+    from genericdp.devices.inventory import Host, Inventory, SysDevice
     from genericdp.model import Resource
     from genericdp.template import Lookup
 
@@ -38,6 +38,10 @@ _VFIO_FOLDER = "/dev/vfio"
 _VFIO_GROUP = re.compile(r"(?:noiommu-)?([0-9]{1,9})")
 """Names of the nodes in ``/dev/vfio``; ``vfio`` itself is a control node."""
 _PCI_BRIDGE = "0x06"
+_MOUNT = re.compile(  # number, mount point, source; in a pod, what comes from the kubelet's folder
+    r"(?m)^\d+ \d+ (\d+:\d+) \S+ (/|/boot|/boot/efi|/etc(?:/hosts)?|/usr|/var(?:/lib)?"
+    r"|/var/lib/kubelet(?:/device-plugins)?) .* - \S+ (/dev/\S+)"
+)
 _MAX_LAYERS = 256
 """Virtual devices to look below: a volume group may stand on many disks."""
 
@@ -220,6 +224,24 @@ def _linked(folder: str, links: str, host: Host) -> list[SysDevice]:
     targets = (host.realpath(path) for path in host.paths(f"{escape(folder)}/{links}"))
     found = (host.device(target) for target in targets if target is not None)
     return [one for one in found if one is not None]
+
+
+def system_disks(inventory: Inventory) -> dict[str, str]:
+    """Return where the system uses block devices, by key: a mount point that it sees, or swap."""
+    host, found = inventory.host, dict[str, str]()
+    used = _MOUNT.findall(host.text("/proc/self/mountinfo", limit=1 << 20) or "")
+    swaps = re.findall(r"(?m)^/dev/\S+", host.text("/proc/swaps") or "")
+    for number, use, path in (*used, *(("", "swap", path) for path in swaps)):
+        syspath = number and host.realpath(f"/sys/dev/block/{number}")
+        if not syspath and (file := inventory.file(path)):  # of btrfs the number is none of a disk
+            syspath = file.identity.syspath
+        pending = [host.device(syspath)] if syspath else []
+        for device in pending:
+            if device is not None and device.key not in found:
+                found[device.key] = use
+                pending += (one for one in lineage(device, host) if one.subsystem == "block")
+                pending += _directly_below(device, host)
+    return found
 
 
 def group_number(name: str) -> str | None:
