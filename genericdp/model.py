@@ -201,11 +201,12 @@ class ValueKind(StrEnum):
     TEXT = "text"
     FILE = "file"
     LINK = "link"
+    LINKED_BY = "linkedBy"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValueSource:
-    """A declared value: a text, a file's content or a link's last part, then a regex over it."""
+    """A declared value: a text, a file's content, a name of or behind a link; then a regex."""
 
     kind: ValueKind
     source: Template

@@ -30,6 +30,7 @@ cdi: [v.com/ttyUSB0]
 NODES = "is not among the device nodes that are allowed (policy P:3 says devices: /dev/ttyUSB*, "
 MOUNTS = "is not among the mounts that are allowed (policy P:4 says mounts: /opt, /var/lib)"
 FILES = "is not among the files that are allowed (policy P:5 says files: /run)"
+OF_USB0 = "/sys/devices/virtual/tty/ttyUSB0"
 CDI = "is not allowed (policy P:8 says cdi: v.com/ttyUSB0)"
 
 
@@ -52,6 +53,8 @@ class Place:
             "opt/later": "/etc/none",
             "run/bad": "../etc/shadow",
             "run/there/bad": "/etc/shadow",
+            "run/in/slot0": OF_USB0,
+            "etc/in/slot0": OF_USB0,
         }.items():
             path = self.host.folder / link
             path.parent.mkdir(exist_ok=True)
@@ -131,6 +134,8 @@ def annotation(text: str, **keys: object) -> dict[str, object]:
         ("/dev/ttyUSB0", value(file="/run/bad"), f"/etc/shadow {FILES}"),
         ("/dev/ttyUSB0", value(link="/opt/$(property.w:-good)"), f"/opt/good {FILES}"),
         ("/dev/ttyUSB0", value(link="/run/there/*"), f"/etc/shadow {FILES}"),
+        ("/dev/ttyUSB0", value(linkedBy="$(property.w:-/etc)/in/s*"), f"/etc/in/slot0 {FILES}"),
+        ("/dev/ttyUSB0", value(linkedBy="/run/in/s*"), f"{OF_USB0} {FILES}"),
         ("/dev/ttyUSB0", given(cdi=["v.com/$(device.name)=1"]), ""),
         ("/dev/ttyUSB1", given(cdi=["v.com/$(device.name)=1"]), f"'v.com/ttyUSB1' {CDI}"),
         ("/dev/ttyUSB0", annotation("v.com/$(device.name)=$(allocation.index)"), ""),

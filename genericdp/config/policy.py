@@ -150,6 +150,7 @@ def check_policy(resource: Field, policy: Policy) -> None:
         _check_cdi(device, (device.text or "").partition("=")[0], policy)
     for value in resource["values"]:
         _check_path(value["link"], policy.files, is_glob=True)
+        _check_path(value["linkedBy"], policy.files, is_glob=True)
         _check_path(value["file"], policy.files)
     for one in (*resource["health"], *resource["hooks"]):
         _check_path(one["file"]["path"], policy.files)

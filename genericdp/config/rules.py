@@ -14,7 +14,7 @@ from genericdp.config.selectors import check_selectors, may_find_several
 from genericdp.config.texts import check_text, formatted
 from genericdp.config.validation import validate
 from genericdp.glob import is_glob
-from genericdp.model import COMMAND_VARIABLES, Preference
+from genericdp.model import COMMAND_VARIABLES, Preference, ValueKind
 from genericdp.regex import PatternError, compiled
 from genericdp.template import (
     MAX_TEXT,
@@ -215,7 +215,7 @@ def _in_order(values: Field, uses: dict[str, set[str]]) -> list[str]:
 
 
 def _used(value: Field) -> set[str]:
-    sources = (_references(value[key].text or "") for key in ("text", "file", "link"))
+    sources = (_references(value[kind].text or "") for kind in ValueKind)
     return {one.name for found in sources for one in found or () if one.scope == "value"}
 
 

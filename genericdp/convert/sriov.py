@@ -13,6 +13,7 @@ from genericdp.convert.output import (
     CommentedValue,
     ConfigDraft,
     ConvertedResource,
+    any_of,
     exactly,
 )
 from genericdp.regex import PatternError, compiled
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 PLUGIN = "sriov-network-device-plugin"
 MARKER = "resourceList"
 MAX_PARENTS = 16
-MAX_FUNCTIONS = 128
 _CLASSES = {"netdevice": "02*", "accelerator": "12*"}
 _SYSPATH = "$(device.syspath)"
 _UIO = ("uio", "igb_uio", "uio_pci_generic")
@@ -50,12 +50,12 @@ _NO_KERNEL = (
     "Without drivers the plugin also offers functions without a user-space driver, of which a"
     " container gets only the address."
 )
-_BY_GROUP = (
-    "A virtual function is numbered by its IOMMU group: functions that share a group are not told"
-    " apart, and without an IOMMU none is found. Then use pci: {address: ...}."
-)
 _BY_RDMA = (
     "By its RDMA device, as the interface moves into the pod. A function without one is Ethernet."
+)
+_NUMBER = "Its number: the name of the link that the physical function has to it."
+_ONLY_FIRST = (
+    "Of several entries for one physical function the plugin takes only the first; here all count."
 )
 _VFIO_GROUP = "The IOMMU group of a function that is bound to vfio-pci."
 _NO_IOMMU = "In its place where VFIO works without an IOMMU, as in most virtual machines."
@@ -303,6 +303,9 @@ def _alternatives(parents: Sequence[Part], resource: ConvertedResource) -> list[
         if len(part.entries()) * len(found) > MAX_PARENTS:
             part.fail(f"more than {MAX_PARENTS} physical functions")
         elif part.entries():
+            named = {one.text().partition("#")[0].lower() for one in part.entries()}
+            if len(named) < len(part.entries()):
+                _add(resource.comments, _ONLY_FIRST)
             asked = [_parent(one, resource) for one in part.entries()]
             found = [{**one, **other} for one in found for other in asked]
     return found
@@ -312,7 +315,8 @@ def _parent(entry: Part, resource: ConvertedResource) -> Values:
     """Return the conditions for ``ens1f0`` or ``0000:3b:00.0``, maybe with ``#0-3``."""
     name, hash_sign, ranges = entry.text().partition("#")
     found: Values = {}
-    if str(entry.path[-2]).lower() != "pfnames":
+    is_root = str(entry.path[-2]).lower() != "pfnames"
+    if is_root:
         resource.values["pf_address"] = CommentedValue({"link": f"{_SYSPATH}/physfn"})
         found["pf_address"] = exactly(_with_domain(name))
     elif not name:
@@ -328,35 +332,37 @@ def _parent(entry: Part, resource: ConvertedResource) -> Values:
         value = f"pf_like_{len(resource.values)}"
         resource.values[value] = CommentedValue({"text": "$(value.pf)", "regex": f"({name})"})
         found[value] = "*"
-    if hash_sign and (numbers := _numbers(ranges, entry)):
-        found[_number_value(numbers, ranges, resource)] = "?*"
+    if hash_sign:
+        by_number = {"linkedBy": f"{_SYSPATH}/physfn/virtfn*", "regex": r"^virtfn(\d+)$"}
+        number = "root_number" if is_root else "number"
+        resource.values[number] = CommentedValue(by_number, [_NUMBER])
+        found[number] = any_of(_numbers(ranges, entry))
     return found
 
 
-def _numbers(ranges: str, entry: Part) -> list[int]:
-    numbers: set[int] = set()
+def _numbers(ranges: str, entry: Part) -> Iterator[str]:
+    """Yield globs for the numbers of virtual functions in ``0,2-4``."""
     for text in ranges.split(","):
         found = _RANGE.fullmatch(text.strip())
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
-        if first > last or last >= MAX_FUNCTIONS:
-            wanted = f"a number of a virtual function below {MAX_FUNCTIONS}, or a range of them"
+        if first > last:
+            wanted = "the number of a virtual function, or a range of them"
             entry.fail(f"expected {wanted}, not {text[:40]!r}")
-            return []
-        numbers.update(range(first, last + 1))
-    return sorted(numbers)
+        yield from _range_globs(first, last)
 
 
-def _number_value(numbers: Sequence[int], ranges: str, resource: ConvertedResource) -> str:
-    """Declare a value that is not empty for these virtual functions; return its name."""
-    for number in numbers:
-        # Its IOMMU group has this function: nothing of the function itself tells its number.
-        link = f"{_SYSPATH}/physfn/virtfn{number}/iommu_group/devices/$(pci.address)"
-        resource.values[f"vf_{number}"] = CommentedValue({"link": link})
-    name = f"is_{ranges.replace(' ', '').replace('-', '_to_').replace(',', '_')}"
-    text = "".join(f"$(value.vf_{number}:-)" for number in numbers)
-    resource.values[name] = CommentedValue({"text": text}, [f"Empty unless it is one of {ranges}."])
-    _add(resource.comments, _BY_GROUP)
-    return name
+def _range_globs(first: int, last: int) -> Iterator[str]:
+    """Yield globs for decimal numbers: ``[8-9]``, ``[1-9][0-9]``, ``10[0-5]`` for 8 to 105."""
+    while first <= last:
+        text = str(first)
+        free = len(text) - 1  # digits at the end that may be any
+        while first % 10**free or first + 10**free - 1 > last:
+            free -= 1
+        digit = first // 10**free % 10
+        more = min(9 - digit, (last - first + 1) // 10**free - 1)
+        digits = f"[{digit}-{digit + more}]" if more else str(digit)
+        yield text[: len(text) - 1 - free] + digits + "[0-9]" * free
+        first += (more + 1) * 10**free
 
 
 def _with_domain(address: str) -> str:

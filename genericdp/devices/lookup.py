@@ -161,14 +161,16 @@ def value_of(
     with the reason where there is more to say than that, and UnusableValueError where it cannot be
     known whether it has one.
     """
-    is_path, is_link = source.kind is not ValueKind.TEXT, source.kind is ValueKind.LINK
-    quote = glob.escape if is_link else str
-    given = expand(source.source, lookup, path=is_path, quote=quote)
+    kind = source.kind
+    quote = glob.escape if kind in {ValueKind.LINK, ValueKind.LINKED_BY} else str
+    given = expand(source.source, lookup, path=kind is not ValueKind.TEXT, quote=quote)
     try:
         text: str | None = given
-        if is_link:
+        if kind is ValueKind.LINK:
             text = _link(given, host, target_of)
-        elif is_path:
+        elif kind is ValueKind.LINKED_BY:
+            text = _linked_by(given, lookup("device", "syspath"), host, target_of)
+        elif kind is ValueKind.FILE:
             limit = MAX_TEXT if source.regex is None else MAX_SEARCHED_BYTES
             text = _content(given, limit, host, target_of)
         return None if text is None else _extracted(source.regex, text)
@@ -205,6 +207,43 @@ def _link(pattern: str, host: Host, target_of: Callable[[str], PathTarget]) -> s
     if path is None and (why := host.why_unreadable(target)):
         raise UnusableValueError(f"{paths[0]}: {why}")
     return path and path.rpartition("/")[2]
+
+
+def _linked_by(
+    pattern: str, syspath: str | None, host: Host, target_of: Callable[[str], PathTarget]
+) -> str:
+    """Return the name of the one link, of those that a glob finds, that leads to a folder."""
+    if not syspath:
+        raise LackingValueError("it has no folder in sysfs")
+    folder, _, name = pattern.rpartition("/")
+    real = None if glob.has_wildcard(folder) else host.realpath(glob.unescape(folder))
+    # Each of 256 functions has a path of its own to their card, whose links are looked at once.
+    asked = pattern if real is None else f"{glob.escape(real)}/{name}"
+    paths = _leading_to(syspath, asked, host)
+    if not paths:
+        raise LackingValueError(f"no link among {glob.unescape(pattern)} leads to {syspath}")
+    if (count := len(paths)) > 1:
+        several = f"{count} links among {glob.unescape(pattern)} lead to {syspath}, wanted one"
+        raise AmbiguousValueError(several)
+    found = paths[0].rpartition("/")[2]
+    _allowed(target_of(paths[0] if real is None else f"{glob.unescape(folder)}/{found}"))
+    return found
+
+
+def _leading_to(syspath: str, pattern: str, host: Host) -> list[str]:
+    """Return the links that a glob finds and that lead to a folder.
+
+    Raises UnusableValueError where one of the others may do so as well.
+    """
+    look = host.look(pattern)
+    if look is None or look.unreadable:
+        raise UnusableValueError(host.why_unreadable(pattern))
+    if look.dangling:
+        raise AmbiguousValueError(f"{look.dangling[0]} is a link that leads nowhere")
+    for one in look.files:
+        if one.mount_refusal:
+            raise UnusableValueError(f"{one.path} must not be read: {one.mount_refusal}")
+    return [one.path for one in look.files if one.target == syspath and one.is_link]
 
 
 def _allowed(found: PathTarget) -> str:

@@ -246,6 +246,12 @@ FUSE = "path: /dev/fuse"
         ),
         (
             FUSE,
+            "env: {}",
+            "values: {v: {linkedBy: /proc/*/exe}}",
+            ".resources[0].values.v.linkedBy: '/proc/*/exe' can lead to what is not allowed",
+        ),
+        (
+            FUSE,
             "annotations: {cdi.k8s.io/ours: 'vendor.com/serial=0,vendor.com/gpu=all'}",
             "",
             f'{INJECT}.annotations["cdi.k8s.io/ours"]: '

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from tests.convert.offering import FUNCTIONS, converted, discovered, problems_of, prose_of, text_of
 
@@ -43,7 +45,11 @@ def devices_of(config: str, folder: Path) -> dict[str, dict[str, list[str]]]:
         ({"drivers": ["vfio-pci"], "pfNames": ["ens1f0#1-2"]}, ["0000:3b:01.2"]),
         ({"pfNames": ["^ens[2-9]f0.*"]}, ["0000:5e:00.2"]),
         ({"drivers": ["iavf"], "pfNames": ["ens2f0np0"]}, []),
+        ({"drivers": ["iavf"], "pfNames": ["ens1f0#7,1-255"]}, ["0000:3b:01.1"]),
+        ({"pfNames": ["^ens[2-9]f0.*#0,2"]}, ["0000:5e:00.2"]),
+        ({"pfNames": ["^ens[2-9]f0.*#1-2"]}, []),
         ({"rootDevices": ["0000:3b:00.0#0"]}, ["0000:3b:01.0"]),
+        ({"rootDevices": ["0000:3b:00.0#0-1"], "pfNames": ["ens1f0#1-2"]}, ["0000:3b:01.1"]),
         ({"rootDevices": ["5e:00.0"]}, ["0000:5e:00.2"]),
         ({"pfNames": ["ens1f0"], "rootDevices": ["5e:00.0"]}, []),
         ({"linkTypes": ["infiniband"]}, ["0000:5e:00.2"]),
@@ -125,13 +131,64 @@ def test_link_types_that_sysfs_does_not_have_are_kept_as_a_comment() -> None:
     assert "Not converted, linkTypes token ring: only ether, infiniband can be read" in text
 
 
+@pytest.mark.parametrize("group", ["", "L: iommu_group=../../../kernel/iommu_groups/10\n"])
+def test_functions_have_numbers_without_interfaces_and_groups_of_their_own(
+    tmp_path: Path, group: str
+) -> None:
+    """By its README: what counts is the number that the physical function gives it."""
+    machine = tmp_path / "machine.umockdev"
+    text = re.sub(r"L: iommu_group=.*/1[0-2]\n", group, FUNCTIONS.read_text())
+    # Without the interfaces of virtual functions, as with a user-space driver.
+    parts = [part for part in text.split("\n\n") if "/net/ens1f0v" not in part]
+    machine.write_text("\n\n".join(parts))
+    config = text_of("sriov", pool({"drivers": ["iavf"], "pfNames": ["ens1f0#1-2"]}))
+    found = discovered(config, machine, tmp_path)
+    assert [one["id"] for one in found["intel.com/r"]] == ["0000:3b:01.1"]
+
+
+def test_ranges_of_a_card_that_is_bound_to_vfio_are_divided(tmp_path: Path) -> None:
+    """Each resource has the functions of its range."""
+    machine = tmp_path / "machine.umockdev"
+    driver = "L: driver=../../../bus/pci/drivers/"
+    text = FUNCTIONS.read_text().replace("DRIVER=iavf", "DRIVER=vfio-pci")
+    machine.write_text(text.replace(f"{driver}iavf", f"{driver}vfio-pci"))
+    selectors = [{"drivers": ["vfio-pci"], "pfNames": [f"ens1f0#{one}"]} for one in ("0", "1-2")]
+    resources = [
+        {"resourceName": f"r{i}", "selectors": selector} for i, selector in enumerate(selectors)
+    ]
+    config = text_of("sriov", json.dumps({"resourceList": resources}))
+    found = discovered(config, machine, tmp_path)
+    assert {name: [one["id"] for one in devices] for name, devices in found.items()} == {
+        "intel.com/r0": ["0000:3b:01.0"],
+        "intel.com/r1": ["0000:3b:01.1", "0000:3b:01.2"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("ranges", "globs"),
+    [
+        ("0-7", "[0-7]"),
+        ("0,2-4,7", ["0", "[2-4]", "7"]),
+        ("8-105", ["[8-9]", "[1-9][0-9]", "10[0-5]"]),
+        ("0-255", ["[0-9]", "[1-9][0-9]", "1[0-9][0-9]", "2[0-4][0-9]", "25[0-5]"]),
+        ("007", "7"),
+    ],
+)
+def test_a_range_becomes_few_globs(ranges: str, globs: str | list[str]) -> None:
+    config = yaml.safe_load(text_of("sriov", pool({"pfNames": [f"a#{ranges}"]})))
+    assert config["resources"][0]["match"][0]["values"]["number"] == globs
+
+
 def test_names_of_functions_are_not_mixed_up() -> None:
-    """#0-3 and #0,3 are different functions."""
-    text = prose_of("sriov", pool({"pfNames": ["a#0-3"]}, {"pfNames": ["a#0,3", "a.b", "a_b"]}))
-    assert "is_0_to_3: {text" in text
-    assert "is_0_3: {text" in text
+    text = prose_of("sriov", pool({"pfNames": ["a.b", "a_b"]}))
     assert "/net/a.b}" in text
     assert "/net/a_b}" in text
+
+
+def test_that_the_plugin_takes_only_the_first_entry_for_a_function_is_told() -> None:
+    said = "the plugin takes only the first"
+    assert said in prose_of("sriov", pool({"pfNames": ["a#0-1", "a#4"]}))
+    assert said not in prose_of("sriov", pool({"pfNames": ["a#0-1", "b#4"]}))
 
 
 @pytest.mark.parametrize(
