@@ -233,6 +233,7 @@ class Mount:
     host_path: Template
     container_path: Template
     read_only: bool = True
+    optional: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,7 +24,7 @@ from genericdp.errors import UsageError
 from genericdp.explain.catalog import catalogue
 from genericdp.explain.describe import listed
 from genericdp.explain.find import names_like
-from genericdp.glob import escape, has_wildcard, unescape
+from genericdp.glob import has_wildcard, unescape
 from genericdp.printing import plural, printable
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def look(
                 for resource, pattern in nothing
                 if resource == name and dangling.get(pattern)
             },
-            "missingMounts": list(_missing_mounts(listed, host, root)),
+            **_mounts(listed, host),
         }
         for name, listed in decision.lists.items()
     }
@@ -158,20 +158,15 @@ def _hint(pattern: str, inventory: Inventory, root: Root, given: Container[str])
     return ""
 
 
-def _missing_mounts(listed: DeviceList, host: HostCache, root: Root) -> Iterator[str]:
-    """Yield the host paths that would be mounted and do not exist, once each.
-
-    Nothing is said of a copy of a machine that lacks all of the tree they would lie in.
-    """
-    mounts = (mount.host_path for one in listed.devices.values() for mount in one.device.mounts)
-    for path in dict.fromkeys(mounts):
-        looked = host.look(escape(path))  # None: it does not answer
-        if looked is None or looked.files:
-            continue
-        is_copied = root.is_machine or root.walk("/" + path.split("/")[1]).error is None
-        error = root.walk(path).error
-        if is_copied and isinstance(error, FileNotFoundError | NotADirectoryError):
-            yield path
+def _mounts(listed: DeviceList, host: HostCache) -> dict[str, list[str]]:
+    """Return which host paths of mounts do not exist, and which optional ones cannot be seen."""
+    mounts = (mount for one in listed.devices.values() for mount in one.device.given_mounts)
+    given = {mount.host_path: mount.optional for mount in mounts}
+    exist = {path: host.exists_on_host(path) for path in given}
+    return {
+        "missingMounts": [path for path in given if exist[path] is False],
+        "unseenMounts": [path for path in given if given[path] and exist[path] is None],
+    }
 
 
 def _device(one: Probed) -> dict[str, Any]:
@@ -209,6 +204,12 @@ def _as_text(
             f"  {name}: hostPath {path} does not exist; the runtime would create an empty folder"
             for name, resource in found.items()
             for path in resource["missingMounts"]
+        ]
+        + [
+            f"  {name}: hostPath {printable(path)} is optional, and cannot be seen from here: it is"
+            " mounted, whether or not it exists"
+            for name, resource in found.items()
+            for path in resource["unseenMounts"]
         ],
         "Nothing found": list(_nothing_found(found, hints, arguments)),
     }

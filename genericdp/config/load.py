@@ -26,6 +26,7 @@ from genericdp.config.policy import load_policy
 from genericdp.config.read import read_config
 from genericdp.config.rules import check_config, resources_of
 from genericdp.errors import reason_of
+from genericdp.host.mounts import mounts
 from genericdp.host.pathwalk import walk
 from genericdp.model import Place
 from genericdp.printing import printable
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from genericdp.config.document import Document
     from genericdp.errors import Problem
 
-_OCTAL = re.compile(r"\\([0-7]{3})")
 _OF_A_VOLUME = re.compile(r"/\.\.\d{4}_\d\d_\d\d_")
 """As the kubelet names the folders that ``..data`` leads to, one for each version."""
 
@@ -123,11 +123,9 @@ def _pinned(paths: Iterable[Path]) -> Iterator[str]:
     a volume where one version is mounted, without the volume's ``..data``.
     """
     roots, here = {}, Path("/")
-    with suppress(OSError), Path("/proc/self/mountinfo").open("rb") as mounts:
+    with suppress(OSError):
         here = Path.cwd()  # which may have been removed
-        for fields in (os.fsdecode(line).split(" ") for line in mounts):
-            root, point = (_OCTAL.sub(lambda at: chr(int(at[1], 8)), one) for one in fields[3:5])
-            roots[point] = root
+        roots = {mount.point: mount.root for mount in mounts()}
     for path in dict.fromkeys(walk(os.fspath(here / path)).at for path in paths):
         of_a_volume = _OF_A_VOLUME.search(f"{roots.get(path, '')}/")
         if path in roots and (of_a_volume or not Path(path).is_dir()):

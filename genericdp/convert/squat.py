@@ -365,7 +365,7 @@ def _add_paths(resource: ConvertedResource, rows: Sequence[Row]) -> None:
     for i, (path, template) in enumerate(zip(row, templates, strict=True)):
         place, glob = _place([one[i] for one in rows]) or path.mount_path, template or path.glob
         _give(resource, path, "$(device.path)" if i == anchor else glob, place)
-        if i != anchor and (path.is_mount or not path.optional):
+        if i != anchor and not path.optional:
             resource.values[f"path{i + 1}"] = CommentedValue({"link": glob})
             selector.setdefault("values", {})[f"path{i + 1}"] = "*"
     if row[anchor].is_mount:
@@ -379,8 +379,7 @@ def _remark(resource: ConvertedResource, rows: Sequence[Row], anchor: GroupPath)
     """Say what is not the same."""
     if anchor.mount_path and (len(rows) > 1 or anchor.is_pattern):
         resource.comments.append(_ONE_PLACE)
-    needed = [one for one in rows[0] if one.optional and (one.is_mount or one is anchor)]
-    resource.comments += [_NEEDED.format(path=path.glob) for path in needed]
+    resource.comments += [_NEEDED.format(path=anchor.glob)] if anchor.optional else []
     patterns = [path for path in rows[0] if path.is_pattern]
     resource.comments += [_ALL_EXIST] if len(rows[0]) > 1 else []
     resource.comments += [_PAIRED] if len(patterns) > 1 else []
@@ -449,6 +448,7 @@ def _give(resource: ConvertedResource, path: GroupPath, glob: str, place: str) -
     if path.is_mount:
         host_path = unescape(glob)
         inside: Values = {"containerPath": place or host_path, "readOnly": path.read_only}
+        inside |= {"optional": True} if path.optional and glob != "$(device.path)" else {}
         resource.mounts.append(CommentedValue({"hostPath": host_path, **inside}))
         return
     if path.glob in DIRECTORIES:

@@ -54,7 +54,7 @@ class _AnswerBuilder:
 
         for node in device.nodes:
             self._add_node(device, node, _container_path(node.container_path, lookup))
-        for mount in device.mounts:
+        for mount in device.given_mounts:
             self._add_mount(device, mount, _container_path(mount.container_path, lookup))
         for name, variable in device.env.items():
             values = self._env.setdefault(name, (variable, []))[1]

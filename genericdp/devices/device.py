@@ -92,6 +92,9 @@ class MountPoint:
     host_path: str
     container_path: Template
     read_only: bool
+    optional: bool = False
+    absent: bool = False
+    """Whether it is optional and there is nothing: containers do without it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,6 +155,11 @@ class Device:
     hooks: Hooks[str] = field(default_factory=Hooks)
     policy: Policy | None = None
     """What bounds what may be given and run for it."""
+
+    @property
+    def given_mounts(self) -> tuple[MountPoint, ...]:
+        """The mounts that a container gets: not optional ones where there is nothing."""
+        return tuple(mount for mount in self.mounts if not mount.absent)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.inventory import FoundFile, Host, Inventory
     from genericdp.devices.matching import Candidate, Excluded, Match
-    from genericdp.model import Check, DeviceNodeSelector, Resource
+    from genericdp.model import Check, DeviceNodeSelector, Mount, Resource
     from genericdp.template import Lookup
 
 _LATER = ("allocation",)
@@ -233,15 +233,7 @@ class _Maker:
             its.device_id = device_id
         lookups = [budget.counted(its.get_text) for its in names]
         nodes, missing, paths = self._nodes(group, lookups)
-        mounts = [
-            MountPoint(
-                host_path=_absolute_path(mount.host_path, lookup),
-                container_path=bind(mount.container_path, lookup, path=True, later=_LATER),
-                read_only=mount.read_only,
-            )
-            for lookup in lookups
-            for mount in inject.mounts
-        ]
+        mounts = [_mount_point(one, lookup, host) for lookup in lookups for one in inject.mounts]
         cdi = [_cdi_name(template, lookup) for lookup in lookups for template in inject.cdi]
         probes, hooks = bound_probes(resource, lookups[0]), bound_hooks(resource, lookups[0])
         if paths and not nodes and not missing:
@@ -282,7 +274,7 @@ class _Maker:
 
     def _check(self, device: Device, first: Candidate) -> None:
         """Raise UnusableValueError if no container can get anything, or may get it."""
-        given = (device.nodes, device.mounts, device.env, device.annotations, device.cdi)
+        given = (device.nodes, device.given_mounts, device.env, device.annotations, device.cdi)
         if not device.missing and not any(given):
             raise UnusableValueError(_nothing_to_give(first, self._host))
         if reason := device_refusal(device, self._inventory.file, self._host.mount_target):
@@ -458,6 +450,17 @@ def _absolute_path(template: Template, lookup: Lookup, quote: Callable[[str], st
     if not text.startswith("/"):
         raise UnusableValueError(f"'{template}' gives {text!r}, which is not an absolute path")
     return text
+
+
+def _mount_point(mount: Mount, lookup: Lookup, host: Host) -> MountPoint:
+    host_path = _absolute_path(mount.host_path, lookup)
+    return MountPoint(
+        host_path=host_path,
+        container_path=bind(mount.container_path, lookup, path=True, later=_LATER),
+        read_only=mount.read_only,
+        optional=mount.optional,
+        absent=mount.optional and host.exists_on_host(host_path) is False,
+    )
 
 
 def _cdi_name(template: Template, lookup: Lookup) -> str:

@@ -16,6 +16,7 @@ from genericdp.devices.inventory import PathTarget
 from genericdp.errors import reason_of
 from genericdp.glob import escape
 from genericdp.host.devicefiles import DeviceFiles
+from genericdp.host.mounts import seeing
 from genericdp.host.root import ABSENT, BlindError
 from genericdp.host.sysfs import SysDevices
 from genericdp.host.udevdb import udevd_runs
@@ -112,6 +113,8 @@ class HostCache:
         self._texts: dict[str, dict[tuple[str, int], str | None]] = {}
         """By the device whose attribute it is; ``_LINKED``; empty: of no device."""
         self._why_unreadable: dict[str, str] = {}
+        self._sees: Callable[[str], bool] | None = None
+        """Whether this process sees a path of the host."""
 
     async def run(
         self, work: Callable[[HostCache], T], seconds: float
@@ -131,6 +134,7 @@ class HostCache:
     def forget(self, stale: Stale) -> None:
         """Begin a reconcile: ask again what events have told of, and what nothing tells of."""
         self._looks.clear()
+        self._sees = None
         self.folders = set()
         if stale.all_files:
             self.files.forget_all()
@@ -232,6 +236,18 @@ class HostCache:
         if self.look(pattern) is None:
             return PathTarget(target=path)
         return self.guarded(pattern, partial(self.files.mount_target, path))
+
+    def exists_on_host(self, path: str) -> bool | None:
+        """Return whether there is something at a path, whose folders are watched for changes.
+
+        None if that cannot be seen from here, or not be read.
+        """
+        pattern = escape(path)
+        if self.look(pattern) is None:
+            return None
+        if self._sees is None:
+            self._sees = seeing(self._root)
+        return self.guarded(pattern, partial(self.files.exists, path, self._sees))
 
     def text(self, path: str, *, limit: int = MAX_TEXT) -> str | None:
         """Return a file's content, stripped; None if it cannot be read or has more bytes than that.

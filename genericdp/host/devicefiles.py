@@ -20,7 +20,7 @@ from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from genericdp.host.pathwalk import Walk
     from genericdp.host.root import Root
@@ -171,6 +171,16 @@ class DeviceFiles:
         if (found := self.examine(path)) is None:
             return target_of(self._walk(path))
         return PathTarget(target=found.target, refusal=found.mount_refusal)
+
+    def exists(self, path: str, sees: Callable[[str], bool]) -> bool | None:
+        """Return whether there is something at a path.
+
+        None if it cannot be read, or if not all is to be seen of the way that links lead it.
+        """
+        found, walk = self.examine(path), self._walk(path)
+        if path in self.why_unreadable or not all(map(sees, (walk.at, *walk.links))):
+            return None
+        return found is not None
 
     def _note_unreadable(self, path: str, found: _Expansion) -> None:
         if not found.unreadable and path in self.why_unreadable:

@@ -83,6 +83,7 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         "nothingFound": [],
         "danglingLinks": {},
         "missingMounts": [],
+        "unseenMounts": [],
     }
     assert found["example.com/disk"] == {
         "devices": [
@@ -100,6 +101,7 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         "nothingFound": [],
         "danglingLinks": {},
         "missingMounts": [],
+        "unseenMounts": [],
     }
     assert found["example.com/none"] == {
         "devices": [],
@@ -112,6 +114,7 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         "nothingFound": ["/dev/none*"],
         "danglingLinks": {},
         "missingMounts": [],
+        "unseenMounts": [],
     }
 
 

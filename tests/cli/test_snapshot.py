@@ -84,7 +84,7 @@ def as_elsewhere(answer: str) -> object:
     if not answer.strip():
         return None
     found = json.loads(answer)["resources"]
-    return {name: {**one, "missingMounts": []} for name, one in found.items()}
+    return {name: {**one, "missingMounts": [], "unseenMounts": []} for name, one in found.items()}
 
 
 @pytest.mark.parametrize("name", loading.NAMES)

@@ -97,7 +97,7 @@ def test_paths_of_a_group_are_paired_by_what_their_stars_stand_for(tmp_path: Pat
         (device("{usb: [{vendor: 0403, product: 1e10}]}"), "may read another number"),
         (device("{usb: [{vendor: 0403, product: 1e10}]}"), '{vendor: "0403", product: "1e10"}'),
         (paths("/dev/x, optional: true"), "optional in the plugin, but must exist here"),
-        (paths("/dev/a", "/srv, type: Mount, optional: true"), "but must exist here"),
+        (paths("/srv, type: Mount, optional: true"), "but must exist here"),
         (paths("/dev/a*, limit: 7"), "limit: 7 of /dev/a* has no counterpart"),
         (paths("/dev/a*", "/dev/b"), "limit: 1 of /dev/b has no counterpart"),
         (device("{usb: [{serial: x}]}"), 'usb: {vendor: "0000", product: "0000", serial: x}'),

@@ -105,6 +105,10 @@ class Known:
             return PathTarget(target=found.target, refusal=found.mount_refusal)
         return PathTarget(target=path)
 
+    def exists_on_host(self, path: str) -> bool | None:
+        look = self.look(glob.escape(path))
+        return None if look is None else bool(look.files)
+
     def text(self, path: str, *, limit: int = MAX_TEXT) -> str | None:
         self.asked.append(path)
         return self.texts.get(path)
