@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.cli import main
-from genericdp.host.mounts import Mount, folders_of_host
+from genericdp.host.mounts import folders_of_host
 from tests.fixtures.make_tree import Tree
 from tests.polling import ask_until
 from tests.test_unreadable import forbidden
@@ -188,21 +188,21 @@ async def test_a_mount_that_comes_and_goes_is_followed(world: World) -> None:
         await daemon.offers("example.com/r", ttyUSB0="")
 
 
-ROOT, IMAGE = Mount("/", "/", "ext4"), Mount("/", "/", "overlay")
-OPT, HOSTNAME = Mount("/opt/driver", "/opt/driver", "ext4"), Mount("/x", "/etc/hostname", "ext4")
+ROOT, IMAGE = ("/", "/", "ext4"), ("/", "/", "overlay")
+OPT, HOSTNAME = ("/opt/driver", "/opt/driver", "ext4"), ("/x", "/etc/hostname", "ext4")
 
 
 @pytest.mark.parametrize(
     ("mounts", "folders"),
     [
         # A machine, whose root is a filesystem of its own.
-        ([ROOT, OPT, Mount("/", "/proc", "proc")], None),
-        ([Mount("/@", "/", "btrfs"), OPT], None),
+        ([ROOT, OPT, ("/", "/proc", "proc")], None),
+        ([("/@", "/", "btrfs"), OPT], None),
         # Containers: by the image's layers, or by what runtimes mount into all of them.
         ([IMAGE, OPT], {"/opt/driver"}),
-        ([Mount("/", "/", "fuse.fuse-overlayfs"), OPT], {"/opt/driver"}),
-        ([Mount("/snapshots/7", "/", "btrfs"), HOSTNAME, OPT], {"/etc/hostname", "/opt/driver"}),
-        ([ROOT, Mount("/", "/dev/termination-log", "ext4")], {"/dev/termination-log"}),
+        ([("/", "/", "fuse.fuse-overlayfs"), OPT], {"/opt/driver"}),
+        ([("/snapshots/7", "/", "btrfs"), HOSTNAME, OPT], {"/etc/hostname", "/opt/driver"}),
+        ([ROOT, ("/", "/dev/termination-log", "ext4")], {"/dev/termination-log"}),
         # What is mounted last is on top.
         ([ROOT, IMAGE], set()),
         ([IMAGE, ROOT], None),
@@ -212,6 +212,6 @@ OPT, HOSTNAME = Mount("/opt/driver", "/opt/driver", "ext4"), Mount("/x", "/etc/h
     ],
 )
 def test_a_container_sees_of_the_host_what_is_mounted_into_it(
-    mounts: list[Mount], folders: set[str] | None
+    mounts: list[tuple[str, str, str]], folders: set[str] | None
 ) -> None:
     assert folders_of_host(mounts) == folders

@@ -206,8 +206,8 @@ def _as_text(
             for path in resource["missingMounts"]
         ]
         + [
-            f"  {name}: hostPath {printable(path)} is optional, and cannot be seen from here: it is"
-            " mounted, whether or not it exists"
+            f"  {name}: hostPath {path} is optional, and cannot be seen from here: it is mounted,"
+            " whether or not it exists"
             for name, resource in found.items()
             for path in resource["unseenMounts"]
         ],

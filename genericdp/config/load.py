@@ -125,7 +125,7 @@ def _pinned(paths: Iterable[Path]) -> Iterator[str]:
     roots, here = {}, Path("/")
     with suppress(OSError):
         here = Path.cwd()  # which may have been removed
-        roots = {mount.point: mount.root for mount in mounts()}
+        roots = {point: root for root, point, _ in mounts()}
     for path in dict.fromkeys(walk(os.fspath(here / path)).at for path in paths):
         of_a_volume = _OF_A_VOLUME.search(f"{roots.get(path, '')}/")
         if path in roots and (of_a_volume or not Path(path).is_dir()):

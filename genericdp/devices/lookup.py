@@ -231,10 +231,7 @@ def _linked_by(
 
 
 def _leading_to(syspath: str, pattern: str, host: Host) -> list[str]:
-    """Return the links that a glob finds and that lead to a folder.
-
-    Raises UnusableValueError where one of the others may do so as well.
-    """
+    """Return which links of a glob lead to a folder; raises UnusableValueError if unsure."""
     look = host.look(pattern)
     if look is None or look.unreadable:
         raise UnusableValueError(host.why_unreadable(pattern))

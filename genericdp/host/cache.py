@@ -114,7 +114,6 @@ class HostCache:
         """By the device whose attribute it is; ``_LINKED``; empty: of no device."""
         self._why_unreadable: dict[str, str] = {}
         self._sees: Callable[[str], bool] | None = None
-        """Whether this process sees a path of the host."""
 
     async def run(
         self, work: Callable[[HostCache], T], seconds: float
@@ -238,10 +237,7 @@ class HostCache:
         return self.guarded(pattern, partial(self.files.mount_target, path))
 
     def exists_on_host(self, path: str) -> bool | None:
-        """Return whether there is something at a path, whose folders are watched for changes.
-
-        None if that cannot be seen from here, or not be read.
-        """
+        """Return whether there is something at a path; None if that cannot be seen or read."""
         pattern = escape(path)
         if self.look(pattern) is None:
             return None

@@ -173,10 +173,7 @@ class DeviceFiles:
         return PathTarget(target=found.target, refusal=found.mount_refusal)
 
     def exists(self, path: str, sees: Callable[[str], bool]) -> bool | None:
-        """Return whether there is something at a path.
-
-        None if it cannot be read, or if not all is to be seen of the way that links lead it.
-        """
+        """Return whether there is something at a path; None if not all that leads to it is seen."""
         found, walk = self.examine(path), self._walk(path)
         if path in self.why_unreadable or not all(map(sees, (walk.at, *walk.links))):
             return None

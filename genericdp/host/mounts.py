@@ -6,7 +6,7 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from genericdp.host.root import upwards
 
@@ -20,22 +20,15 @@ _OF_CONTAINERS = frozenset({"/dev/termination-log", "/etc/hostname", "/run/.cont
 """What kubelets, container runtimes and Podman mount into each container."""
 
 
-class Mount(NamedTuple):
-    """A line of ``/proc/self/mountinfo``."""
+def mounts() -> Iterator[tuple[str, str, str]]:
+    """Yield what of its filesystem each mount shows, its mount point, and the filesystem's type.
 
-    root: str
-    """Which folder or file of its filesystem is mounted."""
-    point: str
-    filesystem: str
-    """Its type, such as ext4."""
-
-
-def mounts() -> Iterator[Mount]:
-    """Yield the mounts of this process; none if they cannot be read."""
+    Nothing if that cannot be read.
+    """
     with suppress(OSError), Path("/proc/self/mountinfo").open("rb") as lines:
         for fields in (os.fsdecode(line).split(" ") for line in lines):
             root, point = (_OCTAL.sub(lambda at: chr(int(at[1], 8)), one) for one in fields[3:5])
-            yield Mount(root, point, fields[fields.index("-") + 1])
+            yield root, point, fields[fields.index("-") + 1]
 
 
 def seeing(root: Root) -> Callable[[str], bool]:
@@ -50,11 +43,11 @@ def seeing(root: Root) -> Callable[[str], bool]:
     return lambda path: folders is None or not folders.isdisjoint(upwards(path))
 
 
-def folders_of_host(found: Iterable[Mount]) -> frozenset[str] | None:
-    """Return the folders of the host that a container sees, by its mounts; None: it is none.
+def folders_of_host(found: Iterable[tuple[str, str, str]]) -> frozenset[str] | None:
+    """Return the folders of the host that a container sees, by its mounts; None: all.
 
-    Its root is that of its image. Where that cannot be told, it counts as one.
+    Its root is that of its image. Without any mounts it counts as a container.
     """
-    types = {mount.point: mount.filesystem for mount in found}
+    types = {point: filesystem for _, point, filesystem in found}
     is_container = "overlay" in types.get("/", "overlay") or not _OF_CONTAINERS.isdisjoint(types)
     return frozenset(types) - {"/"} if is_container else None
