@@ -11,8 +11,7 @@ from genericdp.cli import main
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
-from tests.cli.asking import HEAD
-from tests.config.loading import loaded
+from tests.config.loading import HEAD, loaded
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:

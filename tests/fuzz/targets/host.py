@@ -44,7 +44,9 @@ resources:
       name: {text: "$(device.name)", regex: "(.)"}
       up: {link: "$(device.syspath)/device/driver"}
       port: {file: "$(device.syspath)/uevent", regex: "DEVNAME=(.*)"}
+      number: {linkedBy: "/sys/dev/char/*"}
     inject:
+      mounts: [{hostPath: "/dev/serial/by-$(value.number:-x)", containerPath: /x, optional: true}]
       env: {NAME: "$(device.name)", P: "$(property.ID_SERIAL:-none)", V: "$(value.name)"}
       annotations: {a/b: "$(value.up:-x)$(attribute.device/uevent:-y)"}
   - name: a/usb
