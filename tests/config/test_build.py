@@ -42,6 +42,7 @@ def test_the_whole_language_becomes_the_model() -> None:
         kind=model.ValueKind.TEXT, source=parse("$(pci.address)"), regex=r"(.*)\.\d"
     )
     assert resource.values["pf"].kind is model.ValueKind.LINK
+    assert resource.values["number"].kind is model.ValueKind.LINKED_BY
     assert (resource.group_by, resource.group_needs) == (parse("$(value.slot)"), "each")
     assert resource.id == parse("$(usb.serial)")
     assert (resource.replicas, resource.forget_after_seconds) == (4, 300)
@@ -63,7 +64,11 @@ def test_what_is_injected_becomes_the_model() -> None:
         model.DeviceNodeSelector(path=parse("/dev/kfd"), optional=True),
     )
     assert inject.mounts == (
-        model.Mount(host_path=parse("/opt/driver/lib"), container_path=parse("/usr/local/driver")),
+        model.Mount(
+            host_path=parse("/opt/driver/lib"),
+            container_path=parse("/usr/local/driver"),
+            optional=True,
+        ),
     )
     assert inject.env == {
         "SERIAL_DEVICE": model.EnvVar(value=parse("/dev/serial$(allocation.index)")),

@@ -28,7 +28,8 @@ _WORDS = """\
 name: match: exclude: path: udev: usb: pci: net: hardware: values: text: file: link: linkedBy: id:
 regex: optional: groupBy: groupNeeds: inject: devices: mounts: env: cdi: annotations: health: exec:
 open: kernelLog: where: ignore: hooks: replicas: $(device.path) $(usb.serial) $$( :-x) 0403 1e10
-0x1f 1_0 ~ null on && *a &a <<: !!str !!binary ? --- ... # | > % @ [*] [!a-b] (?P<a>.) \\xff \\U0001F600
+0x1f 1_0 ~ null on && *a &a <<: !!str !!binary ? --- ... # | > % @ [*]
+[!a-b] (?P<a>.) \\xff \\U0001F600
 """
 WORDS = tuple(
     word.encode()
