@@ -146,6 +146,18 @@ def test_functions_have_numbers_without_interfaces_and_groups_of_their_own(
     assert [one["id"] for one in found["intel.com/r"]] == ["0000:3b:01.1"]
 
 
+def test_a_nic_cluster_policy_has_ranges_too(tmp_path: Path) -> None:
+    selector = {"drivers": ["vfio-pci"], "pfNames": ["ens1f0#2-7"]}
+    policy = {
+        "apiVersion": "mellanox.com/v1alpha1",
+        "kind": "NicClusterPolicy",
+        "metadata": {"name": "nic-cluster-policy"},
+        "spec": {"sriovDevicePlugin": {"config": pool(selector)}},
+    }
+    found = devices_of(json.dumps(policy), tmp_path)
+    assert found == {"intel.com/r": {"0000:3b:01.2": ["/dev/vfio/12", "/dev/vfio/vfio"]}}
+
+
 def test_ranges_of_a_card_that_is_bound_to_vfio_are_divided(tmp_path: Path) -> None:
     """Each resource has the functions of its range."""
     machine = tmp_path / "machine.umockdev"
