@@ -186,15 +186,6 @@ class Hardware:
     udev: UdevSelector | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Selector:
-    """One entry of ``match`` or ``exclude``: all of its conditions hold."""
-
-    candidates: Candidates
-    hardware: Hardware = Hardware()
-    values: Mapping[str, Globs] = field(default_factory=dict)
-
-
 class ValueKind(StrEnum):
     """Where a value of the resource's own comes from."""
 
@@ -256,6 +247,17 @@ class Inject:
     env: Mapping[str, EnvVar] = field(default_factory=dict)
     annotations: Mapping[str, Template] = field(default_factory=dict)
     cdi: tuple[Template, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selector:
+    """One entry of ``match`` or ``exclude``: all of its conditions hold."""
+
+    candidates: Candidates
+    hardware: Hardware = Hardware()
+    values: Mapping[str, Globs] = field(default_factory=dict)
+    inject: Inject = Inject()
+    """Only in ``match``: what comes beside the resource's own for what this entry takes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -140,7 +140,8 @@ def bind(
 ) -> Template:
     """Insert what the lookup gives; references to the scopes ``later`` stay as they are.
 
-    In a ``path`` an inserted text must not bring folders of its own. ``quote`` makes inserted
+    In a ``path`` an inserted text must not bring folders of its own, unless it is a whole path or
+    a value that is part of the device's folder in sysfs. ``quote`` makes inserted
     text literal where the result is a pattern. Raises UnusableValueError with a reason, also as
     soon as there is more text than ``MAX_TEXT``.
     """
@@ -153,6 +154,8 @@ def bind(
             literal = ""
             continue
         text = part if isinstance(part, str) else quote(_inserted(part, lookup, path=path))
+        if path and not text and part is template.parts[0]:
+            raise UnusableValueError(f"'{part}' is empty, which is not an absolute path")
         size += byte_length(text)
         if size > MAX_TEXT:
             raise UnusableValueError(f"'{shortened(str(template))}' gives {TOO_LONG}")
@@ -167,10 +170,16 @@ def expand(
     path: bool = False,
     quote: Callable[[str], str] = str,
 ) -> str:
-    """Insert everything and give the text; raises UnusableValueError with a reason."""
+    """Insert everything and give the text; raises UnusableValueError with a reason.
+
+    A ``path`` must be absolute.
+    """
     text = "".join(map(str, bind(template, lookup, path=path, quote=quote).parts))
     if path and ".." in text.split("/"):
         raise UnusableValueError(f"'{template}' gives {shortened(text)!r}, which holds '..'")
+    if path and not text.startswith("/"):
+        why = "which is not an absolute path"
+        raise UnusableValueError(f"'{template}' gives {shortened(text)!r}, {why}")
     return text
 
 
@@ -196,7 +205,7 @@ def _inserted(reference: Reference, lookup: Lookup, *, path: bool) -> str:
         )
     if not is_utf8(text):
         raise UnusableValueError(f"'{reference}' is {shortened(text)!r}, which is not valid UTF-8")
-    if path and "/" in text and not _may_hold_slashes(reference, text):
+    if path and "/" in text and not _may_hold_slashes(reference, text, lookup):
         raise UnusableValueError(
             f"'{reference}' is {shortened(text)!r}, which cannot be part of a path"
         )
@@ -209,12 +218,16 @@ def is_utf8(text: str) -> bool:
 
 
 def may_be_absolute(reference: Reference) -> bool:
-    """Return whether a reference can give a whole path; any other may hold no slash in a path."""
-    return (reference.scope, reference.name) in _ABSOLUTE or reference.scope in _MAYBE_ABSOLUTE
+    """Return whether a reference can give a whole path."""
+    whole = (reference.scope, reference.name) in _ABSOLUTE
+    return whole or reference.scope in {*_MAYBE_ABSOLUTE, "value"}
 
 
-def _may_hold_slashes(reference: Reference, text: str) -> bool:
+def _may_hold_slashes(reference: Reference, text: str, lookup: Lookup) -> bool:
     if (reference.scope, reference.name) in _ABSOLUTE:
         return True
-    absolute = text.startswith("/") and ".." not in text.split("/")
-    return absolute and may_be_absolute(reference)
+    if ".." in text.split("/"):
+        return False
+    if reference.scope == "value":  # cut from the device's own folder, it leads nowhere else
+        return text in (lookup("device", "syspath") or "")
+    return text.startswith("/") and reference.scope in _MAYBE_ABSOLUTE

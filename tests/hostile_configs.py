@@ -152,6 +152,23 @@ _RESOURCES: Mapping[str, Callable[[], list[dict[str, Any]]]] = {
             "mounts": [{"hostPath": f"/m{n}", "containerPath": f"/m{n}"} for n in range(9000)],
         }
     ),
+    "mounts-of-256-entries-in-one-group": _one(
+        match=[
+            {
+                "path": f"/many/*{n}",
+                "type": "file",
+                "inject": {
+                    **_env({f"E{m}": f"$(device.name){n}" for m in range(20)}),
+                    "mounts": [
+                        {"hostPath": f"/m{n}/{m}", "containerPath": f"/m{m}/$(device.name)"}
+                        for m in range(10)
+                    ],
+                },
+            }
+            for n in range(256)
+        ],
+        groupBy="all",
+    ),
     "nodes-by-the-thousand": _one(
         inject={
             **_env({"K": "v"}),

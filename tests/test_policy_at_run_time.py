@@ -108,6 +108,7 @@ def annotation(text: str, **keys: object) -> dict[str, object]:
     return {**given(annotations={"cdi.k8s.io/x": text, "other": "n.com/gpu=1"}), **keys}
 
 
+@pytest.mark.parametrize("of", ["the resource", "an entry of match"])
 @pytest.mark.parametrize(
     ("glob", "keys", "refusal"),
     [
@@ -152,9 +153,14 @@ def annotation(text: str, **keys: object) -> dict[str, object]:
     ],
 )
 def test_what_a_template_gives_and_where_a_link_leads_is_refused_with_the_policys_line(
-    place: Place, glob: str, keys: Mapping[str, Any], refusal: str
+    place: Place, glob: str, keys: Mapping[str, Any], refusal: str, of: str
 ) -> None:
-    place.wants(glob, **keys)
+    if of == "the resource":
+        place.wants(glob, **keys)
+    else:
+        entry = {"path": glob, "inject": keys.get("inject", {})}
+        rest = {**keys, "inject": {"devices": []} if "inject" in keys else {}}
+        place.wants(match=[entry], **rest)
     reasons = place.reasons()
     code, said = place.ask("allocate", f"{NAME}=1")
     if refusal:

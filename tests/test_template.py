@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import posixpath
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -28,6 +30,12 @@ VALUES = {
     ("usb", "product"): "line\nbreak",
     ("usb", "vendor"): "",
     ("value", "up"): "..",
+    ("device", "syspath"): "/sys/devices/pci0/usb1/1-1/1-1:1.0",
+    ("value", "port"): "/sys/devices/pci0/usb1/1-1",
+    ("value", "bus"): "pci0/usb1",
+    ("value", "empty"): "",
+    ("value", "other"): "/sys/devices/pci1",
+    ("value", "joined"): "pci0/1-1",
     ("attribute", "odd"): "can\udcff",
 }
 
@@ -121,6 +129,13 @@ def test_references_are_replaced_by_what_the_device_has(text: str, expanded: str
         ("/x/$(property.RELATIVE)", True, "cannot be part of a path"),
         ("/dev/$(value.up)/x", True, "holds '..'"),
         ("/dev/$(net.name:-a/b)", True, "cannot be part of a path"),
+        ("$(value.other)/x", True, "is '/sys/devices/pci1', which cannot be part of a path"),
+        ("/x/$(value.joined)", True, "cannot be part of a path"),
+        ("/x/$(usb.port:-pci0/usb1)", True, "cannot be part of a path"),
+        ("$(value.bus)/x", True, "gives 'pci0/usb1/x', which is not an absolute path"),
+        ("$(property.RELATIVE)", True, "cannot be part of a path"),
+        ("$(value.empty)/dev/x", True, "'$(value.empty)' is empty, which is not an absolute path"),
+        ("$(device.name)", True, "gives 'ttyUSB0', which is not an absolute path"),
     ],
 )
 def test_what_cannot_be_inserted_says_why(text: str, path: bool, reason: str) -> None:
@@ -132,6 +147,43 @@ def test_what_cannot_be_inserted_says_why(text: str, path: bool, reason: str) ->
 @pytest.mark.parametrize("text", ["$(device.path)", "$(property.DEVLINK)", "/x/$(device.name)"])
 def test_whole_paths_come_from_the_device_or_absolute_properties(text: str) -> None:
     assert expand(parse(text), _lookup, path=True).startswith("/")
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("$(value.port)/power/control", "/sys/devices/pci0/usb1/1-1/power/control"),
+        ("/sys/x/$(value.bus)/y", "/sys/x/pci0/usb1/y"),
+        ("/x/$(value.none:-usb1/1-1)", "/x/usb1/1-1"),
+    ],
+)
+def test_a_value_cut_from_the_syspath_may_be_several_folders(text: str, expanded: str) -> None:
+    assert expand(parse(text), _lookup, path=True) == expanded
+
+
+_FOLDERS = st.lists(st.sampled_from(["..", ".", "", "sys", "a..", "..b", "x"]), max_size=6)
+
+
+@given(_FOLDERS.map("/".join) | st.text(alphabet="/.a", max_size=9), _FOLDERS.map("/".join))
+@example("../b", "/sys/a../b")
+@example("/", "/sys/a")
+def test_no_value_leads_out_of_a_folder_unless_it_is_part_of_the_syspath(
+    value: str, syspath: str
+) -> None:
+    texts = {("value", "v"): value, ("device", "syspath"): syspath}
+    for text in ("/one/two/$(value.v)", "/one/two/$(value.v)/x", "/one/two.$(value.v)x"):
+        try:
+            path = expand(parse(text), lambda *key: texts.get(key), path=True)
+        except UnusableValueError:
+            continue
+        assert posixpath.normpath(path).startswith("/one/two")
+        assert "/" not in value or value in syspath
+    try:
+        path = expand(parse("$(value.v)/x"), lambda *key: texts.get(key), path=True)
+    except UnusableValueError:
+        return
+    assert value in syspath
+    assert ".." not in path.split("/")
 
 
 @given(st.text(alphabet="*?[]!a-z", max_size=8), st.text(alphabet="*?[]!a-z", max_size=8))

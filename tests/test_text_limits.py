@@ -127,6 +127,29 @@ def test_texts_of_more_than_1_mib_for_one_device_are_a_problem(tmp_path: Path) -
     assert "the texts of a device have 1,100,000 bytes, at most 1,048,576" in str(problem)
 
 
+@pytest.mark.parametrize(
+    ("each", "more", "own", "problem"),
+    [
+        (8, "      - {path: /dev/full, inject: *same}\n", 5, ""),
+        (12, "", 9, "the texts of a device have 1,050,000 bytes"),
+    ],
+)
+def test_of_the_texts_of_entries_those_of_the_largest_count(
+    tmp_path: Path, each: int, more: str, own: int, problem: str
+) -> None:
+    """A device is of one entry; what the members of a group make is known on the host."""
+    of_entry = ", ".join(f"E{n}: &E{n} {'a' * 50_000}" for n in range(each))
+    of_all = ", ".join(f"A{n}: *E{n}" for n in range(own))
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        f"{HEAD}  - name: {NAME}\n    match:\n"
+        f"      - {{path: /dev/null, inject: &same {{env: {{{of_entry}}}}}}}\n{more}"
+        f"    inject: {{env: {{{of_all}}}}}\n"
+    )
+    found = [str(one) for one in load([path]).problems]
+    assert [problem in one for one in found] == ([True] if problem else [])
+
+
 def test_a_file_that_is_referenced_thousands_of_times_stops_at_the_longest_text(
     tmp_path: Path, host: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

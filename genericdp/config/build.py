@@ -80,8 +80,9 @@ def _globs(value: str | Sequence[str]) -> model.Globs:
 
 
 def _selector(selector: Mapping[str, Any]) -> model.Selector:
-    rest = {key: selector[key] for key in ("hardware", "values") if key in selector}
-    arguments = _arguments(rest, hardware=_of(model.Hardware, **_BUSES), values=_by_key(_globs))
+    rest = {key: selector[key] for key in ("hardware", "values", "inject") if key in selector}
+    hardware = _of(model.Hardware, **_BUSES)
+    arguments = _arguments(rest, hardware=hardware, values=_by_key(_globs), inject=_inject)
     return model.Selector(candidates=_candidates(selector), **arguments)
 
 

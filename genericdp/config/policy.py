@@ -17,6 +17,7 @@ from genericdp.config.document import Field, Finding, problem_of, quoted
 from genericdp.config.files import Content, Loaded, shown, unreadable, unusable
 from genericdp.config.read import read_config
 from genericdp.config.schema import POLICY, schema
+from genericdp.config.selectors import injects
 from genericdp.config.validation import validate
 from genericdp.glob import may_name, segments_of
 from genericdp.model import FileType, PathSelector
@@ -137,17 +138,9 @@ def _place(document: Document, path: KeyPath) -> str:
 
 def check_policy(resource: Field, policy: Policy) -> None:
     """Find what a resource asks for and the policy does not allow."""
-    _check_nodes(resource, policy)
-    for mount in resource["inject"]["mounts"]:
-        _check_mount(mount, policy)
-    for variable in resource["inject"]["env"]:
-        _check_name(variable, policy.env)
-    for annotation in resource["inject"]["annotations"]:
-        _check_name(annotation, policy.annotations)
-        if annotation.key.startswith(CDI_ANNOTATION):
-            _check_cdi(annotation, annotation.text or "", policy)
-    for device in resource["inject"]["cdi"]:
-        _check_cdi(device, (device.text or "").partition("=")[0], policy)
+    _check_matched(resource, policy)
+    for inject in injects(resource):
+        _check_inject(inject, policy)
     for value in resource["values"]:
         _check_path(value["link"], policy.files, is_glob=True)
         _check_path(value["linkedBy"], policy.files, is_glob=True)
@@ -157,14 +150,28 @@ def check_policy(resource: Field, policy: Policy) -> None:
         _check_command(one["exec"], policy)
 
 
-def _check_nodes(resource: Field, policy: Policy) -> None:
-    listed, section = resource["inject"]["devices"], policy.devices
-    for entry in listed:
-        _check_path(entry["path"], section, is_glob=True)
-        if entry["subsystem"].text is not None and not section.rules:
-            entry.refuse("it asks for device nodes", section.says)
-    # In place of what ``match`` finds, containers get the nodes that are listed.
-    for selector in () if listed.value is not None else resource["match"]:
+def _check_inject(inject: Field, policy: Policy) -> None:
+    for entry in inject["devices"]:
+        _check_path(entry["path"], policy.devices, is_glob=True)
+        if entry["subsystem"].text is not None and not policy.devices.rules:
+            entry.refuse("it asks for device nodes", policy.devices.says)
+    for mount in inject["mounts"]:
+        _check_mount(mount, policy)
+    for variable in inject["env"]:
+        _check_name(variable, policy.env)
+    for annotation in inject["annotations"]:
+        _check_name(annotation, policy.annotations)
+        if annotation.key.startswith(CDI_ANNOTATION):
+            _check_cdi(annotation, annotation.text or "", policy)
+    for device in inject["cdi"]:
+        _check_cdi(device, (device.text or "").partition("=")[0], policy)
+
+
+def _check_matched(resource: Field, policy: Policy) -> None:
+    section = policy.devices
+    # In place of what ``match`` finds, containers get the nodes that the resource lists.
+    is_listed = resource["inject"]["devices"].value is not None
+    for selector in () if is_listed else resource["match"]:
         if selector["udev"].value is not None and not section.rules:
             selector["udev"].refuse("it asks for device nodes", section.says)
         types = {one.value for one in selector["type"].strings()} or {*PathSelector(globs=()).types}

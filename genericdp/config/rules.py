@@ -5,21 +5,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.config.document import Field, Finding, problem_of, quoted, shown_path, suggestion
 from genericdp.config.policy import check_policy
 from genericdp.config.schema import CONFIG, resolved_schema
-from genericdp.config.selectors import check_selectors, may_find_several
-from genericdp.config.texts import check_text, formatted
+from genericdp.config.selectors import check_selectors, injects, may_find_several
+from genericdp.config.texts import check_text, formatted, place_of
 from genericdp.config.validation import validate
 from genericdp.glob import is_glob
-from genericdp.model import COMMAND_VARIABLES, Preference, ValueKind
+from genericdp.model import COMMAND_VARIABLES, EnvVar, Preference, ValueKind
 from genericdp.regex import PatternError, compiled
 from genericdp.template import (
     MAX_TEXT,
     MAX_TEXTS,
     MAX_VALUES,
+    Template,
     TemplateSyntaxError,
     byte_length,
     parse,
@@ -46,6 +48,9 @@ _ON_THE_HOST = {"glob", "path-glob", "path-glob-template", "path-template"}
 """Formats of what is looked up on the host."""
 _WILDCARD = re.compile(r"[*?[]")
 _RUNTIMES = re.compile(r"/(containerd|crio|cri-dockerd|docker|podman)\.sock$")
+_JOINS = ("separator", "prefix", "suffix")
+_TakenPaths = dict[str, tuple[Field, object, bool]]
+"""Path in the container to the entry that is first there, its source, and if that is optional."""
 _WHEN_RUN = (
     *("periodSeconds", "timeoutSeconds", "initialDelaySeconds"),
     *("failureThreshold", "successThreshold"),
@@ -99,7 +104,7 @@ def _check_resource(resource: Field, totals: Counter[str]) -> None:
     check_selectors(resource, declared)
     _check_values(values)
     _check_closeness(resource)
-    _check_inject(resource["inject"])
+    _check_injects(injects(resource))
     several = may_find_several(resource["match"])
     for probe in resource["health"]:
         _check_probe(probe, several=several)
@@ -135,16 +140,17 @@ def _check_resulting_names(resource: Field) -> None:
 
 def _check_sizes(resource: Field) -> None:
     """Find texts that are too long, alone or together."""
-    total = 0
+    sizes = Counter[str | int]()
     for field in resource.strings():
         size = byte_length(str(field.value))
-        if field.path[2] in {"inject", "health", "hooks"}:
-            total += size
+        if place_of(field)[0] in {"inject", "health", "hooks"}:
+            sizes[field.path[3] if field.path[2] == "match" else ""] += size
         if size > MAX_TEXT:
             field.refuse(
                 f"the text has {size:,} bytes, at most {MAX_TEXT:,} are possible",
                 "give long texts to containers as files (see inject.mounts)",
             )
+    total = sizes.pop("", 0) + max(sizes.values(), default=0)  # each device is of some entry
     if total > MAX_TEXTS:
         message = f"the texts of a device have {total:,} bytes, at most {MAX_TEXTS:,} are possible"
         resource.refuse(message, "inject, health and hooks count together")
@@ -226,21 +232,38 @@ def _references(text: str) -> tuple[Reference, ...] | None:
         return None
 
 
-def _check_inject(inject: Field) -> None:
-    for key in ("devices", "mounts"):
-        for entry in inject[key]:
+def _check_injects(listed: Sequence[Field]) -> None:
+    """Find what is wrong with the ``inject`` of a resource, the first, and of its entries."""
+    taken: _TakenPaths = {}
+    joins: dict[str, tuple[Field, EnvVar]] = {}
+    for inject in listed:
+        for entry in (*inject["devices"], *inject["mounts"]):
             if entry["containerPath"].value == "/":
                 message = "the root of the container cannot be replaced"
                 entry["containerPath"].refuse(message)
-    for path in (mount["hostPath"] for mount in inject["mounts"] if mount["hostPath"].text):
-        if not str(path.value).strip("/") or _RUNTIMES.search(str(path.value)):
-            path.warn("this gives access to every file of the host", "mount only what is needed")
-    _check_collisions(inject)
+        for path in (mount["hostPath"] for mount in inject["mounts"] if mount["hostPath"].text):
+            if not str(path.value).strip("/") or _RUNTIMES.search(str(path.value)):
+                warning = "this gives access to every file of the host"
+                path.warn(warning, "mount only what is needed")
+        # What two entries give need not meet in one container.
+        _check_collisions(inject, taken if inject is listed[0] else taken.copy())
+        for variable in inject["env"]:
+            _check_joins(variable, joins)
 
 
-def _check_collisions(inject: Field) -> None:
+def _check_joins(variable: Field, first: dict[str, tuple[Field, EnvVar]]) -> None:
+    """Find a variable whose values would be joined in two ways."""
+    written = {one.key: one.value for one in variable if one.key in _JOINS}
+    how = EnvVar(value=Template(()), **written)
+    other, its = first.setdefault(variable.key, (variable, how))
+    if its != how:
+        different = next(key for key in _JOINS if getattr(its, key) != getattr(how, key))
+        message = f"its {different} is not that of {shown_path(other.path)}"
+        variable.refuse(message, "all values of a variable are joined in one way", of_key=True)
+
+
+def _check_collisions(inject: Field, taken: _TakenPaths) -> None:
     """Find entries that would put different things at one path of the container."""
-    taken: dict[str, tuple[Field, object, bool]] = {}
     for key, host in (("devices", "path"), ("mounts", "hostPath")):
         for entry in inject[key]:
             inside = _fixed_path(entry["containerPath"].text, entry[host].text)
@@ -352,7 +375,7 @@ def _check_losses(resources: Sequence[Field]) -> None:
     first: dict[tuple[str, str], tuple[str, object, Field]] = {}
     for resource in resources:
         name = str(resource["name"].value)
-        for kind, key, value, field in _container_edits(resource["inject"]):
+        for kind, key, value, field in chain(*map(_container_edits, injects(resource))):
             other, of_other, there = first.setdefault((kind, key), (name, value, field))
             if other != name and (of_other != value or "$(" in str(value)):
                 field.warn(

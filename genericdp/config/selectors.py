@@ -37,10 +37,12 @@ def check_selectors(resource: Field, values: frozenset[str] | None) -> None:
             check_declared(value, value.key, values, of_key=True)
         # Of one with a mistake, the rest says nothing.
         if _is_whole(selector.value):
-            first = seen.setdefault(json.dumps(selector.value, sort_keys=True), selector)
+            conditions = {key: one for key, one in selector.value.items() if key != "inject"}
+            first = seen.setdefault(json.dumps(conditions, sort_keys=True), selector)
             if first is not selector:
                 _refuse_repeated(selector, first)
-    for entry in (*resource["match"], *resource["inject"]["devices"]):
+    nodes = (entry for inject in injects(resource) for entry in inject["devices"])
+    for entry in (*resource["match"], *nodes):
         for path in (one for one in entry["path"].strings() if "$(" not in str(one.value)):
             _warn_of_nodes(path, entry, has_exclude=bool(resource["exclude"].value))
     _check_injected(resource)
@@ -48,11 +50,14 @@ def check_selectors(resource: Field, values: frozenset[str] | None) -> None:
 
 
 def _warn_of_shares(resource: Field) -> None:
-    inject = resource["inject"]
-    given = [one for one in inject["devices"] if "w" in (one["permissions"].text or "rw")]
-    gives_own = any("$(device.path" in str(one["path"].value) for one in given)
-    if gives_own or "devices" not in inject.written():
-        given += resource["match"]
+    match = list(resource["match"])
+    given = [] if "devices" in resource["inject"].written() else match[:]
+    takers = [match, *([one] for one in match)]
+    for inject, selectors in zip(injects(resource), takers, strict=True):
+        nodes = [one for one in inject["devices"] if "w" in (one["permissions"].text or "rw")]
+        given += nodes
+        if any("$(device.path" in str(one["path"].value) for one in nodes):
+            given += selectors
     if (resource["replicas"].value or 1) > 1 and any(map(_names_disks, given)):
         message = "containers that write to one disk at the same time destroy its filesystem"
         resource["replicas"].warn(message, "omit replicas, or inject it with permissions: r")
@@ -93,25 +98,33 @@ def _is_whole(value: object) -> bool:
     return value is not None and all(map(_is_whole, inner))
 
 
+def injects(resource: Field) -> list[Field]:
+    """Return the ``inject`` of a resource, and then those of its entries of ``match``."""
+    return [resource["inject"], *(selector["inject"] for selector in resource["match"])]
+
+
 def _check_injected(resource: Field) -> None:
     """Find the selectors of what has no device file and gets nothing injected."""
-    inject = resource["inject"]
-    names_something = any(inject[key].value for key in _INJECTED)
-    uses_own_nodes = any(
-        "$(device.path" in str(entry["path"].value) and entry["optional"].value is not True
-        for entry in inject["devices"]
-    )
+    own = resource["inject"]
     match = list(resource["match"])
     lacking = [(selector, kind) for selector in match if (kind := _without_node(selector))]
     for selector, kind in lacking if "groupBy" not in resource.written() else ():
-        if not names_something:
+        given = (own, selector["inject"])
+        if not any(inject[key].value for inject in given for key in _INJECTED):
             message = f"{kind} has no device file: nothing would be injected"
             selector.refuse(message, "say under inject what a container gets")
-        # Beside others the entry can be meant for them.
-        elif uses_own_nodes and len(lacking) == len(match):
+        # Beside others an entry of the resource can be meant for them.
+        elif any(map(_uses_own_node, given if len(lacking) == len(match) else given[1:])):
             message = f"{kind} has no device file: inject.devices cannot give its $(device.path)"
             hint = "use mounts" if kind == _A_FILE else "name its nodes otherwise"
             selector.refuse(message, hint)
+
+
+def _uses_own_node(inject: Field) -> bool:
+    return any(
+        "$(device.path" in str(entry["path"].value) and entry["optional"].value is not True
+        for entry in inject["devices"]
+    )
 
 
 def _without_node(selector: Field) -> str:

@@ -24,7 +24,7 @@ from genericdp.template import may_be_absolute
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from genericdp.config.document import Field
+    from genericdp.config.document import Field, KeyPath
     from genericdp.config.schema import Schema
     from genericdp.template import Reference, Template
 
@@ -72,9 +72,15 @@ def formatted(field: Field, part: Schema) -> Iterator[tuple[Field, str]]:
         yield from formatted(inner, part_of(part, inner.path[-1]))
 
 
+def place_of(field: Field) -> KeyPath:
+    """Return the path within a resource; of what an entry of ``match`` injects, as if all did."""
+    inner = field.path[2:]  # below .resources[i]
+    return inner[2:] if inner[0] == "match" and "inject" in inner[2:3] else inner
+
+
 def check_text(field: Field, form: str, values: frozenset[str] | None) -> None:
     """Find what is wrong with a string of a resource; ``values`` are those that it declares."""
-    key, *inner = field.path[2:]  # below .resources[i]
+    key, *inner = place_of(field)
     context = Context(
         device_id=key in {"inject", "health", "hooks"},
         allocation=key == "inject"

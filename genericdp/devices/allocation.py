@@ -117,8 +117,6 @@ class _AnswerBuilder:
 
 def _container_path(template: Template, lookup: Lookup) -> str:
     path = expand(template, lookup, path=True)
-    if not path.startswith("/"):
-        raise UnusableValueError(f"'{template}' gives {path!r}, which is not an absolute path")
     # A second slash at the start would survive: POSIX lets it mean something else.
     tidy = posixpath.normpath(f"/{path.lstrip('/')}")
     if tidy == "/":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from genericdp import glob
 from genericdp.devices.allocation import AllocationConflictError, edits
@@ -49,12 +49,14 @@ from genericdp.template import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from genericdp.devices.inventory import FoundFile, Host, Inventory
     from genericdp.devices.matching import Candidate, Excluded, Match
-    from genericdp.model import Check, DeviceNodeSelector, Mount, Resource
+    from genericdp.model import Check, DeviceNodeSelector, Inject, Mount, Resource
     from genericdp.template import Lookup
+
+T = TypeVar("T")
 
 _LATER = ("allocation",)
 """Scopes whose texts are only known when a container asks."""
@@ -145,14 +147,12 @@ class _Maker:
         self._excluded = excluded
         self._inventory = inventory
         self._host = inventory.host
-        # The literal text of templates, in bytes: what each member expands, and what counts once.
-        self._for_each, self._once = 0, 0
-        for template in templates_of((resource.inject, resource.health, resource.hooks)):
-            size = sum(byte_length(part) for part in template.parts if isinstance(part, str))
-            if template.references:
-                self._for_each += size
-            else:
-                self._once += size
+        # Without ``devices`` an entry of ``match`` adds no nodes.
+        added = [replace(one.inject, devices=one.inject.devices or ()) for one in resource.match]
+        self._injects = [(resource.inject, one) for one in added]
+        """What is given for a member, by the entry that takes it."""
+        self._size = _literal_sizes((resource.inject, resource.health, resource.hooks))
+        self._sizes = [_literal_sizes(one) for one in added]
 
     def group(
         self, candidates: Iterable[Candidate]
@@ -222,19 +222,27 @@ class _Maker:
         Raises UnusableValueError or AllocationConflictError where there can be no device.
         """
         resource, inventory, host = self._resource, self._inventory, self._host
-        inject, first = resource.inject, group.members[0]
+        first, entries = group.members[0], [min(one.entries) for one in group.members]
         budget = _TextBudget(MAX_TEXTS)
-        budget.spend(self._for_each * len(group.members) + self._once)
-        if inject.devices is None:
+        for_each, once = self._size
+        budget.spend(for_each * len(entries) + once)
+        budget.spend(sum(self._sizes[entry][0] for entry in entries))
+        budget.spend(sum(self._sizes[entry][1] for entry in {*entries}))
+        if resource.inject.devices is None:
             _check_nodes(group, host)
         names = [Names(one, resource=resource, inventory=inventory) for one in group.members]
         device_id = as_id(self._id_text(group, names))
         for its in names:
             its.device_id = device_id
         lookups = [budget.counted(its.get_text) for its in names]
-        nodes, missing, paths = self._nodes(group, lookups)
-        mounts = [_mount_point(one, lookup, host) for lookup in lookups for one in inject.mounts]
-        cdi = [_cdi_name(template, lookup) for lookup in lookups for template in inject.cdi]
+        given = [
+            (one, lookup, inject)
+            for one, lookup, entry in zip(group.members, lookups, entries, strict=True)
+            for inject in self._injects[entry]
+        ]
+        nodes, missing, paths = self._nodes(given)
+        mounts = [_mount_point(one, its, host) for _, its, inject in given for one in inject.mounts]
+        cdi = [_cdi_name(text, lookup) for _, lookup, inject in given for text in inject.cdi]
         probes, hooks = bound_probes(resource, lookups[0]), bound_hooks(resource, lookups[0])
         if paths and not nodes and not missing:
             raise UnusableValueError("all nodes of inject.devices are optional and absent")
@@ -252,10 +260,16 @@ class _Maker:
             missing=tuple(dict.fromkeys(missing)),
             mounts=tuple(dict.fromkeys(mounts)),
             env={
-                name: Variable(values=_bound(one.value, lookups), declared=one)
-                for name, one in inject.env.items()
+                name: Variable(
+                    values=_bound((one.value, lookup) for one, lookup in several),
+                    declared=several[0][0],
+                )
+                for name, several in _by_key((one.env, lookup) for _, lookup, one in given).items()
             },
-            annotations={key: _bound(text, lookups) for key, text in inject.annotations.items()},
+            annotations={
+                key: _bound(texts)
+                for key, texts in _by_key((one.annotations, its) for _, its, one in given).items()
+            },
             cdi=tuple(dict.fromkeys(cdi)),
             identity=first.file.identity,
             replicas=resource.replicas,
@@ -267,7 +281,7 @@ class _Maker:
             policy=resource.policy,
         )
         # Else it always fits: a node at its own path.
-        if inject.devices or inject.mounts or inject.annotations or device.members:
+        if device.members or any(one.devices or one.mounts or one.annotations for *_, one in given):
             edits([device])
         self._check(device, first)
         return device
@@ -281,21 +295,20 @@ class _Maker:
             raise UnusableValueError(reason)
 
     def _nodes(
-        self, group: _CandidateGroup, lookups: Sequence[Lookup]
+        self, given: Iterable[tuple[Candidate, Lookup, Inject]]
     ) -> tuple[list[DeviceNode], list[str], list[str]]:
         """Return the device nodes of all members, what must be there and is not, as sentences,
         and the paths that were asked for, with or without wildcards; they may not exist.
         """
-        entries = self._resource.inject.devices
         nodes, missing, paths = [], [], []
-        for member, lookup in zip(group.members, lookups, strict=True):
-            if entries is None and member.has_node:
+        for member, lookup, inject in given:
+            if inject.devices is None and member.has_node:
                 path = Template((member.path,))
                 nodes.append(_node(member.file, path, "rw", exclusive=True))
-            for entry in entries or ():
-                pattern = (
-                    "" if entry.path is None else _absolute_path(entry.path, lookup, glob.escape)
-                )
+            for entry in inject.devices or ():
+                pattern = ""
+                if entry.path is not None:
+                    pattern = expand(entry.path, lookup, path=True, quote=glob.escape)
                 inside = entry.container_path
                 if inside is not None:
                     inside = bind(inside, lookup, path=True, later=_LATER)
@@ -439,21 +452,36 @@ def _nothing_to_give(candidate: Candidate, host: Host) -> str:
     return f"{_why_no_node(candidate, host)} (in a container: mount {folder} of the host)"
 
 
-def _bound(template: Template, lookups: Iterable[Lookup]) -> tuple[Template, ...]:
+def _literal_sizes(value: object) -> tuple[int, int]:
+    """Return the literal text of templates, in bytes: what each member expands, and what counts
+    once.
+    """
+    for_each = once = 0
+    for template in templates_of(value):
+        size = sum(byte_length(part) for part in template.parts if isinstance(part, str))
+        if template.references:
+            for_each += size
+        else:
+            once += size
+    return for_each, once
+
+
+def _by_key(given: Iterable[tuple[Mapping[str, T], Lookup]]) -> dict[str, list[tuple[T, Lookup]]]:
+    """Return what each key stands for, with the lookups of the members that are given it."""
+    found: dict[str, list[tuple[T, Lookup]]] = {}
+    for mapping, lookup in given:
+        for key, one in mapping.items():
+            found.setdefault(key, []).append((one, lookup))
+    return found
+
+
+def _bound(texts: Iterable[tuple[Template, Lookup]]) -> tuple[Template, ...]:
     """Expand a text for each member; equal ones count once."""
-    return tuple(dict.fromkeys(bind(template, lookup, later=_LATER) for lookup in lookups))
-
-
-def _absolute_path(template: Template, lookup: Lookup, quote: Callable[[str], str] = str) -> str:
-    """Expand a template that must give an absolute path; raises UnusableValueError."""
-    text = expand(template, lookup, path=True, quote=quote)
-    if not text.startswith("/"):
-        raise UnusableValueError(f"'{template}' gives {text!r}, which is not an absolute path")
-    return text
+    return tuple(dict.fromkeys(bind(text, lookup, later=_LATER) for text, lookup in texts))
 
 
 def _mount_point(mount: Mount, lookup: Lookup, host: Host) -> MountPoint:
-    host_path = _absolute_path(mount.host_path, lookup)
+    host_path = expand(mount.host_path, lookup, path=True)
     return MountPoint(
         host_path=host_path,
         container_path=bind(mount.container_path, lookup, path=True, later=_LATER),
@@ -515,7 +543,7 @@ def _check(check: Check[Template], lookup: Lookup) -> Check[str]:
         case FileCheck():
             low, high = _limits(check, lookup)
             return FileCheck(
-                path=_absolute_path(check.path, lookup),
+                path=expand(check.path, lookup, path=True),
                 regex=check.regex,
                 equals=None if check.equals is None else expand(check.equals, lookup),
                 min=low,

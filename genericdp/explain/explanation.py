@@ -153,7 +153,8 @@ def unmatched(resources: Iterable[Resource], inventory: Inventory) -> Iterator[t
                 text = selector_text(selector)
                 trouble = next(_troubles(selector, inventory.host), "")
                 yield resource.name, f"{text} ({trouble})" if trouble else text
-        for entry in resource.inject.devices or ():
+        injects = (resource.inject, *(one.inject for one in resource.match))
+        for entry in (one for inject in injects for one in inject.devices or ()):
             if entry.subsystem and entry.subsystem not in inventory.host.subsystems():
                 yield resource.name, f"inject.devices: {{subsystem: {entry.subsystem}}}"
 

@@ -280,14 +280,17 @@ def test_a_mount_of_what_is_missing_is_told(
     fuse.link("opt/link", "there/nothing")
     paths = ["/opt/there/file", "/opt/missing", "/opt/link", "/opt/there/file/x", "/srv/data"]
     mounts = ", ".join(f"{{hostPath: {path}, containerPath: {path}}}" for path in paths)
-    resource = f"    match: [{{path: /dev/fuse}}]\n    inject: {{mounts: [{mounts}]}}\n"
-    assert discovered(tmp_path, resource) == 0
-    said = capsys.readouterr().out.partition("Mounts:\n")[2].splitlines()
-    assert said == [
-        f"  example.com/one: hostPath {path} does not exist; the runtime would create an empty"
-        " folder"
-        for path in ("/opt/missing", "/opt/link", "/opt/there/file/x")
-    ]
+    for resource in (
+        f"    match: [{{path: /dev/fuse}}]\n    inject: {{mounts: [{mounts}]}}\n",
+        f"    match: [{{path: /dev/fuse, inject: {{mounts: [{mounts}]}}}}]\n",
+    ):
+        assert discovered(tmp_path, resource) == 0
+        said = capsys.readouterr().out.partition("Mounts:\n")[2].splitlines()
+        assert said == [
+            f"  example.com/one: hostPath {path} does not exist; the runtime would create an empty"
+            " folder"
+            for path in ("/opt/missing", "/opt/link", "/opt/there/file/x")
+        ]
 
 
 def test_the_fixture_is_the_laptop(tmp_path: Path) -> None:

@@ -83,6 +83,15 @@ def test_a_glob_that_finds_nothing_says_what_is_there_instead(
     assert out.splitlines()[2:] == ["Nothing found:", f"  example.com/x: {pattern}{hint}"]
 
 
+def test_a_subsystem_that_an_entry_of_match_asks_for_is_told(
+    run: Callable[..., tuple[int, str, str]],
+) -> None:
+    resources = "  - name: example.com/x\n    match:\n      - udev: {subsystem: video4linux}\n"
+    resources += "        inject: {devices: [{subsystem: meida, optional: true}]}\n"
+    _, out, _ = run(resources, "discover")
+    assert "example.com/x: inject.devices: {subsystem: meida}" in out
+
+
 def test_json_lists_it_too(run: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = run(CAM, "discover", "-o", "json")
     found = json.loads(out)["resources"]["example.com/cam"]

@@ -107,6 +107,13 @@ def test_equal_configs_are_no_change(asking: Asking, capsys: Output) -> None:
     assert capsys.readouterr().out == "0 added, 0 removed, 0 changed, 4 unchanged\n"
 
 
+def test_what_an_entry_of_match_injects_is_changed_in_place(asking: Asking, capsys: Output) -> None:
+    asking.new.write_text(HEAD + OLD.replace("/dev/fuse}", "/dev/fuse, inject: {env: {A: b}}}"))
+    assert asking.ask() == 0
+    out = capsys.readouterr().out
+    assert "~ example.com/hooked: changed in place: match\n0 added" in out.replace("  ", "")
+
+
 @pytest.mark.parametrize("which", ["old", "new"])
 def test_problems_of_either_are_exit_code_2(which: str, asking: Asking, capsys: Output) -> None:
     getattr(asking, which).write_text(HEAD + OLD.replace("match", "matches", 1))

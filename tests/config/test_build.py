@@ -32,7 +32,15 @@ def test_the_whole_language_becomes_the_model() -> None:
             candidates=model.PathSelector(globs=("/dev/serial/by-id/usb-Silicon_Labs_*",))
         ),
         model.Selector(
-            candidates=model.PciSelector(function="virtual"), values={"pf": ("ens1f0np0",)}
+            candidates=model.PciSelector(function="virtual"),
+            values={"pf": ("ens1f0np0",)},
+            inject=model.Inject(
+                devices=(model.DeviceNodeSelector(path=parse("/dev/vfio/$(pci.iommuGroup)")),),
+                env={
+                    "LD_LIBRARY_PATH": model.EnvVar(value=parse("/usr/local/vf"), separator=":"),
+                    "VF": model.EnvVar(value=parse("$(pci.address)")),
+                },
+            ),
         ),
     )
     assert resource.exclude == (

@@ -197,6 +197,9 @@ def test_what_is_hardly_meant_is_warned_of(body: str, message: str | None) -> No
         ("{udev: {subsystem: tty, properties: {ID_MODEL: '{{.Model}}'}}}", FOREIGN % "{{.Model}}"),
         ("{usb: {vendor: '04{03,04}*'}}", "'{03,04}' is literal in a glob"),
         ("{path: /dev/tty*}", None),
+        ("{path: /dev/kvm, inject: {devices: [{path: /dev/mem}]}}", MEMORY % "mem"),
+        ("{path: /dev/kvm, inject: {mounts: [{hostPath: /, containerPath: /s}]}}", EVERY_FILE),
+        ("{path: /dev/kvm, inject: {env: {A: '${B}'}}}", FOREIGN % "${B}"),
     ],
 )  # fmt: skip
 def test_a_selector_that_is_hardly_meant_is_warned_of(match: str, message: str | None) -> None:
@@ -230,6 +233,11 @@ def test_a_selector_that_is_hardly_meant_is_warned_of(match: str, message: str |
         ("match: [{path: /dev/sdb}], inject: {devices: [{path: /dev/kvm}]}", False),
         ("match: [{path: /dev/kvm}], inject: {devices: [{path: /dev/sdb}]}", True),
         ("match: [{usb: {vendor: '0403'}}], inject: {devices: [{subsystem: block}]}", True),
+        ("match: [{path: /dev/kvm, inject: {devices: [{path: /dev/sdb}]}}]", True),
+        ("match: [{path: /dev/sdb, inject: {devices: [{path: $(device.path)}]}}],"
+         " inject: {devices: []}", True),
+        ("match: [{path: /dev/sdb}, {path: /dev/kvm, inject: {devices: [{path: $(device.path)}]}}],"
+         " inject: {devices: []}", False),
     ],
 )  # fmt: skip
 def test_shares_of_a_disk_are_warned_of(keys: str, is_warned: bool) -> None:

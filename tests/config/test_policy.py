@@ -189,6 +189,8 @@ def _said(folder: Path, policy: Path, match: str, inject: str = "env: {}", rest:
 )
 def test_what_a_policy_allows_is_taken(tmp_path: Path, match: str, inject: str, rest: str) -> None:
     assert _said(tmp_path, NARROW, match, inject, rest) == ""
+    of_entry = f"{match}, inject: {{{inject}}}"
+    assert _said(tmp_path, NARROW, of_entry, "devices: []", rest) == ""
 
 
 MATCH = ".resources[0].match[0]"
@@ -226,6 +228,12 @@ FUSE = "path: /dev/fuse"
         ),
         (FUSE, "env: {LD_PRELOAD: a}", "", f"{INJECT}.env.LD_PRELOAD: 'LD_PRELOAD' is not allowed"),
         (FUSE, "annotations: {a: b}", "", f"{INJECT}.annotations.a: 'a' is not allowed"),
+        (
+            FUSE,
+            "devices: [{path: /dev/fuse}, {path: /dev/kvm}]",
+            "",
+            f"{INJECT}.devices[1].path: '/dev/kvm' is not allowed",
+        ),
         (
             FUSE,
             "cdi: [vendor.com/gpu=0]",
@@ -288,6 +296,10 @@ def test_what_a_policy_does_not_allow_is_a_problem_with_both_places(
     tmp_path: Path, match: str, inject: str, rest: str, expected: str
 ) -> None:
     assert _said(tmp_path, NARROW, match, inject, rest) == expected
+    if inject != "env: {}":
+        of_entry = f"{match}, inject: {{{inject}}}"
+        expected = expected.replace(INJECT, f"{MATCH}.inject")
+        assert _said(tmp_path, NARROW, of_entry, rest=rest) == expected
 
 
 @pytest.mark.parametrize(
@@ -323,6 +335,8 @@ def test_a_section_that_allows_nothing_refuses_templates_too(
     policy = tmp_path / "p.yaml"
     policy.write_text(HEAD)
     assert expected in _said(tmp_path, policy, match, inject or "env: {}", rest)
+    of_entry = f"{match}, inject: {{{inject.replace(chr(10), ',')}}}"
+    assert expected in _said(tmp_path, policy, of_entry, rest=rest)
 
 
 def test_what_another_problem_leaves_is_held_against_the_policy(tmp_path: Path) -> None:

@@ -134,10 +134,13 @@ def test_what_one_container_would_lose_of_two_resources_is_warned_of(
     inject: str, warned: bool
 ) -> None:
     """ALL-6: the kubelet keeps either one of two equal keys."""
-    one = FUSE + f"    inject: {inject}\n"
-    found = warnings(one + one.replace("fuse", "kvm"))
-    assert bool(found) is warned
-    assert all("the other one: <stdin>:6:" in warning for warning in found)
+    for one in (
+        FUSE + f"    inject: {inject}\n",
+        FUSE.replace("{path: /dev/fuse}", f"{{path: /dev/fuse, inject: {inject}}}") + "\n",
+    ):
+        found = warnings(one + one.replace("fuse", "kvm"))
+        assert bool(found) is warned
+        assert all("the other one: <stdin>:" in warning for warning in found)
 
 
 def test_hooks_of_shared_devices_are_warned_of() -> None:
@@ -159,6 +162,11 @@ def test_hooks_of_shared_devices_are_warned_of() -> None:
         ("match: [{path: /x, type: file}]\n    inject: {devices: [{path: $(device.path)}]}",
          "cannot give its"),
         ("match: [{path: /x, type: [file, char]}]", None),
+        ("match: [{net: {}, inject: {env: {A: $(net.name)}}}]", None),
+        ("match: [{net: {}, inject: {env: {}}}]", "a network interface has no device file"),
+        ("match: [{path: /a}, {net: {}, inject: {devices: [{path: $(device.path)}]}}]",
+         "cannot give its"),
+        ("match: [{path: /a}, {net: {}}]\n    inject: {devices: [{path: $(device.path)}]}", None),
         ("match: [{path: /x, type: [file, directory]}]", "a file or folder has no device file"),
     ],
 )  # fmt: skip
@@ -281,6 +289,8 @@ def test_cdi_names_have_a_vendor_a_class_and_a_name(name: str, is_fine: bool) ->
         ("$(property.DEVNAME:-/dev/a)", None),
         ("/dev/$(device.name)/x", None),
         ("/dev/[$(device.name)]", None),
+        ("$(value.v)/x", None),
+        ("x/$(value.v)", "is not an absolute path"),
         ("$(device.name)", "cannot give an absolute path"),
         ("dev/$(device.name)", "is not an absolute path"),
         ("/dev/$(device.name)/../x", "holds '..'"),
@@ -295,7 +305,9 @@ def test_cdi_names_have_a_vendor_a_class_and_a_name(name: str, is_fine: bool) ->
 def test_a_path_of_a_template_is_absolute_whatever_is_inserted(
     text: str, problem: str | None
 ) -> None:
-    found = problems(f'{FUSE}    inject: {{devices: [{{path: "{text}"}}]}}\n')
+    found = problems(
+        f'{FUSE}    values: {{v: {{text: a}}}}\n    inject: {{devices: [{{path: "{text}"}}]}}\n'
+    )
     assert [problem in message for message in found if problem] == ([True] if problem else [])
 
 

@@ -16,6 +16,7 @@ def known() -> Known:
     known = Known()
     known.add("0000:0a:00.0", "pci", attributes={"model": "Some GPU", "empty": ""})
     known.texts["/proc/driver/gpus/0000:0a:00.0/information"] = INFORMATION
+    known.texts[f"{ROOT}/slot"] = "7"
     known.links |= {
         f"{GPU}/physfn/net/ens1f0": "ens1f0",
         f"{GPU}/twice/a": "a",
@@ -33,6 +34,8 @@ def look_up(scope: str, name: str) -> str | None:
         ("attribute", "up"): "..",
         ("attribute", "below"): "a/b",
         ("value", "other"): "slot-7",
+        ("value", "bridge"): ROOT,
+        ("value", "away"): "/sys/devices/pci0000:80",
     }
     return names.get((scope, name))
 
@@ -59,6 +62,8 @@ def computed(known: Known, kind: str, source: str, regex: str | None = None) -> 
         ),
         pytest.param("file", "$(device.syspath)/model", None, "Some GPU", id="a-file"),
         pytest.param("file", "$(device.syspath)/empty", None, "", id="an-empty-file"),
+        pytest.param("file", "$(value.bridge)/slot", None, "7", id="a-file-above-the-device"),
+        pytest.param("link", "$(value.bridge)/*/physfn/net/*", None, "ens1f0", id="link-above"),
         pytest.param("link", "$(device.syspath)/physfn/net/*", None, "ens1f0", id="a-link"),
         pytest.param("link", "$(device.syspath)/physfn/net/*", r"^ens\d", "ens1", id="and-regex"),
     ],
@@ -119,6 +124,18 @@ def test_values_come_from_a_text_a_file_or_a_link(
             "/etc/$(attribute.below)",
             None,
             "'$(attribute.below)' is 'a/b', which cannot be part of a path",
+        ),
+        (
+            "file",
+            "$(value.away)/slot",
+            None,
+            "'$(value.away)' is '/sys/devices/pci0000:80', which cannot be part of a path",
+        ),
+        (
+            "link",
+            "$(value.other)/*",
+            None,
+            "'$(value.other)/*' gives 'slot-7/*', which is not an absolute path",
         ),
     ],
 )
