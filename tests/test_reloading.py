@@ -13,7 +13,7 @@ import pytest
 from genericdp.host.workers import in_worker
 from genericdp.simulator.kubelet import Kubelet
 from tests.config.changing import BAD, HEAD, ConfigMap, config
-from tests.polling import poll_until
+from tests.polling import ask_until, poll_until
 from tests.test_daemon import Place
 from tests.world import World, counts, resource, serial
 
@@ -218,3 +218,27 @@ async def test_an_allocate_in_progress_is_answered_before_a_resource_registers_a
         assert [one.host_path for one in given.devices] == ["/dev/ttyUSB0"]
         await daemon.registered(name)
         assert world.kubelet.observed.registrations[name] == 2
+
+
+async def test_what_an_entry_of_match_injects_changes_in_place(world: World) -> None:
+    name = "example.com/serial"
+    world.host.plug("ttyUSB0")
+    world.host.plug("ttyACM0", major=166)
+
+    def wanted(text: str) -> dict[str, object]:
+        usb = {"path": "/dev/ttyUSB0", "inject": {"env": {"KIND": text}}}
+        return {"name": name, "match": [usb, {"path": "/dev/ttyACM0"}]}
+
+    async def given(device: str) -> tuple[list[str], dict[str, str]]:
+        (answer,) = (await world.allocated(name, [device])).container_responses
+        return [one.host_path for one in answer.devices], dict(answer.envs)
+
+    async with world.serving(wanted("a")) as daemon:
+        await world.listed(name, "ttyACM0", "ttyUSB0")
+        before = counts(world.kubelet, name)
+        assert await given("ttyUSB0") == (["/dev/ttyUSB0"], {"KIND": "a"})
+        assert await given("ttyACM0") == (["/dev/ttyACM0"], {})
+        await daemon.takes(wanted("b"))
+        new = ["/dev/ttyUSB0"], {"KIND": "b"}
+        await ask_until(lambda: given("ttyUSB0"), lambda answer: answer == new)
+        assert counts(world.kubelet, name) == before
