@@ -9,10 +9,11 @@ from genericdp.cli.apply import discover_once, patiently
 from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import add_config, add_host, add_output, node_name_of, root_of
 from genericdp.cli.output import print_json, print_lines, print_warning
+from genericdp.devices.conditions import any_of, selector_text, shown, source
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import UsageError
-from genericdp.explain.describe import any_of, entry_of, selector_text, shown, source
+from genericdp.explain.describe import entry_of
 from genericdp.explain.explanation import VerdictKind, explain
 from genericdp.explain.find import Asked, awaited_by, find, refuse_plain
 from genericdp.printing import plural, printable

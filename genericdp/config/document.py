@@ -13,7 +13,7 @@ from genericdp.printing import closest, shortened
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from genericdp.config.scalars import Scalar
+    from genericdp.scalars import Scalar
 
 Plain = Any
 """A value as Python has it: a dict, a list, a scalar, or FAULTY."""

@@ -11,7 +11,7 @@ import yaml
 
 from genericdp.config.document import FAULTY, Document, Mark, YamlNode, problem_at
 from genericdp.config.files import SUFFIXES
-from genericdp.config.scalars import plain, reading, single_quoted
+from genericdp.scalars import plain, reading, single_quoted
 
 if TYPE_CHECKING:
     from genericdp.config.document import KeyPath, Plain

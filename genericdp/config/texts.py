@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from genericdp import template
 from genericdp.config.document import MAX_QUOTED, quoted, suggestion
-from genericdp.config.scalars import plain
 from genericdp.config.schema import part_of
 from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import has_wildcard, path_problem, pattern_problem
 from genericdp.model import BUS_KEYS, is_cdi_name
 from genericdp.printing import shortened
 from genericdp.regex import PatternError, compiled
+from genericdp.scalars import plain
 from genericdp.template import may_be_absolute
 
 if TYPE_CHECKING:

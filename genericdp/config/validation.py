@@ -14,10 +14,10 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
 from genericdp.config.document import FAULTY, MAX_QUOTED, Field, Finding, quoted, suggestion
-from genericdp.config.scalars import Unclear, meant_boolean, reading, single_quoted
 from genericdp.config.schema import CONFIG, KINDS, POLICY, keys_of, resolved_schema
 from genericdp.printing import closest
 from genericdp.regex import compiled
+from genericdp.scalars import Unclear, meant_boolean, reading, single_quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from genericdp.config.document import problem_at, shown_path
 from genericdp.config.read import read
-from genericdp.config.scalars import yaml_text
 from genericdp.devices.resourcenames import name_problem
+from genericdp.scalars import yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

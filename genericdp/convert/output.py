@@ -6,10 +6,10 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from genericdp.config.scalars import yaml_flow, yaml_text
 from genericdp.devices.device import MAX_REPLICAS
 from genericdp.glob import escape
 from genericdp.printing import printable
+from genericdp.scalars import yaml_flow, yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

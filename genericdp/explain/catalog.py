@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.config.scalars import yaml_flow
 from genericdp.devices.hardware import is_net_interface, is_pci_function, is_usb_device
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.matching import of_device, of_file
 from genericdp.devices.natural import natural_key
 from genericdp.explain.describe import Entry, as_glob, entry_of, hardware_ids
 from genericdp.explain.find import every, is_worth_naming
+from genericdp.scalars import yaml_flow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

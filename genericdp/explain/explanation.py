@@ -8,12 +8,16 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.config.scalars import yaml_flow
 from genericdp.devices.conditions import (
     Condition,
+    any_of,
+    complaint,
     conditions,
     is_candidate_of,
     kind_of,
+    selector_text,
+    shown,
+    source,
     subsystem_globs,
     unmet,
     unmet_hardware,
@@ -29,19 +33,11 @@ from genericdp.devices.matching import (
     unmet_values,
 )
 from genericdp.devices.resourcenames import resulting
-from genericdp.explain.describe import (
-    any_of,
-    buses_of,
-    complaint,
-    hardware_ids,
-    selector_text,
-    shown,
-    source,
-    what_it_is,
-)
+from genericdp.explain.describe import buses_of, hardware_ids, what_it_is
 from genericdp.explain.find import every
 from genericdp.model import PathSelector, UdevSelector
 from genericdp.printing import printable
+from genericdp.scalars import yaml_flow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp import model
-from genericdp.config.scalars import single_quoted, yaml_flow, yaml_text
+from genericdp.scalars import single_quoted, yaml_flow, yaml_text
 from tests.config.loading import FUSE, HEAD, loaded
 
 TEXTS = [
