@@ -64,13 +64,12 @@ def resulting(
 ) -> dict[str, Resource]:
     """Return resources by name; those that result from one with a template follow it."""
     found: dict[str, Resource] = {}
+    results: dict[str, list[str]] = {}
+    for name, listed in lists.items():
+        results.setdefault(listed.template, []).append(name)
     for one in resources:
         found[one.name] = one
-        found |= {
-            name: replace(one, name=name, names=())
-            for name, listed in lists.items()
-            if listed.template == one.name
-        }
+        found |= {name: replace(one, name=name, names=()) for name in results.get(one.name, ())}
     return found
 
 
@@ -78,20 +77,21 @@ class ResourceNames:
     """Which resource of the config has which name: its own one, and those that result from it."""
 
     def __init__(self, resources: Iterable[Resource], previous: Mapping[str, DeviceList]) -> None:
-        listed = tuple(resources)
+        listed = {one.name: one for one in resources}
         self._owners = {
-            name: one.name
-            for one in listed
+            name: before.template
             for name, before in previous.items()
-            if before.template == one.name and glob.matches_any(one.names, name)
+            if before.template in listed and glob.matches_any(listed[before.template].names, name)
         }
         # Nothing takes away a name that the config gives in full.
-        self._owners |= {one.name: one.name for one in listed}
+        self._owners |= {name: name for name in listed}
+        self._names: dict[str, dict[str, None]] = {name: {name: None} for name in listed}
+        for name, owner in self._owners.items():
+            self._names[owner][name] = None
 
     def of(self, resource: Resource) -> list[str]:
         """Return the name of a resource and then those that result from it, or had."""
-        results = (name for name, owner in self._owners.items() if owner == resource.name)
-        return list(dict.fromkeys((resource.name, *results)))
+        return list(self._names[resource.name])
 
     def enter(self, resource: Resource, name: str) -> str:
         """Let a name result from a resource; return why it must not, else nothing."""
@@ -106,4 +106,5 @@ class ResourceNames:
         if len(self.of(resource)) > MAX_RESULTS:
             return f"is one too many: {MAX_RESULTS} resources result from {resource.name} already"
         self._owners[name] = resource.name
+        self._names[resource.name][name] = None
         return ""
