@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from genericdp.policy import Policy
     from genericdp.template import Template
@@ -81,6 +81,8 @@ class Place:
     file: str
     line: int
     column: int
+    entries: Mapping[str, Sequence[int]] = field(default_factory=dict, compare=False)
+    """The lines of the entries of its lists, by key."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"

@@ -51,6 +51,8 @@ async def test_each_name_that_results_is_a_resource_that_pods_can_ask_for(world:
         await daemon.registered(GPU)
         told = await daemon.resource(GPU)
         assert told["empty"] == "its devices are those of example.com/a100, example.com/h100"
+        assert told["emptyCause"] == ""
+        assert "genericdp_resource_empty{" not in (await daemon.get("/metrics"))[1]
         assert await daemon.get("/readyz") == (200, "ready\n")
 
 

@@ -105,10 +105,11 @@ async def test_a_folder_whose_entries_cannot_be_looked_at_is_no_empty_one(
     """As of a mount whose server is gone."""
     tree = Tree(short_folder)
     for place, number in (("serial", 0), ("bus/1", 1)):
-        tree.node(f"{place}/s", f"188:{number}")
+        tree.node(f"{place}/s{number}", f"188:{number}")
     discoverer = Discoverer(tree.root, look_again=lambda: None)
     wanted = (resource("serial", glob),)
     before = (await discoverer.discover(wanted, {})).lists
+    assert len(before["example.com/serial"].devices) == 1
     with forbidden(short_folder / folder, 0o444):
         assert (await discoverer.discover(wanted, before)).lists == before
     assert "(Permission denied): what is known of it stays" in caplog.text

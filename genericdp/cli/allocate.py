@@ -13,6 +13,7 @@ from genericdp.cli.command_line import Append
 from genericdp.cli.options import add_config, add_host, add_output, amounts_of
 from genericdp.cli.output import print_document, print_json, print_lines, print_warning, shell_words
 from genericdp.devices.allocation import AllocationConflictError, edits
+from genericdp.devices.empty import EmptyCause
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.model import config_key
 from genericdp.printing import printable
@@ -67,8 +68,8 @@ def execute(arguments: argparse.Namespace) -> int:
     _check_ids(ids, healthy, decision.lists)
     for name, count in amounts.items():
         if count > len(healthy[name]):
-            empty = [f"nothing found: {text}" for one, text in nothing_found if one == name]
-            reasons = [*_unavailable(decision.lists[name]), *empty]
+            selectors = [text for one, text, _ in nothing_found if one == name]
+            reasons = [*_unavailable(decision.lists[name], selectors)]
             raise GenericdpError(_too_few(name, count, len(healthy[name]), reasons))
     answers = {
         name: _answer(name, _chosen(name, count, healthy[name], ids))
@@ -114,13 +115,18 @@ def _check_ids(
         raise unknown_device(device_id, chain.from_iterable(healthy.values()))
 
 
-def _unavailable(devices: DeviceList) -> Iterator[str]:
-    """Yield what there is and cannot be had."""
+def _unavailable(devices: DeviceList, nothing_found: Sequence[str]) -> Iterator[str]:
+    """Yield why there is nothing, or what there is and cannot be had."""
+    reason, cause = devices.why_empty
+    if reason and cause != EmptyCause.NOT_OFFERED:  # that is told one by one
+        yield f"no devices: {reason}"
+        nothing_found = ()
     for device_id, one in devices.devices.items():
         if one.unhealthy:
             yield f"{device_id} is Unhealthy: {printable(one.unhealthy)}"
     for left in devices.not_offered:
         yield printable(f"not offered: {left.path}: {left.reason}")
+    yield from (f"nothing found: {text}" for text in nothing_found)
 
 
 def _too_few(name: str, wanted: int, healthy: int, reasons: Sequence[str]) -> str:

@@ -82,13 +82,13 @@ def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str
 
 def nothing_found_by(
     resources: Sequence[Resource], decision: Decision, inventory: Inventory
-) -> tuple[tuple[str, str], ...]:
+) -> tuple[tuple[str, str, str], ...]:
     """Return resource and glob, or selector as text, of what ``match`` and ``inject`` do not find.
 
-    What an ``exclude`` does not find is as it should be.
+    Then what comes closest to a selector. What an ``exclude`` does not find is as it should be.
     """
     globs = (
-        (one.name, pattern)
+        (one.name, pattern, "")
         for one in resources
         for pattern in sorted({*path_globs(one.match)})
         if one.name not in decision.failures
@@ -98,7 +98,9 @@ def nothing_found_by(
     return (*globs, *unmatched(resources, inventory))
 
 
-def discovered(arguments: argparse.Namespace) -> tuple[Decision, tuple[tuple[str, str], ...], Root]:
+def discovered(
+    arguments: argparse.Namespace,
+) -> tuple[Decision, tuple[tuple[str, str, str], ...], Root]:
     """Apply the config of the command line to its host once.
 
     Returns also what found nothing, and the root. Raises GenericdpError if no resource is for the
@@ -108,7 +110,7 @@ def discovered(arguments: argparse.Namespace) -> tuple[Decision, tuple[tuple[str
     refuse_if_none(resources, node_name)
     here, root = for_node(resources, node_name), root_of(arguments)
 
-    def work(host: HostCache) -> tuple[Decision, tuple[tuple[str, str], ...]]:
+    def work(host: HostCache) -> tuple[Decision, tuple[tuple[str, str, str], ...]]:
         decision = discover_once(here, host, node_name)
         return decision, nothing_found_by(here, decision, Inventory(host, node_name))
 

@@ -17,6 +17,7 @@ from genericdp.cli.options import (
 )
 from genericdp.cli.output import print_json, print_lines, print_warning, shell_words, table
 from genericdp.cli.probe import NOT_ASKED, DeviceState, probe_once, unprobed
+from genericdp.devices.empty import EmptyCause
 from genericdp.devices.hardware import is_usb_device
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 _MAX_NEAR = 3
 _HANGS = "looking at it does not end"
+_SHOWN_BELOW = (EmptyCause.NOT_OFFERED, EmptyCause.NOTHING_FOUND)
+"""Causes of which other sections tell as much."""
 EXAMPLE = (
     "  genericdp discover --config examples/configs/this-machine.yaml\n"
     "  genericdp discover --config serial.yaml --root snapshot/   # a copy of a node\n"
@@ -78,7 +81,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if reason := why_none(resources, node_name):
         print_warning(reason)
     root, here = root_of(arguments), for_node(resources, node_name)
-    lists, found, hints = patiently(root, lambda host: look(here, host, node_name, root))
+    lists, found = patiently(root, lambda host: look(here, host, node_name, root))
     # A config's commands do not run unasked: it may be read on a laptop, or in CI.
     probed = probe_once(unprobed(lists), root) if arguments.probe else unprobed(lists)
     for one in probed:
@@ -86,37 +89,19 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         print_json({"resources": found})
     else:
-        print_lines(_as_text(found, hints, arguments))
+        print_lines(_as_text(found, arguments))
     return 1 if any(map(_not_read, found.values())) else 0
 
 
 def look(
     resources: Sequence[Resource], host: HostCache, node_name: str, root: Root
-) -> tuple[Mapping[str, DeviceList], dict[str, Any], dict[str, str]]:
-    """Return the device lists; what JSON says of each but the devices; hints about globs."""
+) -> tuple[Mapping[str, DeviceList], dict[str, Any]]:
+    """Return the device lists, and what JSON says of each but the devices."""
     decision, inventory = discover_once(resources, host, node_name), Inventory(host, node_name)
     nothing = nothing_found_by(resources, decision, inventory)
-    globs = [one for _, one in nothing if one.startswith("/")]
+    globs = [one for _, one, _ in nothing if one.startswith("/")]
     literal = {one: unescape(one) for one in globs if not has_wildcard(one)}
     dangling = {one: _dangling_target(path, root) for one, path in literal.items()}
-    found = {
-        name: {
-            "devices": [],
-            "notOffered": [
-                *({"path": one.path, "reason": one.reason} for one in listed.not_offered),
-                # It may concern any resource.
-                *({"path": printable(one), "reason": _HANGS} for one in sorted(host.hanging)),
-            ],
-            "nothingFound": [pattern for resource, pattern in nothing if resource == name],
-            "danglingLinks": {
-                pattern: dangling[pattern]
-                for resource, pattern in nothing
-                if resource == name and dangling.get(pattern)
-            },
-            **_mounts(listed, host),
-        }
-        for name, listed in decision.lists.items()
-    }
     given = {
         key
         for listed in decision.lists.values()
@@ -124,7 +109,31 @@ def look(
         for key in (*one.device.keys, *(node.key for node in one.device.nodes))
     }
     hints = {one: _hint(one, inventory, root, given) for one in globs}
-    return decision.lists, found, hints
+    found = {
+        name: {
+            "devices": [],
+            **dict(zip(("empty", "emptyCause"), listed.why_empty, strict=True)),
+            "notOffered": [
+                *({"path": one.path, "reason": one.reason} for one in listed.not_offered),
+                # It may concern any resource.
+                *({"path": printable(one), "reason": _HANGS} for one in sorted(host.hanging)),
+            ],
+            "nothingFound": [pattern for resource, pattern, _ in nothing if resource == name],
+            "nearest": {
+                pattern: hint
+                for resource, pattern, near in nothing
+                if resource == name and (hint := near or hints.get(pattern, ""))
+            },
+            "danglingLinks": {
+                pattern: dangling[pattern]
+                for resource, pattern, _ in nothing
+                if resource == name and dangling.get(pattern)
+            },
+            **_mounts(listed, host),
+        }
+        for name, listed in decision.lists.items()
+    }
+    return decision.lists, found
 
 
 def _not_read(resource: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -182,9 +191,7 @@ def _device(one: Probed) -> dict[str, Any]:
     }
 
 
-def _as_text(
-    found: dict[str, Any], hints: Mapping[str, str], arguments: argparse.Namespace
-) -> Iterator[str]:
+def _as_text(found: dict[str, Any], arguments: argparse.Namespace) -> Iterator[str]:
     devices = [(name, one) for name, resource in found.items() for one in resource["devices"]]
     heading = ("RESOURCE", "ID", "STATE", "NODES", "NUMA")
     yield from table([heading, *(_row(name, one) for name, one in devices)])
@@ -211,7 +218,12 @@ def _as_text(
             for name, resource in found.items()
             for path in resource["unseenMounts"]
         ],
-        "Nothing found": list(_nothing_found(found, hints, arguments)),
+        "Without devices": [
+            f"  {name}: {resource['empty']}"
+            for name, resource in found.items()
+            if resource["emptyCause"] not in {"", *_SHOWN_BELOW}
+        ],
+        "Nothing found": list(_nothing_found(found, arguments)),
     }
     for title, lines in titled.items():
         if lines:
@@ -242,20 +254,18 @@ def _probe_command(arguments: argparse.Namespace) -> Iterator[str]:
         yield from ("--node-name", arguments.node_name)
 
 
-def _nothing_found(
-    found: dict[str, Any], hints: Mapping[str, str], arguments: argparse.Namespace
-) -> Iterator[str]:
+def _nothing_found(found: dict[str, Any], arguments: argparse.Namespace) -> Iterator[str]:
     patterns = [
-        (name, pattern, resource["danglingLinks"].get(pattern, ""))
+        (name, pattern, resource["danglingLinks"].get(pattern), resource["nearest"].get(pattern))
         for name, resource in found.items()
         for pattern in resource["nothingFound"]
     ]
     # Globs before selectors.
-    for name, pattern, target in sorted(patterns, key=lambda one: not one[1].startswith("/")):
-        hint = f" ({hints[pattern]})" if hints.get(pattern) else ""
+    for name, pattern, target, near in sorted(patterns, key=lambda one: one[1][:1] != "/"):
+        hint = f" ({near})" if near else ""
         leads = f" is a link to {target}, which does not exist" if target else hint
         yield f"  {name}: {pattern}{leads}"
-    if any(not pattern.startswith("/") for _, pattern, _ in patterns):
+    if any(not pattern.startswith("/") for _, pattern, _, _ in patterns):
         root = root_option(arguments)
         everything = shell_words(["genericdp", "discover", "--all", *root])
         why = " ".join(filter(None, ["genericdp explain DEVICE", shell_words(root)]))

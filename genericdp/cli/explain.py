@@ -35,6 +35,8 @@ _MAX_UNRELATED = 3
 """So many resources that do not take the device are shown, those that came closest."""
 _COMPLETED = {VerdictKind.ABOVE, VerdictKind.BELOW, VerdictKind.BROUGHT_ALONG}
 """Outcomes that need the name of another device, which is their reason."""
+_TOLD = {VerdictKind.EXCLUDED, VerdictKind.REFUSED, VerdictKind.UNDECIDED}
+"""Outcomes of a resource without devices that are the reason for that."""
 EXAMPLE = (
     "  genericdp explain --config examples/configs/this-machine.yaml /dev/fuse\n"
     "  genericdp explain --config serial.yaml --root snapshot/ 1-1.4   # a USB port"
@@ -123,6 +125,8 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
         if verdict.closest is not None and verdict.closest.about:
             yield f"  {verdict.closest.about}, which sits on it:"
             yield from _tried(verdict.closest)
+        if verdict.empty[0] and verdict.outcome not in _TOLD:
+            yield f"  it has no devices: {verdict.empty[0]}"
         if verdict.hint:
             yield f"  hint: {verdict.hint}"
     if left_out := len(explanation.verdicts) - len(shown_verdicts):
@@ -184,6 +188,7 @@ def _as_json(explanation: Explanation, entry: Entry) -> dict[str, object]:
                 "id": verdict.device_id,
                 "reason": verdict.reason,
                 "hint": verdict.hint,
+                **dict(zip(("empty", "emptyCause"), verdict.empty, strict=True)),
                 "match": [_try_as_json(attempt) for attempt in verdict.tries],
                 "closest": verdict.closest and _try_as_json(verdict.closest),
             }

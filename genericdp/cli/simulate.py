@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-import textwrap
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -182,6 +181,7 @@ def _show_json(picture: Picture, start: Start | None) -> None:
         "allocatable": {name: one.allocatable for name, one in picture.items()},
         "unhealthy": {name: dict(one.unhealthy) for name, one in picture.items()},
         "notOffered": {name: dict(one.not_offered) for name, one in picture.items()},
+        "empty": {name: one.empty for name, one in picture.items()},
     }
     if start is not None and start.given is not None:
         line["container"] = edits_as_json(start.given)
@@ -215,9 +215,7 @@ class _Screen:
         without = [name for name in picture if name not in listed]
         if without and self._shown is None:
             yield f"No devices (both 0) of {plural(len(without), 'resource')}:"
-            yield from textwrap.wrap(
-                ", ".join(without), 96, initial_indent="  ", subsequent_indent="  "
-            )
+            yield from (f"  {name}: {picture[name].empty}" for name in without)
         unhealthy = [
             f"  {name}: {device_id}: {reason}"
             for name, one in picture.items()

@@ -139,4 +139,9 @@ def plain_resources(document: Document) -> Iterator[tuple[dict[str, Any], Place]
     """Yield the resources of a checked document, each with its place."""
     for i, resource in enumerate(resources_of(document)):
         mark = document.mark(("resources", i))
-        yield resource, Place(file=document.file, line=mark.line, column=mark.column)
+        lines = {
+            key: [document.mark(("resources", i, key, j)).line for j in range(len(resource[key]))]
+            for key in ("match", "exclude")
+            if key in resource
+        }
+        yield resource, Place(file=document.file, line=mark.line, column=mark.column, entries=lines)

@@ -112,6 +112,8 @@ def _device_changes(
     name: str, before: DeviceList, after: DeviceList, *, is_first: bool
 ) -> Iterator[Change]:
     was, now = ({key: one.unhealthy for key, one in of.devices.items()} for of in (before, after))
+    if (empty := after.empty) and not (before.empty and before.empty.news == empty.news):
+        yield Change(f"no devices: {empty.reason}" if empty.cause else empty.reason, name)
     came = {one: "" for one in now if one not in was}
     left = {one: "" for one in was if one not in now}
     first, recovered, fallen, other = _changed(was, now)
@@ -119,7 +121,7 @@ def _device_changes(
     changed = len({*came, *left, *probed, *recovered, *fallen})
     if is_first and first:
         yield Change(f"devices that are probed for the first time: {len(now)}", name)
-    elif is_first or changed > 1 or (probed and now[probed[0]]):
+    elif now and (is_first or changed > 1 or (probed and now[probed[0]])):
         healthy = sum(not reason for reason in now.values())
         yield Change(f"{healthy} of {len(now)} devices healthy", name)
     elif probed:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -22,7 +23,7 @@ from genericdp.scalars import yaml_mapping
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from genericdp.devices.inventory import Host, SysDevice
+    from genericdp.devices.inventory import FoundFile, Host, SysDevice
     from genericdp.model import Candidates, Globs, Hardware, Selector, SysSelector
 
 
@@ -54,6 +55,7 @@ class Condition:
 
 
 _MAX_SHOWN = 81
+_MAX_FOUND = 3
 NOUNS = {
     "usb": "USB device",
     "pci": "PCI function",
@@ -152,10 +154,10 @@ _TEXTS = {"serial", "port", "driver"}
 
 def _wanted(selector: SysSelector) -> Iterator[tuple[str, Globs]]:
     """Yield what a selector asks for, by the keys of the config."""
-    for field in selector.__dataclass_fields__:
-        value, name = getattr(selector, field), config_key(field)
+    for key in selector.__dataclass_fields__:
+        value, name = getattr(selector, key), config_key(key)
         if isinstance(value, Mapping):
-            yield from ((f"{name}.{key}", globs) for key, globs in value.items())
+            yield from ((f"{name}.{one}", globs) for one, globs in value.items())
         elif value:
             yield name, (value,) if isinstance(value, str) else value
 
@@ -248,6 +250,47 @@ def _keys_of(candidates: Candidates) -> dict[str, object]:
         else:
             keys[name] = {key: _one_or_list(globs) for key, globs in value.items()}
     return keys
+
+
+@dataclass(slots=True)
+class Misses:
+    """What a selector looked at and did not take, by the first condition that does not hold."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    samples: dict[str, dict[str | None, tuple[FoundFile | SysDevice, Condition]]] = field(
+        default_factory=dict
+    )
+    """By key, for each text that was found, of many texts some: the first that has it."""
+
+    def add(self, thing: FoundFile | SysDevice, failed: Condition) -> None:
+        """Count a file or device that a condition keeps from being taken."""
+        self.counts[failed.key] += 1
+        samples = self.samples.setdefault(failed.key, {})
+        if len(samples) <= _MAX_FOUND + 1:
+            samples.setdefault(failed.found, (thing, failed))
+
+    def nearest(self, selector: Selector) -> str:
+        """Return the key of the condition at which those failed that come closest; empty: none."""
+        keys = [key for key in self.counts if key != kind_of(selector.candidates)]
+        if len(keys) < 2:
+            return next(iter(keys), "")
+        return max(keys, key=lambda key: conditions_before(selector, key))
+
+
+def conditions_before(selector: Selector, key: str) -> int:
+    """Return how many conditions of a selector are asked before one that fails."""
+    if key == "type":
+        return 0
+    wanted, hardware = selector.candidates, selector.hardware
+    # A path stands for subsystem and name.
+    keys = ["path"] * 2 if isinstance(wanted, PathSelector) else [kind_of(wanted)]
+    for part, prefix in (
+        (wanted, ""),
+        *((one, "hardware.") for one in (hardware.usb, hardware.pci, hardware.udev)),
+    ):
+        if part is not None and not isinstance(part, PathSelector):
+            keys += (f"{prefix}{kind_of(part)}.{name}" for name, _ in _wanted(part))
+    return next((i for i, one in enumerate(keys) if one.startswith(key)), len(keys))
 
 
 def _one_or_list(globs: Globs) -> object:

@@ -20,6 +20,7 @@ from genericdp.devices.devicelist import (
     with_vanished,
     within_limit,
 )
+from genericdp.devices.empty import EmptyCause, NoDevices, why_empty
 from genericdp.devices.injection import MadeDevices, make_devices
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import Owners, match, of_file, path_globs
@@ -28,7 +29,7 @@ from genericdp.devices.topology import system_disks
 from genericdp.printing import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from genericdp.devices.devicelist import AllocatedDevices
     from genericdp.devices.inventory import Host
@@ -275,9 +276,21 @@ class _Pass:
                         lists[name] = self._list(by_name[name], winners[name])
                     else:
                         failure = self.inventory.failures[resource.name]
-                        lists[name] = _as_it_was(name, before, failure)
+                        lists[name] = _as_it_was(resource, name, before, failure)
                     lists[name] = with_health(lists[name], before, reports, now=self.now)
-        return {name: one for name, one in lists.items() if not one.template or one.is_of_use}
+        lists = {name: one for name, one in lists.items() if not one.template or one.is_of_use}
+        return lists | dict(self._with_results(lists))
+
+    def _with_results(self, lists: DeviceLists) -> Iterator[tuple[str, DeviceList]]:
+        """Yield the lists of templates from which names result, which have the devices."""
+        for resource in self.resources:
+            own = lists[resource.name]
+            if not resource.names or own.failed:
+                continue
+            if results := [name for name, one in lists.items() if one.template == resource.name]:
+                seen = f"its devices are those of {', '.join(results)}"
+                empty = NoDevices(resource=resource, cause=None, seen=seen)
+                yield resource.name, replace(own, empty=empty)
 
     def _list(self, draft: _Draft, devices: Sequence[Device]) -> DeviceList:
         resource, name = draft.resource, draft.resource.name
@@ -294,9 +307,13 @@ class _Pass:
         )
         kept, left_out = within_limit(name, listed, before)
         won = {device.key for device in devices}
+        not_offered, empty = (*draft.refused, *left_out), None
+        if not kept:
+            empty = why_empty(resource, draft.match, not_offered, self.inventory)
         return DeviceList(
             devices=kept,
-            not_offered=(*draft.refused, *left_out),
+            not_offered=not_offered,
+            empty=empty,
             arriving={key: it for key, it in draft.arriving.items() if key not in won},
             owned=draft.match.claimed,
             template=draft.template,
@@ -310,7 +327,7 @@ def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
     return next((one for one in globs if one in inventory.hanging), "")
 
 
-def _as_it_was(name: str, before: DeviceList, error: Exception) -> DeviceList:
+def _as_it_was(resource: Resource, name: str, before: DeviceList, error: Exception) -> DeviceList:
     """Return what a resource keeps that cannot be decided, with the reason."""
     what = "there is not enough memory" if isinstance(error, MemoryError) else repr(error)
     failed = shortened(f"it cannot be decided what is offered: {what}", MAX_REASON)
@@ -319,7 +336,13 @@ def _as_it_was(name: str, before: DeviceList, error: Exception) -> DeviceList:
     others = (one for one in before.not_offered if one.path != EVERYTHING)
     reason = f"{failed}; what was offered stays as it was"
     everything = NotOffered(resource=name, path=EVERYTHING, key="", reason=reason)
-    return replace(before, failed=failed, not_offered=(everything, *others))
+    undecided = NoDevices(resource=resource, cause=EmptyCause.UNDECIDED, seen=failed)
+    return replace(
+        before,
+        failed=failed,
+        not_offered=(everything, *others),
+        empty=None if before.devices else undecided,
+    )
 
 
 class _Reasons:

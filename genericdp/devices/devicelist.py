@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.device import Report
+    from genericdp.devices.empty import NoDevices
     from genericdp.model import Resource
 
 MAX_LIST_BYTES = 4_194_304
@@ -94,6 +95,8 @@ class DeviceList:
     """Why nothing could be decided at last: what it had stays. Empty: it was decided."""
     warnings: Mapping[str, str] = field(default_factory=dict)
     """By ID, why a device should not be on offer."""
+    empty: NoDevices | None = None
+    """Why there are no devices; None: there are."""
     template: str = ""
     """The name in the config from which that of the resource results; empty: it is that name."""
 
@@ -106,6 +109,14 @@ class DeviceList:
         """
         lacking = [name for name, one in self.devices.items() if not one.device.numa_nodes]
         return lacking[0] if lacking and len(lacking) < len(self.devices) else ""
+
+    @property
+    def why_empty(self) -> tuple[str, str]:
+        """Return why there are no devices, as text and as ``EmptyCause``; empty texts: there are.
+
+        There is no cause where the devices are those of the resources that result from the name.
+        """
+        return (self.empty.reason, self.empty.cause or "") if self.empty else ("", "")
 
     @property
     def is_of_use(self) -> bool:

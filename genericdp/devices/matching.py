@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.conditions import (
     Condition,
+    Misses,
     is_candidate_of,
     kind_of,
     subsystem_globs,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     from genericdp.devices.inventory import FoundFile, Host, Inventory
     from genericdp.model import Resource, Selector
+
+EXCLUDED = "excluded by the config"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +80,7 @@ class Excluded:
     def reason(self, file: FoundFile) -> str:
         """Return why the file is out; empty if it is not."""
         if self.is_certain_of(file):
-            return "excluded by the config"
+            return EXCLUDED
         doubt = self.doubt(file)
         return doubt and f"may be excluded, but {doubt}"
 
@@ -197,6 +200,8 @@ class Match:
     members: tuple[Candidate, ...]
     refused: tuple[NotOffered, ...]
     excluded: Excluded
+    misses: Mapping[int, Misses] = field(default_factory=dict)
+    """What entries of ``match`` looked at and did not take."""
     withheld: frozenset[str] = frozenset()
     """The keys of what it takes unless it is excluded, which nobody can know."""
 
@@ -211,7 +216,8 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
     out = excluded(resource, inventory)
     members: list[Candidate] = []
     refused: list[NotOffered] = []
-    candidates = find_candidates(resource.match, resource, inventory)
+    misses: dict[int, Misses] = {}
+    candidates = find_candidates(resource.match, resource, inventory, misses=misses)
     for one in candidates:
         if reason := out.reason(one.file) or one.file.refusal or owners.why_not(one):
             refused.append(not_offered(resource, one, reason))
@@ -224,6 +230,7 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
         members=tuple(members),
         refused=tuple(refused),
         excluded=out,
+        misses=misses,
         withheld=doubtful - owners.names.keys(),
     )
 
@@ -253,11 +260,11 @@ def excluded(resource: Resource, inventory: Inventory) -> Excluded:
     return Excluded(
         names=frozenset(name for name, doubt in names if not doubt),
         doubts={name: doubt for name, doubt in names if doubt},
-        unknown=next(_unseen(resource.exclude, inventory), ""),
+        unknown=next(unseen(resource.exclude, inventory), ""),
     )
 
 
-def _unseen(selectors: Iterable[Selector], inventory: Inventory) -> Iterator[str]:
+def unseen(selectors: Iterable[Selector], inventory: Inventory) -> Iterator[str]:
     """Yield why selectors may look at more than can be seen."""
     for wanted in (one.candidates for one in selectors):
         if isinstance(wanted, PathSelector):
@@ -299,20 +306,31 @@ def _wrong_types(resource: Resource, own: set[str], inventory: Inventory) -> Ite
 
 
 def find_candidates(
-    selectors: Sequence[Selector], resource: Resource, inventory: Inventory, *, wary: bool = False
+    selectors: Sequence[Selector],
+    resource: Resource,
+    inventory: Inventory,
+    *,
+    wary: bool = False,
+    misses: dict[int, Misses] | None = None,
 ) -> list[Candidate]:
     """Return what any of the selectors takes, each thing once, in natural order of its path.
 
-    ``wary``: with a ``doubt`` also what one may take, for all that can be known.
+    ``wary``: with a ``doubt`` also what one may take, for all that can be known. ``misses`` gets
+    what is not taken, by the places of the selectors.
     """
     found: dict[str, list[tuple[int, Candidate]]] = {}
     for i, selector in enumerate(selectors):
+        missed = Misses()
+        if misses is not None:
+            misses[i] = missed
         for thing in _things(selector, inventory):
             syspath = _syspath(thing)
             if syspath is not None and inventory.host.awaited(syspath):
                 continue
             one = _fit(selector, thing, resource, inventory, wary=wary)
-            if one is not None:
+            if isinstance(one, Condition):
+                missed.add(thing, one)
+            elif one is not None:
                 found.setdefault(one.key, []).append((i, one))
     candidates = map(_under_one_name, found.values())
     return sorted(candidates, key=lambda one: natural_key(one.path))
@@ -372,53 +390,62 @@ def _fit(
     inventory: Inventory,
     *,
     wary: bool,
-) -> Candidate | None:
-    """Return the file or device as a candidate; None if the selector does not take it."""
-    wanted, host = selector.candidates, inventory.host
-    if isinstance(thing, SysDevice):
-        # What is known of it first: a device file need not be looked at for nothing.
-        doubts = _doubts(_unmet_in_sysfs(selector, thing, host), host, wary=wary)
-        candidate = None if doubts is None else of_device(thing, inventory)
-    elif isinstance(wanted, PathSelector) and thing.type in wanted.types:
-        candidate = of_file(thing, inventory)
-        on_hardware = unmet_hardware(
-            selector.hardware, candidate.device, host, thing.printable_path
-        )
-        doubts = _doubts(on_hardware, host, wary=wary)
-    else:
-        return None
-    if candidate is None or doubts is None:
+) -> Candidate | Condition | None:
+    """Return the file or device as a candidate, or what does not hold; None if it vanished."""
+    # What is known of it first: a device file need not be looked at for nothing.
+    doubts = _doubts(unmet_by(selector, thing, inventory), inventory.host, wary=wary)
+    if isinstance(doubts, Condition):
+        return doubts
+    candidate = candidate_of(thing, inventory)
+    if candidate is None:
         return None
     on_values = unmet_values(selector, candidate, resource, inventory, wary=wary)
-    more = _doubts(on_values, host, wary=wary)
-    if more is None:
-        return None
-    needs_node, doubt = isinstance(wanted, UdevSelector), next(iter((*doubts, *more)), "")
+    more = _doubts(on_values, inventory.host, wary=wary)
+    if isinstance(more, Condition):
+        return more
+    needs_node = isinstance(selector.candidates, UdevSelector)
+    doubt = next(iter((*doubts, *more)), "")
     return (
         replace(candidate, needs_node=needs_node, doubt=doubt) if needs_node or doubt else candidate
     )
 
 
-def _doubts(unmet: Iterable[Condition], host: Host, *, wary: bool) -> list[str] | None:
-    """Return why nobody can know whether conditions hold; None if one surely does not."""
+def _doubts(unmet: Iterable[Condition], host: Host, *, wary: bool) -> list[str] | Condition:
+    """Return why nobody can know whether conditions hold, or the first that surely does not."""
     doubts = []
     for condition in unmet:
         why = why_unknown(condition, host) if wary else ""
         if not why:
-            return None
+            return condition
         doubts.append(why)
     return doubts
 
 
-def _unmet_in_sysfs(selector: Selector, device: SysDevice, host: Host) -> Iterator[Condition]:
-    """Yield the conditions on a device of sysfs that do not hold."""
-    wanted = selector.candidates
-    if isinstance(wanted, PathSelector):
-        return
-    if not isinstance(wanted, UdevSelector) and not is_candidate_of(wanted, device):
-        yield Condition(key=kind_of(wanted), wanted=("*",), found=None, where=device.syspath)
-    yield from unmet(wanted, device, host, sitting=device)
-    yield from unmet_hardware(selector.hardware, device, host)
+def unmet_by(
+    selector: Selector, thing: FoundFile | SysDevice, inventory: Inventory
+) -> Iterator[Condition]:
+    """Yield the conditions that do not hold for a file or device, but for those on values."""
+    wanted, host = selector.candidates, inventory.host
+    if isinstance(thing, SysDevice):
+        if isinstance(wanted, PathSelector):
+            return
+        if not isinstance(wanted, UdevSelector) and not is_candidate_of(wanted, thing):
+            yield Condition(key=kind_of(wanted), wanted=("*",), found=None, where=thing.syspath)
+        yield from unmet(wanted, thing, host, sitting=thing)
+        yield from unmet_hardware(selector.hardware, thing, host)
+    elif isinstance(wanted, PathSelector) and thing.type not in wanted.types:
+        types, where = tuple(map(str, wanted.types)), thing.printable_path
+        yield Condition(key="type", wanted=types, found=str(thing.type), where=where)
+    else:
+        device = of_file(thing, inventory).device
+        yield from unmet_hardware(selector.hardware, device, host, thing.printable_path)
+
+
+def candidate_of(thing: FoundFile | SysDevice, inventory: Inventory) -> Candidate | None:
+    """Make a candidate of a file or device; None if it vanished just now."""
+    if isinstance(thing, SysDevice):
+        return of_device(thing, inventory)
+    return of_file(thing, inventory)
 
 
 def of_file(found: FoundFile, inventory: Inventory) -> Candidate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -10,26 +11,28 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.conditions import (
     Condition,
+    Misses,
     any_of,
     complaint,
-    conditions,
+    conditions_before,
     is_candidate_of,
     kind_of,
     selector_text,
     shown,
-    source,
-    subsystem_globs,
     unmet,
     unmet_hardware,
+    why_unknown,
 )
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.hardware import function_of, is_pci_function, is_usb_device, lineage
 from genericdp.devices.matching import (
+    candidate_of,
     excluded,
     find_candidates,
     for_node,
     of_device,
     of_file,
+    unmet_by,
     unmet_values,
 )
 from genericdp.devices.resourcenames import resulting
@@ -103,6 +106,8 @@ class Verdict:
     closest: Try | None = None
     """The failed try, of the device or of something that sits on it, with most conditions held."""
     hint: str = ""
+    empty: tuple[str, str] = ("", "")
+    """Why the resource has no devices at all, as ``DeviceList.why_empty``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,54 +136,49 @@ def explain(
             _verdict(asked, _Trial(one, inventory), lists.get(name, NOTHING))
             for name, one in resulting([resource], lists).items()
         )
-        verdicts.append(min(named, key=lambda one: (_rank(one), one.reason == _CHANGED)))
+        best = min(named, key=lambda one: (_rank(one), one.reason == _CHANGED))
+        verdicts.append(replace(best, empty=lists.get(resource.name, NOTHING).why_empty))
     return Explanation(asked=asked, headline=_headline(asked, verdicts), verdicts=tuple(verdicts))
 
 
-def unmatched(resources: Iterable[Resource], inventory: Inventory) -> Iterator[tuple[str, str]]:
+def unmatched(
+    resources: Iterable[Resource], inventory: Inventory
+) -> Iterator[tuple[str, str, str]]:
     """Yield resource and text of each selector that takes nothing, with what could not be read.
 
-    Globs that find no file are left out.
+    Then what comes closest to it, if something does. Globs that find no file are left out.
     """
     for resource in resources:
         for selector in resource.match:
             paths = selector.candidates
             if isinstance(paths, PathSelector) and not any(map(inventory.found, paths.globs)):
                 continue
-            if not find_candidates((selector,), resource, inventory):
+            misses: dict[int, Misses] = {}
+            if not find_candidates((selector,), resource, inventory, misses=misses):
                 text = selector_text(selector)
-                trouble = next(_troubles(selector, inventory.host), "")
-                yield resource.name, f"{text} ({trouble})" if trouble else text
+                failed = (one for of in misses[0].samples.values() for _, one in of.values())
+                why = (why_unknown(one, inventory.host) for one in failed if not one.why)
+                trouble = next(filter(None, why), "")
+                near = _nearest(selector, misses[0], resource, inventory)
+                yield resource.name, f"{text} ({trouble})" if trouble else text, near
         injects = (resource.inject, *(one.inject for one in resource.match))
         for entry in (one for inject in injects for one in inject.devices or ()):
             if entry.subsystem and entry.subsystem not in inventory.host.subsystems():
-                yield resource.name, f"inject.devices: {{subsystem: {entry.subsystem}}}"
+                yield resource.name, f"inject.devices: {{subsystem: {entry.subsystem}}}", ""
 
 
-def _troubles(selector: Selector, host: Host) -> Iterator[str]:
-    """Yield the files that decide about a device and cannot be read."""
-    wanted = selector.candidates
-    if isinstance(wanted, PathSelector):
-        return
-    globs = subsystem_globs(wanted)
-    for subsystem in host.subsystems():
-        if globs and not glob.matches_any(globs, subsystem):
-            continue
-        for device in host.members(subsystem):
-            file = _deciding_file(selector, wanted, device, host)
-            if file and (why := host.why_unreadable(file)):
-                yield f"{file} cannot be read: {why}"
-
-
-def _deciding_file(selector: Selector, wanted: SysSelector, device: SysDevice, host: Host) -> str:
-    uevent = f"{device.syspath}/uevent"
-    if host.why_unreadable(uevent):
-        return uevent
-    if not is_candidate_of(wanted, device):
-        return ""
-    of_it = unmet(wanted, device, host, sitting=device)
-    failed = next(chain(of_it, unmet_hardware(selector.hardware, device, host)), None)
-    return source(failed) if failed is not None and failed.found is None else ""
+def _nearest(selector: Selector, misses: Misses, resource: Resource, inventory: Inventory) -> str:
+    """Return what a selector does not take that lacks the least, and what that is."""
+    found: list[tuple[int, float, str]] = []
+    for thing, first in misses.samples.get(misses.nearest(selector), {}).values():
+        if (candidate := candidate_of(thing, inventory)) is not None:
+            of_values = unmet_values(selector, candidate, resource, inventory)
+            failed = chain(unmet_by(selector, thing, inventory), of_values)
+            lacking = [complaint(one, inventory.host) for one in failed]
+            likeness = SequenceMatcher(None, first.found or "", " ".join(first.wanted)).ratio()
+            text = f"nearest: {_named(candidate)}: {'; '.join(lacking)}"
+            found.append((-len(lacking), likeness, text))
+    return max(found, default=(0, 0.0, ""))[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class _Trial:
             path=path,
             failed=failed,
             words=self._words(failed, seen, selector),
-            held=_held(selector, candidate, failed, host),
+            held=_held(selector, candidate, failed),
         )
 
     def _as_seen(
@@ -313,27 +313,15 @@ class _Trial:
         return iter(self.inventory.host.members(kind_of(wanted)))
 
 
-def _held(selector: Selector, candidate: Candidate, failed: Condition, host: Host) -> int:
+def _held(selector: Selector, candidate: Candidate, failed: Condition) -> int:
     """Count the conditions that held before one failed."""
-    wanted, device = selector.candidates, candidate.device
     if failed.key in {"path", "usb", "pci", "net", "udev", "udev.subsystem"}:
         folder = candidate.path.rpartition("/")[0]
         beside = any(one.rpartition("/")[0] == folder for one in failed.wanted)
         return 0 if failed.key == "path" and beside else _OTHER_KIND
-    if failed.key == "type" or device is None:
+    if candidate.device is None:
         return 0
-    # A path stands for subsystem and name.
-    keys = ["path"] * 2 if isinstance(wanted, PathSelector) else [kind_of(wanted)]
-    hardware = selector.hardware
-    for part, prefix in (
-        (wanted, ""),
-        *((one, "hardware.") for one in (hardware.usb, hardware.pci, hardware.udev)),
-    ):
-        if part is not None and not isinstance(part, PathSelector):
-            asked = conditions(part, device, host, prefix=prefix, sitting=device)
-            keys += [condition.key for condition in asked]
-    places = [i for i, key in enumerate(keys) if key.startswith(failed.key)]
-    return places[0] if places else len(keys)
+    return conditions_before(selector, failed.key)
 
 
 def _elsewhere(asked: Asked, trial: _Trial) -> Verdict:

@@ -39,6 +39,8 @@ class NodeResource:
     """The reason for each Unhealthy device, by ID."""
     not_offered: tuple[tuple[str, str], ...] = ()
     """What was matched and is not on the list at all: path and reason."""
+    empty: str = ""
+    """Why it has no devices at all."""
 
 
 class Simulation:
@@ -132,6 +134,7 @@ class Simulation:
                     if listed.unhealthy
                 },
                 not_offered=tuple((one.path, one.reason) for one in device_list.not_offered),
+                empty=device_list.why_empty[0],
             )
             for name, device_list in lists.items()
         }

@@ -13,6 +13,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.registry import Collector
 
 from genericdp import __version__
+from genericdp.devices.empty import EmptyCause
 from genericdp.kubelet.registration import GRPC_VERSION
 from genericdp.tally import BOUNDS, Durations
 
@@ -51,6 +52,8 @@ _GAUGES = {
     " --no-status.",
     "device_series_left_out": "Devices that have no device_healthy because there are too many.",
     "not_offered resource": "Things that a selector matched and that are not in the list.",
+    "resource_empty resource cause": "1 for a resource without devices, with the cause:"
+    f" {', '.join(EmptyCause)}; absent: it has devices, or those that result from its name have.",
     "registered resource": "Whether the kubelet has the resource and its stream is open (1) or"
     " not (0).",
     "resource_contested resource": "Whether somebody else serves the resource on this node (1) or"
@@ -191,6 +194,8 @@ def _of_resource(state: ResourceState) -> Iterator[Sample]:
     yield "devices", (name, "Healthy"), len(listed) - unhealthy
     yield "devices", (name, "Unhealthy"), unhealthy
     yield "not_offered", (name,), 0 if state.devices is None else len(state.devices.not_offered)
+    if cause := state.why_empty[1]:
+        yield "resource_empty", (name, cause), 1
     yield "registered", (name,), state.registered
     yield "resource_contested", (name,), bool(state.contested)
 

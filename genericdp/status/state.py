@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp import __version__
 from genericdp.config.files import Loaded
-from genericdp.devices.conditions import kind_of
+from genericdp.devices.empty import EmptyCause
 from genericdp.logs import add_subject, timestamp
-from genericdp.model import PathSelector
 from genericdp.printing import shortened
 from genericdp.status.hardware import UNKNOWN
 from genericdp.tally import probe_names
@@ -131,8 +130,6 @@ class ResourceState:
     """Who else serves it on this node; empty: nobody."""
     devices: DeviceList | None = None
     """None: nothing has been decided yet."""
-    named: tuple[str, ...] = ()
-    """Of a resource whose name is a template: those that result from it and have its devices."""
     results: Results = field(default_factory=dict)
 
     @property
@@ -141,33 +138,11 @@ class ResourceState:
         return () if self.devices is None else tuple(self.devices.devices.values())
 
     @property
-    def why_empty(self) -> str:
-        """Return why no device is listed; empty if there is one."""
+    def why_empty(self) -> tuple[str, str]:
+        """Return why no device is listed, as text and as an ``EmptyCause``; empty: one is."""
         if self.devices is None:
-            return _UNDECIDED
-        if self.devices.devices or self.devices.failed:
-            return "" if self.devices.devices else self.devices.failed
-        if self.named:
-            return f"its devices are those of {', '.join(self.named)}"
-        if refused := self.devices.not_offered:
-            first = f"{refused[0].path}: {refused[0].reason}"
-            return f"{len(refused)} matched, but not offered: {first}"
-        return (
-            f"no device on this node matches {_wanted(self.resource)}"
-            f" ({self.resource.place}); genericdp explain DEVICE says why a device is not taken"
-        )
-
-
-def _wanted(resource: Resource) -> str:
-    """Return the globs and kinds of devices that a resource selects."""
-    wanted: dict[str, None] = {}
-    for one in resource.match:
-        match one.candidates:
-            case PathSelector(globs=globs):
-                wanted |= dict.fromkeys(globs)
-            case selector:
-                wanted[kind_of(selector)] = None
-    return ", ".join(wanted) + (" and is not excluded" if resource.exclude else "")
+            return _UNDECIDED, EmptyCause.UNDECIDED
+        return self.devices.why_empty
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -243,8 +218,7 @@ def _with_named(states: Iterable[ResourceState]) -> tuple[ResourceState, ...]:
             return one
         its = of_template.get(one.resource.name, [])
         lacking = [f"{each.resource.name}: {each.reason}" for each in its if not each.registered]
-        names = tuple(each.resource.name for each in its)
-        return replace(one, registered=not lacking, reason="; ".join(lacking), named=names)
+        return replace(one, registered=not lacking, reason="; ".join(lacking))
 
     return tuple(map(spoken_for, listed))
 
@@ -313,6 +287,7 @@ def _config_json(config: ConfigState) -> dict[str, Any]:
 def _resource_json(state: ResourceState, hardware: HardwareOf) -> dict[str, Any]:
     clock = time.time() - time.monotonic()  # noqa: TID251  # to be shown
     names = probe_names(state.resource)
+    empty, cause = state.why_empty
     listed = state.listed
     return {
         "name": state.resource.name,
@@ -322,7 +297,8 @@ def _resource_json(state: ResourceState, hardware: HardwareOf) -> dict[str, Any]
         "contested": state.contested,
         "capacity": sum(one.device.replicas for one in listed),
         "allocatable": sum(one.device.replicas for one in listed if not one.unhealthy),
-        "empty": state.why_empty,
+        "empty": empty,
+        "emptyCause": cause,
         "devices": [
             {
                 **_device_json(one, clock + one.since, hardware.get(one.device.identity, UNKNOWN)),

@@ -79,8 +79,11 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
                 "numaNodes": [],
             }
         ],
+        "empty": "",
+        "emptyCause": "",
         "notOffered": [],
         "nothingFound": [],
+        "nearest": {},
         "danglingLinks": {},
         "missingMounts": [],
         "unseenMounts": [],
@@ -97,21 +100,28 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
                 "numaNodes": [],
             }
         ],
+        "empty": "",
+        "emptyCause": "",
         "notOffered": [{"path": "/dev/nvme0n1p1", "reason": "excluded by the config"}],
         "nothingFound": [],
+        "nearest": {},
         "danglingLinks": {},
         "missingMounts": [],
         "unseenMounts": [],
     }
+    taken = "belongs to resource example.com/camera, which comes first in the config"
     assert found["example.com/none"] == {
         "devices": [],
+        "empty": f"1 matched, but not offered: /dev/video0: {taken}",
+        "emptyCause": "not_offered",
         "notOffered": [
             {
                 "path": "/dev/video0",
-                "reason": "belongs to resource example.com/camera, which comes first in the config",
+                "reason": taken,
             }
         ],
         "nothingFound": ["/dev/none*"],
+        "nearest": {},
         "danglingLinks": {},
         "missingMounts": [],
         "unseenMounts": [],

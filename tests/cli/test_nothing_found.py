@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,26 +44,55 @@ def run(
 
 
 @pytest.mark.parametrize(
-    ("match", "text"),
+    ("match", "text", "cause", "near"),
     [
-        ('usb: {vendor: "046e"}', 'usb: {vendor: "046e"}'),
-        ("udev: {subsystem: vide4linux}", "udev: {subsystem: vide4linux}"),
-        ('pci: {vendor: "1003"}', 'pci: {vendor: "1003"}'),
-        ("net: {name: eht0}", "net: {name: eht0}"),
+        (
+            'usb: {vendor: "046e"}',
+            'usb: {vendor: "046e"}',
+            "not_matched",
+            "/dev/bus/usb/001/004: wants usb.vendor 046e, found 046d",
+        ),
+        ("udev: {subsystem: vide4linux}", "udev: {subsystem: vide4linux}", "nothing_found", ""),
+        (
+            'pci: {vendor: "1003"}',
+            'pci: {vendor: "1003"}',
+            "not_matched",
+            "the PCI function 0000:00:14.0: wants pci.vendor 1003, found 8086",
+        ),
+        ("net: {name: eht0}", "net: {name: eht0}", "nothing_found", ""),
         (
             'path: "/dev/video*", hardware: {usb: {vendor: "046e"}}',
             'path: /dev/video*, hardware: {usb: {vendor: "046e"}}',
+            "not_matched",
+            "/dev/video0: wants hardware.usb.vendor 046e, found 046d",
+        ),
+        (
+            'usb: {vendor: "046d"}, values: {model: x}',
+            'usb: {vendor: "046d"}, values: {model: x}',
+            "value_missing",
+            "/dev/bus/usb/001/004: wants values.model x, but the value 'model': "
+            "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-8/model: it does not exist",
         ),
     ],
 )
 def test_a_selector_that_takes_nothing_is_listed_in_words(
-    run: Callable[..., tuple[int, str, str]], match: str, text: str
+    run: Callable[..., tuple[int, str, str]], match: str, text: str, cause: str, near: str
 ) -> None:
     resources = f"  - name: example.com/x\n    match: [{{{match}}}]\n"
+    resources += '    values: {model: {file: "$(device.syspath)/model"}}\n'
     resources += "    inject: {env: {A: b}}\n"
     code, out, _ = run(resources, "discover")
+    hint = f" (nearest: {near})" if near else ""
     assert code == 0
-    assert out.splitlines()[1:] == ["", "Nothing found:", f"  example.com/x: {text}", WHERE]
+    _, _, nothing = out.partition("\nNothing found:\n")
+    assert nothing.splitlines() == [f"  example.com/x: {text}{hint}", WHERE]
+    _, json_, _ = run(resources, "discover", "-o", "json")
+    found = json.loads(json_)["resources"]["example.com/x"]
+    assert (found["emptyCause"], found["nothingFound"]) == (cause, [text])
+    assert found["nearest"] == ({text: f"nearest: {near}"} if near else {})
+    # Where no section tells the cause, there is one for it.
+    listed = f"Without devices:\n  example.com/x: {found['empty']}" in out
+    assert listed == (cause != "nothing_found")
 
 
 @pytest.mark.parametrize(
@@ -111,14 +141,20 @@ def test_allocate_says_why_there_are_not_enough(
     run: Callable[..., tuple[int, str, str]],
 ) -> None:
     code, _, err = run(CAM, "allocate", "example.com/cam=1")
-    assert (code, err) == (
-        1,
-        'genericdp: example.com/cam: 1 wanted, 0 healthy\n  nothing found: usb: {vendor: "046e"}\n',
+    assert code == 1
+    assert re.fullmatch(
+        r"genericdp: example.com/cam: 1 wanted, 0 healthy\n"
+        r'  no devices: nothing on this node matches match\[0\] {usb: {vendor: "046e"}} \(.*:5\):'
+        r" 2 USB devices, none fits: wants usb.vendor 046e, found 1d6b, 046d\n",
+        err,
     )
     excluded = "  - name: example.com/cam\n    match: [{path: /dev/video0}]\n"
     excluded += '    exclude: [{path: "/dev/video*"}]\n'
     _, _, err = run(excluded, "allocate", "example.com/cam=1")
     assert "\n  not offered: /dev/video0: excluded by the config\n" in err
+    assert (
+        "\n  no devices: all that is matched is excluded by exclude[0] {path: /dev/video*} (" in err
+    )
     lacking = "  - name: example.com/cam\n    match: [{path: /dev/video0}]\n"
     lacking += "    inject: {devices: [{path: /dev/none}]}\n"
     _, _, err = run(lacking, "allocate", "example.com/cam=1")
@@ -160,3 +196,32 @@ def test_a_machine_without_sysfs_is_told_once(
         f"warning: {webcam}/sys/devices is missing: only path selectors can find anything, and"
         " hardware is unknown\n"
     )
+
+
+def test_explain_says_why_a_resource_has_no_devices(
+    run: Callable[..., tuple[int, str, str]],
+) -> None:
+    _, out, _ = run(CAM, "explain", "/dev/video0")
+    assert (
+        '\n  it has no devices: nothing on this node matches match[0] {usb: {vendor: "046e"}} ('
+        in out
+    )
+    _, out, _ = run(CAM, "explain", "/dev/video0", "-o", "json")
+    (found,) = json.loads(out)["resources"]
+    assert found["emptyCause"] == "not_matched"
+    assert found["empty"].endswith(
+        "2 USB devices, none fits: wants usb.vendor 046e, found 1d6b, 046d"
+    )
+    _, out, _ = run(CAM.replace("046e", "046d"), "explain", "/dev/video0", "-o", "json")
+    (found,) = json.loads(out)["resources"]
+    assert (found["empty"], found["emptyCause"]) == ("", "")
+
+
+def test_simulate_says_why_a_resource_has_no_devices(
+    run: Callable[..., tuple[int, str, str]],
+) -> None:
+    _, out, _ = run(CAM, "simulate", "--once")
+    _, _, below = out.partition("No devices (both 0) of 1 resource:\n")
+    assert below.startswith("  example.com/cam: nothing on this node matches match[0] {usb: ")
+    _, out, _ = run(CAM, "simulate", "--once", "-o", "json")
+    assert "none fits: wants usb.vendor 046e" in json.loads(out)["empty"]["example.com/cam"]

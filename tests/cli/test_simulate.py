@@ -106,6 +106,7 @@ async def test_a_picture_as_json_has_a_container_as_allocate_gives_it(
         "allocatable": {"example.com/serial": 2},
         "unhealthy": {"example.com/serial": {}},
         "notOffered": {"example.com/serial": {}},
+        "empty": {"example.com/serial": ""},
         "container": json.loads(capsys.readouterr().out)["example.com/serial"],
     }
 

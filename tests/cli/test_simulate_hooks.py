@@ -80,6 +80,7 @@ async def test_once_as_json_has_the_error_beside_the_picture(host: Host) -> None
         "allocatable": {"example.com/card": 1},
         "unhealthy": {"example.com/card": {}},
         "notOffered": {"example.com/card": {}},
+        "empty": {"example.com/card": ""},
         "error": f"CreateContainerConfigError: {START_FAILED}",
     }
 

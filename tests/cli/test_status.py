@@ -353,7 +353,7 @@ def test_why_a_resource_has_no_devices_is_said() -> None:
     shown = plain(status(resource("a"), resource("b", empty="because")))
     at_ = shown.index("Without devices:")
     assert shown[at_ + 1 : at_ + 3] == [
-        "  a: no device on this node matches /dev/a (a.yaml:4:5)",
+        "  a: nothing on this node matches match[0] {path: /dev/a} (a.yaml:5)",
         "  b: because",
     ]
 

@@ -9,6 +9,7 @@ Document = dict[str, Any]
 
 NOW = 1_795_287_600.0
 SCRIPT = "FT232R_<script>alert(1)</script>"
+NO = "nothing on this node matches"
 FOLDER = "/var/lib/kubelet/device-plugins"
 
 
@@ -47,7 +48,8 @@ def resource(name: str, *devices: Document, **keys: object) -> Document:
         "contested": "",
         "capacity": sum(one["shares"] for one in devices),
         "allocatable": sum(one["shares"] for one in devices if not one["reason"]),
-        "empty": "" if devices else f"no device on this node matches /dev/{name} (a.yaml:4:5)",
+        "empty": "" if devices else f"{NO} match[0] {{path: /dev/{name}}} (a.yaml:5)",
+        "emptyCause": "" if devices else "nothing_found",
         "devices": list(devices),
         "notOffered": [],
         **keys,

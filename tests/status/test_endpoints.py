@@ -116,15 +116,25 @@ async def test_a_resource_without_devices_says_why(world: World) -> None:
     )  # fmt: skip
     async with world.serving(*wanted) as daemon:
         await daemon.registered("example.com/usb")
-        reasons = [one["empty"] for one in (await daemon.status())["resources"]]
-        where = r"\(.*config.yaml:\d+:\d+\); genericdp explain DEVICE says why"
+        told = (await daemon.status())["resources"]
+        reasons, causes = ([one[key] for one in told] for key in ("empty", "emptyCause"))
+        assert causes == ["not_offered", "nothing_found", "nothing_found"]
         assert re.match(r"1 matched, but not offered: /dev/ttyACM0: .*usb\.serial", reasons[0])
-        assert re.match(
-            rf"no device on this node matches /dev/none, /dev/no/\* {where}", reasons[1]
-        )
-        assert re.match(
-            rf"no device on this node matches usb and is not excluded {where}", reasons[2]
-        )
+        where = r"\(.*config.yaml:\d+\)"
+        no, globs = "nothing on this node matches", ("/dev/none", r"/dev/no/\*")
+        paths = (rf"match\[{i}\] {{path: {one}}} {where}" for i, one in enumerate(globs))
+        assert re.fullmatch(f"{no} {' or '.join(paths)}", reasons[1])
+        usb = rf'{no} match\[0\] {{usb: {{vendor: "0403"}}}} {where}'
+        assert re.fullmatch(usb, reasons[2])
+        assert f"example.com/none: no devices: {reasons[1]}" in "\n".join(daemon.log.lines)
+        _, metrics = await daemon.get("/metrics")
+        for name, cause in zip(("acm", "none", "usb"), causes, strict=True):
+            labels = f'cause="{cause}",resource="example.com/{name}"'
+            assert f"genericdp_resource_empty{{{labels}}} 1.0" in metrics
+        assert metrics.count("genericdp_resource_empty{") == 3
+        world.host.plug("none")
+        await daemon.shows("example.com/none", lambda found: not found["empty"])
+        assert (await daemon.get("/metrics"))[1].count("genericdp_resource_empty{") == 2
 
 
 async def test_the_latest_result_of_each_probe_is_shown(world: World) -> None:

@@ -70,7 +70,7 @@ def values(metrics: dict[str, Metric]) -> dict[str, float]:
 
 
 def test_every_metric_is_there_with_its_type_labels_and_meaning(tally: Tally) -> None:
-    found = families(tally, state(resource()))
+    found = families(tally, state(resource(), resource("example.com/b", devices=None)))
     for one in METRICS:
         metric = found.pop(one.name.removesuffix("_total"))
         assert metric.type == one.kind

@@ -191,7 +191,7 @@ async def test_with_many_resources_the_table_comes_first_and_the_empty_ones_are_
             assert text in row
         await page.ask("document.getElementById('empty').open = true")
         empty = await text_of(page, "#empty")
-        assert "no device on this node matches /dev/example.com/kind-0" in empty
+        assert "nothing on this node matches match[0] {path: /dev/example.com/kind-0}" in empty
 
 
 async def test_a_filter_finds_resources_and_devices(browser: Browser, tmp_path: Path) -> None:
@@ -207,6 +207,8 @@ async def test_a_filter_finds_resources_and_devices(browser: Browser, tmp_path: 
         await page.refresh()
         await page.until("document.body.textContent.includes('it burns')")
         assert await page.ask(f"{NAMES}.length") == 1
+        await filter_by(page, "matches match[0] {path: /dev/example.com/kind-0}")
+        assert await page.ask(f"{NAMES}.map((one) => one.innerText)") == ["example.com/kind-0"]
         await filter_by(page, "no such thing")
         assert "Nothing matches the filter." in await page.ask("document.body.innerText")
         await filter_by(page, "")
