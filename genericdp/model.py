@@ -348,6 +348,8 @@ class Resource:
     exclude: tuple[Selector, ...] = ()
     names: Globs = ()
     """What the name, a template, may give; empty: it is none."""
+    name_template: Template | None = None
+    """The name itself where it is a template."""
     node_names: Globs = ()
     values: Mapping[str, ValueSource] = field(default_factory=dict)
     group_by: Template | None = None

@@ -198,7 +198,10 @@ class Reconciler:
             if resource.health:
                 listed = lists[name].devices.items()
                 here = {one: its.device for one, its in listed if its.gone_since is None}
-                health.watch(name, here, delayed=name in self._running)
+                template = lists[name].template
+                # A name that has just resulted is new, but not so what it results from.
+                delayed = name in self._running or template in self.lists.value
+                health.watch(name, here, delayed=delayed, template=template)
         return any(
             before.get(name, {}).get(device_id) != report
             for name, reports in health.reports().items()

@@ -67,6 +67,12 @@ def ids(found: Decision, name: str) -> list[str]:
 
 FAILING = resource("failing", "/dev/tty[12]")
 LATER = resource("later", "/dev/tty*")
+NAMED = replace(
+    FAILING,
+    name="example.com/$(device.name)",
+    names=("example.com/tty*",),
+    name_template=parse("example.com/$(device.name)"),
+)
 
 
 def test_it_keeps_its_list_and_the_others_go_on() -> None:
@@ -88,18 +94,30 @@ def test_it_keeps_its_list_and_the_others_go_on() -> None:
 
 
 def test_what_has_resulted_from_its_name_stays_too() -> None:
-    named = replace(FAILING, name="example.com/$(device.name)", names=("example.com/tty*",))
-    before = decided([named, LATER], looking(*map(tty, range(1, 5))))
+    before = decided([NAMED, LATER], looking(*map(tty, range(1, 5))))
     after = decided(
-        [named, LATER], looking(*map(tty, range(1, 5)), broken="/dev/tty[12]"), before.lists
+        [NAMED, LATER], looking(*map(tty, range(1, 5)), broken="/dev/tty[12]"), before.lists
     )
     for name in ("tty1", "tty2"):
         assert ids(after, name) == ids(before, name) == [name]
     assert ids(after, "later") == ["tty3", "tty4"]
     lines = [one for one in changes(before.lists, after) if one.level == logging.ERROR]
     assert {one.resource for one in lines} == {
-        named.name, "example.com/tty1", "example.com/tty2"
+        NAMED.name, "example.com/tty1", "example.com/tty2"
     }  # fmt: skip
+
+
+def test_a_name_that_has_resulted_just_before_it_failed_is_no_resource() -> None:
+    named = replace(NAMED, inject=inject(nodes("/dev/x$(device.name)")))
+    files = (tty(1), tty(2), tty(4), node("/dev/xtty1", (5, 1)))
+    after = decided([named, LATER], looking(*files, broken="/dev/xtty2"))
+    assert after.lists.keys() == {named.name, LATER.name}
+    assert after.failures.keys() == {named.name}
+    assert [one.resource for one in changes({}, after) if one.level == logging.ERROR] == [
+        named.name
+    ]
+    again = decided([named, LATER], looking(*files), after.lists)
+    assert ids(again, "tty1") == ["tty1"]
 
 
 def test_candidates_that_it_had_refused_stay_its_own() -> None:

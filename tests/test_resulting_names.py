@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from contextlib import redirect_stdout
@@ -72,6 +73,20 @@ async def test_a_device_of_a_new_model_registers_a_resource_and_its_going_ends_i
         assert counts(world.kubelet, "example.com/a100") == before
         plug(world, 2, "h100")
         await world.listed("example.com/h100", "ttyUSB2")
+
+
+async def test_the_probes_of_a_device_of_a_new_model_wait_for_their_initial_delay(
+    world: World,
+) -> None:
+    plug(world, 0, "a100")
+    check = {"file": {"path": "$(device.syspath)/model", "regex": "."}, "initialDelaySeconds": 1}
+    async with world.serving(gpus(health=[check])) as daemon:
+        await world.listed("example.com/a100", "ttyUSB0")
+        asked = asyncio.get_running_loop().time()
+        plug(world, 1, "h100")
+        await daemon.offers("example.com/h100", ttyUSB1="file: not probed yet")
+        await world.listed("example.com/h100", "ttyUSB1")
+        assert asyncio.get_running_loop().time() - asked >= 1
 
 
 async def test_a_reload_ends_what_is_no_longer_allowed_and_leaves_the_others_alone(

@@ -49,7 +49,8 @@ def _resource(
         health=_each(_probe),
         hooks=_of(model.Hooks, allocate=_hook, preStart=_hook),
     )
-    return model.Resource(place=place, policy=policy, **arguments)
+    template = parse(resource["name"]) if "names" in resource else None
+    return model.Resource(place=place, policy=policy, name_template=template, **arguments)
 
 
 def _arguments(mapping: Mapping[str, Any], **convert: _Convert) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def changes(before: DeviceLists, decision: Decision) -> Iterator[Change]:
                 f"{now.failed}; what was offered stays as it was, and this is a mistake of"
                 " genericdp or of its config: please report it"
             )
-            error = decision.failures[now.template or name]
+            error = decision.failures.get(now.template or name)
             yield Change(text, name, level=logging.ERROR, error=error)
         elif was.failed and not now.failed:
             yield Change("it can be decided again what is offered", name)

@@ -24,7 +24,7 @@ from genericdp.devices.empty import EmptyCause, NoDevices, why_empty
 from genericdp.devices.injection import MadeDevices, make_devices
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import Owners, match, of_file, path_globs
-from genericdp.devices.resourcenames import ResourceNames, resulting
+from genericdp.devices.resourcenames import ResourceNames, resulting, with_name
 from genericdp.devices.topology import system_disks
 from genericdp.printing import shortened
 
@@ -152,9 +152,17 @@ class _Pass:
     allocated: AllocatedDevices | None
 
     def before(self, name: str, template: str = "") -> DeviceList:
-        """Return the last list of a resource; of a new name, that nothing has had it."""
+        """Return the last list of a resource.
+
+        For a name that has just resulted from a template: an empty list that counts as decided.
+        """
         of_template = self.previous.get(template, NOTHING)
         return self.previous.get(name, replace(NOTHING, owned=of_template.owned))
+
+    def _listed_names(self, resource: Resource) -> list[str]:
+        """Return the names under which a resource that cannot be decided has been listed."""
+        names = self.names.of(resource)
+        return [name for name in names if name == resource.name or name in self.previous]
 
     def drafts(self) -> dict[str, dict[str, _Draft]]:
         """Make the devices of each resource, but for those where that fails, by resulting names.
@@ -172,7 +180,7 @@ class _Pass:
             if name in drafts:
                 owners.enter(name, drafts[name][name].match.claimed)
                 continue
-            for before in map(self.before, self.names.of(resource)):
+            for before in map(self.before, self._listed_names(resource)):
                 owners.enter(name, (key for device in before.kept for key in device.keys))
                 owners.enter(name, before.owned or ())
             if self.before(name).owned is None:
@@ -199,7 +207,7 @@ class _Pass:
             here = {one.key for one in devices}
             here |= {key for key, its_name in names.items() if its_name != name}
             drafts[name] = _Draft(
-                resource=replace(resource, name=name, names=()) if template else resource,
+                resource=with_name(resource, name) if template else resource,
                 template=template,
                 match=found,
                 devices=devices,
@@ -259,7 +267,7 @@ class _Pass:
         wanting = {name: one.devices for name, one in by_name.items()}
         absent: dict[str, Sequence[Device]] = {}
         for resource in self.resources:
-            for name in drafts.get(resource.name, self.names.of(resource)):
+            for name in drafts.get(resource.name, self._listed_names(resource)):
                 absent[name] = by_name[name].absent if name in by_name else self.before(name).kept
         # Unguarded, since no resource can make it fail: it looks up and sorts texts. The longest,
         # a path, cannot have the more than 4,300 digits at which int() raises (natural_key).
@@ -268,7 +276,7 @@ class _Pass:
             by_name[loser.resource].refused.append(loser)
         lists = {}
         for resource in self.resources:
-            for name in drafts.get(resource.name, self.names.of(resource)):
+            for name in drafts.get(resource.name, self._listed_names(resource)):
                 before = lists[name] = self.before(name)
                 reports = None if self.health is None else self.health.get(name, {})
                 with self.inventory.deciding(resource.name):

@@ -45,7 +45,6 @@ from genericdp.template import (
     bind,
     byte_length,
     expand,
-    parse,
 )
 
 if TYPE_CHECKING:
@@ -84,8 +83,8 @@ def make_devices(
     for one in groups:
         name = resource.name
         try:
-            if resource.names:
-                name = maker.name(one, why_no_name)
+            if resource.name_template is not None:
+                name = maker.name(resource.name_template, one, why_no_name)
                 made.setdefault(name, MadeDevices())
             made[name].devices.append(maker.make(one))
         except (UnusableValueError, AllocationConflictError) as error:
@@ -193,12 +192,14 @@ class _Maker:
             raise UnusableValueError(f"groupBy '{template}' gives an empty text")
         return text
 
-    def name(self, group: _CandidateGroup, why_not: Callable[[str], str]) -> str:
+    def name(
+        self, template: Template, group: _CandidateGroup, why_not: Callable[[str], str]
+    ) -> str:
         """Return the name of its resource, which is the same for all members that have one.
 
         Raises UnusableValueError.
         """
-        template, texts = parse(self._resource.name), dict[str, str]()
+        texts = dict[str, str]()
         lacking = UnusableValueError()
         for one in group.members:
             names = Names(one, resource=self._resource, inventory=self._inventory)

@@ -59,6 +59,11 @@ def name_problem(name: str) -> str | None:
     return next((why for is_wrong, why in reasons if is_wrong), None)
 
 
+def with_name(resource: Resource, name: str) -> Resource:
+    """Return the resource that has resulted from a template under a name."""
+    return replace(resource, name=name, names=(), name_template=None)
+
+
 def resulting(
     resources: Iterable[Resource], lists: Mapping[str, DeviceList]
 ) -> dict[str, Resource]:
@@ -69,7 +74,7 @@ def resulting(
         results.setdefault(listed.template, []).append(name)
     for one in resources:
         found[one.name] = one
-        found |= {name: replace(one, name=name, names=()) for name in results.get(one.name, ())}
+        found |= {name: with_name(one, name) for name in results.get(one.name, ())}
     return found
 
 

@@ -64,14 +64,23 @@ class Health:
         """Resource and ID of devices with a probe that runs or waits for a slot, so that those of
         one device never overlap, not even if it is replaced meanwhile."""
 
-    def watch(self, resource: str, devices: Mapping[str, Device], *, delayed: bool = True) -> None:
+    def watch(
+        self,
+        resource: str,
+        devices: Mapping[str, Device],
+        *,
+        delayed: bool = True,
+        template: str = "",
+    ) -> None:
         """Watch exactly these devices of a resource (by ID): those that are there now.
 
         A device that is new here is not healthy before its first results. ``delayed``: it has
-        just appeared, and its probes wait for their initial delay.
+        just appeared, and its probes wait for their initial delay. ``template``: the name in the
+        config that the resource's name results from.
         """
         now = self._now()
-        since = now if resource in self._devices else -math.inf
+        has_appeared = resource in self._devices or (delayed and template)
+        since = now if has_appeared else -math.inf
         known = self._devices.setdefault(resource, {})
         before = {one.device.key: one for one in known.values()}
         for device_id in known.keys() - devices.keys():

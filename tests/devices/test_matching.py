@@ -222,6 +222,7 @@ ASKED = Hook(command=Command(argv=(parse("/bin/true"), PROPERTY)))
         (resource("x", "/dev/a", given=inject(env={"A": "1", "B": "$(property.A)"})), True),
         (resource("x", "/dev/a", given=inject(mounts=[("/a", "/b/$(property.A)")])), True),
         (resource("x", "/dev/a", hooks=Hooks(pre_start=ASKED)), True),
+        (resource("x", "/dev/a", names=("a",), name_template=PROPERTY), True),
         (
             resource(
                 "x",
