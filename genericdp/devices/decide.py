@@ -24,7 +24,7 @@ from genericdp.devices.empty import EmptyCause, NoDevices, why_empty
 from genericdp.devices.injection import MadeDevices, make_devices
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import Owners, match, of_file, path_globs
-from genericdp.devices.resourcenames import ResourceNames, resulting, with_name
+from genericdp.devices.resourcenames import NameOwners, resulting, with_name
 from genericdp.devices.topology import system_disks
 from genericdp.printing import shortened
 
@@ -70,8 +70,8 @@ class _Draft:
     refused: list[NotOffered]
     without_name: Sequence[NotOffered]
     """What of its match has got no name, and why."""
-    names: Mapping[str, str]
-    """The names of the resources that have the devices of its match, by their keys."""
+    resource_of_key: Mapping[str, str]
+    """The name of the resource that has a device of its match, by the device's key."""
     arriving: Mapping[str, Arriving]
 
 
@@ -98,7 +98,7 @@ def decide(
             resources=resources,
             inventory=inventory,
             previous=previous,
-            names=ResourceNames(resources, previous),
+            name_owners=NameOwners(resources, previous),
             now=now,
             health=health,
             allocated=allocated,
@@ -146,7 +146,7 @@ class _Pass:
     resources: Sequence[Resource]
     inventory: Inventory
     previous: Mapping[str, DeviceList]
-    names: ResourceNames
+    name_owners: NameOwners
     now: float
     health: Reports | None
     allocated: AllocatedDevices | None
@@ -161,7 +161,7 @@ class _Pass:
 
     def _listed_names(self, resource: Resource) -> list[str]:
         """Return the names under which a resource that cannot be decided has been listed."""
-        names = self.names.of(resource)
+        names = self.name_owners.of(resource)
         return [name for name in names if name == resource.name or name in self.previous]
 
     def drafts(self) -> dict[str, dict[str, _Draft]]:
@@ -190,13 +190,13 @@ class _Pass:
     def _drafts_of(self, resource: Resource, owners: Owners) -> dict[str, _Draft]:
         """Return the drafts of a resource and of those that result from its name."""
         found = match(resource, owners, self.inventory)
-        may_have = partial(self.names.enter, resource)
+        may_have = partial(self.name_owners.enter, resource)
         made = make_devices(resource, found, self.inventory, may_have)
         own = made[resource.name]
         own.refused[:0] = found.refused
-        names = {device.key: name for name, one in made.items() for device in one.devices}
+        resource_of_key = {it.key: name for name, one in made.items() for it in one.devices}
         drafts = {}
-        for name in self.names.of(resource):
+        for name in self.name_owners.of(resource):
             template = "" if name == resource.name else resource.name
             one, before = made.get(name, MadeDevices()), self.before(name, template)
             devices, refused = self._free(name, one, owners)
@@ -205,7 +205,7 @@ class _Pass:
                 devices, waiting, arriving = stable_groups(name, devices, before, now=self.now)
                 refused += waiting
             here = {one.key for one in devices}
-            here |= {key for key, its_name in names.items() if its_name != name}
+            here |= {key for key, its_name in resource_of_key.items() if its_name != name}
             drafts[name] = _Draft(
                 resource=with_name(resource, name) if template else resource,
                 template=template,
@@ -214,7 +214,7 @@ class _Pass:
                 absent=self._absent(resource, found, here, before),
                 refused=refused,
                 without_name=own.refused if template else (),
-                names=names,
+                resource_of_key=resource_of_key,
                 arriving=arriving,
             )
         return drafts
@@ -362,7 +362,7 @@ class _Reasons:
         self._resource = resource
         self._inventory = inventory
         self._refused = {it.key: it.reason for it in (*draft.without_name, *draft.refused)}
-        self._names = draft.names
+        self._resource_of_key = draft.resource_of_key
         self._matched = frozenset(it.key for it in draft.match.members)
         # Another link, or another config, gives another ID.
         self._ids = {(it.keys, it.identity): it.id for it in devices}
@@ -400,7 +400,7 @@ class _Reasons:
 
     def _not_its_own(self, device: Device) -> str:
         # Another resource of the same template may have it now.
-        name = self._names.get(device.key, self._resource.name)
+        name = self._resource_of_key.get(device.key, self._resource.name)
         if name != self._resource.name:
             return f"{device.path} is one of {name} now"
         return f"{device.path} is no longer matched"

@@ -98,7 +98,7 @@ class DeviceList:
     empty: NoDevices | None = None
     """Why there are no devices; None: there are."""
     template: str = ""
-    """The name in the config from which that of the resource results; empty: it is that name."""
+    """The name in the config that the resource's name results from; empty: they are the same."""
 
     @property
     def without_numa_node(self) -> str:

@@ -107,7 +107,13 @@ def _names_of(file: FoundFile) -> Iterator[str]:
 
 @dataclass(slots=True)
 class Owners:
-    """Which of the earlier resources of a config has a candidate, by its key."""
+    """Which of the earlier resources of a config has a candidate, by its key.
+
+    A resource claims what it takes: its members, and what is withheld since it may be excluded.
+    One that cannot be decided keeps what its last list owned; if there was none, all that its
+    selectors might look at is reserved. Among devices, those on a list that are absent just now
+    (``_Draft.absent``) keep their IDs and nodes.
+    """
 
     names: dict[str, str] = field(default_factory=dict)
     undecided: list[tuple[str, Selector]] = field(default_factory=list)

@@ -78,7 +78,7 @@ def resulting(
     return found
 
 
-class ResourceNames:
+class NameOwners:
     """Which resource of the config has which name: its own one, and those that result from it."""
 
     def __init__(self, resources: Iterable[Resource], previous: Mapping[str, DeviceList]) -> None:
