@@ -24,6 +24,7 @@ _PARENTHESIS = re.compile(r"\$\$\(|\)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ABSOLUTE = {("device", "path"), ("device", "syspath")}
 _MAYBE_ABSOLUTE = {"property", "attribute"}
+_NO_NAMES = {"": "an empty name", ".": "'.'", "..": "'..'"}
 
 
 class TemplateSyntaxError(ValueError):
@@ -79,7 +80,7 @@ class Lookup(Protocol):
     """Returns the text of a reference for one device, or None if the device lacks it."""
 
     def __call__(self, scope: str, name: str, /) -> str | None:
-        """Return the text, or None."""
+        """Return the text, or None; ``constant`` is the scope of what the config alone gives."""
 
 
 def literal(text: str) -> str:
@@ -141,9 +142,9 @@ def bind(
     """Insert what the lookup gives; references to the scopes ``later`` stay as they are.
 
     In a ``path`` an inserted text must not bring folders of its own, unless it is a whole path or
-    a value that is part of the device's folder in sysfs. ``quote`` makes inserted
-    text literal where the result is a pattern. Raises UnusableValueError with a reason, also as
-    soon as there is more text than ``MAX_TEXT``.
+    a value that is part of the device's folder in sysfs; nor may it leave a name empty or make it
+    ``.`` or ``..``. ``quote`` makes inserted text literal where the result is a pattern. Raises
+    UnusableValueError with a reason, also as soon as there is more text than ``MAX_TEXT``.
     """
     literal = ""
     parts: list[str | Reference] = []
@@ -153,14 +154,34 @@ def bind(
             parts += [literal, part] if literal else [part]
             literal = ""
             continue
-        text = part if isinstance(part, str) else quote(_inserted(part, lookup, path=path))
-        if path and not text and part is template.parts[0]:
+        at_start = part is template.parts[0]
+        if isinstance(part, str):
+            text = part
+        else:
+            text = quote(_inserted(part, lookup, path=path, at_start=at_start))
+            if path and literal.endswith("/"):  # an absolute path, in a folder
+                text = text.removeprefix("/")
+        if path and at_start and not text:
             raise UnusableValueError(f"'{part}' is empty, which is not an absolute path")
         size += byte_length(text)
         if size > MAX_TEXT:
             raise UnusableValueError(f"'{shortened(str(template))}' gives {TOO_LONG}")
         literal += text
-    return Template((*parts, literal) if literal else tuple(parts))
+    bound = Template((*parts, literal) if literal else tuple(parts))
+    if path:
+        _check_path(template, str(bound))
+    return bound
+
+
+def _check_path(template: Template, text: str) -> None:
+    """Raise UnusableValueError if what was inserted makes no absolute path of a template."""
+    names = text.split("/")[1:] if template.references else []
+    if names and not names[-1] and isinstance(template.parts[-1], str):  # it is written so
+        names.pop()
+    held = [_NO_NAMES[name] for name in names if name in _NO_NAMES]
+    if held or not text.startswith("/"):
+        why = f"holds {held[0]}" if held else "is not an absolute path"
+        raise UnusableValueError(f"'{template}' gives {shortened(text)!r}, which {why}")
 
 
 def expand(
@@ -170,17 +191,8 @@ def expand(
     path: bool = False,
     quote: Callable[[str], str] = str,
 ) -> str:
-    """Insert everything and give the text; raises UnusableValueError with a reason.
-
-    A ``path`` must be absolute.
-    """
-    text = "".join(map(str, bind(template, lookup, path=path, quote=quote).parts))
-    if path and ".." in text.split("/"):
-        raise UnusableValueError(f"'{template}' gives {shortened(text)!r}, which holds '..'")
-    if path and not text.startswith("/"):
-        why = "which is not an absolute path"
-        raise UnusableValueError(f"'{template}' gives {shortened(text)!r}, {why}")
-    return text
+    """Insert everything and return the text; raises as ``bind`` does."""
+    return "".join(map(str, bind(template, lookup, path=path, quote=quote).parts))
 
 
 def byte_length(text: str) -> int:
@@ -188,7 +200,7 @@ def byte_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def _inserted(reference: Reference, lookup: Lookup, *, path: bool) -> str:
+def _inserted(reference: Reference, lookup: Lookup, *, path: bool, at_start: bool) -> str:
     try:
         text = lookup(reference.scope, reference.name)
     except LackingValueError:
@@ -205,7 +217,7 @@ def _inserted(reference: Reference, lookup: Lookup, *, path: bool) -> str:
         )
     if not is_utf8(text):
         raise UnusableValueError(f"'{reference}' is {shortened(text)!r}, which is not valid UTF-8")
-    if path and "/" in text and not _may_hold_slashes(reference, text, lookup):
+    if path and "/" in text and not _may_hold_slashes(reference, text, lookup, at_start=at_start):
         raise UnusableValueError(
             f"'{reference}' is {shortened(text)!r}, which cannot be part of a path"
         )
@@ -223,11 +235,13 @@ def may_be_absolute(reference: Reference) -> bool:
     return whole or reference.scope in {*_MAYBE_ABSOLUTE, "value"}
 
 
-def _may_hold_slashes(reference: Reference, text: str, lookup: Lookup) -> bool:
-    if (reference.scope, reference.name) in _ABSOLUTE:
+def _may_hold_slashes(reference: Reference, text: str, lookup: Lookup, *, at_start: bool) -> bool:
+    if (reference.scope, reference.name) in _ABSOLUTE or (at_start and text == reference.default):
         return True
-    if ".." in text.split("/"):
-        return False
-    if reference.scope == "value":  # cut from the device's own folder, it leads nowhere else
-        return text in (lookup("device", "syspath") or "")
-    return text.startswith("/") and reference.scope in _MAYBE_ABSOLUTE
+    if reference.scope != "value":
+        return text.startswith("/") and reference.scope in _MAYBE_ABSOLUTE
+    syspath = lookup("device", "syspath") or ""
+    if not at_start:
+        return f"/{text}/" in f"{syspath}/"
+    is_above = text.startswith("/sys/devices/") and f"{syspath}/".startswith(f"{text}/")
+    return is_above or text == lookup("constant", reference.name)

@@ -45,6 +45,7 @@ class Place:
         self.host.write("/etc/ttyUSB0", "secret")
         self.host.write("/etc/shadow", "secret")
         self.host.write("/run/ttyUSB0", "up")
+        self.host.write("/run/empty", "")
         for link, target in {
             "dev/serial/good": "../ttyUSB0",
             "dev/serial/bad": "../sda",
@@ -96,8 +97,10 @@ def nodes(path: str) -> dict[str, object]:
     return {"inject": {"devices": [{"path": path}]}}
 
 
-def mount(path: str, *, read_only: bool = True) -> dict[str, object]:
-    return given(mounts=[{"hostPath": path, "containerPath": "/x", "readOnly": read_only}])
+def mount(path: str, *, read_only: bool = True, **values: object) -> dict[str, object]:
+    values = {"w": {"text": "$(usb.serial)"}, **values}
+    mounts = [{"hostPath": path, "containerPath": "/x", "readOnly": read_only}]
+    return {"values": values, **given(mounts=mounts)}
 
 
 def value(**source: str) -> dict[str, object]:
@@ -122,8 +125,22 @@ def annotation(text: str, **keys: object) -> dict[str, object]:
         ("/dev/ttyUSB0", mount("/opt/$(device.name)"), ""),
         ("/dev/ttyUSB0", mount("/etc/$(device.name)"), f"/etc/ttyUSB0 {MOUNTS}"),
         ("/dev/ttyUSB0", mount("$(property.X:-/etc)/x"), f"/etc/x {MOUNTS}"),
+        ("/dev/ttyUSB0", mount("$(value.w:-/opt)/good"), ""),
+        ("/dev/ttyUSB0", mount("$(value.w:-/etc)/x"), f"/etc/x {MOUNTS}"),
         ("/dev/ttyUSB0", mount("/opt/bad"), f"/etc {MOUNTS}"),
         ("/dev/ttyUSB0", mount("/opt/later"), f"/etc/none {MOUNTS}"),
+        ("/dev/ttyUSB0", mount("$(value.folder)/good", folder={"text": "/opt"}), ""),
+        ("/dev/ttyUSB0", mount("$(value.f)/x", f={"text": "/etc"}), f"/etc/x {MOUNTS}"),
+        (
+            "/dev/ttyUSB0",
+            mount("$(value.f)", f={"text": "$(device.syspath)", "regex": "^/"}),
+            "'$(value.f)' is '/', which cannot be part of a path",
+        ),
+        (
+            "/dev/ttyUSB0",
+            mount("/opt/$(value.f)", f={"file": "/run/empty"}),
+            "'/opt/$(value.f)' gives '/opt/', which holds an empty name",
+        ),
         ("/dev/ttyUSB0", mount("/var/lib/$(device.name)", read_only=False), ""),
         (
             "/dev/ttyUSB0",

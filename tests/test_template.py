@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import posixpath
+from itertools import product
 
 import pytest
 from hypothesis import example, given
@@ -36,6 +37,19 @@ VALUES = {
     ("value", "empty"): "",
     ("value", "other"): "/sys/devices/pci1",
     ("value", "joined"): "pci0/1-1",
+    ("value", "root"): "/",
+    ("value", "dev"): "/dev",
+    ("value", "sys"): "/sys",
+    ("value", "devices"): "/sys/devices",
+    ("value", "half"): "/sys/devices/pci0/us",
+    ("value", "part"): "b1/1-1",
+    ("value", "slash"): "usb1/",
+    ("value", "dot"): ".",
+    ("value", "plain"): "/data",
+    ("value", "relative"): "a/b",
+    ("constant", "plain"): "/data",
+    ("constant", "relative"): "a/b",
+    ("property", "ROOT"): "/",
     ("attribute", "odd"): "can\udcff",
 }
 
@@ -125,14 +139,37 @@ def test_references_are_replaced_by_what_the_device_has(text: str, expanded: str
         ("$(usb.product)", False, "holds a newline or NUL"),
         ("$(attribute.odd)", False, r"is 'can\udcff', which is not valid UTF-8"),
         ("/dev/$(usb.port)", True, "cannot be part of a path"),
-        ("$(property.EVIL)", True, "cannot be part of a path"),
+        ("$(property.EVIL)", True, "gives '/dev/../etc', which holds '..'"),
         ("/x/$(property.RELATIVE)", True, "cannot be part of a path"),
         ("/dev/$(value.up)/x", True, "holds '..'"),
         ("/dev/$(net.name:-a/b)", True, "cannot be part of a path"),
         ("$(value.other)/x", True, "is '/sys/devices/pci1', which cannot be part of a path"),
         ("/x/$(value.joined)", True, "cannot be part of a path"),
         ("/x/$(usb.port:-pci0/usb1)", True, "cannot be part of a path"),
-        ("$(value.bus)/x", True, "gives 'pci0/usb1/x', which is not an absolute path"),
+        ("$(value.bus)/x", True, "'$(value.bus)' is 'pci0/usb1', which cannot be part of a path"),
+        ("$(value.root)", True, "'$(value.root)' is '/', which cannot be part of a path"),
+        ("$(value.dev)", True, "is '/dev', which cannot be part of a path"),
+        ("$(value.sys)/x", True, "is '/sys', which cannot be part of a path"),
+        ("$(value.devices)/x", True, "is '/sys/devices', which cannot be part of a path"),
+        ("$(value.half)", True, "is '/sys/devices/pci0/us', which cannot be part of a path"),
+        ("/x/$(value.root)", True, "cannot be part of a path"),
+        ("/x/$(value.part)", True, "cannot be part of a path"),
+        ("/x/$(value.slash)", True, "cannot be part of a path"),
+        ("/x/$(value.port)", True, "cannot be part of a path"),
+        ("/x/$(value.plain)", True, "'$(value.plain)' is '/data', which cannot be part of a path"),
+        ("$(value.relative)/x", True, "gives 'a/b/x', which is not an absolute path"),
+        ("$(value.none:-a/b)", True, "gives 'a/b', which is not an absolute path"),
+        ("$(value.none:-/a/../b)", True, "gives '/a/../b', which holds '..'"),
+        ("/x/$(value.none:-/a)", True, "cannot be part of a path"),
+        ("/x/$(usb.vendor)", True, "'/x/$(usb.vendor)' gives '/x/', which holds an empty name"),
+        ("/x/$(usb.vendor)/", True, "gives '/x//', which holds an empty name"),
+        ("/x/$(usb.vendor)/y", True, "gives '/x//y', which holds an empty name"),
+        ("/x/$(usb.none:-)", True, "gives '/x/', which holds an empty name"),
+        ("/x/$(value.dot)", True, "'/x/$(value.dot)' gives '/x/.', which holds '.'"),
+        ("/x/.$(value.dot)", True, "gives '/x/..', which holds '..'"),
+        ("/x/.$(usb.vendor)/y", True, "gives '/x/./y', which holds '.'"),
+        ("/x/$(property.ROOT)", True, "gives '/x/', which holds an empty name"),
+        ("$(property.ROOT)", True, "gives '/', which holds an empty name"),
         ("$(property.RELATIVE)", True, "cannot be part of a path"),
         ("$(value.empty)/dev/x", True, "'$(value.empty)' is empty, which is not an absolute path"),
         ("$(device.name)", True, "gives 'ttyUSB0', which is not an absolute path"),
@@ -144,9 +181,27 @@ def test_what_cannot_be_inserted_says_why(text: str, path: bool, reason: str) ->
     assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["$(device.path)", "$(property.DEVLINK)", "/x/$(device.name)"])
-def test_whole_paths_come_from_the_device_or_absolute_properties(text: str) -> None:
-    assert expand(parse(text), _lookup, path=True).startswith("/")
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("$(device.path)", "/dev/serial/by-id/a b"),
+        ("/host$(device.path)", "/host/dev/serial/by-id/a b"),
+        ("/host/$(device.path)", "/host/dev/serial/by-id/a b"),
+        ("$(property.DEVLINK)", "/dev/x"),
+        ("/x/$(property.DEVLINK)", "/x/dev/x"),
+        ("/x/$(device.name)", "/x/ttyUSB0"),
+        ("/x/$(device.name)/", "/x/ttyUSB0/"),
+        ("/x$(usb.vendor)/y", "/x/y"),
+        ("/", "/"),
+        ("$(value.none:-/data/default)", "/data/default"),
+        ("$(value.none:-/data)/$(device.name)", "/data/ttyUSB0"),
+        ("$(value.plain)/$(device.name)", "/data/ttyUSB0"),
+    ],
+)
+def test_whole_paths_come_from_the_device_absolute_properties_and_the_config(
+    text: str, expanded: str
+) -> None:
+    assert expand(parse(text), _lookup, path=True) == expanded
 
 
 @pytest.mark.parametrize(
@@ -161,29 +216,61 @@ def test_a_value_cut_from_the_syspath_may_be_several_folders(text: str, expanded
     assert expand(parse(text), _lookup, path=True) == expanded
 
 
-_FOLDERS = st.lists(st.sampled_from(["..", ".", "", "sys", "a..", "..b", "x"]), max_size=6)
+_NAMES = ["..", ".", "", "sys", "devices", "a", "b", "a..", "x"]
+_FOLDERS = st.lists(st.sampled_from(_NAMES), max_size=5).map("/".join)
+_TEXTS = _FOLDERS | _FOLDERS.map("/{}".format) | st.text(alphabet="/.a", max_size=5)
+_SYSPATHS = st.lists(st.sampled_from("abx"), min_size=1, max_size=4).map(
+    lambda names: "/".join(["/sys/devices", *names])
+)
+_OF_HARDWARE = ["value.v", "attribute.v", "property.V", "usb.serial"]
 
 
-@given(_FOLDERS.map("/".join) | st.text(alphabet="/.a", max_size=9), _FOLDERS.map("/".join))
-@example("../b", "/sys/a../b")
-@example("/", "/sys/a")
-def test_no_value_leads_out_of_a_folder_unless_it_is_part_of_the_syspath(
-    value: str, syspath: str
-) -> None:
-    texts = {("value", "v"): value, ("device", "syspath"): syspath}
-    for text in ("/one/two/$(value.v)", "/one/two/$(value.v)/x", "/one/two.$(value.v)x"):
-        try:
-            path = expand(parse(text), lambda *key: texts.get(key), path=True)
-        except UnusableValueError:
-            continue
-        assert posixpath.normpath(path).startswith("/one/two")
-        assert "/" not in value or value in syspath
+def _path(text: str, texts: dict[str, str]) -> str | None:
+    """Return the path that a template gives, at once and in two steps; None: it is refused."""
+
+    def lookup(scope: str, name: str) -> str | None:
+        return texts.get(f"{scope}.{name}")
+
     try:
-        path = expand(parse("$(value.v)/x"), lambda *key: texts.get(key), path=True)
+        bound = bind(parse(text), lookup, path=True, later=("allocation",))
     except UnusableValueError:
-        return
-    assert value in syspath
-    assert ".." not in path.split("/")
+        with pytest.raises(UnusableValueError):
+            expand(parse(text), lookup, path=True)
+        return None
+    path = expand(bound, lookup, path=True)
+    assert path == expand(parse(text), lookup, path=True)
+    return path
+
+
+@given(st.sampled_from(_OF_HARDWARE), _TEXTS, st.sampled_from(_OF_HARDWARE), _TEXTS, _SYSPATHS)
+@example("value.v", "/", "usb.serial", "", "/sys/devices/a")
+@example("value.v", "a/b", "usb.serial", "x", "/sys/devices/a/b/x")
+@example("property.V", "/.", "attribute.v", ".", "/sys/devices/a")
+def test_no_text_of_hardware_leads_out_of_the_folder_before_it_or_is_that_folder(
+    one: str, text: str, other: str, further: str, syspath: str
+) -> None:
+    texts = {"device.syspath": syspath, one: text, other: further, "allocation.index": "0"}
+    befores = ("/one/two/", "/one/two/.", "/one/two/x", f"/one/two/$({other})")
+    afters = ("", "/", ".", "/x", "-$(allocation.index)/", f"$({other})", f"/$({other})")
+    for before, after in product(befores, afters):
+        path = _path(f"{before}$({one}){after}", texts)
+        if path is not None:
+            assert path.startswith("/one/two/")
+            assert posixpath.normpath(path) == path.removesuffix("/") != "/one/two"
+
+
+@given(st.sampled_from(_OF_HARDWARE), _TEXTS, _SYSPATHS, st.sampled_from(["", "/x"]))
+@example("value.v", "/", "/sys/devices/a", "")
+@example("value.v", "/sys", "/sys/devices/a", "/x")
+def test_a_path_that_hardware_begins_is_not_the_root_and_with_a_value_not_beside_the_syspath(
+    one: str, text: str, syspath: str, after: str
+) -> None:
+    path = _path(f"$({one}){after}", {"device.syspath": syspath, one: text})
+    if path is not None:
+        assert posixpath.normpath(path) == path != "/"
+        folder = path.removesuffix(after)
+        assert one != "value.v" or f"{syspath}/".startswith(f"{folder}/")
+        assert one != "value.v" or folder.startswith("/sys/devices/")
 
 
 @given(st.text(alphabet="*?[]!a-z", max_size=8), st.text(alphabet="*?[]!a-z", max_size=8))

@@ -150,7 +150,8 @@ class _Maker:
         added = [replace(one.inject, devices=one.inject.devices or ()) for one in resource.match]
         self._injects = [(resource.inject, one) for one in added]
         """What is given for a member, by the entry that takes it."""
-        self._size = _literal_sizes((resource.inject, resource.health, resource.hooks))
+        self._size = _literal_sizes(resource.inject)
+        self._checks_size = sum(_literal_sizes((resource.health, resource.hooks)))
         self._sizes = [_literal_sizes(one) for one in added]
 
     def group(
@@ -226,7 +227,7 @@ class _Maker:
         first, entries = group.members[0], [min(one.entries) for one in group.members]
         budget = _TextBudget(MAX_TEXTS)
         for_each, once = self._size
-        budget.spend(for_each * len(entries) + once)
+        budget.spend(for_each * len(entries) + once + self._checks_size)
         budget.spend(sum(self._sizes[entry][0] for entry in entries))
         budget.spend(sum(self._sizes[entry][1] for entry in {*entries}))
         if resource.inject.devices is None:

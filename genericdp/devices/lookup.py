@@ -83,6 +83,10 @@ class Names:
                 return self._node_name
             case "value":
                 return self._value(name)
+            case "constant":
+                source = self._resource.values[name]
+                is_constant = source.kind is ValueKind.TEXT and not source.source.references
+                return self._value(name) if is_constant else None
             case "device" if name not in _OF_SYSFS:
                 return self._of_candidate(name)
             case "allocation":

@@ -105,7 +105,8 @@ def test_what_a_template_gives_counts_once_it_is_known(tmp_path: Path) -> None:
     bounds = policy_of(tmp_path, "devices: {}\ncdi: [v.com/tty]\nmounts: [{hostPath: /opt/*/x}]\n")
     for given in (
         inject(cdi=["v.com/$(device.name)=1"]),
-        _mounting("/opt/$(device.subsystem:-)"),
+        _mounting("/opt/$(device.subsystem:-x)"),
+        _mounting("$(value.folder:-/data)/x"),
         _mounting("/opt/$(property.X:-.y)/x"),
     ):
         assert "allowed" in _refused(resource("r", TTY.path, given=given, policy=bounds), TTY)

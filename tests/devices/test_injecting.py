@@ -32,7 +32,8 @@ from tests.devices.making import (
         (inject(SELF, mounts=[("/a", "/b/$(value.v)")]), "it has no '$(value.v)'"),
         (inject(nodes("x$(device.path)")), "'x$(device.path)' gives 'x/dev/gpu0', which is not an"),
         (inject(nodes("$(device.path)", "$(device.name)")), "'gpu0', which is not an absolute"),
-        (inject(SELF, mounts=[("/a", "/$(usb.x:-)")]), "is '/', the root of the container"),
+        (inject(SELF, mounts=[("/a", "/$(usb.x:-)")]), "gives '/', which holds an empty name"),
+        (inject(SELF, mounts=[("/a", "//")]), "is '//', the root of the container"),
         (inject(SELF, cdi=["vendor/$(device.name)"]), "gives 'vendor/gpu0', which is no CDI name"),
         (inject(SELF, cdi=["1v/c=$(device.name)"]), "gives '1v/c=gpu0', which is no CDI name"),
         (

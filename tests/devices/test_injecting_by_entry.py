@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from genericdp.devices.allocation import edits
 from genericdp.devices.device import DeviceSpec
 from genericdp.devices.matching import reads_properties
-from genericdp.model import EnvVar, Inject, PathSelector, Selector
+from genericdp.model import (
+    Command,
+    EnvVar,
+    Hook,
+    Hooks,
+    Inject,
+    PathSelector,
+    Probe,
+    Selector,
+)
 from genericdp.template import parse
 from tests.devices.making import (
     decide,
@@ -180,6 +189,31 @@ def test_the_texts_of_a_device_are_those_of_the_entries_of_its_members(
     assert bool(healthy(lists, "modem")) is is_offered
     reasons = refusals(lists, "modem")
     assert all("its texts take more than 1 MiB together" in one for one in reasons.values())
+
+
+def test_the_texts_of_probes_and_hooks_count_once_in_a_group() -> None:
+    ports = [node(f"/dev/ttyACM{n}", (166, n)) for n in range(64)]
+
+    def offered(count: int) -> list[str]:
+        """Return the devices whose probe and hook have so many texts of 20 KB each."""
+        command = Command(argv=(parse("/bin/x"), *[parse("a" * 20_000 + "$(device.name)")] * count))
+        lists = decide(
+            [
+                resource(
+                    "ports",
+                    "/dev/ttyACM*",
+                    group_by=parse("all"),
+                    health=(Probe(check=command),),
+                    hooks=Hooks(allocate=Hook(command=command)),
+                )
+            ],
+            ports,
+        )
+        return healthy(lists, "ports")
+
+    assert offered(1) == ["all"]
+    assert offered(26) == ["all"]
+    assert offered(27) == []
 
 
 def test_an_entry_that_asks_for_a_property_waits_for_udev() -> None:
