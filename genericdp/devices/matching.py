@@ -21,7 +21,7 @@ from genericdp.devices.device import MAX_REASON, NotOffered
 from genericdp.devices.inventory import NODE_TYPES, SysDevice
 from genericdp.devices.lookup import Names
 from genericdp.devices.natural import natural_key
-from genericdp.model import PathSelector, UdevSelector
+from genericdp.model import Inject, PathSelector, UdevSelector
 from genericdp.printing import printable, shortened
 from genericdp.template import LackingValueError, Template, UnusableValueError
 
@@ -109,7 +109,7 @@ def _names_of(file: FoundFile) -> Iterator[str]:
 class Owners:
     """Which of the earlier resources of a config has a candidate, by its key.
 
-    A resource claims what it takes: its members, and what is withheld since it may be excluded.
+    A resource claims what it takes: its members, and what is withheld (``Match.withheld``).
     One that cannot be decided keeps what its last list owned; if there was none, all that its
     selectors might look at is reserved. Among devices, those on a list that are absent just now
     (``_Draft.absent``) keep their IDs and nodes.
@@ -209,7 +209,7 @@ class Match:
     misses: Mapping[int, Misses] = field(default_factory=dict)
     """What entries of ``match`` looked at and did not take."""
     withheld: frozenset[str] = frozenset()
-    """The keys of what it takes unless it is excluded, which nobody can know."""
+    """The keys of what may be excluded, or of one entry or another: nobody can know."""
 
     @property
     def claimed(self) -> frozenset[str]:
@@ -224,21 +224,46 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
     refused: list[NotOffered] = []
     misses: dict[int, Misses] = {}
     candidates = find_candidates(resource.match, resource, inventory, misses=misses)
+    not_excluded = [one for one in candidates if not out.reason(one.file)]
+    of_some_entry = _entry_doubts(resource, not_excluded, inventory)
     for one in candidates:
-        if reason := out.reason(one.file) or one.file.refusal or owners.why_not(one):
+        reason = out.reason(one.file) or one.file.refusal or owners.why_not(one)
+        if reason := reason or of_some_entry.get(one.key, ""):
             refused.append(not_offered(resource, one, reason))
         else:
             members.append(one)
     refused += _wrong_types(resource, {one.key for one in members}, inventory)
-    # What may be excluded may be its own again in a moment: nobody else gets it meanwhile.
-    doubtful = frozenset(one.key for one in candidates if out.doubt(one.file))
+    # What is not known may be known again in a moment: nobody else gets it meanwhile.
+    doubtful = of_some_entry.keys() | {one.key for one in candidates if out.doubt(one.file)}
     return Match(
         members=tuple(members),
         refused=tuple(refused),
         excluded=out,
         misses=misses,
-        withheld=doubtful - owners.names.keys(),
+        withheld=frozenset(doubtful - owners.names.keys()),
     )
+
+
+def _entry_doubts(
+    resource: Resource, candidates: Sequence[Candidate], inventory: Inventory
+) -> dict[str, str]:
+    """Return why nobody can know which entry is the first to take a candidate, by its key.
+
+    Empty where no entry has an ``inject``: a container is given the same for all.
+    """
+    possible: dict[str, list[str]] = {one.key: [] for one in candidates}
+    has_injects = any(one.inject != Inject() for one in resource.match)
+    for i, selector in enumerate(resource.match if has_injects else ()):
+        found = find_candidates((selector,), resource, inventory, wary=True)
+        doubts = {one.key: one.doubt for one in found}
+        hidden = next(unseen((selector,), inventory), "")
+        for one in candidates:
+            if hidden and _could_look_at(selector, one):
+                doubts.setdefault(one.key, hidden)
+            doubt, known = doubts.get(one.key), possible[one.key]
+            if doubt is not None and all(known):  # none surely takes it yet
+                known.append(doubt and f"may be of match[{i}], but {doubt}")
+    return {key: reasons[0] for key, reasons in possible.items() if len(reasons) > 1}
 
 
 def not_offered(
