@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from genericdp import glob
 from genericdp.devices.allocation import AllocationConflictError, edits
@@ -138,6 +138,15 @@ class _TextBudget:
         return look
 
 
+class _Injection(NamedTuple):
+    """What one ``inject``, of the resource or of an entry of ``match``, gives for one member."""
+
+    member: Candidate
+    lookup: Lookup
+    """The texts of the member."""
+    inject: Inject
+
+
 class _Maker:
     """Makes the devices of one resource."""
 
@@ -148,11 +157,11 @@ class _Maker:
         self._host = inventory.host
         # Without ``devices`` an entry of ``match`` adds no nodes.
         added = [replace(one.inject, devices=one.inject.devices or ()) for one in resource.match]
-        self._injects = [(resource.inject, one) for one in added]
-        """What is given for a member, by the entry that takes it."""
+        # By the entry that takes a member.
+        self._injects = [(resource.inject, inject) for inject in added]
         self._size = _literal_sizes(resource.inject)
         self._checks_size = sum(_literal_sizes((resource.health, resource.hooks)))
-        self._sizes = [_literal_sizes(one) for one in added]
+        self._sizes = [_literal_sizes(inject) for inject in added]
 
     def group(
         self, candidates: Iterable[Candidate]
@@ -224,7 +233,7 @@ class _Maker:
         Raises UnusableValueError or AllocationConflictError where there can be no device.
         """
         resource, inventory, host = self._resource, self._inventory, self._host
-        first, entries = group.members[0], [min(one.entries) for one in group.members]
+        first, entries = group.members[0], [min(member.entries) for member in group.members]
         budget = _TextBudget(MAX_TEXTS)
         for_each, once = self._size
         budget.spend(for_each * len(entries) + once + self._checks_size)
@@ -232,25 +241,25 @@ class _Maker:
         budget.spend(sum(self._sizes[entry][1] for entry in {*entries}))
         if resource.inject.devices is None:
             _check_nodes(group, host)
-        names = [Names(one, resource=resource, inventory=inventory) for one in group.members]
+        names = [Names(member, resource=resource, inventory=inventory) for member in group.members]
         device_id = as_id(self._id_text(group, names))
         for its in names:
             its.device_id = device_id
         lookups = [budget.counted(its.get_text) for its in names]
         given = [
-            (one, lookup, inject)
-            for one, lookup, entry in zip(group.members, lookups, entries, strict=True)
+            _Injection(member, lookup, inject)
+            for member, lookup, entry in zip(group.members, lookups, entries, strict=True)
             for inject in self._injects[entry]
         ]
         nodes, missing, paths = self._nodes(given)
-        mounts = [_mount_point(one, its, host) for _, its, inject in given for one in inject.mounts]
-        cdi = [_cdi_name(text, lookup) for _, lookup, inject in given for text in inject.cdi]
+        mounts = [_mount_point(it, one.lookup, host) for one in given for it in one.inject.mounts]
+        cdi = [_cdi_name(text, one.lookup) for one in given for text in one.inject.cdi]
         probes, hooks = bound_probes(resource, lookups[0]), bound_hooks(resource, lookups[0])
         if paths and not nodes and not missing:
             raise UnusableValueError("all nodes of inject.devices are optional and absent")
         if reason := why_not_bound(nodes, host, paths):
             raise UnusableValueError(reason)
-        hardware = [one.device for one in group.members if one.device is not None]
+        hardware = [member.device for member in group.members if member.device is not None]
         spot = spot_of(hardware, host, closeness(resource, lookups))
         device = Device(
             id=device_id,
@@ -263,14 +272,18 @@ class _Maker:
             mounts=tuple(dict.fromkeys(mounts)),
             env={
                 name: Variable(
-                    values=_bound((one.value, lookup) for one, lookup in several),
-                    declared=several[0][0],
+                    values=_bound((variable.value, lookup) for variable, lookup in variables),
+                    declared=variables[0][0],
                 )
-                for name, several in _by_key((one.env, lookup) for _, lookup, one in given).items()
+                for name, variables in _by_key(
+                    (one.inject.env, one.lookup) for one in given
+                ).items()
             },
             annotations={
                 key: _bound(texts)
-                for key, texts in _by_key((one.annotations, its) for _, its, one in given).items()
+                for key, texts in _by_key(
+                    (one.inject.annotations, one.lookup) for one in given
+                ).items()
             },
             cdi=tuple(dict.fromkeys(cdi)),
             identity=first.file.identity,
@@ -283,7 +296,9 @@ class _Maker:
             policy=resource.policy,
         )
         # Else it always fits: a node at its own path.
-        if device.members or any(one.devices or one.mounts or one.annotations for *_, one in given):
+        if device.members or any(
+            one.inject.devices or one.inject.mounts or one.inject.annotations for one in given
+        ):
             edits([device])
         self._check(device, first)
         return device
@@ -296,9 +311,7 @@ class _Maker:
         if reason := device_refusal(device, self._inventory.file, self._host.mount_target):
             raise UnusableValueError(reason)
 
-    def _nodes(
-        self, given: Iterable[tuple[Candidate, Lookup, Inject]]
-    ) -> tuple[list[DeviceNode], list[str], list[str]]:
+    def _nodes(self, given: Iterable[_Injection]) -> tuple[list[DeviceNode], list[str], list[str]]:
         """Return the device nodes of all members, what must be there and is not, as sentences,
         and the paths that were asked for, with or without wildcards; they may not exist.
         """
