@@ -57,6 +57,7 @@ _MAX_INSTRUCTIONS = 1024
 _MAX_STEPS = 64 * 1024 * _MAX_INSTRUCTIONS
 """Of one search: characters times instructions, at worst ten nanoseconds each."""
 _allowance = threading.local()
+"""What is left of the CPU time that searches may take, and what there was, in seconds."""
 
 
 @lru_cache(maxsize=128)  # reloads bring ever new ones
@@ -85,13 +86,13 @@ def compiled(pattern: str) -> Pattern:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Have searches of this thread raise SearchTimeError once it has used so much CPU time."""
-    before = getattr(_allowance, "end", None)
-    _allowance.end = (time.thread_time() + seconds, seconds)
+    """Have searches of this thread raise SearchTimeError once they have used so much CPU time."""
+    before = getattr(_allowance, "seconds", None)
+    _allowance.seconds = (seconds, seconds)
     try:
         yield
     finally:
-        _allowance.end = before
+        _allowance.seconds = before
 
 
 def search(pattern: str, text: str) -> RegexMatch | None:
@@ -99,14 +100,20 @@ def search(pattern: str, text: str) -> RegexMatch | None:
 
     Raises PatternError; TextTooLongError, never for 64 KiB or less; and SearchTimeError.
     """
-    expression = compiled(pattern)
-    limit = _MAX_STEPS // expression.programsize
-    if len(text) > limit:
-        raise TextTooLongError(f"the text is too long for {pattern!r}: at most {limit >> 10} KiB")
-    if (end := getattr(_allowance, "end", None)) is not None and time.thread_time() > end[0]:
-        raise SearchTimeError(end[1])
-    with _searching:
-        return expression.search(text)
+    begun, allowed = time.thread_time(), getattr(_allowance, "seconds", None)
+    if allowed is not None and allowed[0] <= 0:
+        raise SearchTimeError(allowed[1])
+    try:
+        expression = compiled(pattern)
+        limit = _MAX_STEPS // expression.programsize
+        if len(text) > limit:
+            most = f"at most {limit >> 10} KiB"
+            raise TextTooLongError(f"the text is too long for {pattern!r}: {most}")
+        with _searching:
+            return expression.search(text)
+    finally:
+        if allowed is not None:
+            _allowance.seconds = (allowed[0] - (time.thread_time() - begun), allowed[1])
 
 
 def extract(pattern: str, text: str) -> str | None:

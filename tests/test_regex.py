@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.regex import PatternError, TextTooLongError, compiled, extract
+from genericdp.regex import (
+    PatternError,
+    SearchTimeError,
+    TextTooLongError,
+    compiled,
+    extract,
+    limited,
+)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +77,15 @@ def test_any_pattern_is_refused_or_searched(pattern: str, text: str) -> None:
         assert str(error)
     else:
         assert found is None or found in text
+
+
+def test_only_what_searches_take_counts_toward_their_time() -> None:
+    with limited(0.1):
+        begun = time.thread_time()
+        while time.thread_time() - begun < 0.15:
+            pass  # as thousands of devices take that are looked at
+        assert extract("a+", "xaa") == "aa"
+        with pytest.raises(SearchTimeError, match=r"more than 0\.1 s"):
+            while True:
+                extract("[ab]*a[ab]{900}c", "ab" * 3_000)
+    assert extract("a+", "xaa") == "aa"

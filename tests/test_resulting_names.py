@@ -49,11 +49,7 @@ async def test_each_name_that_results_is_a_resource_that_pods_can_ask_for(world:
         edits = await world.container(a100=2)
         assert [node.host_path for node in edits.devices] == ["/dev/ttyUSB0", "/dev/ttyUSB2"]
         assert set(world.kubelet.observed.registrations) == {"example.com/a100", "example.com/h100"}
-        await daemon.registered(GPU)
-        told = await daemon.resource(GPU)
-        assert told["empty"] == "its devices are those of example.com/a100, example.com/h100"
-        assert told["emptyCause"] == ""
-        assert "genericdp_resource_empty{" not in (await daemon.get("/metrics"))[1]
+        assert await daemon.resource(GPU) == {}, "nothing to tell beside its resources"
         assert await daemon.get("/readyz") == (200, "ready\n")
 
 
@@ -243,6 +239,21 @@ def test_members_of_a_group_have_one_name_and_some_may_have_none(tmp_path: Path)
         "its members have different names: 'example.com/a2' (/dev/ttyUSB10) and 'example.com/a1'"
     )
     assert reasons["/dev/ttyUSB10"].startswith(wanted)
+
+
+def test_a_difference_of_configs_names_what_results_and_what_ends(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, {"ttyUSB0": "a1", "ttyUSB1": "h1"})
+    machine.discovered(gpus())
+    old = (tmp_path / "config.yaml").rename(tmp_path / "old.yaml")
+    machine.discovered(gpus("example.com/a1"))
+    files = [str(old), str(tmp_path / "config.yaml")]
+    with redirect_stdout(io.StringIO()) as out:
+        options = ["--root", str(tmp_path / "root"), "-o", "json"]
+        assert main(["validate", "--diff", *files, *options]) == 0
+    told = json.loads(out.getvalue())
+    assert told["resources"]["removed"] == ["example.com/h1"]
+    assert told["resources"]["unchanged"] == ["example.com/a1"]
+    assert [one["id"] for one in told["devices"]["example.com/h1"]["go"]] == ["ttyUSB1"]
 
 
 @settings(max_examples=60, deadline=None)

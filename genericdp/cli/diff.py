@@ -36,13 +36,9 @@ def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) ->
         print_warning(str(warning))
     node_name = node_name_of(arguments)
     before, after = (for_node(one.resources, node_name) for one in (old, new))
-    difference = {
-        "resources": compare(before, after),
-        "devices": patiently(
-            root_of(arguments),
-            lambda host: _compare_devices(before, after, host, node_name),
-        ),
-    }
+    difference = patiently(
+        root_of(arguments), lambda host: _difference(before, after, host, node_name)
+    )
     if arguments.output == "json":
         print_json(difference)
     else:
@@ -92,24 +88,28 @@ def _key_change(key: str, was: object, now: object) -> dict[str, _SHORT]:
     return {"key": key, "before": was, "after": now}
 
 
-def _compare_devices(
+def _difference(
     old: Sequence[Resource], new: Sequence[Resource], host: HostCache, node_name: str
-) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Return the devices that would appear, go or change their ID, by resource.
+) -> dict[str, Any]:
+    """Return how the resources differ, and which devices would appear, go or change their ID.
 
-    Resources without such a device are left out.
+    Resources without such a device are left out of these.
     """
     # The clock stands still: what goes has just gone.
     was = decide(old, host, node_name=node_name, previous={}, now=0.0).lists
     now = decide(new, host, node_name=node_name, previous=was, now=0.0).lists
-    keep_seconds = {name: one.forget_after_seconds for name, one in resulting(new, now).items()}
+    before, after = resulting(old, was), resulting(new, now)
+    keep_seconds = {name: one.forget_after_seconds for name, one in after.items()}
     changes = {
         name: _device_changes(
             was.get(name, NOTHING), now.get(name, NOTHING), keep_seconds.get(name, 0)
         )
         for name in dict.fromkeys((*now, *was))
     }
-    return {name: one for name, one in changes.items() if any(one.values())}
+    return {
+        "resources": compare(tuple(before.values()), tuple(after.values())),
+        "devices": {name: one for name, one in changes.items() if any(one.values())},
+    }
 
 
 def _device_changes(

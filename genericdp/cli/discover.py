@@ -268,7 +268,7 @@ def _nothing_found(found: dict[str, Any], arguments: argparse.Namespace) -> Iter
     if any(not pattern.startswith("/") for _, pattern, _, _ in patterns):
         root = root_option(arguments)
         everything = shell_words(["genericdp", "discover", "--all", *root])
-        why = " ".join(filter(None, ["genericdp explain DEVICE", shell_words(root)]))
+        why = " ".join(filter(None, ["genericdp explain --config … DEVICE", shell_words(root)]))
         yield f"  ({everything} tells what there is, {why} why it is not taken)"
 
 

@@ -236,19 +236,30 @@ def _check_injects(listed: Sequence[Field]) -> None:
     """Find what is wrong with the ``inject`` of a resource, the first, and of its entries."""
     taken: _TakenPaths = {}
     joins: dict[str, tuple[Field, EnvVar]] = {}
+    has_own_nodes = listed[0]["devices"].value is None
     for inject in listed:
         for entry in (*inject["devices"], *inject["mounts"]):
             if entry["containerPath"].value == "/":
                 message = "the root of the container cannot be replaced"
                 entry["containerPath"].refuse(message)
-        for path in (mount["hostPath"] for mount in inject["mounts"] if mount["hostPath"].text):
-            if not str(path.value).strip("/") or _RUNTIMES.search(str(path.value)):
-                warning = "this gives access to every file of the host"
-                path.warn(warning, "mount only what is needed")
+        _warn_of_paths(inject, own_nodes=inject is not listed[0] and has_own_nodes)
         # What two entries give need not meet in one container.
         _check_collisions(inject, taken if inject is listed[0] else taken.copy())
         for variable in inject["env"]:
             _check_joins(variable, joins)
+
+
+def _warn_of_paths(inject: Field, *, own_nodes: bool) -> None:
+    """Warn of paths that are hardly meant; ``own_nodes``: it is beside the devices' own nodes."""
+    for path in (mount["hostPath"] for mount in inject["mounts"] if mount["hostPath"].text):
+        if not str(path.value).strip("/") or _RUNTIMES.search(str(path.value)):
+            warning = "this gives access to every file of the host"
+            path.warn(warning, "mount only what is needed")
+        elif is_glob(str(path.value)):
+            path.warn("wildcards are literal here", "name the one path that is to be mounted")
+    for path in (entry["path"] for entry in inject["devices"]):
+        if own_nodes and path.text == "$(device.path)":
+            path.warn("this node is given beside, with rw", "write inject: {devices: []}, too")
 
 
 def _check_joins(variable: Field, first: dict[str, tuple[Field, EnvVar]]) -> None:
@@ -269,7 +280,8 @@ def _check_collisions(inject: Field, taken: _TakenPaths) -> None:
             inside = _fixed_path(entry["containerPath"].text, entry[host].text)
             if inside is None:
                 continue
-            source, is_optional = (key, entry[host].value), entry["optional"].value is True
+            source = (key, entry[host].value, key == "mounts" and entry["readOnly"].value is False)
+            is_optional = entry["optional"].value is True
             first, of_first, may_lack = taken.setdefault(inside, (entry, source, is_optional))
             if of_first != source and not is_optional and not may_lack:
                 at = shown_path(first.path)

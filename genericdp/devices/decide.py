@@ -27,6 +27,7 @@ from genericdp.devices.matching import Owners, match, of_file, path_globs
 from genericdp.devices.resourcenames import NameOwners, resulting, with_name
 from genericdp.devices.topology import system_disks
 from genericdp.printing import shortened
+from genericdp.regex import SearchTimeError
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -337,7 +338,9 @@ def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
 
 def _as_it_was(resource: Resource, name: str, before: DeviceList, error: Exception) -> DeviceList:
     """Return what a resource keeps that cannot be decided, with the reason."""
-    what = "there is not enough memory" if isinstance(error, MemoryError) else repr(error)
+    what = str(error) if isinstance(error, SearchTimeError) else repr(error)
+    if isinstance(error, MemoryError):
+        what = "there is not enough memory"
     failed = shortened(f"it cannot be decided what is offered: {what}", MAX_REASON)
     if before.failed == failed:
         return before

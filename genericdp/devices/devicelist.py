@@ -124,6 +124,11 @@ class DeviceList:
         return bool(self.devices or self.arriving or self.not_offered)
 
     @property
+    def is_shown(self) -> bool:
+        """Whether there is more to tell than that others have its devices, as of a template."""
+        return self.empty is None or self.empty.cause is not None or bool(self.not_offered)
+
+    @property
     def kept(self) -> tuple[Device, ...]:
         """The devices that nobody else may get while nothing can be decided."""
         owned = self.owned or frozenset()

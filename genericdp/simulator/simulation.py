@@ -137,6 +137,7 @@ class Simulation:
                 empty=device_list.why_empty[0],
             )
             for name, device_list in lists.items()
+            if device_list.is_shown
         }
 
     async def _run_pod(self) -> None:

@@ -198,29 +198,26 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
         kubelet_reason="" if present else kubelet.absence.value,
         config=sources.config.value,
         descriptors=sources.descriptors.value,
-        resources=_with_named(
-            _resource(one, plugins.get(one.name), supervisor, with_results=with_results)
-            for one in supervisor.named.values()
+        resources=tuple(
+            _shown(
+                _resource(one, plugins.get(one.name), supervisor, with_results=with_results)
+                for one in supervisor.named.values()
+            )
         ),
         events=sources.events.last(),
     )
 
 
-def _with_named(states: Iterable[ResourceState]) -> tuple[ResourceState, ...]:
-    """Return states in which one with a template for a name speaks for those that result."""
-    listed, of_template = tuple(states), dict[str, list[ResourceState]]()
-    for one in listed:
-        if one.devices is not None and one.devices.template:
-            of_template.setdefault(one.devices.template, []).append(one)
+def _shown(states: Iterable[ResourceState]) -> Iterator[ResourceState]:
+    """Yield all but the names that are templates and have nothing to tell.
 
-    def spoken_for(one: ResourceState) -> ResourceState:
-        if not one.resource.names or one.devices is None:
-            return one
-        its = of_template.get(one.resource.name, [])
-        lacking = [f"{each.resource.name}: {each.reason}" for each in its if not each.registered]
-        return replace(one, registered=not lacking, reason="; ".join(lacking))
-
-    return tuple(map(spoken_for, listed))
+    Those that have, of what has no name or that there is nothing, have nothing to register.
+    """
+    for one in states:
+        if one.devices is None or not one.resource.names:
+            yield one
+        elif one.devices.is_shown:
+            yield replace(one, registered=True, reason="")
 
 
 def _resource(

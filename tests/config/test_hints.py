@@ -121,6 +121,10 @@ EVERY_FILE = "this gives access to every file of the host"
     ("body", "message"),
     [
         ("    inject: {env: {A: '${device.path}'}}", FOREIGN % "${device.path}"),
+        (
+            "    inject: {mounts: [{hostPath: /opt/*, containerPath: /o}]}",
+            "wildcards are literal here",
+        ),
         ("    inject: {env: {A: '{{ .Path }}'}}", FOREIGN % "{{ .Path }}"),
         ("    inject: {env: {A: '/x:${HOME}'}}", FOREIGN % "${HOME}"),
         ("    inject: {env: {A: '$HOME $(device.name) {} {a}'}}", None),
@@ -200,6 +204,8 @@ def test_what_is_hardly_meant_is_warned_of(body: str, message: str | None) -> No
         ("{path: /dev/kvm, inject: {devices: [{path: /dev/mem}]}}", MEMORY % "mem"),
         ("{path: /dev/kvm, inject: {mounts: [{hostPath: /, containerPath: /s}]}}", EVERY_FILE),
         ("{path: /dev/kvm, inject: {env: {A: '${B}'}}}", FOREIGN % "${B}"),
+        ("{path: /dev/kvm, inject: {devices: [{path: $(device.path), permissions: r}]}}",
+         "this node is given beside, with rw"),
     ],
 )  # fmt: skip
 def test_a_selector_that_is_hardly_meant_is_warned_of(match: str, message: str | None) -> None:
