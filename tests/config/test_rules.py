@@ -125,9 +125,12 @@ def test_problems_are_sorted_by_file_line_and_column(tmp_path: Path) -> None:
         ("{env: {A: $(device.id)}}", True),
         ("{env: {A: same}}", False),
         ("{annotations: {a: $(device.id)}}", True),
-        ("{devices: [{path: $(device.path), containerPath: /dev/x}]}", True),
-        ("{devices: [{path: $(device.path), containerPath: /dev/x/}]}", False),
-        ("{devices: [{path: $(device.path), containerPath: /dev/x$(allocation.index)}]}", False),
+        ("{devices: [{path: /dev/$(device.name), containerPath: /dev/x}]}", True),
+        ("{devices: [{path: /dev/$(device.name), containerPath: /dev/x/}]}", False),
+        (
+            "{devices: [{path: /dev/$(device.name), containerPath: /dev/x$(allocation.index)}]}",
+            False,
+        ),
     ],
 )
 def test_what_one_container_would_lose_of_two_resources_is_warned_of(
@@ -163,10 +166,10 @@ def test_what_one_container_would_lose_of_two_resources_is_warned_of(
         ("[a/*]", ["{annotations: {a: $(device.id)}}"], ["gets only one annotation 'a'"]),
         (
             "[a/*]",
-            ["{devices: [{path: $(device.path), containerPath: /dev/x}]}"],
+            ["{devices: [{path: /dev/$(device.name), containerPath: /dev/x}]}"],
             ["gets only one containerPath '/dev/x' (ask for one of them)"],
         ),
-        ("[a/*]", ["{devices: [{path: $(device.path), containerPath: /dev/x/}]}"], []),
+        ("[a/*]", ["{devices: [{path: /dev/$(device.name), containerPath: /dev/x/}]}"], []),
         ("[a/*]", ["{devices: [{path: /dev/fuse, containerPath: /dev/x}]}"], []),
     ],
 )
