@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
+from genericdp.errors import HostError
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
+from genericdp.printing import shortened
+from genericdp.template import MAX_TEXT
+from tests.devices.known import Known
+from tests.devices.making import decide, node
+from tests.devices.making import resource as made
 from tests.fixtures.make_tree import Tree
+from tests.test_scsi_nodes import Machine
 from tests.world import config, resource
 
 if TYPE_CHECKING:
@@ -102,10 +109,107 @@ def test_swap_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert warned(capsys.readouterr().err) == on("swap", "zram0", "sda", "sda3")
 
 
+def test_mounts_that_cannot_be_read_may_be_on_any_disk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = disks(tmp_path / "host")
+    tree.write("proc/self/mountinfo", ROOT * 20_000)
+    tree.write("proc/swaps", "/dev/sda3 partition 8 0 -2\n")
+    tree.node("null", "1:3", at="virtual/mem")
+    entries = resource("example.com/disks", "/dev/sd*", "/dev/null")
+    file = tree.write("../config.yaml", config(entries))
+    assert main(["discover", "--config", str(file), "--root", str(tree.folder)]) == 0
+    err = capsys.readouterr().err
+    assert warned(err) == on("swap", "sda", "sda3")
+    why = "/proc/self/mountinfo: it has more than 1024 KiB"
+    unknown = [line for line in err.splitlines() if "may have" in line]
+    assert unknown == [
+        f"warning: example.com/disks: device {name}: the system may have something ({why})"
+        f" on /dev/{name}: exclude it"
+        for name in ("sda1", "sda2", "sdb", "sdb1")
+    ]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), HostError("odd"), ValueError("x" * 1000)])
+def test_whatever_fails_there_costs_no_more_than_the_warning(error: Exception) -> None:
+    class Failing(Known):
+        def text(self, path: str, *, limit: int = MAX_TEXT) -> str | None:
+            if path == "/proc/self/mountinfo":
+                raise error
+            return Known.text(self, path, limit=limit)
+
+    found = [node("/dev/sda", (8, 0), block=True), node("/dev/gpu0", (195, 0))]
+    wanted = [made("disk", "/dev/sda"), made("gpu", "/dev/gpu0")]
+    lists = decide(wanted, found, facts=Failing())
+    disk, gpu = lists["example.com/disk"], lists["example.com/gpu"]
+    assert [*disk.devices, *gpu.devices] == ["sda", "gpu0"]
+    assert gpu.warnings == {}
+    why = f"the system may have something ({shortened(repr(error))}) on /dev/sda: exclude it"
+    assert disk.warnings == {"sda": why}
+
+
+CONTROLLER = "pci0000:00/0000:00:1d.0/nvme/nvme0"
+PATH = "pci0000:00/0000:00:1e.0/nvme/nvme1"
+MULTIPATH = "virtual/nvme-subsystem/nvme-subsys1"
+
+
+@pytest.mark.parametrize(
+    ("mounted", "expected"),
+    [
+        ("8:1", {"sda", "sda1", "sg0", "bsg/0:0:0:0"}),
+        ("8:16", {"sdb", "sg1", "bsg/1:0:0:0"}),
+        ("259:0", {"nvme0n1", "nvme0"}),
+        ("259:1", {"nvme1n1", "nvme1"}),
+    ],
+)
+def test_other_nodes_of_a_disk_are_warned_of_too(
+    mounted: str, expected: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A node of SCSI, or an NVMe controller, reads and writes the disk as its own node does."""
+    tree = Machine(tmp_path / "host")
+    for i, disk in enumerate(("sda", "sdb")):
+        names = (f"block/{disk}", f"scsi_generic/sg{i}", f"bsg/{i}:0:0:0")
+        numbers = (f"8:{16 * i}", f"21:{i}", f"250:{i}")
+        tree.scsi(
+            f"pci0000:00/0000:00:17.0/ata{i}", f"{i}:0:0:0", *zip(names[:3], numbers, strict=True)
+        )
+    sda = "pci0000:00/0000:00:17.0/ata0/host0/target0:0:0/0:0:0:0/block/sda"
+    tree.device(f"{sda}/sda1", "block", "partition", node="sda1", number="8:1")
+    for path, controller in ((CONTROLLER, "nvme0"), (PATH, "nvme1")):
+        tree.device(path, "nvme", node=controller, number=f"241:{controller[-1]}")
+    tree.device(f"{CONTROLLER}/nvme0n1", "block", "disk", node="nvme0n1", number="259:0")
+    tree.device(MULTIPATH, "nvme-subsystem")
+    tree.link(f"sys/devices/{MULTIPATH}/nvme1", f"../../../{PATH}")
+    tree.device(f"{MULTIPATH}/nvme1n1", "block", "disk", node="nvme1n1", number="259:1")
+    tree.write("proc/self/mountinfo", f"27 1 {mounted} / / rw - ext4 /dev/root rw\n")
+    every = resource("example.com/disks", "/dev/s*", "/dev/nvme*", "/dev/bsg/*")
+    file = tree.write("../config.yaml", config(every))
+    assert main(["discover", "--config", str(file), "--root", str(tree.folder)]) == 0
+    said = warned(capsys.readouterr().err)
+    assert {one.partition("/dev/")[2] for one in said} == expected
+
+
+async def test_many_disks_are_one_line_and_so_is_the_end_of_it(world: World) -> None:
+    tree = disks(world.host.folder)
+    tree.write("proc/self/mountinfo", ROOT * 20_000)
+    tree.node("sdc", "8:32", at="virtual/block", block=True)
+    async with world.serving(DISKS) as daemon:
+        why = "the system may have something (/proc/self/mountinfo: it has more than 1024 KiB)"
+        line = await daemon.log.says(" devices may be in use: ")
+        assert line == (
+            "warning example.com/disks: 10 devices may be in use: dm-0, dm-1, sda, sda1, sda2"
+            f" and 5 more (dm-0: {why} on /dev/dm-0: exclude it)"
+        )
+        tree.write("proc/self/mountinfo", ROOT)
+        tree.node("sdd", "8:48", at="virtual/block", block=True)
+        await daemon.log.says("6 devices are no longer warned about: sda1, ")
+        await daemon.log.says("device sda may be in use: the system has / on /dev/sda: exclude it")
+
+
 async def test_the_daemon_logs_it_once_while_it_is_offered(world: World) -> None:
     tree = disks(world.host.folder)
     tree.write("proc/self/mountinfo", ROOT)
-    said = "warning example.com/disks: device sda: the system has / on /dev/sda: exclude it"
+    said = "warning example.com/disks: device sda may be in use: the system has / on /dev/sda: "
     async with world.serving(resource("example.com/disks", "/dev/sda", "/dev/sdb")) as daemon:
         await daemon.log.says(said)
         (world.host.folder / "dev/sdb").unlink()
@@ -113,7 +217,7 @@ async def test_the_daemon_logs_it_once_while_it_is_offered(world: World) -> None
         assert daemon.log.count("the system has") == 1
         await daemon.takes(resource("example.com/disks", "/dev/sda[0-9]"))
         await world.listed("example.com/disks", "sda1", "sda2", "sda3")
-        await daemon.log.says("device sda2: the system has / on /dev/sda2")
+        await daemon.log.says("device sda2 may be in use: the system has / on /dev/sda2")
         await daemon.takes(resource("example.com/disks", "/dev/sda"))
         await daemon.log.says(said, times=2)
         assert daemon.log.count("the system has") == 3

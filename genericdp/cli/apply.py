@@ -75,8 +75,8 @@ def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str
     """Decide what the resources, all of them for this node, offer now; print its warnings."""
     found = decide(resources, host, node_name=node_name, previous={}, now=time.monotonic())
     for name, listed in found.lists.items():
-        for text in listed.warnings.values():
-            print_warning(f"{name}: {text}")
+        for device_id, text in listed.warnings.items():
+            print_warning(f"{name}: device {device_id}: {text}")
     return found
 
 

@@ -89,8 +89,10 @@ def changes(before: DeviceLists, decision: Decision) -> Iterator[Change]:
         was = before.get(name, NOTHING)
         yield from _device_changes(name, was, now, is_first=name not in before)
         yield from _refusals(name, was, now)
-        for device_id, text in sorted(now.warnings.items() - was.warnings.items()):
-            yield Change(text, name, device_id, logging.WARNING)
+        alerts = dict(sorted(now.warnings.items() - was.warnings.items()))
+        yield from _each(alerts, name, "may be in use", "may be in use", logging.WARNING)
+        over = {one: "" for one in was.warnings if one not in now.warnings}
+        yield from _each(over, name, "is no longer warned about", "are no longer warned about")
         if now.failed and now.failed != was.failed:
             text = (
                 f"{now.failed}; what was offered stays as it was, and this is a mistake of"

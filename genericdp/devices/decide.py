@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -21,11 +21,11 @@ from genericdp.devices.devicelist import (
     within_limit,
 )
 from genericdp.devices.empty import EmptyCause, NoDevices, why_empty
+from genericdp.devices.in_use import with_warnings
 from genericdp.devices.injection import MadeDevices, make_devices
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import Owners, match, of_file, path_globs
 from genericdp.devices.resourcenames import NameOwners, resulting, with_name
-from genericdp.devices.topology import system_disks
 from genericdp.printing import shortened
 from genericdp.regex import SearchTimeError
 
@@ -117,19 +117,7 @@ def decide(
     if _gives_up_devices(previous, lists):
         dues.append(now)  # somebody may get what they had
     due = min((moment for moment in dues if moment is not None), default=None)
-    return Decision(lists=_with_warnings(lists, inventory), due=due, failures=failures)
-
-
-def _with_warnings(lists: DeviceLists, inventory: Inventory) -> DeviceLists:
-    uses = cache(lambda: system_disks(inventory))  # which nobody reads who offers no disk
-    warnings: dict[str, dict[str, str]] = {name: {} for name in lists}
-    for name, listed in lists.items():
-        for key, one in listed.devices.items():
-            for node in one.device.nodes if one.gone_since is None else ():
-                if node.key.startswith("block:") and (use := uses().get(node.key)):
-                    why = f"device {key}: the system has {use} on {node.host_path}: exclude it"
-                    warnings[name][key] = why
-    return {name: replace(one, warnings=warnings[name]) for name, one in lists.items()}
+    return Decision(lists=with_warnings(lists, inventory), due=due, failures=failures)
 
 
 def _gives_up_devices(previous: Mapping[str, DeviceList], lists: DeviceLists) -> bool:

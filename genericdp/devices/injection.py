@@ -19,12 +19,13 @@ from genericdp.devices.device import (
     as_id,
 )
 from genericdp.devices.hardware import carrier_of, function_of, place_name
+from genericdp.devices.in_use import why_not_bound
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
 from genericdp.devices.matching import not_offered, templates_of
 from genericdp.devices.natural import natural_key
 from genericdp.devices.restrictions import device_refusal
-from genericdp.devices.topology import closeness, spot_of, why_not_bound
+from genericdp.devices.topology import closeness, spot_of
 from genericdp.model import (
     Command,
     FileCheck,

@@ -1,4 +1,4 @@
-"""Where devices sit (PCI, USB, NUMA nodes, IOMMU groups), how far apart, and the system's disks."""
+"""Where devices sit (PCI, USB, NUMA nodes, IOMMU groups) and how far apart."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from genericdp.template import UnusableValueError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from genericdp.devices.device import DeviceNode
-    from genericdp.devices.inventory import Host, Inventory, SysDevice
+    from genericdp.devices.inventory import Host, SysDevice
     from genericdp.model import Resource
     from genericdp.template import Lookup
 
@@ -34,14 +33,9 @@ _PORT_AND_CARD = 2
 """Below the upstream port of a PCI switch: the downstream port, and what is plugged in there."""
 _VIRTUAL = "/sys/devices/virtual/"
 _CONTROLLER = re.compile(r"nvme[0-9]+")
-_VFIO_FOLDER = "/dev/vfio"
 _VFIO_GROUP = re.compile(r"(?:noiommu-)?([0-9]{1,9})")
 """Names of the nodes in ``/dev/vfio``; ``vfio`` itself is a control node."""
 _PCI_BRIDGE = "0x06"
-_MOUNT = re.compile(  # number, mount point, source; in a pod, what comes from the kubelet's folder
-    r"(?m)^\d+ \d+ (\d+:\d+) \S+ (/|/boot|/boot/efi|/etc(?:/hosts)?|/usr|/var(?:/lib)?"
-    r"|/var/lib/kubelet(?:/device-plugins)?) .* - \S+ (/dev/\S+)"
-)
 _MAX_LAYERS = 256
 """Virtual devices to look below: a volume group may stand on many disks."""
 
@@ -189,22 +183,17 @@ def hardware_below(device: SysDevice, host: Host) -> tuple[SysDevice, ...]:
     device (``dm``, ``md``, a partition of them, a multipath NVMe disk). A virtual device that
     stands on nothing is all there is.
     """
-    found: dict[str, SysDevice] = {}
-    seen: set[str] = set()
-    pending = [device]
-    while pending and len(seen) < _MAX_LAYERS:
-        one = pending.pop()
-        if one.syspath in seen:
-            continue
-        seen.add(one.syspath)
-        if one.syspath.startswith(_VIRTUAL):
-            pending += _directly_below(one, host)
-        else:
-            found[one.syspath] = one
-    return tuple(found[syspath] for syspath in sorted(found, key=natural_key)) or (device,)
+    seen: dict[str, SysDevice] = {}
+    for one in (pending := [device]):
+        if one.syspath not in seen and len(seen) < _MAX_LAYERS:
+            seen[one.syspath] = one
+            pending += backing_devices(one, host) if one.syspath.startswith(_VIRTUAL) else ()
+    found = (syspath for syspath in seen if not syspath.startswith(_VIRTUAL))
+    return tuple(seen[syspath] for syspath in sorted(found, key=natural_key)) or (device,)
 
 
-def _directly_below(device: SysDevice, host: Host) -> Sequence[SysDevice]:
+def backing_devices(device: SysDevice, host: Host) -> Sequence[SysDevice]:
+    """Return what a block device or a VFIO node stands on directly; nothing if it is hardware."""
     if device.subsystem == "vfio":
         group = group_number(device.name)
         return () if group is None else functions_of(group, host)
@@ -226,24 +215,6 @@ def _linked(folder: str, links: str, host: Host) -> list[SysDevice]:
     return [one for one in found if one is not None]
 
 
-def system_disks(inventory: Inventory) -> dict[str, str]:
-    """Return where the system uses block devices, by key: a mount point that it sees, or swap."""
-    host, found = inventory.host, dict[str, str]()
-    used = _MOUNT.findall(host.text("/proc/self/mountinfo", limit=1 << 20) or "")
-    swaps = re.findall(r"(?m)^/dev/\S+", host.text("/proc/swaps") or "")
-    for number, use, path in (*used, *(("", "swap", path) for path in swaps)):
-        syspath = number and host.realpath(f"/sys/dev/block/{number}")
-        if not syspath and (file := inventory.file(path)):  # of btrfs the number is none of a disk
-            syspath = file.identity.syspath
-        pending = [host.device(syspath)] if syspath else []
-        for device in pending:
-            if device is not None and device.key not in found:
-                found[device.key] = use
-                pending += (one for one in lineage(device, host) if one.subsystem == "block")
-                pending += _directly_below(device, host)
-    return found
-
-
 def group_number(name: str) -> str | None:
     """Return the IOMMU group that a node of ``/dev/vfio`` is for, if it is for one."""
     found = _VFIO_GROUP.fullmatch(name)
@@ -254,41 +225,6 @@ def functions_of(group: str, host: Host) -> tuple[SysDevice, ...]:
     """Return what is in an IOMMU group without its bridges, which no driver has to give up."""
     found = _linked(f"/sys/kernel/iommu_groups/{group}", "devices/*", host)
     return tuple(one for one in found if not _is_bridge(one, host))
-
-
-def why_not_bound(nodes: Iterable[DeviceNode], host: Host, wanted: Iterable[str] = ()) -> str:
-    """Return which PCI function keeps VFIO from giving away a group whose node is among these.
-
-    Empty if every function of it, but for bridges, is bound to a driver of VFIO. A container
-    could not open the group otherwise, and the host would go on using its other functions.
-    ``wanted`` are paths of nodes that may not exist.
-    """
-    groups = [_group_of(node, host) for node in nodes]
-    # Before all is bound there is no node yet: why not is what a person has to know.
-    groups += (_group_of_path(path) for path in wanted)
-    for group in dict.fromkeys(filter(None, groups)):
-        for function in functions_of(group, host):
-            if function.subsystem == "pci" and not function.driver.startswith("vfio"):
-                driver = f"the driver {function.driver}" if function.driver else "no driver"
-                return (
-                    f"{function.name} of IOMMU group {group} has {driver}, all of the group need"
-                    " vfio-pci"
-                )
-    return ""
-
-
-def _group_of(node: DeviceNode, host: Host) -> str | None:
-    """Return the IOMMU group of a node, by whatever link it came in."""
-    syspath = node.identity.syspath
-    device = None if syspath is None else host.device(syspath)
-    if device is not None:
-        return group_number(device.name) if device.subsystem == "vfio" else None
-    return _group_of_path(node.host_path)
-
-
-def _group_of_path(path: str) -> str | None:
-    folder, _, name = path.rpartition("/")
-    return group_number(name) if folder == _VFIO_FOLDER else None
 
 
 def _is_bridge(device: SysDevice, host: Host) -> bool:

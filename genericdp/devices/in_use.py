@@ -1,0 +1,97 @@
+"""What the host itself uses: disks that the system is on, PCI functions that VFIO lacks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from genericdp.devices.hardware import is_scsi_device, lineage
+from genericdp.devices.topology import backing_devices, functions_of, group_number
+from genericdp.printing import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from genericdp.devices.device import DeviceNode
+    from genericdp.devices.devicelist import DeviceList
+    from genericdp.devices.inventory import Host, Inventory
+
+_MOUNTS, _SWAPS = "/proc/self/mountinfo", "/proc/swaps"
+_MOUNT = re.compile(  # number, mount point, source; in a pod, what comes from the kubelet's folder
+    r"(?m)^\d+ \d+ (\d+:\d+) \S+ (/|/boot|/boot/efi|/etc(?:/hosts)?|/usr|/var(?:/lib)?"
+    r"|/var/lib/kubelet(?:/device-plugins)?) .* - \S+ (/dev/\S+)"
+)
+_DISK = re.compile(r"^block:|/(?:block/|bsg/|nvme|scsi_generic/)")
+"""Found in the key or the syspath of each node that reaches a disk."""
+
+
+def with_warnings(lists: Mapping[str, DeviceList], inventory: Inventory) -> dict[str, DeviceList]:
+    """Return the lists with a warning for each device that the system itself uses."""
+    nodes = [
+        (name, device_id, node)
+        for name, listed in lists.items()
+        for device_id, one in listed.devices.items()
+        for node in (one.device.nodes if one.gone_since is None else ())
+        if _DISK.search(f"{node.key} {node.identity.syspath}")
+    ]
+    warnings: dict[str, dict[str, str]] = {name: {} for name in lists}
+    uses, why = dict[str, str](), ""
+    try:
+        why = _find_uses(inventory, uses) if nodes else ""
+    except Exception as error:  # noqa: BLE001  # whatever it is, the lists are decided already
+        why = shortened(repr(error))
+    for name, device_id, node in nodes:
+        if use := uses.get(node.key) or (why and f"may have something ({why})"):
+            warnings[name][device_id] = f"the system {use} on {node.host_path}: exclude it"
+    return {name: replace(one, warnings=warnings[name]) for name, one in lists.items()}
+
+
+def _find_uses(inventory: Inventory, found: dict[str, str]) -> str:
+    """Add the uses of disks, by the key of each of their nodes; return why there may be more."""
+    host = inventory.host
+    used = _MOUNT.findall(host.text(_MOUNTS, limit=1 << 20) or "")
+    swaps = re.findall(r"(?m)^/dev/\S+", host.text(_SWAPS) or "")
+    for number, use, path in (*used, *(("", "swap", path) for path in swaps)):
+        syspath = number and host.realpath(f"/sys/dev/block/{number}")
+        if not syspath and (file := inventory.file(path)):  # of btrfs the number is none of a disk
+            syspath = file.identity.syspath
+        pending = [host.device(syspath)] if syspath else []
+        for device in pending:
+            if device is not None and device.key not in found:
+                found[device.key] = f"has {use}"
+                parents = lineage(device, host)
+                pending += (one for one in parents if one.subsystem in {"block", "nvme"})
+                pending += backing_devices(device, host)
+                for scsi in filter(is_scsi_device, parents):
+                    pending += host.below(scsi.syspath, "scsi_generic")
+                    pending += host.below(scsi.syspath, "bsg")
+    whys = (f"{path}: {why}" for path in (_MOUNTS, _SWAPS) if (why := host.why_unreadable(path)))
+    return next(whys, "")
+
+
+def why_not_bound(nodes: Iterable[DeviceNode], host: Host, wanted: Iterable[str] = ()) -> str:
+    """Return which PCI function keeps VFIO from giving away a group whose node is among these.
+
+    Empty if every function of it, but for bridges, is bound to a driver of VFIO. A container
+    could not open the group otherwise, and the host would go on using its other functions.
+    ``wanted`` are paths of nodes that may not exist.
+    """
+    groups = [_group_of(node.host_path, node.identity.syspath, host) for node in nodes]
+    # Before all is bound there is no node yet: why not is what a person has to know.
+    groups += (_group_of(path, None, host) for path in wanted)
+    for group in dict.fromkeys(filter(None, groups)):
+        for function in functions_of(group, host):
+            if function.subsystem == "pci" and not function.driver.startswith("vfio"):
+                driver = f"the driver {function.driver}" if function.driver else "no driver"
+                which = f"{function.name} of IOMMU group {group}"
+                return f"{which} has {driver}, all of the group need vfio-pci"
+    return ""
+
+
+def _group_of(path: str, syspath: str | None, host: Host) -> str | None:
+    """Return the IOMMU group of a node, by whatever link it came in."""
+    if syspath is not None and (device := host.device(syspath)) is not None:
+        return group_number(device.name) if device.subsystem == "vfio" else None
+    folder, _, name = path.rpartition("/")
+    return group_number(name) if folder == "/dev/vfio" else None
