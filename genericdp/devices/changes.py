@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 MAX_LINES = 5
 """Of one kind, for one resource: of more that change at once, one line names the first ones."""
-_DIGITS = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
+# Tried only where letters begin: at each of them, that would take quadratic time.
+_NUMBER = re.compile(r"(?<![0-9a-fA-F])[a-fA-F]*[0-9][0-9a-fA-F]*")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,7 +211,7 @@ def _together(what: str, reasons: Mapping[str, str]) -> str:
 
 def _gist(reason: str) -> str:
     """Return what has to change to be news: a temperature has other digits each time."""
-    return _DIGITS.sub("0", reason)
+    return _NUMBER.sub("0", reason)
 
 
 def _few(ids: Collection[str]) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import NOT_PROBED, Device, Member, NotOffered
+from genericdp.devices.device import MAX_REASON, NOT_PROBED, Device, Member, NotOffered
 from genericdp.devices.natural import natural_key
+from genericdp.printing import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -206,7 +207,7 @@ def with_health(
         before, is_unhealthy = previous.devices.get(device_id), bool(one.missing or failing)
         stays = before is not None and bool(before.unhealthy) is is_unhealthy
         since = before.since if before is not None and stays else now
-        new = replace(one, failing=failing, since=since)
+        new = replace(one, missing=shortened(one.missing, MAX_REASON), failing=failing, since=since)
         # Who compares ten thousand on the loop is soon done if they are mostly the same objects.
         listed[device_id] = before if before is not None and before == new else new
     return replace(devices, devices=listed)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import NOT_PROBED, Report
+from genericdp.devices.device import MAX_REASON, NOT_PROBED, Report
 from genericdp.health.kernellog import LogState, names_of, rule_of
 from genericdp.model import KernelLogCheck
+from genericdp.printing import shortened
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
@@ -156,6 +157,8 @@ class DeviceHealth:
     def update_report(self) -> bool:
         """Bring the report up to date; return whether it has changed."""
         reason = join_reasons((one.bound.name, one.reason) for one in self.states)
+        if len(reason) > MAX_REASON:  # its end is cut, where this may be said
+            reason = shortened(f"{NOT_PROBED}; " * (NOT_PROBED in reason) + reason, MAX_REASON)
         changed = reason != self.report.reason
         if changed:
             self.report = replace(self.report, reason=reason)

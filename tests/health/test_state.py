@@ -123,6 +123,17 @@ def test_the_place_in_the_period_is_the_same_after_a_restart() -> None:
     assert share_of_period("example.com/a", "1-1.4", "0") == 0.376583567381509
 
 
+def test_a_report_has_at_most_2000_characters_and_says_that_results_are_missing() -> None:
+    one = DeviceHealth.new(R, device("a", probe(), probe()), 0.0)
+    first, second = one.states
+    for at, said in ((first, True), (second, False)):
+        assert isinstance(at, ProbeState)
+        one.add(at, failed("x" * 60_000), 0.0)
+        assert one.update_report()
+        assert len(one.report.reason) == 2000
+        assert (NOT_PROBED in one.report.reason) is said
+
+
 def next_run(of: DeviceHealth, now: float) -> float:
     """Take a result and return when the probe runs again."""
     due = of.due_probe(now)
