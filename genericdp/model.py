@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from genericdp.template import Template
 
 TextT = TypeVar("TextT")
+LimitT = TypeVar("LimitT")
 
 Globs = tuple[str, ...]
 """Any of these patterns; empty: no condition."""
@@ -26,7 +27,7 @@ Globs = tuple[str, ...]
 _KIND_PART = r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?"
 _CDI_DEVICE = r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?"
 _CDI_NAME = re.compile(f"{_KIND_PART}/{_KIND_PART}={_CDI_DEVICE}")
-_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
+_NUMBER = re.compile(r"(?ai)[+-]?(?:0x[\da-f]{1,255}|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)")
 
 
 def is_cdi_name(text: str) -> bool:
@@ -272,16 +273,15 @@ class Command(Generic[TextT]):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FileCheck(Generic[TextT]):
+class FileCheck(Generic[TextT, LimitT]):
     """What a file's stripped content must be; all that is given must hold."""
 
     kind: ClassVar = "file"
     path: TextT
     regex: str | None = None
     equals: TextT | None = None
-    min: TextT | None = None
-    """A number, as ``max``."""
-    max: TextT | None = None
+    min: LimitT | None = None
+    max: LimitT | None = None
     changes: bool = False
     """Whether the content must differ from the one before."""
 
@@ -306,14 +306,14 @@ class KernelLogCheck(Generic[TextT]):
     """Named group to texts with which a line does not count."""
 
 
-Check = Command[TextT] | FileCheck[TextT] | OpenCheck | KernelLogCheck[TextT]
+Check = Command[TextT] | FileCheck[TextT, LimitT] | OpenCheck | KernelLogCheck[TextT]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
     """A health check with corev1's thresholds."""
 
-    check: Check[Template]
+    check: Check[Template, Template]
     period_seconds: int = 10
     timeout_seconds: int = 5
     initial_delay_seconds: int = 0

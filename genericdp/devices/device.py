@@ -59,7 +59,7 @@ class BoundProbe:
     """A probe of the config for one device."""
 
     probe: Probe
-    check: Check[str]
+    check: Check[str, float]
 
     @property
     def name(self) -> str:

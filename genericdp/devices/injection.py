@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -552,7 +551,7 @@ def _hook(hook: Hook[Template] | None, lookup: Lookup) -> Hook[str] | None:
     return Hook(command=_command(hook.command, lookup), timeout_seconds=hook.timeout_seconds)
 
 
-def _check(check: Check[Template], lookup: Lookup) -> Check[str]:
+def _check(check: Check[Template, Template], lookup: Lookup) -> Check[str, float]:
     match check:
         case Command():
             return _command(check, lookup)
@@ -573,26 +572,19 @@ def _check(check: Check[Template], lookup: Lookup) -> Check[str]:
             return KernelLogCheck(regex=check.regex, where=where, ignore=check.ignore)
 
 
-def _limits(check: FileCheck[Template], lookup: Lookup) -> tuple[str | None, str | None]:
+def _limits(check: FileCheck[Template, Template], lookup: Lookup) -> list[float | None]:
     """Expand ``min`` and ``max``; raises UnusableValueError unless they are numbers in order."""
-    low, least = _limit(check.min, lookup, -math.inf)
-    high, most = _limit(check.max, lookup, math.inf)
-    if least > most:
-        raise UnusableValueError(
-            f"min '{check.min}' gives {shortened(str(low))}, which is more than"
-            f" {shortened(str(high))} of max '{check.max}'"
-        )
-    return low, high
-
-
-def _limit(template: Template | None, lookup: Lookup, otherwise: float) -> tuple[str | None, float]:
-    """Return the text and the number that it is; ``otherwise`` where there is no template."""
-    if template is None:
-        return None, otherwise
-    text = expand(template, lookup)
-    if (value := number(text)) is None:
-        raise UnusableValueError(f"'{template}' gives {shortened(text)!r}, which is no number")
-    return text, value
+    limits: list[float | None] = []
+    for template in (check.min, check.max):
+        text = "" if template is None else expand(template, lookup)
+        limits.append(number(text))
+        if template is not None and limits[-1] is None:
+            raise UnusableValueError(f"'{template}' gives {shortened(text)!r}, which is no number")
+    low, high = limits
+    if low is not None and high is not None and low > high:
+        why = f"{low:.15g}, which is more than {high:.15g} of max '{check.max}'"
+        raise UnusableValueError(f"min '{check.min}' gives {why}")
+    return limits
 
 
 def _command(command: Command[Template], lookup: Lookup) -> Command[str]:

@@ -17,7 +17,7 @@ from genericdp.health.execution import run_for
 from genericdp.host.devicefiles import is_same
 from genericdp.host.workers import start
 from genericdp.model import Command, FileCheck, OpenCheck, number
-from genericdp.printing import printable, shortened
+from genericdp.printing import printable
 from genericdp.process.outcome import Outcome
 from genericdp.regex import TextTooLongError, search
 
@@ -118,7 +118,7 @@ class Probes:
 
 
 def read_file(
-    check: FileCheck[str], root: Root, policy: Policy | None, before: bytes = b""
+    check: FileCheck[str, float], root: Root, policy: Policy | None, before: bytes = b""
 ) -> Outcome:
     """Read the file and return whether it is as expected, as ``check_content``. It may hang."""
     path = printable(check.path)
@@ -143,7 +143,7 @@ def read_file(
     return Outcome(reason=reason)
 
 
-def check_content(check: FileCheck[str], content: str, before: bytes = b"") -> Outcome:
+def check_content(check: FileCheck[str, float], content: str, before: bytes = b"") -> Outcome:
     """Return whether a content is as expected: all that is given must hold.
 
     If it must change, the outcome has its digest, and ``before`` is that of an earlier content of
@@ -168,15 +168,14 @@ def _digest(path: str, content: str) -> bytes:
     return hashlib.sha256(f"{path}\0{content}".encode(errors="surrogatepass")).digest()
 
 
-def _out_of_range(check: FileCheck[str], content: str) -> str:
+def _out_of_range(check: FileCheck[str, float], content: str) -> str:
     value = number(content)
     if value is None:
         return "which is no number"
-    low, high = check.min or "", check.max or ""
-    if (least := number(low)) is not None and value < least:
-        return f"less than {shortened(low)}"
-    if (most := number(high)) is not None and value > most:
-        return f"more than {shortened(high)}"
+    if check.min is not None and value < check.min:
+        return f"less than {check.min:.15g}"
+    if check.max is not None and value > check.max:
+        return f"more than {check.max:.15g}"
     return ""
 
 

@@ -34,6 +34,7 @@ NAMES = {
     "attribute.nothing": "",
     "attribute.infinite": "inf",
     "attribute.huge": f"0x{'f' * 60_000}",
+    "attribute.long": "f" * 255,
     "attribute.odd": "5\x1b[2J",
 }
 XID = r"Xid \((?P<address>[^)]+)\): (?P<code>\d+)"
@@ -64,11 +65,11 @@ def command(*argv: str, **env: str) -> Command[Template]:
         ),
         (
             FileCheck(path=parse("/sys/t"), regex="$(device.id)", min=parse("-1"), changes=True),
-            FileCheck(path="/sys/t", regex="$(device.id)", min="-1", changes=True),
+            FileCheck(path="/sys/t", regex="$(device.id)", min=-1, changes=True),
         ),
         (
             FileCheck(path=parse("/sys/t"), min=parse("0x$(attribute.low)"), max=parse("85.5")),
-            FileCheck(path="/sys/t", min="0x1f", max="85.5"),
+            FileCheck(path="/sys/t", min=31, max=85.5),
         ),
         (OpenCheck(mode="r"), OpenCheck(mode="r")),
         (
@@ -79,7 +80,9 @@ def command(*argv: str, **env: str) -> Command[Template]:
         ),
     ],
 )
-def test_a_probe_has_its_templates_expanded(asked: Check[Template], check: Check[str]) -> None:
+def test_a_probe_has_its_templates_expanded(
+    asked: Check[Template, Template], check: Check[str, float]
+) -> None:
     probe = Probe(check=asked, period_seconds=3)
     (bound,) = bound_probes(resource("gpu", health=(probe,)), lookup)
     assert bound.probe is probe
@@ -141,10 +144,15 @@ def test_the_path_of_a_file_must_be_absolute_and_whole(path: str, reason: str) -
         (None, "$(usb.serial)", "it has no '$(usb.serial)'"),
         ("10", "$(usb.x:-9)", "min '10' gives 10, which is more than 9 of max '$(usb.x:-9)'"),
         (
+            "0x$(attribute.long)",
+            "1e300",
+            "min '0x$(attribute.long)' gives 1.12355820928895e+307,"
+            " which is more than 1e+300 of max '1e300'",
+        ),
+        (
             "$(attribute.huge)",
             "1e300",
-            f"min '$(attribute.huge)' gives 0x{'f' * 197}…,"
-            " which is more than 1e300 of max '1e300'",
+            f"'$(attribute.huge)' gives '0x{'f' * 197}…', which is no number",
         ),
     ],
 )
@@ -172,7 +180,9 @@ LACKS = "it has no '$(usb.serial)'"
         KernelLogCheck(regex="(?P<a>.)", where={"a": parse("$(usb.serial)")}),
     ],
 )
-def test_a_device_that_lacks_what_a_probe_names_is_not_offered(asked: Check[Template]) -> None:
+def test_a_device_that_lacks_what_a_probe_names_is_not_offered(
+    asked: Check[Template, Template],
+) -> None:
     one = resource("gpu", "/dev/gpu0", health=(Probe(check=asked),))
     offers = decide([one], [node("/dev/gpu0", (195, 0))])
     assert offers["example.com/gpu"].devices == {}

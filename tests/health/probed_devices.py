@@ -98,7 +98,7 @@ def struck(watch: KernelLogCheck[str], line: str) -> bool:
 def device(name: str, *probes: Probe, inode: int = 1, file: bool = False) -> Device:
     """A device with probes; each runs a program of its own, or reads a file of its own."""
 
-    def check(path: str) -> Check[str]:
+    def check(path: str) -> Check[str, float]:
         return FileCheck(path=path, equals="1") if file else Command(argv=(path,))
 
     bound = tuple(

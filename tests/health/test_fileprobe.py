@@ -35,25 +35,25 @@ MACHINE = Root(Path("/"))
         ("up2", {"equals": "up"}, "'up2', not 'up'"),
         ("", {"equals": ""}, ""),
         ("\n", {"equals": "up"}, "'', not 'up'"),
-        ("95\n", {"max": "90"}, "'95', more than 90"),
-        ("90", {"min": "90", "max": "90"}, ""),
-        ("-3", {"min": "0.5"}, "'-3', less than 0.5"),
-        ("0x1F", {"min": "31", "max": "31"}, ""),
-        ("1e3", {"min": "1000", "max": "1000"}, ""),
-        ("abc", {"max": "90"}, "'abc', which is no number"),
-        ("nan", {"max": "90"}, "'nan', which is no number"),
-        ("inf", {"min": "90"}, "'inf', which is no number"),
-        ("1e999", {"min": "90"}, "'1e999', which is no number"),
-        ("95 %", {"max": "99"}, "'95 %', which is no number"),
-        ("5", {"regex": "5", "max": "4"}, "'5', more than 4"),
-        ("5", {"regex": "6", "max": "4"}, "'5', not matching '6'"),
-        ("5", {"equals": "5", "regex": "^5$", "min": "5", "max": "5"}, ""),
+        ("95\n", {"max": 90}, "'95', more than 90"),
+        ("90", {"min": 90, "max": 90}, ""),
+        ("-3", {"min": 0.5}, "'-3', less than 0.5"),
+        ("0x1F", {"min": 31, "max": 31}, ""),
+        ("1e3", {"min": 1000, "max": 1000}, ""),
+        ("abc", {"max": 90}, "'abc', which is no number"),
+        ("nan", {"max": 90}, "'nan', which is no number"),
+        ("inf", {"min": 90}, "'inf', which is no number"),
+        ("1e999", {"min": 90}, "'1e999', which is no number"),
+        ("95 %", {"max": 99}, "'95 %', which is no number"),
+        ("5", {"regex": "5", "max": 4}, "'5', more than 4"),
+        ("5", {"regex": "6", "max": 4}, "'5', not matching '6'"),
+        ("5", {"equals": "5", "regex": "^5$", "min": 5, "max": 5}, ""),
         ("a\0b\x1b[2J", {"equals": "x"}, r"'a\x00b\x1b[2J', not 'x'"),
         ("x" * 61, {"equals": "x"}, f"'{'x' * 60}…', not 'x'"),
     ],
 )
 def test_a_content_is_judged(content: str, expected: dict[str, object], wrong: str) -> None:
-    check: FileCheck[str] = FileCheck(path="/sys/x", **expected)  # type: ignore[arg-type]
+    check: FileCheck[str, float] = FileCheck(path="/sys/x", **expected)  # type: ignore[arg-type]
     assert check_content(check, content).reason == (f"/sys/x is {wrong}" if wrong else "")
 
 
@@ -69,15 +69,15 @@ LIKE_BEFORE = "as when it was last read (it must change)"
         (["17", "18", "17"], {}, ["", "", ""]),
         (["", ""], {}, ["", LIKE_BEFORE]),
         # What else is wrong with a content comes first, and it counts as a content all the same.
-        (["17", "17", "9"], {"min": "10"}, ["", LIKE_BEFORE, "less than 10"]),
-        (["9", "9"], {"min": "10"}, ["less than 10", "less than 10"]),
+        (["17", "17", "9"], {"min": 10}, ["", LIKE_BEFORE, "less than 10"]),
+        (["9", "9"], {"min": 10}, ["less than 10", "less than 10"]),
         (["a", "b", "b"], {"equals": "b"}, ["not 'b'", "", LIKE_BEFORE]),
     ],
 )
 def test_a_content_that_must_change_is_compared_with_the_one_before(
-    contents: list[str], expected: dict[str, str], wrong: list[str]
+    contents: list[str], expected: dict[str, object], wrong: list[str]
 ) -> None:
-    check = FileCheck(path="/sys/x", changes=True, **expected)
+    check: FileCheck[str, float] = FileCheck(path="/sys/x", changes=True, **expected)  # type: ignore[arg-type]
     before, said = b"", []
     for content in contents:
         outcome = check_content(check, content, before)
@@ -120,18 +120,21 @@ def test_each_number_is_read(value: float) -> None:
 
 def test_a_number_of_a_million_digits_is_no_trouble() -> None:
     assert number("9" * 1_000_000) is None
-    outcome = check_content(FileCheck(path="/x", max="1"), f"0x{'f' * 1_000_000}")
-    assert outcome.reason.endswith("more than 1")
+    for digits, wrong in ((255, "less than 2e+307"), (256, "which is no number")):
+        outcome = check_content(FileCheck(path="/x", min=2e307), f"0x{'f' * digits}")
+        assert outcome.reason.endswith(wrong)
+    outcome = check_content(FileCheck(path="/x", max=1), f"0x{'f' * 1_000_000}")
+    assert outcome.reason.endswith("which is no number")
 
 
-async def run(check: FileCheck[str], root: Root, *, seconds: float) -> Outcome:
+async def run(check: FileCheck[str, float], root: Root, *, seconds: float) -> Outcome:
     probe = Probe(check=OpenCheck(), timeout_seconds=seconds)  # type: ignore[arg-type]
     bound = BoundProbe(probe=probe, check=check)
     return await Probes(Commands().run).run(bound, device("a"), resource="r", root=root)
 
 
 async def outcome(path: Path | str, root: Root = MACHINE, **expected: object) -> Outcome:
-    check: FileCheck[str] = FileCheck(path=str(path), **(expected or {"equals": "1"}))  # type: ignore[arg-type]
+    check: FileCheck[str, float] = FileCheck(path=str(path), **(expected or {"equals": "1"}))  # type: ignore[arg-type]
     return await run(check, root, seconds=5)
 
 

@@ -100,7 +100,7 @@ async def test_a_file_that_leads_elsewhere_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "etc/shadow").write_text("secret")
     (tmp_path / "run/state").write_text("up")
     policy = policy_of(tmp_path, "files: [/run]\n")
-    check = FileCheck(path="/run/state", equals="up")
+    check: FileCheck[str, float] = FileCheck(path="/run/state", equals="up")
     assert read_file(check, Root(tmp_path), policy).ok
     (tmp_path / "run/state").unlink()
     (tmp_path / "run/state").symlink_to("../etc/shadow")

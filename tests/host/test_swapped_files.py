@@ -103,7 +103,7 @@ def test_a_file_that_is_swapped_for_a_link_never_gives_what_that_leads_to(
         (home / "file").rename(home / "good/file")
         (home / "evil").symlink_to(private)
         pair, path = (home / "good", home / "evil"), f"{given}/good/file"
-    check = FileCheck(path=path, equals="good")
+    check: FileCheck[str, float] = FileCheck(path=path, equals="good")
     read_texts, reasons = set(), set()
     with swapping(*pair):
         for _ in range(_READS):
