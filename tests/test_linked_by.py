@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp.cli import main
 from genericdp.devices.decide import decide
+from genericdp.devices.inventory import FoundFile
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from tests.config.loading import HEAD, loaded
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from genericdp.devices.inventory import Look
     from genericdp.host.pathwalk import Walk
 
 Capture = pytest.CaptureFixture[str]
@@ -128,6 +132,43 @@ def test_each_link_is_followed_once_for_all_devices(tmp_path: Path, count: int) 
     found = decide(config.resources, host, node_name="n", previous={}, now=0.0)
     assert sorted(found.lists["a/gps"].devices) == sorted(f"slot{i}" for i in range(count))
     assert len(walked) < 10 * count
+
+
+@pytest.mark.parametrize("count", [16, 64])
+def test_links_are_gone_through_once_and_a_value_is_found_out_once_for_each_device(
+    tmp_path: Path, count: int
+) -> None:
+    """Else 5,000 devices would have 25,000,000 links. A value may be needed in four places."""
+    machine = Machine(tmp_path / "root")
+    for i in range(count):
+        machine.node(f"gps{i}", f"10:{i}")
+        machine.slot(str(i), f"gps{i}")
+    asked, passes = [], []
+
+    class Counted(tuple[FoundFile, ...]):
+        __slots__ = ()
+
+        def __iter__(self) -> Iterator[FoundFile]:
+            passes.append(self)
+            return super().__iter__()
+
+    class Counting(HostCache):
+        def look(self, pattern: str) -> Look | None:
+            if (look := super().look(pattern)) is None or "slot" not in pattern:
+                return look
+            asked.append(pattern)
+            if len(asked) == 1:
+                self.of_slots = replace(look, files=Counted(look.files))
+            return self.of_slots
+
+    match = "match: [{path: '/dev/gps*', values: {v: slot*}}], groupBy: $(value.v), id: $(value.v)"
+    values = "values: {v: {linkedBy: '/sys/class/slots/slot*'}}"
+    config = loaded(f"{HEAD}  - {{name: a/gps, {match}, {values}}}\n")
+    host = Counting(Root(machine.folder))
+    found = decide(config.resources, host, node_name="n", previous={}, now=0.0)
+    assert sorted(found.lists["a/gps"].devices) == sorted(f"slot{i}" for i in range(count))
+    assert len(asked) == count
+    assert len(passes) == 2
 
 
 def test_two_links_are_no_answer_for_the_device_that_they_lead_to(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.errors import HostError
@@ -14,7 +15,7 @@ from genericdp.regex import limited
 from genericdp.template import MAX_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _SEARCH_SECONDS = 2.0
 """CPU time that the expressions of one resource may take, so that the others need not wait."""
@@ -75,7 +76,7 @@ class FoundFile:
         return (self.identity.syspath or self.target).rpartition("/")[2]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Look:
     """What one glob found, and the folders in which a change could change that."""
 
@@ -85,6 +86,19 @@ class Look:
     """What could not be read, so that there may be other files; empty if nothing."""
     dangling: tuple[str, ...] = ()
     """Links that the glob finds and that lead to nothing."""
+
+    @cached_property
+    def by_target(self) -> Mapping[str, Sequence[FoundFile]]:
+        """What the glob finds, by what it leads to."""
+        found = dict[str, list[FoundFile]]()
+        for one in self.files:
+            found.setdefault(one.target, []).append(one)
+        return found
+
+    @cached_property
+    def untrusted(self) -> FoundFile | None:
+        """The first that must not be followed, if there is one."""
+        return next((one for one in self.files if one.mount_refusal), None)
 
 
 def decimal(text: str, *, max_digits: int = 19) -> int | None:
@@ -210,9 +224,6 @@ class Host(Protocol):
     def paths(self, pattern: str) -> tuple[str, ...]:
         """Return the paths that a glob finds, whatever they are."""
 
-    def dangling(self, pattern: str) -> tuple[str, ...]:
-        """Return the links to nothing that a glob finds."""
-
     def why_unreadable(self, path: str) -> str:
         """Return why a file could not be read; empty if it is not there or was read."""
 
@@ -231,6 +242,8 @@ class Inventory:
         """By resource, what has kept it from being decided."""
         self.hanging: set[str] = set()
         """The globs that were asked for and whose folders do not answer."""
+        self.values: dict[tuple[str, str, str, bool], dict[str, str]] = {}
+        """Of candidates of the resource that is being decided, for ``lookup.Names``."""
 
     def found(self, glob: str) -> tuple[FoundFile, ...]:
         """Return what the glob finds, in natural order of the paths; nothing if it hangs."""
@@ -265,3 +278,5 @@ class Inventory:
             if isinstance(error, MemoryError):
                 error.with_traceback(None)  # which holds all that was built until then
             self.failures.setdefault(resource, error)
+        finally:
+            self.values.clear()

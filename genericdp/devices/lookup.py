@@ -27,14 +27,15 @@ from genericdp.template import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from genericdp.devices.inventory import Host, Inventory, PathTarget, SysDevice
+    from genericdp.devices.inventory import Host, Inventory, Look, PathTarget, SysDevice
     from genericdp.devices.matching import Candidate
     from genericdp.model import Resource, ValueSource
     from genericdp.template import Lookup
 
 MAX_SEARCHED_BYTES = 1024 * 1024
 """Of a file that an expression searches, in bytes."""
-
+_MAX_KEPT = 1024
+"""Longer values are computed again for each use: there may be many of them."""
 
 _OF_SYSFS = ("subsystem", "devtype", "driver")
 """Texts of ``device`` that a selector asks for as ``udev``."""
@@ -73,7 +74,10 @@ class Names:
         self._node_name = inventory.node_name
         self._wary = wary
         """Whether what nobody can know is an error, also where a default would take its place."""
-        self._values: dict[str, str | UnusableValueError | None] = {}
+        syspath = candidate.device.syspath if candidate.device else ""
+        key = (resource.name, candidate.path, syspath, wary)
+        self._kept = inventory.values.setdefault(key, {})
+        self._values: dict[str, str | UnusableValueError | None] = {**self._kept}
         """What was found out already, also that a value cannot be had."""
 
     def get_text(self, scope: str, name: str) -> str | None:
@@ -134,7 +138,9 @@ class Names:
         if name not in self._resource.values:
             return None
         if name not in self._values:
-            self._values[name] = self._computed(name)
+            found = self._values[name] = self._computed(name)
+            if isinstance(found, str) and len(found) <= _MAX_KEPT:
+                self._kept[name] = found
         found = self._values[name]
         if isinstance(found, UnusableValueError):
             raise found.with_traceback(None)
@@ -190,19 +196,17 @@ def _content(path: str, limit: int, host: Host, target_of: Callable[[str], PathT
         return text
     if why := host.why_unreadable(target):
         raise UnusableValueError(f"{path}: {why}")
-    if host.dangling(glob.escape(path)):
+    if _look(glob.escape(path), host).dangling:
         raise AmbiguousValueError(f"{path} is a link that leads nowhere")
     raise LackingValueError(f"{path}: it does not exist")
 
 
 def _link(pattern: str, host: Host, target_of: Callable[[str], PathTarget]) -> str | None:
-    paths = host.paths(pattern)
-    if why := host.why_unreadable(pattern):
-        raise UnusableValueError(why)
-    dangling = host.dangling(pattern)
-    if not paths and not dangling:
+    dangling = _look(pattern, host).dangling
+    paths = (*host.paths(pattern), *dangling)
+    if not paths:
         raise LackingValueError(f"{glob.unescape(pattern)} finds nothing, wanted one")
-    if (count := len(paths) + len(dangling)) > 1:
+    if (count := len(paths)) > 1:
         raise AmbiguousValueError(f"{glob.unescape(pattern)} finds {count} paths, wanted one")
     if dangling:
         raise AmbiguousValueError(f"{dangling[0]} is a link that leads nowhere")
@@ -220,10 +224,15 @@ def _linked_by(
     if not syspath:
         raise LackingValueError("it has no folder in sysfs")
     folder, _, name = pattern.rpartition("/")
+    # Each of 256 functions has a path of its own to their card. With its links resolved these are
+    # one folder, looked at once; but a policy allows the path as the config writes it.
     real = None if glob.has_wildcard(folder) else host.realpath(glob.unescape(folder))
-    # Each of 256 functions has a path of its own to their card, whose links are looked at once.
-    asked = pattern if real is None else f"{glob.escape(real)}/{name}"
-    paths = _leading_to(syspath, asked, host)
+    look = _look(pattern if real is None else f"{glob.escape(real)}/{name}", host)
+    if look.dangling:
+        raise AmbiguousValueError(f"{look.dangling[0]} is a link that leads nowhere")
+    if (one := look.untrusted) is not None:
+        raise UnusableValueError(f"{one.path} must not be read: {one.mount_refusal}")
+    paths = [one.path for one in look.by_target.get(syspath, ()) if one.is_link]
     if not paths:
         raise LackingValueError(f"no link among {glob.unescape(pattern)} leads to {syspath}")
     if (count := len(paths)) > 1:
@@ -234,17 +243,12 @@ def _linked_by(
     return found
 
 
-def _leading_to(syspath: str, pattern: str, host: Host) -> list[str]:
-    """Return which links of a glob lead to a folder; raises UnusableValueError if unsure."""
+def _look(pattern: str, host: Host) -> Look:
+    """Return all that a glob finds; raises UnusableValueError if there may be more."""
     look = host.look(pattern)
     if look is None or look.unreadable:
         raise UnusableValueError(host.why_unreadable(pattern))
-    if look.dangling:
-        raise AmbiguousValueError(f"{look.dangling[0]} is a link that leads nowhere")
-    for one in look.files:
-        if one.mount_refusal:
-            raise UnusableValueError(f"{one.path} must not be read: {one.mount_refusal}")
-    return [one.path for one in look.files if one.target == syspath and one.is_link]
+    return look
 
 
 def _allowed(found: PathTarget) -> str:

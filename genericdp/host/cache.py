@@ -287,11 +287,6 @@ class HostCache:
         look = self.look(pattern)
         return () if look is None else tuple(found.path for found in look.files)
 
-    def dangling(self, pattern: str) -> tuple[str, ...]:
-        """Return the links to nothing that a glob finds."""
-        look = self.look(pattern)
-        return () if look is None else look.dangling
-
     def why_unreadable(self, path: str) -> str:
         """Return why a file, link or glob could not be read; empty if it was, or is not there.
 

@@ -118,10 +118,6 @@ class Known:
             path for path in sorted((*self.links, *self.targets)) if glob.matches(pattern, path)
         )
 
-    def dangling(self, pattern: str) -> tuple[str, ...]:
-        del pattern
-        return ()
-
     def why_unreadable(self, path: str) -> str:
         return self.unreadable.get(path, "")
 
