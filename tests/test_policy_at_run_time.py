@@ -56,6 +56,7 @@ class Place:
             "run/there/bad": "/etc/shadow",
             "run/in/slot0": OF_USB0,
             "etc/in/slot0": OF_USB0,
+            "run/folder": "../etc/in",
         }.items():
             path = self.host.folder / link
             path.parent.mkdir(exist_ok=True)
@@ -154,6 +155,8 @@ def annotation(text: str, **keys: object) -> dict[str, object]:
         ("/dev/ttyUSB0", value(link="/run/there/*"), f"/etc/shadow {FILES}"),
         ("/dev/ttyUSB0", value(linkedBy="$(property.w:-/etc)/in/s*"), f"/etc/in/slot0 {FILES}"),
         ("/dev/ttyUSB0", value(linkedBy="/run/in/s*"), f"{OF_USB0} {FILES}"),
+        ("/dev/ttyUSB0", value(linkedBy="/run/folder/s*"), f"/etc/in/slot0 {FILES}"),
+        ("/dev/ttyUSB0", value(link="/run/folder/slot0"), f"/etc/in/slot0 {FILES}"),
         ("/dev/ttyUSB0", given(cdi=["v.com/$(device.name)=1"]), ""),
         ("/dev/ttyUSB1", given(cdi=["v.com/$(device.name)=1"]), f"'v.com/ttyUSB1' {CDI}"),
         ("/dev/ttyUSB0", annotation("v.com/$(device.name)=$(allocation.index)"), ""),

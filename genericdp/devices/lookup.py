@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.conditions import unread
 from genericdp.devices.hardware import BUSES, nearest, source_device, text_of
+from genericdp.devices.inventory import is_kernels_own
 from genericdp.devices.restrictions import file_to_read
 from genericdp.devices.topology import spot_of
 from genericdp.model import ValueKind
@@ -210,7 +211,7 @@ def _link(pattern: str, host: Host, target_of: Callable[[str], PathTarget]) -> s
         raise AmbiguousValueError(f"{glob.unescape(pattern)} finds {count} paths, wanted one")
     if dangling:
         raise AmbiguousValueError(f"{dangling[0]} is a link that leads nowhere")
-    target = _allowed(target_of(paths[0]))
+    target = _allowed_link(paths[0], host, target_of)
     path = host.realpath(target)
     if path is None and (why := host.why_unreadable(target)):
         raise UnusableValueError(f"{paths[0]}: {why}")
@@ -239,7 +240,7 @@ def _linked_by(
         several = f"{count} links among {glob.unescape(pattern)} lead to {syspath}, wanted one"
         raise AmbiguousValueError(several)
     found = paths[0].rpartition("/")[2]
-    _allowed(target_of(paths[0] if real is None else f"{glob.unescape(folder)}/{found}"))
+    _allowed_link(paths[0] if real is None else f"{glob.unescape(folder)}/{found}", host, target_of)
     return found
 
 
@@ -249,6 +250,15 @@ def _look(pattern: str, host: Host) -> Look:
     if look is None or look.unreadable:
         raise UnusableValueError(host.why_unreadable(pattern))
     return look
+
+
+def _allowed_link(path: str, host: Host, target_of: Callable[[str], PathTarget]) -> str:
+    """Return where a link leads; the folder in which it really lies must be allowed, too."""
+    folder, _, name = path.rpartition("/")
+    real = None if is_kernels_own(path) else host.realpath(folder)
+    if real is not None and real != folder:
+        _allowed(target_of(f"{real}/{name}"))
+    return _allowed(target_of(path))
 
 
 def _allowed(found: PathTarget) -> str:
