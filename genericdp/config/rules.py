@@ -386,19 +386,13 @@ def _check_losses(resources: Sequence[Field]) -> None:
     """Warn of equal keys with different values: the kubelet keeps either one (ALL-6)."""
     first: dict[tuple[str, str], tuple[str, object, Field]] = {}
     for resource in resources:
-        name, names = str(resource["name"].value), [*resource["names"].strings()]
-        several = "$(" in name and (len(names) > 1 or any(is_glob(str(it.text)) for it in names))
+        name = str(resource["name"].value)
         for kind, key, value, field in chain(*map(_container_edits, injects(resource))):
             other, of_other, there = first.setdefault((kind, key), (name, value, field))
-            if (other != name or several) and (of_other != value or "$(" in str(value)):
-                which = (
-                    f"this and {quoted(other)}"
-                    if other != name
-                    else f"two resources of {quoted(name)}"
-                )
+            if other != name and (of_other != value or "$(" in str(value)):
                 field.warn(
-                    f"a container with {which} gets only one {kind} {quoted(key)}",
-                    "ask for one of them" if there is field else f"the other one: {_place(there)}",
+                    f"a container with this and {quoted(other)} gets only one {kind} {quoted(key)}",
+                    f"the other one: {_place(there)}",
                     of_key=kind != "containerPath",
                 )
 

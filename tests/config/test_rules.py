@@ -146,44 +146,6 @@ def test_what_one_container_would_lose_of_two_resources_is_warned_of(
         assert all("the other one: <stdin>:" in warning for warning in found)
 
 
-@pytest.mark.parametrize(
-    ("names", "entries", "expected"),
-    [
-        (
-            "[a/*]",
-            ["{env: {A: $(device.id)}}"],
-            ["two resources of 'a/$(device.name)' gets only one variable"],
-        ),
-        (
-            "[a/b, a/c]",
-            ["{env: {A: $(device.id)}}"],
-            ["two resources of 'a/$(device.name)' gets only one"],
-        ),
-        ("[a/b]", ["{env: {A: $(device.id)}}"], []),
-        ("[a/*]", ["{env: {A: same}}", "{env: {A: same}}"], []),
-        ("[a/*]", ["{env: {A: one}}", "{env: {A: other}}"], ["(the other one: <stdin>:"]),
-        ("[a/b]", ["{env: {A: one}}", "{env: {A: other}}"], []),
-        ("[a/*]", ["{annotations: {a: $(device.id)}}"], ["gets only one annotation 'a'"]),
-        (
-            "[a/*]",
-            ["{devices: [{path: /dev/$(device.name), containerPath: /dev/x}]}"],
-            ["gets only one containerPath '/dev/x' (ask for one of them)"],
-        ),
-        ("[a/*]", ["{devices: [{path: /dev/$(device.name), containerPath: /dev/x/}]}"], []),
-        ("[a/*]", ["{devices: [{path: /dev/fuse, containerPath: /dev/x}]}"], []),
-    ],
-)
-def test_what_one_container_would_lose_of_two_names_of_a_template_is_warned_of(
-    names: str, entries: list[str], expected: list[str]
-) -> None:
-    """ALL-6, for two resources that result from one name."""
-    match = "".join(f"      - {{path: /dev/{i}, inject: {one}}}\n" for i, one in enumerate(entries))
-    text = f"  - name: a/$(device.name)\n    names: {names}\n    match:\n{match}"
-    found = warnings(text)
-    assert len(found) == len(expected)
-    assert all(said in warning for said, warning in zip(expected, found, strict=True))
-
-
 def test_hooks_of_shared_devices_are_warned_of() -> None:
     hooks = "    hooks: {preStart: {exec: {command: [/bin/true]}}}\n"
     assert warnings(FUSE + hooks) == []
