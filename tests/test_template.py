@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from genericdp.config.texts import Context, complaint
+from genericdp.config.texts import complaint
 from genericdp.glob import escape, matches
 from genericdp.template import (
     Reference,
@@ -289,29 +289,31 @@ def test_what_is_known_later_stays_a_reference() -> None:
     assert expand(template, lambda _, __: "3") == "attyUSB0b3c$("
 
 
-INSIDE = Context(device_id=True, allocation=True, values=frozenset({"slot"}))
+IN_ID = ("id",)
+IN_ENV = ("inject", "env", "SLOT")
 
 
 @pytest.mark.parametrize(
-    ("text", "context", "expected"),
+    ("text", "place", "expected"),
     [
-        ("$(device.path) $(node.name) $(property.ANY) $(attribute.a/b)", Context(), []),
-        ("$(device.id) $(allocation.index) $(value.slot)", INSIDE, []),
-        ("$(devcie.path)", Context(), ["did you mean 'device'?"]),
-        ("$(foo.path)", Context(), ["known: allocation, attribute, device, net, node, pci, "
-                                    "property, usb, value"]),
-        ("$(usb.serail)", Context(), ["did you mean 'serial'?"]),
-        ("$(node.zone)", Context(), ["known: name"]),
-        ("$(device.id)", Context(), ["only in inject, health and hooks"]),
-        ("$(allocation.index)", Context(), ["only in containerPath, env and annotations"]),
-        ("$(value.slot)", Context(), ["declare it under values"]),
-        ("$(value.slt)", INSIDE, ["did you mean 'slot'?"]),
-        ("$(attribute./etc/x) $(attribute.../x)", Context(),
+        ("$(device.path) $(node.name) $(property.ANY) $(attribute.a/b)", IN_ID, []),
+        ("$(device.id) $(allocation.index) $(value.slot)", IN_ENV, []),
+        ("$(devcie.path)", IN_ID, ["did you mean 'device'?"]),
+        ("$(foo.path)", IN_ID, ["known: allocation, attribute, device, net, node, pci, "
+                                "property, usb, value"]),
+        ("$(usb.serail)", IN_ID, ["did you mean 'serial'?"]),
+        ("$(node.zone)", IN_ID, ["known: name"]),
+        ("$(device.id)", IN_ID, ["only in inject, health and hooks"]),
+        ("$(allocation.index)", IN_ID, ["only in containerPath, env and annotations"]),
+        ("$(value.slot)", IN_ID, ["declare it under values"]),
+        ("$(value.slt)", IN_ENV, ["did you mean 'slot'?"]),
+        ("$(attribute./etc/x) $(attribute.../x)", IN_ID,
          ["name a file below its sysfs folder"] * 2),
     ],
 )  # fmt: skip
 def test_names_that_cannot_exist_are_told_with_a_hint(
-    text: str, context: Context, expected: list[str]
+    text: str, place: tuple[str, ...], expected: list[str]
 ) -> None:
-    found = [complaint(reference, context) for reference in parse(text).references]
+    values = frozenset({"slot"} if place == IN_ENV else ())
+    found = [complaint(one, place, values) for one in parse(text).references]
     assert [one[1] for one in found if one is not None] == expected

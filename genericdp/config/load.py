@@ -24,7 +24,7 @@ from genericdp.config.files import (
 )
 from genericdp.config.policy import load_policy
 from genericdp.config.read import read_config
-from genericdp.config.rules import check_config, resources_of
+from genericdp.config.rules import check_config
 from genericdp.errors import reason_of
 from genericdp.host.mounts import mounts
 from genericdp.host.pathwalk import walk
@@ -137,7 +137,7 @@ def _pinned(paths: Iterable[Path]) -> Iterator[str]:
 
 def plain_resources(document: Document) -> Iterator[tuple[dict[str, Any], Place]]:
     """Yield the resources of a checked document, each with its place."""
-    for i, resource in enumerate(resources_of(document)):
+    for i, resource in enumerate(document.data["resources"]):
         mark = document.mark(("resources", i))
         lines = {
             key: [document.mark(("resources", i, key, j)).line for j in range(len(resource[key]))]

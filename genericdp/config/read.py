@@ -40,7 +40,8 @@ def read_config(
     documents: list[Document] = []
     found, problems = read(file, content, if_empty=if_empty)
     for document in found:
-        if _is_config_map(document.data):
+        keys = document.data if isinstance(document.data, dict) else {}
+        if (keys.get("apiVersion"), keys.get("kind")) == ("v1", "ConfigMap"):
             inner, wrong = _unwrap(document, content.decode("utf-8-sig"))
             documents += inner
             problems += wrong
@@ -68,13 +69,6 @@ def read(
         message = "it contains no document" if text.strip() else "it is empty"
         problems.append(problem_at(file, Mark(1, 1), message, if_empty))
     return [Document(file=file, root=root, data=_plain_data(root)) for root in written], problems
-
-
-def _is_config_map(data: Plain) -> bool:
-    return isinstance(data, dict) and (data.get("apiVersion"), data.get("kind")) == (
-        "v1",
-        "ConfigMap",
-    )
 
 
 def _unwrap(config_map: Document, text: str) -> tuple[list[Document], list[Problem]]:

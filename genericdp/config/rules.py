@@ -30,7 +30,7 @@ from genericdp.template import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from genericdp.config.document import Document, Plain
+    from genericdp.config.document import Document
     from genericdp.config.schema import Schema
     from genericdp.errors import Problem
     from genericdp.policy import Policy
@@ -81,12 +81,6 @@ def check_config(
     warnings = {problem_of(one, document) for document, one in found if one.warning}
     problems = {problem_of(one, document) for document, one in found if not one.warning}
     return sorted(problems), sorted(warnings)
-
-
-def resources_of(document: Document) -> list[Plain]:
-    """Return the resources of a document."""
-    listed = document.data.get("resources") if isinstance(document.data, dict) else None
-    return listed if isinstance(listed, list) else []
 
 
 def _check_resource(resource: Field, totals: Counter[str]) -> None:

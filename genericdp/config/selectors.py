@@ -40,7 +40,9 @@ def check_selectors(resource: Field, values: frozenset[str] | None) -> None:
             conditions = {key: one for key, one in selector.value.items() if key != "inject"}
             first = seen.setdefault(json.dumps(conditions, sort_keys=True), selector)
             if first is not selector:
-                _refuse_repeated(selector, first)
+                is_other = selector.path[-2] != first.path[-2]
+                loss = ", so nothing that it matches is ever offered" if is_other else ""
+                selector.refuse(f"duplicate of the selector {shown_path(first.path)}{loss}")
     nodes = (entry for inject in injects(resource) for entry in inject["devices"])
     for entry in (*resource["match"], *nodes):
         for path in (one for one in entry["path"].strings() if "$(" not in str(one.value)):
@@ -83,13 +85,6 @@ def _names_disks(entry: Field) -> bool:
     types, subsystems = _texts(entry["type"]), _texts(entry["udev"]["subsystem"])
     found = types != ["char"] and any(map(_DISKS.match, _texts(entry["path"])))
     return found or ["block"] in (types, subsystems, _texts(entry["subsystem"]))
-
-
-def _refuse_repeated(selector: Field, first: Field) -> None:
-    message = f"duplicate of the selector {shown_path(first.path)}"
-    if selector.path[-2] != first.path[-2]:
-        message += ", so nothing that it matches is ever offered"
-    selector.refuse(message)
 
 
 def _is_whole(value: object) -> bool:

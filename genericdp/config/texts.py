@@ -6,7 +6,6 @@ The formats are this language's own; to other validators they mean nothing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -54,16 +53,6 @@ _COUNT = re.compile(r"\{[0-9]")
 _SYNTAX = "templates are written $(device.path)"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Context:
-    """What may be named at one place of a config, beside what may be named everywhere."""
-
-    device_id: bool = False
-    allocation: bool = False
-    values: frozenset[str] | None = frozenset()
-    """None where that is not known, because they are written in a wrong way."""
-
-
 def formatted(field: Field, part: Schema) -> Iterator[tuple[Field, str]]:
     """Yield each string at or below a value to which its schema gives a format, with that."""
     if field.text is not None and "format" in part:
@@ -79,18 +68,19 @@ def place_of(field: Field) -> KeyPath:
 
 
 def check_text(field: Field, form: str, values: frozenset[str] | None) -> None:
-    """Find what is wrong with a string of a resource; ``values`` are those that it declares."""
-    key, *inner = place_of(field)
-    context = Context(
-        device_id=key in {"inject", "health", "hooks"},
-        allocation=key == "inject"
-        and not {"env", "annotations", "containerPath"}.isdisjoint(inner),
-        values=values,
-    )
-    found = len(field.findings)
-    _FORMATS[form](field, str(field.text), context)
+    """Find what is wrong with a string of a resource; ``values`` are those that it declares.
+
+    None: that is not known, because they are written in a wrong way.
+    """
+    text, found = str(field.text), len(field.findings)
+    if form == "value-name":
+        check_declared(field, text, values)
+    elif form in _TEXT_FORMATS:
+        _TEXT_FORMATS[form](field, text)
+    elif (parsed := _parsed(field, text, values)) is not None:
+        _TEMPLATE_FORMATS[form](field, text, parsed)
     if len(field.findings) == found and form != "re2":
-        _warn_of_literal(field, str(field.text), form)
+        _warn_of_literal(field, text, form)
 
 
 def _warn_of_literal(field: Field, text: str, form: str) -> None:
@@ -105,48 +95,50 @@ def _warn_of_literal(field: Field, text: str, form: str) -> None:
         field.warn(f"{quoted(found[0])} is not a template and is used literally", hint)
 
 
-def complaint(reference: Reference, context: Context) -> tuple[str, str] | None:
+def complaint(
+    reference: Reference, place: KeyPath, values: frozenset[str] | None
+) -> tuple[str, str] | None:
     """Return what is wrong with a reference at this place and a hint, if anything is."""
     scope, name = reference.scope, reference.name
+    key, *inner = place
     if scope not in SCOPES:
         return f"unknown scope {scope!r} in '{reference}'", suggestion(scope, SCOPES)
-    known = context.values if scope == "value" else SCOPES[scope]
+    known = values if scope == "value" else SCOPES[scope]
     if known is not None and name not in known:
         hint = suggestion(name, known) if known else "declare it under values"
         return f"unknown name {name!r} in '{reference}'", hint
     if scope == "attribute" and (name.startswith("/") or ".." in name.split("/")):
         return f"'{reference}' does not lie below the device", "name a file below its sysfs folder"
-    if (scope, name) == ("device", "id") and not context.device_id:
+    if (scope, name) == ("device", "id") and key not in {"inject", "health", "hooks"}:
         return "'$(device.id)' cannot be used here", "only in inject, health and hooks"
-    if scope == "allocation" and not context.allocation:
+    for_container = {"containerPath", "env", "annotations"}
+    if scope == "allocation" and (key != "inject" or for_container.isdisjoint(inner)):
         hint = "only in containerPath, env and annotations"
         return "'$(allocation.index)' cannot be used here", hint
     return None
 
 
-def _check_template(field: Field, text: str, context: Context) -> Template | None:
+def _parsed(field: Field, text: str, values: frozenset[str] | None) -> Template | None:
     """Return the template if nothing is wrong with it."""
     try:
         parsed = template.parse(text)
     except template.TemplateSyntaxError as error:
         field.refuse(str(error))
         return None
-    found = [one for reference in parsed.references if (one := complaint(reference, context))]
+    place = place_of(field)
+    found = [one for part in parsed.references if (one := complaint(part, place, values))]
     for message, hint in found:
         field.refuse(message, hint)
     return None if found else parsed
 
 
 def _check_path(
-    field: Field, text: str, context: Context, *, glob: bool = False, folder: bool = False
+    field: Field, text: str, parsed: Template, *, glob: bool = False, folder: bool = False
 ) -> None:
     """Find what is wrong with a template that gives an absolute path.
 
     With ``glob`` the text outside of references is a pattern; a ``folder`` may end in ``/``.
     """
-    parsed = _check_template(field, text, context)
-    if parsed is None:
-        return
     first = parsed.parts[0] if parsed.parts else ""
     if not isinstance(first, str) and not may_be_absolute(first):
         message = f"'{first}' cannot give an absolute path"
@@ -174,7 +166,7 @@ def _check_wildcards(field: Field, pattern: str, text: str) -> None:
         field.refuse(message, "write a path without wildcards, or select by udev, usb or pci")
 
 
-def _check_glob(field: Field, text: str, _: Context, *, path: bool = False) -> None:
+def _check_glob(field: Field, text: str, *, path: bool = False) -> None:
     problem_of = path_problem if path else pattern_problem
     if "$(" in text:
         message = f"templates are not allowed here: {quoted(text)}"
@@ -185,7 +177,7 @@ def _check_glob(field: Field, text: str, _: Context, *, path: bool = False) -> N
         _check_wildcards(field, text, text)
 
 
-def _check_regex(field: Field, text: str, _: Context) -> None:
+def _check_regex(field: Field, text: str) -> None:
     try:
         compiled(text)
     except PatternError as error:
@@ -197,10 +189,7 @@ def _check_regex(field: Field, text: str, _: Context) -> None:
         field.refuse(f"{quoted(text)} is not a valid regular expression: {error}", hint)
 
 
-def _check_resource_name(field: Field, text: str, context: Context) -> None:
-    parsed = _check_template(field, text, context)
-    if parsed is None:
-        return
+def _check_resource_name(field: Field, text: str, parsed: Template) -> None:
     if (problem := name_problem(_shape(parsed))) is not None:
         field.refuse(f"{quoted(text)}: {problem}", _name_hint(text))
 
@@ -213,10 +202,10 @@ def _name_hint(name: str) -> str:
     return f"as in {meant!r}" if name_problem(meant) is None else ""
 
 
-def _check_resource_names(field: Field, text: str, context: Context) -> None:
+def _check_resource_names(field: Field, text: str) -> None:
     """Find what is wrong with a glob of the full names of resources."""
     if "$(" in text or pattern_problem(text):
-        _check_glob(field, text, context)
+        _check_glob(field, text)
     elif has_wildcard(text.partition("/")[0]):
         field.refuse(f"{quoted(text)} has a wildcard in the domain", "as in 'example.com/a*'")
     elif problem := name_problem(_WILDCARD.sub("x", text)):
@@ -228,10 +217,7 @@ def _shape(template: Template) -> str:
     return "".join(part if isinstance(part, str) else "x" for part in template.parts)
 
 
-def _check_cdi_name(field: Field, text: str, context: Context) -> None:
-    parsed = _check_template(field, text, context)
-    if parsed is None:
-        return
+def _check_cdi_name(field: Field, text: str, parsed: Template) -> None:
     shape = _shape(parsed)
     literal = "".join(part for part in parsed.parts if isinstance(part, str))
     # A reference may bring the vendor or the class with it.
@@ -249,35 +235,35 @@ def check_declared(
         field.refuse(f"undeclared value {quoted(name)}", hint, of_key=of_key)
 
 
-def _check_number(field: Field, text: str, context: Context) -> None:
+def _check_number(field: Field, text: str, parsed: Template) -> None:
     """Find a text that is no template: a number is written without quotes."""
-    parsed = _check_template(field, text, context)
-    if parsed is not None and not parsed.references:
+    if not parsed.references:
         is_number = type(plain(text)) in {int, float}
         hint = f"write {text} without quotes" if is_number else "as in 90, or $(value.limit)"
         field.refuse(f"expected a number or a template, not the string {quoted(text)}", hint)
 
 
-def _check_program(field: Field, text: str, _: Context) -> None:
+def _check_program(field: Field, text: str) -> None:
     if "$(" in text:
         field.refuse(f"the program cannot be a template: {quoted(text)}")
     else:
-        _check_path(field, text, Context())
+        _check_path(field, text, template.parse(text))
 
 
-_FORMATS: dict[str, Callable[[Field, str, Context], object]] = {
-    "template": _check_template,
-    "path-template": _check_path,
-    "folder-template": partial(_check_path, folder=True),
-    "path-glob-template": partial(_check_path, glob=True),
+_TEXT_FORMATS: dict[str, Callable[[Field, str], None]] = {
     "glob": _check_glob,
     "path-glob": partial(_check_glob, path=True),
     "re2": _check_regex,
-    "resource-name": _check_resource_name,
     "resource-names": _check_resource_names,
-    "cdi-name-template": _check_cdi_name,
     "literal": lambda *_: None,
     "program": _check_program,
+}
+_TEMPLATE_FORMATS: dict[str, Callable[[Field, str, Template], None]] = {
+    "template": lambda *_: None,
+    "path-template": _check_path,
+    "folder-template": partial(_check_path, folder=True),
+    "path-glob-template": partial(_check_path, glob=True),
+    "resource-name": _check_resource_name,
+    "cdi-name-template": _check_cdi_name,
     "number-template": _check_number,
-    "value-name": lambda field, text, context: check_declared(field, text, context.values),
 }

@@ -161,9 +161,8 @@ def _without(data: Plain, wrong: set[KeyPath], path: KeyPath) -> Plain:
 
 
 def _wrong_type(field: Field, error: Violation) -> None:
-    wanted = (
-        [error.validator_value] if isinstance(error.validator_value, str) else error.validator_value
-    )
+    types = error.validator_value
+    wanted = [types] if isinstance(types, str) else types
     listed = " or ".join(_WORDS[name] for name in wanted)
     node = field.document.node(field.path)
     source = node.source if node is not None else None

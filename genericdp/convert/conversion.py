@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from genericdp.config.document import shown_path
 from genericdp.config.files import STDIN, unusable
 from genericdp.config.load import load
 from genericdp.config.schema import CONFIG
@@ -93,15 +94,15 @@ def _configs(document: Part, peer: str, draft: ConfigDraft) -> list[Part]:
     plugin = PEERS[peer]
     found = list(find(document, plugin.is_config, plugin.MARKER))
     if found:
-        shown = dict.fromkeys(one.source.place or one.shown for one in found)
+        paths = (shown_path(one.source.within or one.path) for one in found)
+        shown = dict.fromkeys(path.removeprefix(".") for path in paths)
         if document.shown not in shown:
             draft.left.append(f"Of {called(document)}, only {', '.join(shown)} was converted.")
     elif any(find(document, _is_ours, "kind")):
         document.fail("this is a config of genericdp already", "check it with 'genericdp validate'")
     elif is_object(document):
-        draft.left.append(
-            f"Not converted, {called(document)}: it has no config of {plugin.PLUGIN}."
-        )
+        why = f"it has no config of {plugin.PLUGIN}"
+        draft.left.append(f"Not converted, {called(document)}: {why}.")
     elif not document.source.problems:
         wrong = f"this is not a config of {plugin.PLUGIN}: {plugin.MARKER} is missing"
         document.fail(wrong, _hint(document, peer))
@@ -114,12 +115,11 @@ def _is_ours(part: Part) -> bool:
 
 def _hint(document: Part, asked: str) -> str:
     """Return the option for the plugin whose config this is; empty if it is no other's either."""
-    others = {name: other for name, other in PEERS.items() if name != asked}
     before = len(document.source.problems)
     found = [
         f"it looks like a config of {other.PLUGIN}: --from {name}"
-        for name, other in others.items()
-        if any(find(document, other.is_config, other.MARKER))
+        for name, other in PEERS.items()
+        if name != asked and any(find(document, other.is_config, other.MARKER))
     ]
     del document.source.problems[before:]
     return found[0] if found else ""

@@ -35,11 +35,6 @@ class Source:
     """Where the text is in the document that contains it; empty if it is a file."""
     embedding: int = 0
 
-    @property
-    def place(self) -> str:
-        """The same, as it is shown."""
-        return shown_path(self.within).removeprefix(".")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:

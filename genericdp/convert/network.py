@@ -11,22 +11,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from genericdp.convert.document import Part
-    from genericdp.convert.output import ConvertedResource
+    from genericdp.convert.output import ConvertedResource, Values
 
 LINK_LAYERS = {"ether": "Ethernet", "infiniband": "InfiniBand"}
 """The link types of the plugins, as sysfs calls them."""
 
 
-def hex_ids(part: Part) -> str | list[str]:
-    """Return PCI IDs as sysfs has them."""
-    found = []
-    for entry in part.entries():
-        text = entry.text()
-        if re.fullmatch(r"[0-9A-Fa-f]{4}", text):
-            found.append(text.lower())
-        else:
-            entry.fail(f"expected a PCI ID of four hexadecimal digits, not {text[:40]!r}")
-    return any_of(found)
+def pci_ids(vendors: Part, devices: Part) -> Values:
+    """Return the PCI IDs as conditions of a selector; what is no ID is a problem."""
+    found: Values = {}
+    for key, part in (("vendor", vendors), ("device", devices)):
+        for entry in part.entries():
+            text = entry.text()
+            if not re.fullmatch(r"[0-9A-Fa-f]{4}", text):
+                entry.fail(f"expected a PCI ID of four hexadecimal digits, not {text[:40]!r}")
+            found.setdefault(key, []).append(text.lower())
+    return {key: any_of(ids) for key, ids in found.items()}
 
 
 def names(given: Iterable[str]) -> str | list[str]:

@@ -81,8 +81,7 @@ class ConvertedResource:
         if nodes:
             self.comments.append("A directory: a container gets the device files in it.")
         elif not self.withheld:
-            links = "a directory of symbolic links, for which a container gets no device"
-            self.withheld = links
+            self.withheld = "a directory of symbolic links, for which a container gets no device"
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.convert.network import LINK_LAYERS, hex_ids, interface_value, link_layers, names
+from genericdp.convert.network import LINK_LAYERS, interface_value, link_layers, names, pci_ids
 from genericdp.convert.output import CommentedValue, ConfigDraft, ConvertedResource
 
 if TYPE_CHECKING:
@@ -52,17 +52,13 @@ def _add_resource(entry: Part, draft: ConfigDraft) -> None:
     if bool(devices) == bool(selectors.left):
         which = "both selectors and devices" if devices else "neither selectors nor devices"
         entry.fail(f"it has {which}, which the plugin refuses")
-    pci: Values = {"class": "02*"}
-    for theirs, ours in (("vendors", "vendor"), ("deviceIDs", "device")):
-        if ids := hex_ids(selectors.take(theirs)):
-            pci[ours] = ids
+    pci = {"class": "02*", **pci_ids(selectors.take("vendors"), selectors.take("deviceIDs"))}
     if drivers := selectors.take("drivers").texts():
         pci["driver"] = names(drivers)
     selector: Values = {"udev": {"subsystem": "infiniband"}, "hardware": {"pci": pci}}
     if types := selectors.take("linkTypes").texts():
-        resource.values["link_layer"] = CommentedValue(
-            {"file": "$(device.syspath)/ports/1/link_layer"}
-        )
+        file = "$(device.syspath)/ports/1/link_layer"
+        resource.values["link_layer"] = CommentedValue({"file": file})
         selector["values"] = {"link_layer": link_layers(types, resource)}
         if not set(types) & set(LINK_LAYERS):
             resource.withheld = resource.withheld or "none of its linkTypes can be read from sysfs"

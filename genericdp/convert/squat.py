@@ -211,9 +211,8 @@ def _add_text(text: str, word: Part, domain: str, draft: ConfigDraft) -> None:
             _add_device(part, domain, draft)
         elif "," in part.text():
             name, *globs = (one.strip() for one in part.text().split(","))
-            groups = [
-                SquatGroup(count=1, paths=(GroupPath(glob=_glob(one, part)),)) for one in globs
-            ]
+            paths = (GroupPath(glob=_glob(one, part)) for one in globs)
+            groups = [SquatGroup(count=1, paths=(path,)) for path in paths]
             _add_resources(f"{domain}/{name}", part, groups, draft)
         else:
             word.fail("a device is a mapping with name and groups, or NAME,PATH,...")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from genericdp.convert.network import hex_ids, interface_value, link_layers, names
+from genericdp.convert.network import interface_value, link_layers, names, pci_ids
 from genericdp.convert.output import (
     ANOTHER,
     CommentedValue,
@@ -174,10 +174,7 @@ def _add_selector(
         left += part.quotation(f"{unreadable[0]} {why}")
         return
     keys = part.keys()
-    pci: Values = {"class": _CLASSES[kind]}
-    for theirs, ours in (("vendors", "vendor"), ("devices", "device")):
-        if ids := hex_ids(keys.take(theirs)):
-            pci[ours] = ids
+    pci = {"class": _CLASSES[kind], **pci_ids(keys.take("vendors"), keys.take("devices"))}
     if addresses := keys.take("pciAddresses").texts():
         pci["address"] = names(_with_domain(address) for address in addresses)
     asked = SriovSelector(
@@ -215,16 +212,14 @@ def _match(
         pci["driver"] = names(drivers)
     conditions = _conditions(asked, resource)
     for alternative in _alternatives(asked.parents, resource):
-        values = {**conditions, **alternative}
-        _add(
-            resource.match,
-            CommentedValue({"pci": pci, "values": values} if values else {"pci": pci}),
-        )
+        selector: Values = {"pci": pci}
+        if values := {**conditions, **alternative}:
+            selector["values"] = values
+        _add(resource.match, CommentedValue(selector))
     resource.devices = list(_nodes(mode, asked, resource))
     if not asked.drivers and asked.is_network:
-        _add(
-            resource.exclude, CommentedValue({"pci": {"driver": list(_USER_SPACE)}}, [_NO_DRIVERS])
-        )
+        bound = {"pci": {"driver": list(_USER_SPACE)}}
+        _add(resource.exclude, CommentedValue(bound, [_NO_DRIVERS]))
     elif not asked.drivers:
         _add(resource.comments, _NO_KERNEL)
 
