@@ -34,11 +34,8 @@ class Mark(NamedTuple):
     column: int
 
 
-class Faulty:
-    """Stands for a value that a problem was reported for: what it holds says nothing."""
-
-
-FAULTY = Faulty()
+FAULTY = object()
+"""Stands for a value that a problem was reported for: what it holds says nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,13 +127,9 @@ def problem_of(finding: Finding, document: Document) -> Problem:
 
 def problem_at(file: str, mark: Mark, message: str, hint: str = "", path: KeyPath = ()) -> Problem:
     """Return the problem at a place of a file."""
+    where = shown_path(path)
     return Problem(
-        file=file,
-        line=mark.line,
-        column=mark.column,
-        path=shown_path(path),
-        message=message,
-        hint=hint,
+        file=file, line=mark.line, column=mark.column, path=where, message=message, hint=hint
     )
 
 

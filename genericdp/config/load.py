@@ -99,13 +99,12 @@ def load_plain(
     return loaded, [one for document in good for one in plain_resources(document)]
 
 
-def unquoted(problems: Iterable[Problem], contents: Mapping[str, Content]) -> list[Problem]:
+def unquoted(problems: Sequence[Problem], contents: Mapping[str, Content]) -> list[Problem]:
     """Return problems without those that would quote a file that an untrusted link leads to.
 
     Instead, there is one for each such file. ``contents`` are by the names of the files.
     """
     doubtful = {name: content for name, content in contents.items() if content.doubt}
-    problems = list(problems)
     hidden = Counter(problem.file for problem in problems if problem.file in doubtful)
     shown = [problem for problem in problems if problem.file not in doubtful]
     for name, count in hidden.items():

@@ -218,11 +218,10 @@ def _shape(template: Template) -> str:
 
 
 def _check_cdi_name(field: Field, text: str, parsed: Template) -> None:
-    shape = _shape(parsed)
     literal = "".join(part for part in parsed.parts if isinstance(part, str))
     # A reference may bring the vendor or the class with it.
     is_whole = not parsed.references or ("/" in literal and "=" in literal)
-    if is_whole and not is_cdi_name(shape):
+    if is_whole and not is_cdi_name(_shape(parsed)):
         field.refuse(f"{quoted(text)} is not a CDI device name, vendor/class=name")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from genericdp.config.document import problem_at, shown_path
 from genericdp.config.read import read
 from genericdp.devices.resourcenames import name_problem
-from genericdp.scalars import yaml_text
+from genericdp.scalars import meant_boolean, yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from genericdp.errors import Problem
 
 _COUNT = re.compile(r"0|[1-9][0-9]{0,17}")
-_TRUE = frozenset({"true", "yes", "on", "y"})
-_FALSE = frozenset({"false", "no", "off", "n"})
 _EMPTY = "give it the config of the plugin named after --from"
 _MAX_EMBEDDING = 3
 """Texts in texts that are searched: arguments in a ConfigMap, and one more."""
@@ -119,10 +117,10 @@ class Part:
 
     def is_true(self) -> bool:
         """Return a boolean, false if there is none; anything else is a problem and false."""
-        text = self.text().lower()
-        if not self.is_null and text not in _TRUE | _FALSE:
+        meant = meant_boolean(self.text().lower())
+        if not self.is_null and meant is None:
             self.fail("expected true or false")
-        return text in _TRUE
+        return meant is True
 
     def resource_name(self, name: str) -> str:
         """Return a resource name; one that the kubelet would refuse is a problem of this part."""

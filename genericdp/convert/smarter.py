@@ -83,7 +83,11 @@ def _convert_entry(entry: Part, draft: ConfigDraft) -> None:
         resource = ConvertedResource(name=full, comments=[f"devicematch: {regex}"], left=left)
         resource.share(count, "nummaxdevices")
         if name:
-            _match_name(resource, f"/dev/{exactly(name)}")
+            path = f"/dev/{exactly(name)}"
+            resource.match = [CommentedValue({"path": path})]
+            if path in DIRECTORIES:
+                resource.match[0].value["type"] = "directory"
+                resource.add_directory(path)
         else:
             _match_regex(resource, regex)
         left = []
@@ -122,13 +126,6 @@ def _members(inner: str) -> str:
     return "".join(
         chr(code) for first, last in ranges for code in range(ord(first), ord(last or first) + 1)
     )
-
-
-def _match_name(resource: ConvertedResource, path: str) -> None:
-    resource.match = [CommentedValue({"path": path})]
-    if path in DIRECTORIES:
-        resource.match[0].value["type"] = "directory"
-        resource.add_directory(path)
 
 
 def _match_regex(resource: ConvertedResource, regex: str) -> None:

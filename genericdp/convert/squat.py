@@ -444,18 +444,16 @@ def _anchor(row: Row, templates: Sequence[str]) -> int:
 
 def _give(resource: ConvertedResource, path: GroupPath, glob: str, place: str) -> None:
     """Give a container a path, by a template."""
+    optional = {"optional": True} if path.optional and glob != "$(device.path)" else {}
     if path.is_mount:
-        host_path = unescape(glob)
-        inside: Values = {"containerPath": place or host_path, "readOnly": path.read_only}
-        inside |= {"optional": True} if path.optional and glob != "$(device.path)" else {}
-        resource.mounts.append(CommentedValue({"hostPath": host_path, **inside}))
+        host = unescape(glob)
+        mount = {"hostPath": host, "containerPath": place or host, "readOnly": path.read_only}
+        resource.mounts.append(CommentedValue({**mount, **optional}))
         return
     if path.glob in DIRECTORIES:
         folder = {"containerPath": f"{place.rstrip('/')}/"} if place else {}
         resource.add_directory(path.glob, **folder, permissions=path.permissions)
         return
     inside = {"containerPath": place} if place else {}
-    value: Values = {"path": glob, **inside, "permissions": path.permissions}
-    if path.optional and glob != "$(device.path)":
-        value["optional"] = True
+    value = {"path": glob, **inside, "permissions": path.permissions, **optional}
     resource.devices = [*(resource.devices or ()), CommentedValue(value)]
