@@ -93,11 +93,6 @@ class SriovSelector:
     is_rdma: bool
     needs_vhost_net: bool
 
-    @property
-    def is_named(self) -> bool:
-        """Whether certain functions are asked for, physical or virtual."""
-        return "address" in self.pci or bool(self.indexes)
-
 
 def is_config(part: Part) -> bool:
     """Return whether it is a mapping with a resourceList."""
@@ -201,7 +196,9 @@ def _match(
 ) -> None:
     """Have a resource offer the functions of a selector that have these drivers."""
     pci = dict(asked.pci)
-    if mode is Mode.KERNEL and asked.is_network and not asked.is_named:
+    # Certain functions may be asked for, physical or virtual.
+    is_named = "address" in pci or bool(asked.indexes)
+    if mode is Mode.KERNEL and asked.is_network and not is_named:
         pci["function"] = "virtual"
     elif asked.is_network:
         resource.values["functions"] = CommentedValue({"file": f"{_SYSPATH}/sriov_numvfs"})
