@@ -383,10 +383,7 @@ def _check_losses(resources: Sequence[Field]) -> None:
         name = str(resource["name"].value)
         for kind, key, value, field in chain(*map(_container_edits, injects(resource))):
             other, of_other, there = first.setdefault((kind, key), (name, value, field))
-            if (other != name or several) and (of_other != value or "$(" in str(value)):
-                which = f"two resources of {quoted(name)}"
-                if other != name:
-                    which = f"this and {quoted(other)}"
+            if other != name and (of_other != value or "$(" in str(value)):
                 field.warn(
                     f"a container with this and {quoted(other)} gets only one {kind} {quoted(key)}",
                     f"the other one: {_place(there)}",
