@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.cli.apply import nothing_found_by
-from genericdp.devices.decide import decide
 from genericdp.devices.inventory import Inventory
+from genericdp.explain.explanation import nothing_found_by
 from genericdp.host.uevents import Uevent
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import parse
@@ -88,8 +87,7 @@ def test_a_group_gives_up_its_nodes_when_they_are_those_of_other_hardware(tmp_pa
 def test_a_glob_that_hangs_is_not_one_that_found_nothing(tree: Tree) -> None:
     del tree
     host = Known(look=lambda _: None)
-    found = decide([SERIAL], host, node_name="n", previous={}, now=0.0)
-    assert nothing_found_by([SERIAL], found, Inventory(host, "n")) == ()
+    assert list(nothing_found_by(SERIAL, Inventory(host, "n"), failed=False)) == []
 
 
 async def test_a_folder_that_hangs_concerns_its_devices_alone_until_it_answers(

@@ -62,14 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Choose devices as a kubelet might, and print what the answer would be."""
     amounts = amounts_of(arguments.amounts)
-    decision, nothing_found, root = discovered(arguments)
+    lists, nothing, root = discovered(arguments)
     ids: Sequence[str] = arguments.ids
-    healthy = _healthy_shares(amounts, decision.lists)
-    _check_ids(ids, healthy, decision.lists)
+    healthy = _healthy_shares(amounts, lists)
+    _check_ids(ids, healthy, lists)
     for name, count in amounts.items():
         if count > len(healthy[name]):
-            selectors = [text for one, text, _ in nothing_found if one == name]
-            reasons = [*_unavailable(decision.lists[name], selectors)]
+            reasons = [*_unavailable(lists[name], nothing.get(name, ()))]
             raise GenericdpError(_too_few(name, count, len(healthy[name]), reasons))
     answers = {
         name: _answer(name, _chosen(name, count, healthy[name], ids))
@@ -115,18 +114,18 @@ def _check_ids(
         raise unknown_device(device_id, chain.from_iterable(healthy.values()))
 
 
-def _unavailable(devices: DeviceList, nothing_found: Sequence[str]) -> Iterator[str]:
+def _unavailable(devices: DeviceList, nothing: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Yield why there is nothing, or what there is and cannot be had."""
     reason, cause = devices.why_empty
     if reason and cause != EmptyCause.NOT_OFFERED:  # that is told one by one
         yield f"no devices: {reason}"
-        nothing_found = ()
+        nothing = ()
     for device_id, one in devices.devices.items():
         if one.unhealthy:
             yield f"{device_id} is Unhealthy: {printable(one.unhealthy)}"
     for left in devices.not_offered:
         yield printable(f"not offered: {left.path}: {left.reason}")
-    yield from (f"nothing found: {text}" for text in nothing_found)
+    yield from (f"nothing found: {text}" for text, _ in nothing)
 
 
 def _too_few(name: str, wanted: int, healthy: int, reasons: Sequence[str]) -> str:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import node_name_of, root_of
 from genericdp.cli.output import print_lines, print_warning
-from genericdp.devices.decide import Decision, decide
+from genericdp.devices.decide import Decision, DeviceLists, decide
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import for_node, path_globs, why_none
+from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import GenericdpError, UsageError
-from genericdp.explain.explanation import unmatched
+from genericdp.explain.explanation import nothing_found_by
 from genericdp.host.cache import HostCache
 from genericdp.printing import meant_or_listed
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from genericdp.host.root import Root
     from genericdp.model import Resource
+
+    NothingFound = dict[str, list[tuple[str, str]]]
+    """What ``nothing_found_by`` tells of each resource, by its name."""
 
 T = TypeVar("T")
 
@@ -80,27 +83,19 @@ def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str
     return found
 
 
-def nothing_found_by(
-    resources: Sequence[Resource], decision: Decision, inventory: Inventory
-) -> tuple[tuple[str, str, str], ...]:
-    """Return resource and glob, or selector as text, of what ``match`` and ``inject`` do not find.
-
-    Then what comes closest to a selector. What an ``exclude`` does not find is as it should be.
-    """
-    globs = (
-        (one.name, pattern, "")
+def discover_with_misses(
+    resources: Sequence[Resource], host: HostCache, node_name: str
+) -> tuple[DeviceLists, NothingFound]:
+    """Decide as ``discover_once`` does, and return the device lists and what found nothing."""
+    decision, inventory = discover_once(resources, host, node_name), Inventory(host, node_name)
+    nothing = {
+        one.name: [*nothing_found_by(one, inventory, failed=one.name in decision.failures)]
         for one in resources
-        for pattern in sorted({*path_globs(one.match)})
-        if one.name not in decision.failures
-        and not inventory.found(pattern)
-        and pattern not in inventory.hanging
-    )
-    return (*globs, *unmatched(resources, inventory))
+    }
+    return decision.lists, nothing
 
 
-def discovered(
-    arguments: argparse.Namespace,
-) -> tuple[Decision, tuple[tuple[str, str, str], ...], Root]:
+def discovered(arguments: argparse.Namespace) -> tuple[DeviceLists, NothingFound, Root]:
     """Apply the config of the command line to its host once.
 
     Returns also what found nothing, and the root. Raises GenericdpError if no resource is for the
@@ -109,9 +104,4 @@ def discovered(
     resources, node_name = usable_resources(arguments), node_name_of(arguments)
     refuse_if_none(resources, node_name)
     here, root = for_node(resources, node_name), root_of(arguments)
-
-    def work(host: HostCache) -> tuple[Decision, tuple[tuple[str, str, str], ...]]:
-        decision = discover_once(here, host, node_name)
-        return decision, nothing_found_by(here, decision, Inventory(host, node_name))
-
-    return (*patiently(root, work), root)
+    return (*patiently(root, lambda host: discover_with_misses(here, host, node_name)), root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cli.apply import discover_once, nothing_found_by, patiently
+from genericdp.cli.apply import discover_with_misses, patiently
 from genericdp.cli.command_line import is_given
 from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import (
@@ -97,18 +97,14 @@ def look(
     resources: Sequence[Resource], host: HostCache, node_name: str, root: Root
 ) -> tuple[Mapping[str, DeviceList], dict[str, Any]]:
     """Return the device lists, and what JSON says of each but the devices."""
-    decision, inventory = discover_once(resources, host, node_name), Inventory(host, node_name)
-    nothing = nothing_found_by(resources, decision, inventory)
-    globs = [one for _, one, _ in nothing if one.startswith("/")]
-    literal = {one: unescape(one) for one in globs if not has_wildcard(one)}
-    dangling = {one: _dangling_target(path, root) for one, path in literal.items()}
+    lists, nothing = discover_with_misses(resources, host, node_name)
+    inventory = Inventory(host, node_name)
     given = {
         key
-        for listed in decision.lists.values()
+        for listed in lists.values()
         for one in listed.devices.values()
         for key in (*one.device.keys, *(node.key for node in one.device.nodes))
     }
-    hints = {one: _hint(one, inventory, root, given) for one in globs}
     found = {
         name: {
             "devices": [],
@@ -118,22 +114,22 @@ def look(
                 # It may concern any resource.
                 *({"path": printable(one), "reason": _HANGS} for one in sorted(host.hanging)),
             ],
-            "nothingFound": [pattern for resource, pattern, _ in nothing if resource == name],
+            "nothingFound": [pattern for pattern, _ in nothing.get(name, ())],
             "nearest": {
                 pattern: hint
-                for resource, pattern, near in nothing
-                if resource == name and (hint := near or hints.get(pattern, ""))
+                for pattern, near in nothing.get(name, ())
+                if (hint := near or _hint(pattern, inventory, root, given))
             },
             "danglingLinks": {
-                pattern: dangling[pattern]
-                for resource, pattern, _ in nothing
-                if resource == name and dangling.get(pattern)
+                pattern: target
+                for pattern, _ in nothing.get(name, ())
+                if (target := _dangling_target(pattern, root))
             },
             **_mounts(listed, host),
         }
-        for name, listed in decision.lists.items()
+        for name, listed in lists.items()
     }
-    return decision.lists, found
+    return lists, found
 
 
 def _not_read(resource: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -141,17 +137,20 @@ def _not_read(resource: Mapping[str, Any]) -> list[dict[str, str]]:
     return [one for one in resource["notOffered"] if one["reason"] == _HANGS]
 
 
-def _dangling_target(path: str, root: Root) -> str:
-    """Return what is written in a link that leads nowhere; empty if the path is none."""
-    folder, _, name = path.rpartition("/")
-    parent = root.walk(folder)
-    link = f"{parent.at.rstrip('/')}/{name}"
+def _dangling_target(pattern: str, root: Root) -> str:
+    """Return what is written in a link that leads nowhere; empty if it is not the path of one."""
+    if not pattern.startswith("/") or has_wildcard(pattern):
+        return ""
+    folder, _, name = unescape(pattern).rpartition("/")
+    link = f"{root.walk(folder).at.rstrip('/')}/{name}"
     walk = root.walk(link)
     return root.read_link(link) if walk.error is not None and link in walk.links else ""
 
 
 def _hint(pattern: str, inventory: Inventory, root: Root, given: Container[str]) -> str:
     """Return what there is, and is not ``given``, in place of what a glob does not find."""
+    if not pattern.startswith("/"):
+        return ""
     files = ((path, inventory.file(path)) for path in names_like(pattern, inventory))
     if near := [path for path, file in files if file is not None and file.key not in given]:
         return f"there is {' and '.join(near[:_MAX_NEAR])}"

@@ -140,7 +140,11 @@ def _closest(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
     Where some have to do with it, a mere neighbor in its folder does not come close.
     """
-    unrelated = [i for i, one in enumerate(verdicts) if _is_unrelated(one)]
+    unrelated = [
+        i
+        for i, one in enumerate(verdicts)
+        if one.outcome is VerdictKind.NOT_TAKEN or one.is_elsewhere
+    ]
     if len(unrelated) <= _MAX_UNRELATED:
         return list(verdicts)
     unrelated.sort(key=lambda i: -_conditions_held(verdicts[i]))
@@ -149,13 +153,6 @@ def _closest(verdicts: Sequence[Verdict]) -> list[Verdict]:
         close = [i for i in close if _conditions_held(verdicts[i]) > 0]
     hidden = {*unrelated} - {*close}
     return [one for i, one in enumerate(verdicts) if i not in hidden]
-
-
-def _is_unrelated(verdict: Verdict) -> bool:
-    elsewhere = verdict.outcome is VerdictKind.OTHER_NODE and all(
-        one.failed for one in verdict.tries
-    )
-    return elsewhere or verdict.outcome is VerdictKind.NOT_TAKEN
 
 
 def _conditions_held(verdict: Verdict) -> int:

@@ -141,8 +141,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Probe and print; 1 if a device is not healthy, or a probe could not be run."""
-    decision, _, root = discovered(arguments)
-    lists = _selected(decision.lists, arguments.resource, arguments.device)
+    lists, _, root = discovered(arguments)
+    lists = _selected(lists, arguments.resource, arguments.device)
     probed = probe_once(unprobed(lists), root)
     if arguments.output == "json":
         devices = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -62,8 +62,7 @@ NOUNS = {
     "net": "network interface",
     "udev": "sysfs device",
 }
-KINDS = frozenset({*BUSES, "udev"})
-"""Conditions that ask only what kind of device it is."""
+"""Of what kind a device is; a condition with such a key asks for no more."""
 OF_UEVENT = ("udev.devtype", "udev.properties.")
 _OF_LINEAGE = {"udev.driver", "net.driver"}
 
@@ -92,8 +91,8 @@ def unread(key: str, where: str, host: Host) -> str:
 def _files_of(key: str, where: str, host: Host) -> Iterator[str]:
     """Yield the files that tell of a device, or of what it sits on, what a condition asks."""
     bare = key.removeprefix("hardware.")
-    if bare in KINDS or bare.startswith(OF_UEVENT):
-        upwards = key != bare and bare in KINDS
+    if bare in NOUNS or bare.startswith(OF_UEVENT):
+        upwards = key != bare and bare in NOUNS
         while where.startswith("/sys/devices/"):
             yield f"{where}/uevent"
             yield f"{where}/subsystem"
@@ -221,35 +220,26 @@ def shown(text: str) -> str:
 
 def selector_text(selector: Selector) -> str:
     """Return a selector as it can be written in a config, on one line."""
-    keys: dict[str, object] = {kind_of(selector.candidates): _keys_of(selector.candidates)}
-    if isinstance(selector.candidates, PathSelector):
-        keys = {"path": _one_or_list(selector.candidates.globs)}
-        if selector.candidates.types != PathSelector(globs=()).types:
-            keys["type"] = _one_or_list(tuple(map(str, selector.candidates.types)))
-    hardware = {
-        bus: _keys_of(wanted)
-        for bus in ("usb", "pci", "udev")
-        if (wanted := getattr(selector.hardware, bus)) is not None
-    }
-    if hardware:
-        keys["hardware"] = hardware
-    if selector.values:
-        keys["values"] = {name: _one_or_list(globs) for name, globs in selector.values.items()}
-    return yaml_mapping(keys)
+    wanted = selector.candidates
+    keys = {kind_of(wanted): _as_config(wanted)}
+    if isinstance(wanted, PathSelector):
+        keys = {"path": _as_config(wanted.globs)}
+        if wanted.types != PathSelector(globs=()).types:
+            keys["type"] = _as_config(tuple(map(str, wanted.types)))
+    beside = {"hardware": _as_config(selector.hardware), "values": _as_config(selector.values)}
+    return yaml_mapping(keys | {key: part for key, part in beside.items() if part})
 
 
-def _keys_of(candidates: Candidates) -> dict[str, object]:
-    keys: dict[str, object] = {}
-    for attribute in candidates.__dataclass_fields__:
-        value = getattr(candidates, attribute)
-        if not value:
-            continue
-        name = config_key(attribute)
-        if isinstance(value, (str, tuple)):
-            keys[name] = value if isinstance(value, str) else _one_or_list(value)
-        else:
-            keys[name] = {key: _one_or_list(globs) for key, globs in value.items()}
-    return keys
+def _as_config(part: object) -> object:
+    """Return a part of a selector without what is not set; a list of one is that one."""
+    if is_dataclass(part):
+        values = {config_key(one.name): getattr(part, one.name) for one in fields(part)}
+        return {key: _as_config(value) for key, value in values.items() if value}
+    if isinstance(part, Mapping):
+        return {key: _as_config(globs) for key, globs in part.items()}
+    if isinstance(part, tuple):
+        return part[0] if len(part) == 1 else list(part)
+    return part
 
 
 @dataclass(slots=True)
@@ -272,9 +262,7 @@ class Misses:
     def nearest(self, selector: Selector) -> str:
         """Return the key of the condition at which those failed that come closest; empty: none."""
         keys = [key for key in self.counts if key != kind_of(selector.candidates)]
-        if len(keys) < 2:
-            return next(iter(keys), "")
-        return max(keys, key=lambda key: conditions_before(selector, key))
+        return max(keys, key=lambda key: conditions_before(selector, key), default="")
 
 
 def conditions_before(selector: Selector, key: str) -> int:
@@ -291,10 +279,6 @@ def conditions_before(selector: Selector, key: str) -> int:
         if part is not None and not isinstance(part, PathSelector):
             keys += (f"{prefix}{kind_of(part)}.{name}" for name, _ in _wanted(part))
     return next((i for i, one in enumerate(keys) if one.startswith(key)), len(keys))
-
-
-def _one_or_list(globs: Globs) -> object:
-    return globs[0] if len(globs) == 1 else list(globs)
 
 
 def any_of(texts: Iterable[str]) -> str:
@@ -314,7 +298,7 @@ def complaint(condition: Condition, host: Host) -> str:
     key = condition.key
     bus = key.removeprefix("hardware.")
     unknown = why_unknown(condition, host)
-    if unknown and (bus in KINDS or bus.startswith(OF_UEVENT)):
+    if unknown and (bus in NOUNS or bus.startswith(OF_UEVENT)):
         return f"wants {key}, but {unknown}"
     if key == "hardware":
         return "wants hardware, but sysfs knows nothing of it"

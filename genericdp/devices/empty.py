@@ -48,13 +48,12 @@ class EmptyCause(StrEnum):
 
 _NO_MATCH = ("nothing on this node matches", "match")
 _BLAMED: Mapping[EmptyCause | None, tuple[str, str]] = {
-    EmptyCause.NOTHING_FOUND: _NO_MATCH,
-    EmptyCause.NOT_MATCHED: _NO_MATCH,
-    EmptyCause.VALUE_MISSING: _NO_MATCH,
     EmptyCause.EXCLUDED: ("all that is matched is excluded by", "exclude"),
     EmptyCause.UNDECIDED: ("it is not known what matches", "match"),
+    EmptyCause.NOT_OFFERED: ("", ""),
+    None: ("", ""),
 }
-"""What is said of which list of selectors."""
+"""What is said of which list of selectors; of other causes, that nothing matches."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +69,7 @@ class NoDevices:
     @property
     def reason(self) -> str:
         """The same as a sentence, with the selectors that are to blame."""
-        text, key = _BLAMED.get(self.cause, ("", ""))
+        text, key = _BLAMED.get(self.cause, _NO_MATCH)
         blamed = f"{text} {_entries(self.resource, key)}" if key else ""
         return shortened(": ".join(filter(None, (blamed, self.seen))), MAX_REASON)
 

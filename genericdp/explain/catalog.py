@@ -61,7 +61,8 @@ def catalogue(inventory: Inventory) -> tuple[CatalogGroup, ...]:
         subsystem = "" if place or entry.device is None else entry.device.subsystem or "?"
         entries.setdefault((place, subsystem), []).append(entry)
         if entry.device is not None:
-            kinds.setdefault(_surroundings(entry), set()).add(_kind(entry.device))
+            kind = entry.device.devtype, _stem(entry.device.name)
+            kinds.setdefault(_surroundings(entry), set()).add(kind)
 
     def order(key: tuple[str, str]) -> tuple[object, ...]:
         return not key[0], natural_key(key[0]), not key[1], natural_key(key[1])
@@ -121,10 +122,6 @@ def _surroundings(entry: Entry) -> tuple[str, str]:
     """Return what a selector without a name has to go by: hardware and subsystem."""
     subsystem = "" if entry.device is None else entry.device.subsystem
     return yaml_flow(hardware_ids(entry.buses)), subsystem
-
-
-def _kind(device: SysDevice) -> tuple[str, str]:
-    return device.devtype, _stem(device.name)
 
 
 def _member_order(entry: Entry) -> tuple[object, ...]:

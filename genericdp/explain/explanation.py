@@ -19,8 +19,6 @@ from genericdp.devices.conditions import (
     kind_of,
     selector_text,
     shown,
-    unmet,
-    unmet_hardware,
     why_unknown,
 )
 from genericdp.devices.devicelist import NOTHING
@@ -32,6 +30,7 @@ from genericdp.devices.matching import (
     for_node,
     of_device,
     of_file,
+    path_globs,
     unmet_by,
     unmet_values,
 )
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from genericdp.devices.inventory import Host, Inventory, SysDevice
     from genericdp.devices.matching import Candidate
     from genericdp.explain.find import Asked
-    from genericdp.model import Resource, Selector, SysSelector
+    from genericdp.model import Resource, Selector
 
 _OTHER_KIND = -1
 _MAX_ABOVE = 50
@@ -109,6 +108,12 @@ class Verdict:
     empty: tuple[str, str] = ("", "")
     """Why the resource has no devices at all, as ``DeviceList.why_empty``."""
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is for other nodes, and does not take the device there either."""
+        untaken = all(one.failed for one in self.tries)
+        return self.outcome is VerdictKind.OTHER_NODE and untaken
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Explanation:
@@ -141,30 +146,34 @@ def explain(
     return Explanation(asked=asked, headline=_headline(asked, verdicts), verdicts=tuple(verdicts))
 
 
-def unmatched(
-    resources: Iterable[Resource], inventory: Inventory
-) -> Iterator[tuple[str, str, str]]:
-    """Yield resource and text of each selector that takes nothing, with what could not be read.
+def nothing_found_by(
+    resource: Resource, inventory: Inventory, *, failed: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield each glob, or selector as text, of ``match`` and ``inject`` that finds nothing.
 
-    Then what comes closest to it, if something does. Globs that find no file are left out.
+    With a selector goes what could not be read, and what comes closest to it, if something does.
+    What an ``exclude`` does not find is as it should be; nor are globs named of a resource that
+    ``failed`` to be decided.
     """
-    for resource in resources:
-        for selector in resource.match:
-            paths = selector.candidates
-            if isinstance(paths, PathSelector) and not any(map(inventory.found, paths.globs)):
-                continue
-            misses: dict[int, Misses] = {}
-            if not find_candidates((selector,), resource, inventory, misses=misses):
-                text = selector_text(selector)
-                failed = (one for of in misses[0].samples.values() for _, one in of.values())
-                why = (why_unknown(one, inventory.host) for one in failed if not one.why)
-                trouble = next(filter(None, why), "")
-                near = _nearest(selector, misses[0], resource, inventory)
-                yield resource.name, f"{text} ({trouble})" if trouble else text, near
-        injects = (resource.inject, *(one.inject for one in resource.match))
-        for entry in (one for inject in injects for one in inject.devices or ()):
-            if entry.subsystem and entry.subsystem not in inventory.host.subsystems():
-                yield resource.name, f"inject.devices: {{subsystem: {entry.subsystem}}}", ""
+    for pattern in () if failed else sorted({*path_globs(resource.match)}):
+        if not inventory.found(pattern) and pattern not in inventory.hanging:
+            yield pattern, ""
+    for selector in resource.match:
+        paths = selector.candidates
+        if isinstance(paths, PathSelector) and not any(map(inventory.found, paths.globs)):
+            continue
+        misses: dict[int, Misses] = {}
+        if not find_candidates((selector,), resource, inventory, misses=misses):
+            text = selector_text(selector)
+            missed = (one for of in misses[0].samples.values() for _, one in of.values())
+            why = (why_unknown(one, inventory.host) for one in missed if not one.why)
+            trouble = next(filter(None, why), "")
+            near = _nearest(selector, misses[0], resource, inventory)
+            yield f"{text} ({trouble})" if trouble else text, near
+    injects = (resource.inject, *(one.inject for one in resource.match))
+    for entry in (one for inject in injects for one in inject.devices or ()):
+        if entry.subsystem and entry.subsystem not in inventory.host.subsystems():
+            yield f"inject.devices: {{subsystem: {entry.subsystem}}}", ""
 
 
 def _nearest(selector: Selector, misses: Misses, resource: Resource, inventory: Inventory) -> str:
@@ -195,57 +204,36 @@ class _Trial:
             for i, selector in enumerate(self.resource.match)
         )
 
-    def takes(self, candidate: Candidate) -> bool:
-        """Return whether any entry of ``match`` takes a candidate."""
-        return any(one.failed is None for one in self.tries(candidate))
-
     def _try(self, entry: str, selector: Selector, candidate: Candidate) -> Try:
-        seen, failed = self._as_seen(selector, candidate)
-        path, host = seen.file.printable_path, self.inventory.host
+        seen, unmet = self._as_seen(selector, candidate)
+        on_values = unmet_values(selector, seen, self.resource, self.inventory)
+        failed = next(chain(unmet, on_values), None)
+        tried = Try(entry=entry, selector=selector, path=seen.file.printable_path)
         if failed is None:
-            on_hardware = unmet_hardware(selector.hardware, seen.device, host, path)
-            on_values = unmet_values(selector, seen, self.resource, self.inventory)
-            failed = next(chain(on_hardware, on_values), None)
-        if failed is None:
-            return Try(entry=entry, selector=selector, path=path)
-        return Try(
-            entry=entry,
-            selector=selector,
-            path=path,
-            failed=failed,
-            words=self._words(failed, seen, selector),
-            held=_held(selector, candidate, failed),
-        )
+            return tried
+        words, held = self._words(failed, seen, selector), _held(selector, candidate, failed)
+        return replace(tried, failed=failed, words=words, held=held)
 
     def _as_seen(
         self, selector: Selector, candidate: Candidate
-    ) -> tuple[Candidate, Condition | None]:
-        """Return the candidate as the selector finds it, and why it does not."""
-        wanted = selector.candidates
+    ) -> tuple[Candidate, Iterable[Condition]]:
+        """Return the candidate as the selector finds it, and what but values does not hold."""
+        wanted, device, inventory = selector.candidates, candidate.device, self.inventory
+        where = candidate.file.printable_path
         if isinstance(wanted, PathSelector):
-            return self._by_path(wanted, candidate)
-        device, kind = candidate.device, kind_of(wanted)
+            files = chain.from_iterable(map(inventory.found, wanted.globs))
+            found = [file for file in files if file.key == candidate.key]
+            if not found:
+                failed = Condition(key="path", wanted=wanted.globs, found=where, where=where)
+                return candidate, (failed,)
+            file = next((one for one in found if one.type in wanted.types), candidate.file)
+            return of_file(file, inventory), unmet_by(selector, file, inventory)
+        kind = kind_of(wanted)
         if device is None or not (is_candidate_of(wanted, device) or kind == "udev"):
             what = None if device is None else what_it_is(device)
-            where = candidate.file.printable_path
-            return candidate, Condition(key=kind, wanted=("*",), found=what, where=where)
-        failed = next(unmet(wanted, device, self.inventory.host, sitting=device), None)
-        return of_device(device, self.inventory) or candidate, failed
-
-    def _by_path(
-        self, wanted: PathSelector, candidate: Candidate
-    ) -> tuple[Candidate, Condition | None]:
-        files = chain.from_iterable(map(self.inventory.found, wanted.globs))
-        found = [file for file in files if file.key == candidate.key]
-        where = candidate.file.printable_path
-        if not found:
-            return candidate, Condition(key="path", wanted=wanted.globs, found=where, where=where)
-        usable = [file for file in found if file.type in wanted.types]
-        if not usable:
-            types = tuple(map(str, wanted.types))
-            failed = Condition(key="type", wanted=types, found=str(found[0].type), where=where)
-            return candidate, failed
-        return of_file(usable[0], self.inventory), None
+            return candidate, (Condition(key=kind, wanted=("*",), found=what, where=where),)
+        seen = of_device(device, inventory) or candidate
+        return seen, unmet_by(selector, device, inventory)
 
     def _words(self, failed: Condition, candidate: Candidate, selector: Selector) -> str:
         if isinstance(selector.candidates, PathSelector) and failed.key == "path":
@@ -275,7 +263,7 @@ class _Trial:
             return None
         for one in lineage(device, host):
             below = of_device(one, self.inventory) if one.syspath != device.syspath else None
-            if below is not None and self.takes(below):
+            if below is not None and any(tried.failed is None for tried in self.tries(below)):
                 return below
             if is_usb_device(one) or is_pci_function(one):
                 break  # a hub that it hangs on, and the controller of that, only carry it
@@ -301,16 +289,13 @@ class _Trial:
                 for file in chain.from_iterable(map(self.inventory.found, wanted.globs)):
                     yield of_file(file, self.inventory)
                 continue
-            for device in self._members(wanted):
+            of_kind = self.inventory.host.members
+            is_udev = isinstance(wanted, UdevSelector)
+            for device in every(self.inventory) if is_udev else of_kind(kind_of(wanted)):
                 if device.syspath.startswith(folder) and is_candidate_of(wanted, device):
                     candidate = of_device(device, self.inventory)
                     if candidate is not None:
                         yield candidate
-
-    def _members(self, wanted: SysSelector) -> Iterator[SysDevice]:
-        if isinstance(wanted, UdevSelector):
-            return every(self.inventory)
-        return iter(self.inventory.host.members(kind_of(wanted)))
 
 
 def _held(selector: Selector, candidate: Candidate, failed: Condition) -> int:
@@ -497,6 +482,6 @@ def _headline(asked: Asked, verdicts: Sequence[Verdict]) -> str:
 def _rank(verdict: Verdict) -> tuple[int, int]:
     held = 0 if verdict.closest is None else verdict.closest.held
     order = list(VerdictKind)
-    if verdict.outcome is VerdictKind.OTHER_NODE and all(one.failed for one in verdict.tries):
-        return len(order), 0  # it would not be offered there either
+    if verdict.is_elsewhere:
+        return len(order), 0
     return order.index(verdict.outcome), -held
