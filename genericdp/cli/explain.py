@@ -80,20 +80,16 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name: str) -> Answer:
     """Find the device, decide what all resources offer, and explain the one by the other."""
-    inventory = Inventory(host, node_name)
-    found = find(asked, inventory)
-    discovery = discover_once(for_node(resources, node_name), host, node_name)
+    here, inventory = for_node(resources, node_name), Inventory(host, node_name)
+    found, lists = find(asked, inventory), discover_once(here, host, node_name).lists
     if not isinstance(found, Asked):
-        found = _by_id(asked, discovery.lists, inventory) or found
+        unknown = replace(found, tried=(*found.tried, *awaited_by(asked, here)))
+        found = _by_id(asked, lists, inventory) or unknown
     if isinstance(found, Asked):
         found = refuse_plain(found, resources, inventory)
-    else:
-        expected = awaited_by(asked, for_node(resources, node_name))
-        found = replace(found, tried=(*found.tried, *expected))
     if not isinstance(found, Asked):
         return found
-    explanation = explain(found, resources, discovery.lists, inventory)
-    return explanation, entry_of(found.candidate, inventory)
+    return explain(found, resources, lists, inventory), entry_of(found.candidate, inventory)
 
 
 def _by_id(asked: str, lists: DeviceLists, inventory: Inventory) -> Asked | None:

@@ -188,10 +188,8 @@ def unmet_hardware(
             yield Condition(key=f"hardware.{bus}", wanted=("*",), found=None, where=device.syspath)
         else:
             yield from unmet(selector, below, host, prefix="hardware.", sitting=device)
-    if hardware.udev is not None:
-        failure = _any_ancestor(hardware.udev, device, host)
-        if failure is not None:
-            yield failure
+    if hardware.udev and (failure := _any_ancestor(hardware.udev, device, host)):
+        yield failure
 
 
 def _any_ancestor(selector: UdevSelector, device: SysDevice, host: Host) -> Condition | None:
@@ -199,18 +197,15 @@ def _any_ancestor(selector: UdevSelector, device: SysDevice, host: Host) -> Cond
 
     Best is one that may take it after all, then the one of which most conditions hold.
     """
-    furthest: tuple[int, Condition] | None = None
+    failures: list[tuple[int, Condition]] = []
     for one in lineage(device, host):
         asked = list(conditions(selector, one, host, prefix="hardware.", sitting=device))
         failed = [i for i, condition in enumerate(asked) if not condition.holds]
         if not failed:
             return None
-        held = failed[0]
-        if all(why_unknown(asked[i], host) for i in failed):
-            held = len(asked)
-        if furthest is None or held > furthest[0]:
-            furthest = (held, asked[failed[0]])
-    return furthest[1] if furthest else None
+        may_hold = all(why_unknown(asked[i], host) for i in failed)
+        failures.append((len(asked) if may_hold else failed[0], asked[failed[0]]))
+    return max(failures, key=lambda one: one[0])[1] if failures else None
 
 
 def shown(text: str) -> str:
