@@ -25,7 +25,7 @@ from genericdp.devices.in_use import with_warnings
 from genericdp.devices.injection import MadeDevices, make_devices
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import Owners, match, of_file, path_globs
-from genericdp.devices.resourcenames import NameOwners, resulting, with_name
+from genericdp.devices.resourcenames import NameOwners, resulting, results, with_name
 from genericdp.printing import shortened
 from genericdp.regex import SearchTimeError
 
@@ -280,12 +280,11 @@ class _Pass:
 
     def _with_results(self, lists: DeviceLists) -> Iterator[tuple[str, DeviceList]]:
         """Yield the lists of templates from which names result, which have the devices."""
+        its = results(lists)
         for resource in self.resources:
             own = lists[resource.name]
-            if not resource.names or own.failed:
-                continue
-            if results := [name for name, one in lists.items() if one.template == resource.name]:
-                seen = f"its devices are those of {', '.join(results)}"
+            if resource.name in its and not own.failed:
+                seen = f"its devices are those of {', '.join(its[resource.name])}"
                 empty = NoDevices(resource=resource, cause=None, seen=seen)
                 yield resource.name, replace(own, empty=empty)
 

@@ -64,17 +64,24 @@ def with_name(resource: Resource, name: str) -> Resource:
     return replace(resource, name=name, names=(), name_template=None)
 
 
+def results(lists: Mapping[str, DeviceList]) -> dict[str, list[str]]:
+    """Return which names have resulted, by the name in the config that they result from."""
+    found: dict[str, list[str]] = {}
+    for name, listed in lists.items():
+        if listed.template:
+            found.setdefault(listed.template, []).append(name)
+    return found
+
+
 def resulting(
     resources: Iterable[Resource], lists: Mapping[str, DeviceList]
 ) -> dict[str, Resource]:
     """Return resources by name; those that result from one with a template follow it."""
     found: dict[str, Resource] = {}
-    results: dict[str, list[str]] = {}
-    for name, listed in lists.items():
-        results.setdefault(listed.template, []).append(name)
+    its = results(lists)
     for one in resources:
         found[one.name] = one
-        found |= {name: with_name(one, name) for name in results.get(one.name, ())}
+        found |= {name: with_name(one, name) for name in its.get(one.name, ())}
     return found
 
 
