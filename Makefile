@@ -7,7 +7,7 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: help run test lint e2e cluster-e2e deploy-test soak bench generate lock image docs clean
+.PHONY: help run test lint e2e cluster-e2e deploy-test soak bench generate lock image sbom base docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,7 +15,7 @@ help:
 
 # The locks carry hashes, so what is installed is what was tested.
 $(VENV)/runtime.stamp: requirements/runtime.txt requirements/build.txt pyproject.toml
-	@echo "==> $(VENV): a virtual environment for the daemon (once, about half a minute)"
+	@echo "==> $(VENV): a virtual environment for the daemon (once, about a minute)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "genericdp needs Python 3.11 or newer; name one with make PYTHON=..." >&2; exit 1; }
 	@# A venv that was not made to its end has no pip: it is made again.
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || rm -rf $(VENV)
@@ -36,7 +36,7 @@ $(VENV)/development.stamp: requirements/development.txt $(VENV)/runtime.stamp
 	@touch $@
 
 run: $(VENV)/runtime.stamp ## the daemon on this machine's devices, beside a stand-in for the kubelet; CONFIG=FILE
-	@$(BIN)/genericdp simulate --config $(CONFIG)
+	@$(BIN)/genericdp simulate --config "$(CONFIG)"
 
 # In four processes, also on two cores: half of its time a test waits. WORKERS=0: in one.
 # Compiled once: not by each worker, nor by each program that a test starts.
@@ -66,17 +66,24 @@ soak: $(VENV)/development.stamp ## ten minutes of faults, or SECONDS=120; SEED=4
 bench: $(VENV)/development.stamp ## figures beside a bare plugin, in ten minutes; ARGS=--quick, ARGS=--help
 	@$(BIN)/python -m bench $(ARGS)
 
-generate: $(VENV)/development.stamp ## what is made of the schemas, the protocols and the alerts
+generate: $(VENV)/development.stamp ## what is made of the schemas, the protocols, the alerts and --help
 	@tools/generate_protobuf $(BIN)
 	@$(BIN)/python tools/generate_reference
 	@$(BIN)/python tools/generate_monitoring
 	@$(BIN)/python tools/generate_chart
+	@$(BIN)/python tools/generate_share
 
 lock: $(VENV)/development.stamp ## requirements/*.txt, with the newest versions
 	@tools/lock $(BIN)
 
-image: $(VENV)/runtime.stamp ## the container image; ARCH=arm64, BUILD_BASE=, RUN_BASE=: on other bases
-	@deploy/image/build-image $(BIN)/python $(ARCH)
+image: ## the container image, by docker, podman or buildah; BASE_IMAGE=NAME: on another base
+	@tools/image build
+
+sbom: ## the bill of materials of the image, by syft
+	@tools/image sbom
+
+base: ## genericdp-base, which is a BASE_IMAGE where no registry can be reached
+	@tools/image base
 
 # What makes the site has an environment of its own: the daemon's needs none of it.
 $(DOCS_VENV)/stamp: requirements/docs.txt

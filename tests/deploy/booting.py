@@ -7,15 +7,14 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from tests.deploy.scripts import CHECKOUT
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+CHECKOUT = Path(__file__).parents[2]
 EMPTY = ("etc/systemd/system", "etc/genericdp", "opt", "run", "tmp", "var/lib/kubelet", "var/log")
 MASKED = (
     "modprobe@.service",
@@ -29,6 +28,7 @@ MASKED = (
 )
 """What would change the kernel that the container shares with this machine."""
 
+VERSION = "import sys; print(*sys.version_info[:2], sep='.')"
 LIMITS = ("--ulimit=nofile=1024:8192", "--ulimit=nproc=4096:4096")
 RIGHTS = ("--privileged",)  # systemd sets limits and rules for devices in its own cgroups
 
@@ -108,18 +108,22 @@ def booted(folder: Path) -> Iterator[Machine]:
 
 
 def install(machine: Machine, folder: Path) -> None:
-    """Install genericdp as docs/operating.md says, from the wheels that `make image` fetched."""
+    """Install genericdp as docs/operating.md says, from wheels: it has no network."""
     for unit in ("genericdp.service", "genericdp.service.d-examples"):
         source = CHECKOUT / "deploy/systemd" / unit
         subprocess.run(["cp", "-r", source, machine.root / "etc/systemd/system"], check=True)
-    building = ["-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", f"-w{folder}"]
-    subprocess.run([sys.executable, *building, str(CHECKOUT)], check=True)
-    wheels = next((CHECKOUT / "build/image").glob("wheels-*/lock")).parent
-    lock = CHECKOUT / "requirements/runtime.txt"
-    inside = machine.root / "opt/wheels"
-    subprocess.run(["cp", "-r", wheels, inside], check=True)
-    subprocess.run(["cp", lock, *folder.glob("*.whl"), inside], check=True)
     machine.run("/usr/bin/python3", "-m", "venv", "/opt/genericdp")
+    version = machine.run("/opt/genericdp/bin/python", "-c", VERSION)
+    lock = CHECKOUT / "requirements/runtime.txt"
+    exact = ["--no-deps", "--require-hashes", "--only-binary=:all:", f"--python-version={version}"]
+    _pip("download", *exact, f"--dest={folder}", f"--requirement={lock}")
+    _pip("wheel", "--no-build-isolation", "--no-deps", f"--wheel-dir={folder}", str(CHECKOUT))
+    subprocess.run(["cp", "-r", folder, machine.root / "opt/wheels"], check=True)
+    subprocess.run(["cp", lock, machine.root / "opt/wheels"], check=True)
     pip = ["/opt/genericdp/bin/pip", "install", "-q", "--no-index", "--no-cache-dir"]
     machine.run(*pip, "--find-links=/opt/wheels", "--require-hashes", "-r/opt/wheels/runtime.txt")
     machine.run("sh", "-c", " ".join([*pip, "--no-deps", "/opt/wheels/genericdp-*.whl"]))
+
+
+def _pip(command: str, *options: str) -> None:
+    subprocess.run([sys.executable, "-m", "pip", command, "-q", *options], check=True, timeout=300)

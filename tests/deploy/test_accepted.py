@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,6 +33,7 @@ ACCOUNT = {
     "metadata": {"name": "genericdp", "namespace": "genericdp"},
 }
 PODS = [f"kustomize {name}" for name in kustomizations()]
+APIS = ("api", "apis/apps", "apis/networking.k8s.io", "apis/rbac.authorization.k8s.io")
 HOST_PATHS = 'hostPath volumes (volumes "device-plugins", "dev", "sys", "udev")'
 WHAT_BASELINE_SAYS = {
     "base": [HOST_PATHS],
@@ -70,6 +73,65 @@ def test_what_is_misspelt_is_refused(api: ApiServer, shipped: dict[str, list[Man
     daemonset = _changed(of_kind(shipped["kustomize base"], "DaemonSet")[0], privilegd=True)
     refused = api.refusals([daemonset], "--dry-run=server", "--validate=strict")
     assert ".spec.template.spec.privilegd: field not declared in schema" in refused
+
+
+OPERATOR = {"PodMonitor", "PrometheusRule"}
+
+
+@pytest.fixture(scope="module")
+def schemas(api: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The API server's own, as kubeconform looks for them; unknown fields are refused."""
+    folder = tmp_path_factory.mktemp("schemas")
+    for group in APIS:
+        components = json.loads(api("get", "--raw", f"/openapi/v3/{group}/v1"))["components"]
+        for schema in components["schemas"].values():
+            if "properties" in schema:
+                schema.setdefault("additionalProperties", False)
+        for name, schema in components["schemas"].items():
+            for of in schema.get("x-kubernetes-group-version-kind", ()):
+                content = {"$ref": f"#/components/schemas/{name}", "components": components}
+                suffix = "-".join(filter(None, (of["group"].partition(".")[0], of["version"])))
+                path = folder / f"{of['kind'].lower()}-{suffix}.json"
+                path.write_text(json.dumps(content))
+    return folder
+
+
+def kubeconform(schemas: Path, manifests: list[Manifest]) -> tuple[dict[str, int], str]:
+    """Give how many are valid, invalid, skipped, ..., and what is wrong with them."""
+    location = f"{schemas}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
+    command = [str(tool("kubeconform")), "-strict", "-summary", "-output=json"]
+    command += [f"-skip={','.join(OPERATOR)}", f"-schema-location={location}", "-"]
+    given = "\n---\n".join(map(json.dumps, manifests))
+    ended = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    said = json.loads(ended.stdout)
+    counts: dict[str, int] = said["summary"]
+    return counts, ended.stderr + "\n".join(one["msg"] for one in said["resources"])
+
+
+def test_kubeconform_finds_everything_valid(
+    shipped: dict[str, list[Manifest]], schemas: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, manifests in shipped.items():
+        counts, said = kubeconform(schemas, manifests)
+        foreign = [one for one in manifests if one["kind"] in OPERATOR]
+        assert counts == {
+            "valid": len(manifests) - len(foreign),
+            "invalid": 0,
+            "errors": 0,
+            "skipped": len(foreign),
+        }, f"{name}: {said}"
+    with capsys.disabled():
+        kinds = " and ".join(sorted(OPERATOR))
+        print(f"\nkubeconform: {kinds} are the Prometheus operator's: no schema, not looked at")
+
+
+def test_kubeconform_refuses_what_is_misspelt(
+    shipped: dict[str, list[Manifest]], schemas: Path
+) -> None:
+    daemonset = _changed(of_kind(shipped["kustomize base"], "DaemonSet")[0], privilegd=True)
+    counts, said = kubeconform(schemas, [daemonset])
+    assert (counts["valid"], counts["invalid"]) == (0, 1)
+    assert "additional properties 'privilegd' not allowed" in said
 
 
 def _changed(daemonset: Manifest, **spec: Any) -> Manifest:  # as Kubernetes has it

@@ -115,7 +115,7 @@ def test_a_daemon_without_a_config_is_told_of(tmp_path: Path) -> None:
     """Found by a new user: nothing of it was critical, for there were no resources."""
     config = ConfigState(refused=REFUSED, differs_since=2.0)
     status = replace(WELL, config=config, resources=())
-    expected = {"GenericdpServesNothing", "GenericdpConfigRefused"}
+    expected = {"GenericdpServesNothing", "GenericdpConfigRefused", "GenericdpConfigRefusedOnMany"}
     assert fires(tmp_path, status, expected, is_well=True) == ""
 
 

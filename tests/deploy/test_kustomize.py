@@ -144,3 +144,9 @@ def test_the_image_is_that_of_this_version() -> None:
     assert image == f"genericdp:{__version__}"
     (named,) = _read(KUSTOMIZE / "overlays/site/kustomization.yaml")["images"]
     assert named["newTag"] == __version__
+
+
+def test_labels_are_those_of_this_version() -> None:
+    labels = _read(KUSTOMIZE / "base/kustomization.yaml")["labels"]
+    pairs = {name: value for one in labels for name, value in one["pairs"].items()}
+    assert pairs["app.kubernetes.io/version"] == __version__

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
-from typing import Any, get_args
+import tomllib
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 import yaml
@@ -15,7 +17,12 @@ from genericdp import tally
 from genericdp.status.metrics import METRICS
 from tests.deploy.rendering import ROOT, tool
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 FOLDER = ROOT / "deploy/monitoring"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+SITE = PROJECT["tool"]["genericdp"]["site"].rstrip("/")
 RULES = yaml.safe_load((FOLDER / "rules.yaml").read_text())
 ALERTS = {rule["alert"]: rule for group in RULES["groups"] for rule in group["rules"]}
 DASHBOARD = json.loads((FOLDER / "grafana-dashboard.json").read_text())
@@ -72,8 +79,62 @@ def test_an_alert_says_what_it_means_and_where_to_read_on(name: str) -> None:
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
     assert len(rule["annotations"]["summary"]) < 160
     assert len(rule["annotations"]["description"]) > 100
-    assert rule["annotations"]["runbook"] == f"docs/operating.md#alert-{name.lower()}"
+    at = f"#alert-{name.lower()}"
+    if SITE:
+        assert rule["annotations"]["runbook_url"] == f"{SITE}/operating.html{at}"
+    else:
+        assert rule["annotations"]["runbook"] == f"docs/operating.md{at}"
     assert f"### Alert {name}\n" in page
+
+
+@pytest.mark.parametrize("site", ["", "https://docs.example.com/genericdp"])
+def test_runbooks_lead_to_the_site_where_there_is_one(site: str, tmp_path: Path) -> None:
+    _generate(tmp_path, "generate_monitoring", site=site)
+    rules = yaml.safe_load((tmp_path / "deploy/monitoring/rules.yaml").read_text())
+    manifest = (tmp_path / "deploy/monitoring/prometheusrule.yaml").read_text()
+    assert yaml.safe_load(manifest)["spec"] == rules
+    chart = (tmp_path / "deploy/helm/genericdp/files/rules.yaml").read_text()
+    assert yaml.safe_load(chart) == rules
+    for alert in (rule for group in rules["groups"] for rule in group["rules"]):
+        at, notes = f"#alert-{alert['alert'].lower()}", alert["annotations"]
+        assert notes.get("runbook") == (None if site else f"docs/operating.md{at}")
+        assert notes.get("runbook_url") == (f"{site}/operating.html{at}" if site else None)
+    _generate(tmp_path, "generate_monitoring", site=SITE)
+    for name in ("rules.yaml", "rules_test.yaml", "prometheusrule.yaml"):
+        made = tmp_path / "deploy/monitoring" / name
+        assert made.read_text() == (FOLDER / name).read_text()
+
+
+REPOSITORY = "https://git.example.com/genericdp"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, {}),
+        ({"repository": REPOSITORY}, {"home": REPOSITORY, "sources": [REPOSITORY]}),
+        ({"site": "https://docs.example.com"}, {"home": "https://docs.example.com"}),
+    ],
+    ids=["nowhere", "repository", "site"],
+)
+def test_the_chart_says_where_the_project_lives_if_it_does(
+    settings: dict[str, str], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    _generate(tmp_path, "generate_chart", **{"site": "", "repository": "", **settings})
+    chart = yaml.safe_load((tmp_path / "deploy/helm/genericdp/Chart.yaml").read_text())
+    assert {key: chart[key] for key in ("home", "sources") if key in chart} == expected
+
+
+def _generate(folder: Path, program: str, **settings: str) -> None:
+    """Run a tool in a copy of the project with these settings."""
+    if not (folder / "tools").exists():
+        for name in ("tools", "deploy/monitoring", "deploy/helm"):
+            shutil.copytree(ROOT / name, folder / name)
+    text = (ROOT / "pyproject.toml").read_text()
+    for key, value in settings.items():
+        text = re.sub(rf'(?m)^{key} = ".*?"', f'{key} = "{value}"', text)
+    (folder / "pyproject.toml").write_text(text)
+    subprocess.run([sys.executable, folder / "tools" / program], check=True)
 
 
 def test_no_alert_is_explained_that_there_is_not() -> None:
@@ -157,6 +218,37 @@ def test_promtool_is_content(arguments: list[str]) -> None:
     ended = subprocess.run(
         [tool("promtool"), *arguments], cwd=FOLDER, capture_output=True, text=True, check=False
     )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+SCRAPE_JOB = re.findall(
+    r"^```yaml\n(- job_name: .*?)^```",
+    (ROOT / "docs/operating.md").read_text(),
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def test_the_scrape_job_of_the_docs_sets_what_the_alerts_use() -> None:
+    ((job,),) = map(yaml.safe_load, SCRAPE_JOB)
+    assert "genericdp" in job["job_name"]
+    rules = {one.get("target_label", one.get("action")): one for one in job["relabel_configs"]}
+    assert rules.keys() == {"keep", "node", "pod"}
+    manifest = yaml.safe_load((ROOT / "deploy/kustomize/base/daemonset.yaml").read_text())
+    (container,) = manifest["spec"]["template"]["spec"]["containers"]
+    assert [port["name"] for port in container["ports"]] == [rules["keep"]["regex"]]
+    monitor = ROOT / "deploy/kustomize/components/monitoring/podmonitor.yaml"
+    (endpoint,) = yaml.safe_load(monitor.read_text())["spec"]["podMetricsEndpoints"]
+    assert endpoint["relabelings"] == [
+        {"sourceLabels": rules["node"]["source_labels"], "targetLabel": "node"}
+    ]
+
+
+@pytest.mark.deploy
+def test_promtool_takes_the_scrape_job_of_the_docs(tmp_path: Path) -> None:
+    path = tmp_path / "prometheus.yaml"
+    path.write_text(yaml.safe_dump({"scrape_configs": yaml.safe_load(*SCRAPE_JOB)}))
+    command = [str(tool("promtool")), "check", "config", "--syntax-only", str(path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from tests.deploy.scripts import CHECKOUT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
+CHECKOUT = Path(__file__).parents[2]
 SYSTEMD = CHECKOUT / "deploy/systemd"
 UNIT = SYSTEMD / "genericdp.service"
 ADDED = sorted((SYSTEMD / "genericdp.service.d-examples").glob("*.conf"))

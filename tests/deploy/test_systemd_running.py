@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.simulator.kubelet import Kubelet
-from tests.deploy.booting import booted, install
-from tests.deploy.scripts import CHECKOUT
+from tests.deploy.booting import CHECKOUT, booted, install
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -47,9 +46,8 @@ resources:
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     if os.getuid() != 0 or shutil.which("podman") is None:
         pytest.skip("needs root and podman")
-    for path in ("/lib/systemd/systemd", "/usr/bin/python3.11", CHECKOUT / "build/image"):
-        if not os.path.exists(path):
-            pytest.skip(f"needs {path} (of Debian 12, and of `make image`)")
+    if not os.path.exists("/lib/systemd/systemd"):
+        pytest.skip("there is no systemd here")
     with booted(tmp_path_factory.mktemp("machine")) as machine:
         install(machine, tmp_path_factory.mktemp("wheel"))
         (machine.root / "etc/genericdp/config.yaml").write_text(CONFIG)
