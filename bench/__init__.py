@@ -1,3 +1,3 @@
-"""Measures the daemon beside a bare plugin on the same libraries: ``python -m bench``."""
+"""Measures the daemon next to another device plugin: ``python -m bench``."""
 
 import genericdp  # noqa: F401  # before grpc is imported anywhere: it sets gRPC's environment

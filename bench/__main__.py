@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,27 +32,30 @@ MEASUREMENTS = {
     "sizes": sizes,
     "idle": idle,
 }
+_BUILD = "GOBIN=$PWD go install github.com/squat/generic-device-plugin@latest"
 
 
 def main() -> int:
-    """Measure what the command line asks for; returns 1 if a measurement came to no end."""
+    """Measure what the command line asks for; return 1 if a measurement failed."""
     options = _arguments()
     # Ctrl-C and SIGTERM both have processes and nodes removed, also where a shell that started us
     # with an ampersand has us ignore the former.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    load_before = os.getloadavg()[0]
     try:
         results, failed = asyncio.run(
-            _measure(options.only or list(MEASUREMENTS), quick=options.quick)
+            _measure(options.only or list(MEASUREMENTS), quick=options.quick, squat=options.squat)
         )
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+    about = machine(load_before)
     if options.output == "json":
-        print(json.dumps({"machine": machine(), "lines": [one.as_json() for one in results]}))
+        print(json.dumps({"machine": about, "lines": [one.as_json() for one in results]}))
     else:
-        print(", ".join(f"{key} {text}" for key, text in machine().items()))
-        print(table(results))
+        print(", ".join(f"{key} {text}" for key, text in about.items()))
+        print(table(results, "bare plugin" if options.squat is None else "squat"))
     return int(failed)
 
 
@@ -63,20 +68,38 @@ def _arguments() -> argparse.Namespace:
         choices=tuple(MEASUREMENTS),
         help="this measurement; may be repeated (default: all)",
     )
+    parser.add_argument(
+        "--squat",
+        type=_program,
+        metavar="FILE",
+        help="measure this build of squat/generic-device-plugin instead of the bare plugin, without"
+        f" goals; to build it: {_BUILD}",
+    )
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     return parser.parse_args()
 
 
-async def _measure(names: Sequence[str], *, quick: bool) -> tuple[list[Result], bool]:
-    """Return all results, and whether a measurement came to no end."""
+def _program(text: str) -> Path:
+    path = Path(text).resolve()
+    if not (path.is_file() and os.access(path, os.X_OK)):
+        raise argparse.ArgumentTypeError(f"{text} is not a program; to build it: {_BUILD}")
+    return path
+
+
+async def _measure(
+    names: Sequence[str], *, quick: bool, squat: Path | None
+) -> tuple[list[Result], bool]:
+    """Return all results, and whether a measurement failed."""
     results: list[Result] = []
     failed = False
     with scratch_folder() as scratch:
-        bench = Bench(scratch=Path(scratch), quick=quick)
+        bench = Bench(scratch=Path(scratch), quick=quick, squat=squat)
         for name in dict.fromkeys(names):
             try:
                 async for result in MEASUREMENTS[name].measure(bench):
-                    results.append(result)  # noqa: PERF401  # what there is, if it fails later
+                    # Goals are for a run next to the bare plugin.
+                    fitting = replace(result, goal=None) if squat else result
+                    results.append(fitting)  # now: the next may fail
             except (RuntimeError, TimeoutError, ExceptionGroup) as error:
                 bench.say(f"{name} FAILED: {error}")  # the others' minutes need not be lost
                 failed = True

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from bench.client import client
 from bench.nodes import FOLDER, nodes
-from bench.results import latencies
-from bench.runner import BASELINE, DAEMON, SIDES
+from bench.results import counted, latencies
+from bench.runner import DAEMON, PEER, SIDES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -44,9 +44,9 @@ async def measure(bench: Bench) -> AsyncIterator[Result]:
                     if number:
                         took[side] += block
     for result in latencies(
-        f"Allocate, one of {_DEVICES} devices",
+        f"Allocate, {counted(_DEVICES, 'device')}",
         took[DAEMON],
-        took[BASELINE],
+        took[PEER],
         p50_goal=0.8,
         p99_goal=2.0,
     ):

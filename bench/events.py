@@ -7,15 +7,14 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.nodes import FOLDER, LOOPS, add_loop, has_loops, nodes, remove_loop, remove_loops
-from bench.results import latencies
-from bench.runner import BASELINE, DAEMON, SIDES, config_text
+from bench.results import Result
+from bench.runner import DAEMON, PEER, SIDES, config_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
     from bench.kubelet import Kubelet
-    from bench.results import Result
     from bench.runner import Bench
 
     Change = Callable[[int], None]
@@ -44,7 +43,7 @@ async def measure(bench: Bench) -> AsyncIterator[Result]:
         numbers = range(_TIMES, 2 * _TIMES)
         for _ in range(turns):
             await _turn(bench, took, _THINGS, host.root, (host.make, host.remove), numbers)
-    for result in _results(f"a node {{}} to list ({host.kind})", took):
+    for result in _results("device file {}", took):
         yield result
     if not has_loops():
         return
@@ -61,7 +60,7 @@ async def measure(bench: Bench) -> AsyncIterator[Result]:
     finally:
         remove_loops()
     # Part of it is the kernel's own work: it tells of a removal 15 to 40 ms late, by chance.
-    for result in _results("a loop device {} to list", took):
+    for result in _results("loop device {}", took):
         yield result
 
 
@@ -79,8 +78,8 @@ async def _turn(
             await asyncio.sleep(_SETTLE_SECONDS)
             for number in numbers:
                 for change, samples in zip(changes, latencies_of, strict=True):
+                    await bench.before_change(_APART_SECONDS)
                     samples.append(await to_list(plugin.kubelet, change, number))
-                    await asyncio.sleep(_APART_SECONDS)
 
 
 async def to_list(kubelet: Kubelet, change: Change, number: int) -> float:
@@ -92,9 +91,8 @@ async def to_list(kubelet: Kubelet, change: Change, number: int) -> float:
 
 def _results(what: str, took: Latencies) -> list[Result]:
     return [
-        result
-        for happening, daemon, baseline in zip(
-            ("appears", "vanishes"), took[DAEMON], took[BASELINE], strict=True
+        Result(what=what.format(happening), unit="ms", daemon=daemon, peer=peer, goal=_GOAL)
+        for happening, daemon, peer in zip(
+            ("appears", "vanishes"), took[DAEMON], took[PEER], strict=True
         )
-        for result in latencies(what.format(happening), daemon, baseline, p50_goal=_GOAL)
     ]

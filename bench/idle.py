@@ -8,9 +8,9 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from bench.nodes import nodes
-from bench.processes import cpu_seconds, descriptors
-from bench.results import Result
-from bench.runner import BASELINE, DAEMON, SIDES, things
+from bench.processes import cpu_seconds
+from bench.results import Result, counted
+from bench.runner import DAEMON, PEER, SIDES, things
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ _WINDOW_SECONDS = 30.0
 
 
 async def measure(bench: Bench) -> AsyncIterator[Result]:
-    """Let daemons and baselines do nothing side by side."""
+    """Let genericdp and its peer do nothing side by side."""
     seconds, windows = (5.0, 2) if bench.quick else (_WINDOW_SECONDS, 4)
     bench.say(f"idle for {windows} times {seconds:.0f} s")
     cases = list(product(_GOALS, SIDES))
@@ -42,18 +42,11 @@ async def measure(bench: Bench) -> AsyncIterator[Result]:
                 await asyncio.sleep(seconds)
                 for case, pid in pids.items():
                     shares[case].append((cpu_seconds(pid) - before[case]) / seconds * 100)
-            files = {case: descriptors(pid) for case, pid in pids.items()}
     for count, goal in _GOALS.items():
         yield Result(
-            what=f"idle CPU, {count} resources",
-            unit="% of a core",
+            what=f"idle CPU, {counted(count, 'resource')}",
+            unit="%",
             daemon=shares[count, DAEMON],
-            baseline=shares[count, BASELINE],
+            peer=shares[count, PEER],
             goal=goal,
-        )
-        yield Result(
-            what=f"descriptors, {count} resources",
-            unit="",
-            daemon=[files[count, DAEMON]],
-            baseline=[files[count, BASELINE]],
         )

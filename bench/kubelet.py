@@ -72,22 +72,15 @@ class Kubelet:
                 found[one.resource] = one
         return found
 
-    async def lists_for(self, seconds: float) -> list[List]:
-        """Return the lists that come within this time."""
-        found: list[List] = []
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while True:
-                    found.append(await self.next_list())
-        return found
-
 
 @asynccontextmanager
 async def kubelet(folder: Path) -> AsyncIterator[Kubelet]:
     """Run a kubelet in a folder; it listens when this yields, and is killed at the end."""
     async with helper("bench.kubelet", folder) as process:
-        started = float(await process.stdout.readline())
-        yield Kubelet(process.stdout, started)
+        started = await process.stdout.readline()
+        if not started:
+            raise RuntimeError("the kubelet has not started: see above")
+        yield Kubelet(process.stdout, float(started))
 
 
 async def _watch(socket: str, resource: str) -> None:
@@ -137,7 +130,7 @@ async def _serve(folder: Path) -> None:
 def _clear(folder: Path) -> None:
     """Remove what is left of a former kubelet and its plugins, as a kubelet does."""
     for left in folder.iterdir():
-        left.unlink()
+        left.unlink(missing_ok=True)  # a plugin removes its own, too
 
 
 if __name__ == "__main__":

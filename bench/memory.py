@@ -9,20 +9,19 @@ import urllib.request
 from typing import TYPE_CHECKING
 
 from bench.nodes import nodes
-from bench.processes import memory
-from bench.results import Result
-from bench.runner import BASELINE, DAEMON, SIDES, things
+from bench.processes import resident_memory
+from bench.results import Result, counted
+from bench.runner import DAEMON, PEER, SIDES, things
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from bench.processes import Memory
     from bench.runner import Bench
 
 _COUNTS = (1, 100)
 _GOAL = 1.2
-"""Times the baseline, which has the same libraries."""
+"""Times the bare plugin, which has the same libraries."""
 _LISTEN_GOAL = 6.0
 _LISTEN_SECONDS = 30.0
 _SETTLE_SECONDS = 1.0
@@ -34,33 +33,27 @@ async def measure(bench: Bench) -> AsyncIterator[Result]:
     with nodes(max(_COUNTS), bench.scratch) as host:
         for count in _COUNTS:
             bench.say(f"memory with {count} resources, {rounds} rounds")
-            found: dict[str, list[Memory]] = {side: [] for side in SIDES}
+            found: dict[str, list[float]] = {side: [] for side in SIDES}
             for _ in range(rounds):
                 for side in SIDES:
                     found[side].append(await _memory(bench, side, count, host.root))
             yield Result(
-                what=f"resident memory, {count} resources",
+                what=f"memory, {counted(count, 'resource')}",
                 unit="MB",
-                daemon=[one.resident for one in found[DAEMON]],
-                baseline=[one.resident for one in found[BASELINE]],
+                daemon=found[DAEMON],
+                peer=found[PEER],
                 goal=_GOAL,
                 judged_by="ratio",
-            )
-            yield Result(
-                what=f"private memory, {count} resources",
-                unit="MB",
-                daemon=[one.private for one in found[DAEMON]],
-                baseline=[one.private for one in found[BASELINE]],
             )
         bench.say(f"memory with --listen, {rounds} rounds")
         more = []
         for _ in range(rounds):
             without = await _memory(bench, DAEMON, 1, host.root)
             listening = await _memory(bench, DAEMON, 1, host.root, port=_free_port())
-            more.append(listening.resident - without.resident)
+            more.append(listening - without)
         yield Result(
-            what="resident memory with --listen, /metrics read once",
-            unit="MB more",
+            what="more memory with --listen",
+            unit="MB",
             daemon=more,
             goal=_LISTEN_GOAL,
         )
@@ -68,14 +61,14 @@ async def measure(bench: Bench) -> AsyncIterator[Result]:
 
 async def _memory(
     bench: Bench, side: str, count: int, root: Path, *, port: int | None = None
-) -> Memory:
+) -> float:
     address = f"127.0.0.1:{port}"
     options = () if port is None else (f"--listen={address}",)
     async with bench.registered(side, things(count), root=root, options=options) as plugin:
         if port is not None:
             await asyncio.to_thread(_read, f"http://{address}/metrics")
         await asyncio.sleep(_SETTLE_SECONDS)
-        return memory(plugin.process.pid)
+        return resident_memory(plugin.process.pid)
 
 
 def _free_port() -> int:

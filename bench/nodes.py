@@ -37,11 +37,6 @@ class Nodes:
     real: bool
 
     @property
-    def kind(self) -> str:
-        """What the nodes are, for a note."""
-        return "real device nodes" if self.real else "plain files of a copied tree (not root)"
-
-    @property
     def folder(self) -> Path:
         """Where ``make`` puts them, on this machine."""
         return self.root / "dev" / FOLDER

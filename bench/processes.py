@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import re
 import sys
 import time
 from contextlib import asynccontextmanager
@@ -52,22 +53,11 @@ async def helper(module: str, *arguments: str | os.PathLike[str]) -> AsyncIterat
         await process.wait()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Memory:
-    """The memory of a process, in MB of a million bytes."""
-
-    resident: float
-    private: float
-    """What would be free without the process: the unique set size."""
-
-
-def memory(pid: int) -> Memory:
-    """Return how much memory a process has now."""
-    found: dict[str, float] = {}
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]:
-        key, amount, _ = line.split()
-        found[key] = int(amount) * 1024 / 1e6
-    return Memory(resident=found["Rss:"], private=found["Private_Clean:"] + found["Private_Dirty:"])
+def resident_memory(pid: int) -> float:
+    """Return the resident memory of a process, in MB of a million bytes."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    (kilobytes,) = re.findall(r"^Rss: +(\d+) kB$", rollup, re.MULTILINE)
+    return int(kilobytes) * 1024 / 1e6
 
 
 def cpu_seconds(pid: int) -> float:
@@ -76,16 +66,12 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
-def descriptors(pid: int) -> int:
-    """Return the number of open files of a process."""
-    return len(tuple(Path(f"/proc/{pid}/fd").iterdir()))
-
-
-def machine() -> dict[str, str]:
+def machine(load_before: float) -> dict[str, str]:
     """Return what figures depend on."""
     return {
+        "date": time.strftime("%Y-%m-%d"),
         "cores": str(len(os.sched_getaffinity(0))),
-        "load": f"{os.getloadavg()[0]:.1f}",
+        "load": f"{load_before:.1f} before and {os.getloadavg()[0]:.1f} after",
         "kernel": platform.release(),
         "python": platform.python_version(),
         "grpc": version("grpcio"),

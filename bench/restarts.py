@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from bench.kubelet import kubelet
 from bench.nodes import nodes
-from bench.results import Result
-from bench.runner import BASELINE, DAEMON, SIDES, in_turns, things
+from bench.results import Result, counted
+from bench.runner import DAEMON, PEER, SIDES, in_turns, things
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -39,10 +39,10 @@ async def measure(bench: Bench) -> AsyncIterator[Result]:
                         await bench.first_lists(side, first, globs)
                 took = await in_turns(rounds, partial(_restart, bench, globs, folders))
             yield Result(
-                what=f"a kubelet starts to all listed, {count} resources",
+                what=f"kubelet restart, {counted(count, 'resource')}",
                 unit="ms",
                 daemon=took[DAEMON],
-                baseline=took[BASELINE],
+                peer=took[PEER],
                 goal=goal,
             )
 

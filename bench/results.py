@@ -1,4 +1,4 @@
-"""The figures of a benchmark, compared with their goals, as a table or as JSON."""
+"""Figures of a benchmark next to those of the peer, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -9,37 +9,31 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_HEADINGS = ("", "unit", "daemon min", "median", "max", "baseline", "ratio", "goal", "")
-_GOALS = {"median": "{}", "max": "max {}", "ratio": "{}x"}
+_GOALS = {"median": "{}", "ratio": "{}x"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """Samples of one quantity, of the daemon and of the baseline."""
+    """Samples of one quantity, of genericdp and of its peer."""
 
     what: str
     unit: str
     daemon: Sequence[float]
-    baseline: Sequence[float] = ()
+    peer: Sequence[float] = ()
     goal: float | None = None
     """The highest acceptable figure of the kind that ``judged_by`` names."""
-    judged_by: Literal["median", "max", "ratio"] = "median"
-    note: str = ""
+    judged_by: Literal["median", "ratio"] = "median"
 
     @property
     def ratio(self) -> float | None:
-        """The daemon's median as a multiple of the baseline's, if that is above zero."""
-        baseline = statistics.median(self.baseline) if self.baseline else 0.0
-        return statistics.median(self.daemon) / baseline if baseline > 0 else None
+        """Genericdp's median as a multiple of the peer's, if that is above zero."""
+        peer = statistics.median(self.peer) if self.peer else 0.0
+        return statistics.median(self.daemon) / peer if peer > 0 else None
 
     @property
     def met(self) -> bool | None:
         """Whether the goal is met; None without a goal, or without the ratio that it is about."""
-        value = {
-            "median": statistics.median(self.daemon),
-            "max": max(self.daemon),
-            "ratio": self.ratio,
-        }[self.judged_by]
+        value = self.ratio if self.judged_by == "ratio" else statistics.median(self.daemon)
         return None if self.goal is None or value is None else value <= self.goal
 
     def as_json(self) -> dict[str, object]:
@@ -48,29 +42,33 @@ class Result:
             "what": self.what,
             "unit": self.unit,
             "daemon": _summary(self.daemon),
-            "baseline": _summary(self.baseline) if self.baseline else None,
+            "peer": _summary(self.peer) if self.peer else None,
             "ratio": self.ratio,
             "goal": self.goal,
             "judgedBy": self.judged_by,
             "met": self.met,
-            "note": self.note,
         }
 
 
 def latencies(
     what: str,
     daemon: Sequence[float],
-    baseline: Sequence[float],
+    peer: Sequence[float],
     *,
     p50_goal: float | None = None,
     p99_goal: float | None = None,
 ) -> list[Result]:
     """Return a result with all latencies and one with their 99th percentile, in milliseconds."""
-    p99 = [[percentile(samples, 0.99)] for samples in (daemon, baseline)]
+    p99 = [[percentile(samples, 0.99)] for samples in (daemon, peer)]
     return [
-        Result(what=f"{what}, p50", unit="ms", daemon=daemon, baseline=baseline, goal=p50_goal),
-        Result(what=f"{what}, p99", unit="ms", daemon=p99[0], baseline=p99[1], goal=p99_goal),
+        Result(what=f"{what}, p50", unit="ms", daemon=daemon, peer=peer, goal=p50_goal),
+        Result(what=f"{what}, p99", unit="ms", daemon=p99[0], peer=p99[1], goal=p99_goal),
     ]
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, as in "1 device" and "1,000 devices"."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def percentile(samples: Sequence[float], share: float) -> float:
@@ -79,9 +77,10 @@ def percentile(samples: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def table(results: Sequence[Result]) -> str:
-    """Return the results as aligned columns, with the notes below them."""
-    rows = [_HEADINGS, *(_row(one) for one in results)]
+def table(results: Sequence[Result], peer: str) -> str:
+    """Return the results as aligned columns; ``peer`` is the name of what was measured as well."""
+    headings = ("median", "unit", "genericdp", "min..max", peer, "ratio", "goal", "")
+    rows = [headings, *(_row(one) for one in results)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(
@@ -90,21 +89,22 @@ def table(results: Sequence[Result]) -> str:
         ).rstrip()
         for row in rows
     ]
-    return "\n".join([*lines, *(f"{one.what}: {one.note}" for one in results if one.note)])
+    return "\n".join(lines)
 
 
 def _row(result: Result) -> tuple[str, ...]:
     summary = _summary(result.daemon)
-    baseline = _figure(statistics.median(result.baseline)) if result.baseline else "-"
+    peer = _figure(statistics.median(result.peer)) if result.peer else "-"
     goal = "-" if result.goal is None else _GOALS[result.judged_by].format(_figure(result.goal))
     return (
         result.what,
         result.unit,
-        *(_figure(summary[key]) for key in ("min", "median", "max")),
-        baseline,
-        "-" if result.ratio is None else f"{result.ratio:.2f}x",
+        _figure(summary["median"]),
+        f"{_figure(summary['min'])}..{_figure(summary['max'])}",
+        peer,
+        "-" if result.ratio is None else f"{_figure(result.ratio)}x",
         goal,
-        {None: "", True: "met", False: "MISSED"}[result.met],
+        "MISSED" if result.met is False else "",
     )
 
 

@@ -1,10 +1,12 @@
-"""Runs the two that are compared, each as a process of its own beside a kubelet that listens."""
+"""Runs genericdp and its peer, each as a process with a kubelet stand-in of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -25,14 +27,15 @@ if TYPE_CHECKING:
 
     from bench.kubelet import Kubelet, List
 
-DAEMON, BASELINE = "daemon", "baseline"
-SIDES = (DAEMON, BASELINE)
+DAEMON, PEER = "genericdp", "peer"
+SIDES = (DAEMON, PEER)
+_SQUAT_POLL_SECONDS = 5.0
 _numbers = itertools.count()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Registered:
-    """A running daemon or baseline whose resources a kubelet has listed."""
+    """A running plugin whose resources a kubelet has listed."""
 
     kubelet: Kubelet
     process: Process
@@ -53,11 +56,17 @@ class Bench:
 
     scratch: Path
     quick: bool
+    squat: Path | None = None
+    """A build of squat/generic-device-plugin: the peer instead of the bare plugin."""
     begun: float = field(default_factory=time.monotonic)
 
     def say(self, text: str) -> None:
         """Tell on stderr what is measured next."""
         print(f"{time.monotonic() - self.begun:5.0f} s  {text}", file=sys.stderr, flush=True)
+
+    async def before_change(self, seconds: float) -> None:
+        """Wait before a device changes, with squat until a random point of its polling interval."""
+        await asyncio.sleep(seconds + (random.uniform(0, _SQUAT_POLL_SECONDS) if self.squat else 0))
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
@@ -105,21 +114,19 @@ class Bench:
         options: tuple[str, ...] = (),
     ) -> AsyncIterator[tuple[Process, float]]:
         """Run one side with the kubelet in a folder; yields it and when it was asked for."""
-        if side == BASELINE:
+        if side == PEER:
             prefix = "" if root == Path("/") else os.fspath(root)
-            wanted = (f"{name}={prefix}{glob}" for name, glob in globs.items())
-            command = ["-m", "bench.baseline", os.fspath(folder), *wanted]
+            command = self._peer({name: prefix + glob for name, glob in globs.items()}, folder)
         else:
             if config is None:
                 config = self.scratch / f"config-{next(_numbers)}" / "config.yaml"
                 config.parent.mkdir()
                 config.write_text(config_text(globs), encoding="utf-8")
-            command = ["-m", "genericdp", "run", f"--config={config}", f"--kubelet-dir={folder}"]
-            command += [f"--root={root}", *options]
+            command = [sys.executable, "-m", "genericdp", "run", f"--config={config}"]
+            command += [f"--kubelet-dir={folder}", f"--root={root}", *options]
         with self._log(side).open("ab") as errors:
             started = time.monotonic()
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
                 *command,
                 cwd=REPOSITORY,
                 env=_environment(),
@@ -143,6 +150,23 @@ class Bench:
         except TimeoutError as error:
             log = self._log(side).read_text(encoding="utf-8")[-2000:]
             raise RuntimeError(f"the {side} does not serve:\n{log}") from error
+
+    def _peer(self, globs: Mapping[str, str], folder: Path) -> list[str]:
+        """Return the command of the peer."""
+        if self.squat is None:
+            wanted = (f"{name}={glob}" for name, glob in globs.items())
+            return [sys.executable, "-m", "bench.bare_plugin", os.fspath(folder), *wanted]
+        (domain,) = {name.partition("/")[0] for name in globs}
+        devices = (
+            json.dumps({"name": name.partition("/")[2], "groups": [{"paths": [{"path": glob}]}]})
+            for name, glob in globs.items()
+        )
+        return [
+            os.fspath(self.squat),
+            *("--domain", domain, "--plugin-directory", os.fspath(folder)),
+            *("--listen", "127.0.0.1:0", "--log-level", "warn"),
+            *(f"--device={device}" for device in devices),
+        ]
 
     def _log(self, side: str) -> Path:
         return self.scratch / f"{side}.log"

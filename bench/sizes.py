@@ -1,4 +1,4 @@
-"""What one resource of 1, 100, 1,000 and 10,000 devices costs, and Allocate while one changes."""
+"""What one resource of 100, 1,000 and 10,000 devices costs, and Allocate while one changes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from bench.client import client
 from bench.events import to_list
 from bench.nodes import FOLDER, nodes
-from bench.processes import memory
-from bench.results import Result, latencies
-from bench.runner import BASELINE, DAEMON, SIDES
+from bench.processes import resident_memory
+from bench.results import Result, counted
+from bench.runner import DAEMON, PEER, SIDES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bench.nodes import Nodes
     from bench.runner import Bench, Registered
 
-_GOALS = {1: None, 100: 15.0, 1_000: 120.0, 10_000: 1500.0}
+_GOALS = {100: 15.0, 1_000: 120.0, 10_000: 1500.0}
 """Milliseconds until a change is listed, by the number of devices."""
 _LATENCY_GOAL = 50.0
 """The longest that Allocate may be held up meanwhile."""
@@ -35,7 +35,7 @@ class _Samples:
 
     def __init__(self) -> None:
         self.start: list[float] = []
-        self.private: list[float] = []
+        self.memory: list[float] = []
         self.changes: list[float] = []
         self.calls: list[float] = []
 
@@ -52,58 +52,46 @@ async def measure(bench: Bench) -> AsyncIterator[Result]:
             for _ in range(turns):
                 for side, samples in found.items():
                     async with bench.registered(side, _GLOBS, root=host.root) as plugin:
-                        await _sample(samples, plugin, host, numbers)
-        for result in _results(count, goal, found[DAEMON], found[BASELINE]):
+                        await _sample(bench, samples, plugin, host, numbers)
+        for result in _results(count, goal, found[DAEMON], found[PEER]):
             yield result
 
 
-async def _sample(samples: _Samples, plugin: Registered, host: Nodes, numbers: range) -> None:
+async def _sample(
+    bench: Bench, samples: _Samples, plugin: Registered, host: Nodes, numbers: range
+) -> None:
     samples.start.append(plugin.seconds_to_lists * 1000)
     await asyncio.sleep(_SETTLE_SECONDS)
-    samples.private.append(memory(plugin.process.pid).private)
+    samples.memory.append(resident_memory(plugin.process.pid))
     (listed,) = plugin.lists.values()
     async with client(listed) as caller:
         for number in numbers:
             for change in (host.remove, host.make):
                 # Once by itself, then with calls: these delay the change as well.
+                await bench.before_change(_APART_SECONDS)
                 samples.changes.append(await to_list(plugin.kubelet, change, number))
-                await asyncio.sleep(_APART_SECONDS)
             for change in (host.remove, host.make):
+                await asyncio.sleep(_APART_SECONDS)
                 await caller.begin(pause_seconds=_PAUSE_SECONDS)
                 await to_list(plugin.kubelet, change, number)
                 samples.calls += await caller.end()
-                await asyncio.sleep(_APART_SECONDS)
 
 
-def _results(
-    count: int, goal: float | None, daemon: _Samples, baseline: _Samples
-) -> Iterator[Result]:
-    devices = f"{count} devices"
+def _results(count: int, goal: float, daemon: _Samples, peer: _Samples) -> Iterator[Result]:
+    devices = counted(count, "device")
+    yield Result(what=f"start, {devices}", unit="ms", daemon=daemon.start, peer=peer.start)
+    yield Result(what=f"memory, {devices}", unit="MB", daemon=daemon.memory, peer=peer.memory)
     yield Result(
-        what=f"exec to listed, {devices}", unit="ms", daemon=daemon.start, baseline=baseline.start
-    )
-    yield Result(
-        what=f"private memory, {devices}",
-        unit="MB",
-        daemon=daemon.private,
-        baseline=baseline.private,
-    )
-    if not daemon.changes:
-        return
-    what = f"one of {devices} changes"
-    yield Result(
-        what=f"{what} to list",
+        what=f"change, {devices}",
         unit="ms",
         daemon=daemon.changes,
-        baseline=baseline.changes,
+        peer=peer.changes,
         goal=goal,
     )
-    meanwhile = f"Allocate while {what}"
-    yield from latencies(meanwhile, daemon.calls, baseline.calls)
     yield Result(
-        what=f"{meanwhile}, slowest",
+        what=f"slowest Allocate, {devices}",
         unit="ms",
         daemon=[max(daemon.calls)],
-        baseline=[max(baseline.calls)],
+        peer=[max(peer.calls)],
         goal=_LATENCY_GOAL,
     )

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bench.nodes import nodes
-from bench.results import Result
-from bench.runner import BASELINE, DAEMON, in_turns, things
+from bench.results import Result, counted
+from bench.runner import DAEMON, PEER, in_turns, things
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench.runner import Bench
 
 _GOALS = {1: 2.5, 100: 1.7}
-"""Times the baseline, by the number of resources."""
+"""Times the bare plugin, by the number of resources."""
 
 
 async def measure(bench: Bench) -> AsyncIterator[Result]:
@@ -27,10 +27,10 @@ async def measure(bench: Bench) -> AsyncIterator[Result]:
             bench.say(f"start with {count} resources, {rounds} rounds")
             took = await in_turns(rounds, partial(_start, bench, count, host.root))
             yield Result(
-                what=f"exec to all listed, {count} resources",
+                what=f"start, {counted(count, 'resource')}",
                 unit="ms",
                 daemon=took[DAEMON],
-                baseline=took[BASELINE],
+                peer=took[PEER],
                 goal=goal,
                 judged_by="ratio",
             )

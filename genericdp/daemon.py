@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from genericdp.address import Address
     from genericdp.config.files import Loaded
-    from genericdp.config.reload import Load
+    from genericdp.config.reload import ConfigState, Load
     from genericdp.health.health import Health
     from genericdp.kubelet.lifecycle import RegistrationTiming
     from genericdp.kubelet.podresources import PodResourcesTiming
@@ -97,11 +97,11 @@ async def serve(
     *,
     reload: asyncio.Event,
     commands: Commands,
-    watched: Callable[[Supervisor], None] = lambda _: None,
+    watched: Callable[[Supervisor, Observed[ConfigState]], None] = lambda *_: None,
     load: Load | None = None,
     health: Callable[..., Health] | None = None,
 ) -> None:
-    """Run until canceled; ``watched`` is given the supervisor, to look on.
+    """Run until canceled; ``watched`` is given what can be observed of it.
 
     ``load`` reads and checks each config, and ``health`` stands in for the class Health, which
     reads the kernel's log and runs probes. Raises GenericdpError for what a person must mend.
@@ -131,7 +131,6 @@ async def serve(
             shortage=shortage,
             health=health,
         )
-        watched(supervisor)
         reloader = Reloader(
             settings.configs,
             policy=settings.policy,
@@ -143,6 +142,7 @@ async def serve(
             shortage=shortage,
             tally=tally,
         )
+        watched(supervisor, reloader.state)
         supply: Observed[descriptors.Supply | None] = Observed(None)
         if settings.listen is not None:
             # First of all: it shows what the others log.

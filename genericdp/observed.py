@@ -60,13 +60,14 @@ async def until(
     try:
         async with asyncio.timeout(timeout_seconds):
             while not condition():
-                await _next_change(values)
+                await next_change(*values)
     except TimeoutError:
         return condition()
     return True
 
 
-async def _next_change(values: tuple[Observed[Any], ...]) -> None:
+async def next_change(*values: Observed[Any]) -> None:
+    """Wait for the next change of a value; none after the caller's last ``await`` is missed."""
     waiter = asyncio.get_running_loop().create_future()
     for value in values:
         value.waiters.add(waiter)

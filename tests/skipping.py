@@ -26,13 +26,12 @@ PACKAGES = {
     "udevd": "udev",
     "podman": "podman",
     "prlimit": "util-linux",
-    "buildah": "buildah",
-    "qemu-aarch64-static": "qemu-user-static",
-    "dpkg-deb": "dpkg",
     "systemd-analyze": "systemd",
     "network": "iproute2",
+    "shellcheck": "shellcheck",
     "zsh": "zsh",
     "fish": "fish",
+    "groff": "groff-base",
 }
 """Packages of Debian, by a word of the reason for which a test is skipped."""
 

@@ -7,15 +7,22 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from genericdp.cli.command_line import parse
 from genericdp.config.files import STDIN
 from genericdp.config.load import load
+from genericdp.config.schema import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+_YAML = re.compile(r"^```yaml[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def test_the_reference_is_that_of_the_schema() -> None:
@@ -71,7 +78,7 @@ def configs() -> list[tuple[str, str]]:
     """Give the configs of the pages, and parts of configs made whole, each with its page."""
     found = []
     for page in PAGES:
-        for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+        for block in _YAML.findall(page.read_text()):
             for start, head, indent in _WHOLE:
                 if block.startswith(start):
                     inner = re.sub(r"(?m)^(?=.)", indent, block)
@@ -93,13 +100,47 @@ def test_a_config_that_a_page_shows_is_valid(page: str, config: str) -> None:
     assert load([STDIN], pipes={STDIN: config.encode()}).problems == ()
 
 
-def test_the_first_config_of_the_readme_is_the_example() -> None:
-    block = re.search(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert block is not None
-    example = (ROOT / "examples/configs/fuse.yaml").read_text()
+def policies() -> list[tuple[str, str]]:
+    """Return the policies of the pages, each with its page."""
+    head = _HEAD.replace("Config", "Policy")
+    blocks = [(page.name, one) for page in PAGES for one in _YAML.findall(page.read_text())]
+    return [(page, block) for page, block in blocks if block.startswith(head)]
 
-    def bare(text: str) -> list[str]:
-        lines = (line.partition("#")[0].rstrip() for line in text.splitlines())
-        return [line for line in lines if line]
 
-    assert bare(block[1]) == bare(example)
+@pytest.mark.parametrize(("page", "policy"), policies())
+def test_a_policy_that_a_page_shows_is_valid(page: str, policy: str, tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(policy)
+    assert not load([], policy=tmp_path / "policy.yaml").policy_is_unusable
+
+
+def test_the_first_config_of_the_language_uses_every_key_and_warns_of_none() -> None:
+    config, *_ = _YAML.findall((ROOT / "docs/config.md").read_text())
+    loaded = load([STDIN], pipes={STDIN: config.encode()})
+    assert (loaded.problems, loaded.warnings) == ((), ())
+    keys = {*keys_of("config", schema())}
+    for name, definition in schema()["$defs"].items():
+        keys.update(keys_of(name, definition))
+    assert sorted(keys.difference(keys_used("config", schema(), yaml.safe_load(config)))) == []
+
+
+def keys_of(name: str, part: dict[str, Any]) -> Iterator[str]:
+    """Yield the keys of a part of the schema as NAME.KEY, those of named parts in it excepted."""
+    for key, value in part.get("properties", {}).items():
+        yield f"{name}.{key}"
+        if "$ref" not in value:
+            yield from keys_of(f"{name}.{key}", value)
+
+
+def keys_used(name: str, part: dict[str, Any], value: object) -> Iterator[str]:
+    """Yield the keys of a config's value as ``keys_of`` names them."""
+    if "$ref" in part:
+        name = part["$ref"].rpartition("/")[2]
+        part = schema()["$defs"][name]
+    for one in value if isinstance(value, list) else ():
+        yield from keys_used(name, part["items"], one)
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if key in part.get("properties", {}):
+            yield f"{name}.{key}"
+            yield from keys_used(f"{name}.{key}", part["properties"][key], inner)
+        elif isinstance(part.get("additionalProperties"), dict):
+            yield from keys_used(name, part["additionalProperties"], inner)

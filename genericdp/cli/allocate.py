@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.command_line import Append
 from genericdp.cli.options import add_config, add_host, add_output, amounts_of
-from genericdp.cli.output import print_document, print_json, print_lines, print_warning, shell_words
+from genericdp.cli.output import (
+    DATA,
+    print_data,
+    print_document,
+    print_lines,
+    print_warning,
+    shell_words,
+)
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.empty import EmptyCause
 from genericdp.errors import GenericdpError, UsageError
@@ -74,8 +81,10 @@ def execute(arguments: argparse.Namespace) -> int:
         name: _answer(name, _chosen(name, count, healthy[name], ids))
         for name, count in amounts.items()
     }
-    if arguments.output == "json":
-        print_json({name: edits_as_json(answer) for name, answer in answers.items()})
+    if arguments.output in DATA:
+        print_data(
+            {name: edits_as_json(answer) for name, answer in answers.items()}, arguments.output
+        )
     elif arguments.output == "docker":
         _print_for_docker(docker_arguments(answers.values(), root))
     else:

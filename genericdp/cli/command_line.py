@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from genericdp import __version__
-from genericdp.cli.output import StdoutError, flush_stdout, print_lines, shell_words
+from genericdp.cli.output import StdoutError, print_document, print_lines, shell_words
 from genericdp.errors import ConfigError, GenericdpError, UsageError
 from genericdp.printing import did_you_mean
 
@@ -162,10 +162,9 @@ class Parser(argparse.ArgumentParser):
         """Raise UsageError with the message and where to find help."""
         raise UsageError(f"{message} (see {self.prog} --help)")
 
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """Exit after help or a version has been printed; raises StdoutError if it could not be."""
-        flush_stdout()
-        super().exit(status, message)
+    def _print_message(self, message: str, file: object = None) -> None:  # noqa: ARG002  # stdout
+        """Print help or a version; raises StdoutError, where argparse itself says nothing."""
+        print_document(message)
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse arguments; raises UsageError, first of all for an option that does not exist."""
@@ -177,7 +176,12 @@ class Parser(argparse.ArgumentParser):
             if word.startswith("--") and option not in known and " " not in option:
                 hint = did_you_mean(option, known, prefix="--")
                 self.error(f"unrecognized arguments: {option}{hint}")
-        return self.parse_args(argv)
+        namespace, extra = self.parse_known_args(argv)
+        if extra:
+            is_config = "--config" in known and extra[0].endswith((".yaml", ".yml"))
+            hint = f" (did you mean --config {extra[0]}?)" if is_config else ""
+            self.error(f"unrecognized arguments: {' '.join(extra)}{hint}")
+        return namespace
 
 
 class Append(argparse.Action):

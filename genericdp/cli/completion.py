@@ -122,7 +122,12 @@ _genericdp() {{
     case $command in
 {cases}    esac
 }}
-compdef _genericdp genericdp
+# Autoloaded from a file of site-functions it is called; sourced, it is only defined.
+if [[ $funcstack[1] == _genericdp ]]; then
+    _genericdp "$@"
+else
+    compdef _genericdp genericdp
+fi
 """
 
 

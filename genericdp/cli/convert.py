@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.command_line import config_of, path_of
 from genericdp.cli.loading import read_pipes
 from genericdp.cli.options import add_output, check_new_file, write_new
-from genericdp.cli.output import print_document, print_json
+from genericdp.cli.output import DATA, print_data, print_document
 from genericdp.config.files import STDIN, read_file, shown, unreadable
 from genericdp.config.load import unquoted
 from genericdp.convert.conversion import PEERS, convert
@@ -66,8 +66,8 @@ def execute(arguments: argparse.Namespace) -> int:
         raise ConfigError(unquoted(converted.problems, dict.fromkeys(files, given)))
     if arguments.to is not None:
         write_new(arguments.to, converted.text.encode())
-    if arguments.output == "json":
-        print_json(_as_json(converted))
+    if arguments.output in DATA:
+        print_data(_as_json(converted), arguments.output)
     elif arguments.to is None:
         print_document(converted.text)
     return 0

@@ -15,7 +15,7 @@ from genericdp.cli.options import (
     root_of,
     root_option,
 )
-from genericdp.cli.output import print_json, print_lines, print_warning, shell_words, table
+from genericdp.cli.output import DATA, print_data, print_lines, print_warning, shell_words, table
 from genericdp.cli.probe import NOT_ASKED, DeviceState, probe_once, unprobed
 from genericdp.devices.empty import EmptyCause
 from genericdp.devices.hardware import is_usb_device
@@ -27,6 +27,7 @@ from genericdp.explain.describe import listed
 from genericdp.explain.find import names_like
 from genericdp.glob import has_wildcard, unescape
 from genericdp.printing import plural, printable
+from genericdp.status.hardware import hardware_of
 
 if TYPE_CHECKING:
     import argparse
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from genericdp.cli.probe import Probed
     from genericdp.devices.devicelist import DeviceList
+    from genericdp.devices.inventory import Identity
     from genericdp.explain.catalog import CatalogGroup, Run
     from genericdp.explain.describe import Entry
     from genericdp.host.cache import HostCache
@@ -65,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run the health probes of the config once, commands too, and show what they say",
     )
     add_host(parser)
-    add_output(parser)
+    add_output(parser, wide="path, model, serial number and driver of each device")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -81,13 +83,15 @@ def execute(arguments: argparse.Namespace) -> int:
     if reason := why_none(resources, node_name):
         print_warning(reason)
     root, here = root_of(arguments), for_node(resources, node_name)
-    lists, found = patiently(root, lambda host: look(here, host, node_name, root))
+    lists, found, hardware = patiently(root, lambda host: look(here, host, node_name, root))
     # A config's commands do not run unasked: it may be read on a laptop, or in CI.
     probed = probe_once(unprobed(lists), root) if arguments.probe else unprobed(lists)
     for one in probed:
-        found[one.resource]["devices"].append(_device(one))
-    if arguments.output == "json":
-        print_json({"resources": found})
+        found[one.resource]["devices"].append(
+            {**_device(one), **hardware[one.listed.device.identity]}
+        )
+    if arguments.output in DATA:
+        print_data({"resources": found}, arguments.output)
     else:
         print_lines(_as_text(found, arguments))
     return 1 if any(map(_not_read, found.values())) else 0
@@ -95,8 +99,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def look(
     resources: Sequence[Resource], host: HostCache, node_name: str, root: Root
-) -> tuple[Mapping[str, DeviceList], dict[str, Any]]:
-    """Return the device lists, and what JSON says of each but the devices."""
+) -> tuple[Mapping[str, DeviceList], dict[str, Any], Mapping[Identity, dict[str, str]]]:
+    """Return the device lists, what JSON says of each but the devices, and of their hardware."""
     lists, nothing = discover_with_misses(resources, host, node_name)
     inventory = Inventory(host, node_name)
     given = {
@@ -129,7 +133,9 @@ def look(
         }
         for name, listed in lists.items()
     }
-    return lists, found
+    devices = [one.device for listed in lists.values() for one in listed.devices.values()]
+    hardware = {one.identity: hardware_of(one.identity, host)._asdict() for one in devices}
+    return lists, found, hardware
 
 
 def _not_read(resource: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -192,9 +198,12 @@ def _device(one: Probed) -> dict[str, Any]:
 
 def _as_text(found: dict[str, Any], arguments: argparse.Namespace) -> Iterator[str]:
     devices = [(name, one) for name, resource in found.items() for one in resource["devices"]]
-    heading = ("RESOURCE", "ID", "STATE", "NODES", "NUMA")
-    yield from table([heading, *(_row(name, one) for name, one in devices)])
-    if not arguments.probe and any(one["state"] is DeviceState.UNPROBED for _, one in devices):
+    more = ("path", "model", "serial", "driver") if arguments.output == "wide" else ()
+    heading = ("RESOURCE", "ID", "STATE", "NODES", "NUMA", *map(str.upper, more))
+    rows = ((*_row(name, one), *(one[key] for key in more)) for name, one in devices)
+    yield from table([heading, *rows])
+    is_unprobed = any(one["state"] is DeviceState.UNPROBED for _, one in devices)
+    if is_unprobed and not arguments.probe and not root_option(arguments):
         yield from ("", f"not probed: {shell_words(_probe_command(arguments))} runs the probes")
     titled = {
         "Matched, but not offered": [
@@ -248,7 +257,6 @@ def _probe_command(arguments: argparse.Namespace) -> Iterator[str]:
         yield from ("--config", str(path))
     if arguments.policy:
         yield from ("--policy", str(arguments.policy))
-    yield from root_option(arguments)
     if arguments.node_name:
         yield from ("--node-name", arguments.node_name)
 
@@ -278,13 +286,13 @@ def _print_all(arguments: argparse.Namespace) -> int:
     groups, hanging = patiently(
         root_of(arguments), lambda host: (catalogue(Inventory(host)), sorted(host.hanging))
     )
-    if arguments.output == "json":
+    if arguments.output in DATA:
         candidates = [
             {**entry.as_json(), "selector": run.selector}
             for run in _runs(groups)
             for entry in run.entries
         ]
-        print_json({"candidates": candidates})
+        print_data({"candidates": candidates}, arguments.output)
     else:
         print_lines([*_all_as_text(groups), *(f"Not looked at: {one}" for one in hanging)])
     return 1 if hanging else 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.apply import discover_once, patiently
 from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import add_config, add_host, add_output, node_name_of, root_of
-from genericdp.cli.output import print_json, print_lines, print_warning
+from genericdp.cli.output import DATA, print_data, print_lines, print_warning
 from genericdp.devices.conditions import any_of, selector_text, shown, source
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
@@ -71,8 +71,8 @@ def execute(arguments: argparse.Namespace) -> int:
         as_json, as_text = _as_json(explanation, entry), _as_text(explanation, entry)
     else:
         as_json, as_text = _unknown_as_json(said), _unknown_as_text(said)
-    if arguments.output == "json":
-        print_json(as_json)
+    if arguments.output in DATA:
+        print_data(as_json, arguments.output)
     else:
         print_lines(as_text)
     return 0 if isinstance(said, tuple) else 1
@@ -128,7 +128,7 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
     if left_out := len(explanation.verdicts) - len(shown_verdicts):
         yield ""
         others = plural(left_out, "other resource")
-        yield f"{others} not shown: further from taking it than these (see -o json)"
+        yield f"{others} not shown: these come closer (all: -o json)"
 
 
 def _closest(verdicts: Sequence[Verdict]) -> list[Verdict]:

@@ -20,7 +20,7 @@ from genericdp.cli.options import (
     root_option,
     write_new,
 )
-from genericdp.cli.output import print_document, print_json, print_lines, shell_words
+from genericdp.cli.output import DATA, print_data, print_document, print_lines, shell_words
 from genericdp.config.files import STDIN
 from genericdp.errors import GenericdpError
 from genericdp.printing import plural, printable
@@ -47,9 +47,9 @@ _HEAD = """\
 #
 {commands}
 #
-# Keep what pods shall have and delete the rest: whoever may start a pod on the node can ask for
+# Keep what pods should have, and delete the rest: whoever may start a pod on the node can ask for
 # all that is here. A pod asks by name:   resources: {{limits: {{{resource}: 1}}}}
-# In place of example.com goes a domain of yours.
+# Replace example.com with a domain of your own.
 """
 _TEMPLATE = """\
 apiVersion: genericdp.io/v1alpha1
@@ -103,8 +103,8 @@ def execute(arguments: argparse.Namespace) -> int:
         raise GenericdpError(f"this config would not be valid, please report it: {problems[0]}")
     if arguments.file is not None:
         write_new(arguments.file, text.encode())
-    if arguments.output == "json":
-        print_json(_as_json(found, text))
+    if arguments.output in DATA:
+        print_data(_as_json(found, text), arguments.output)
     elif arguments.file is None:
         print_document(text)
     else:

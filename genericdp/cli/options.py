@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from genericdp import logs
 from genericdp.address import Address, parse_listen_address
 from genericdp.cli.command_line import Append, config_of, path_of, policy_of, unknown_variables
-from genericdp.cli.output import Progress, print_warning
+from genericdp.cli.output import DATA, Progress, print_warning
 from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.host.root import Root
 from genericdp.printing import shortened
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 _AMOUNT = re.compile(r"0*[1-9][0-9]{0,8}")
 _MOST = 999_999_999
-_FORMATS = ("text", "json")
+_LOG_FORMATS = ("text", "json")
 _MAX_SOCKET_BYTES = 107
 
 
@@ -48,10 +48,14 @@ def add_choice(
     )
 
 
-def add_output(parser: argparse.ArgumentParser, *more: str) -> None:
-    """Declare ``-o``."""
-    choices = (*_FORMATS, *more)
-    add_choice(parser, "-o", "--output", choices=choices, default="text", about="how to print")
+def add_output(
+    parser: argparse.ArgumentParser, *more: str, wide: str = "", about: str = "how to print"
+) -> None:
+    """Declare ``-o``; ``wide`` says what the table has in addition with that value."""
+    texts = ("text", "wide") if wide else ("text",)
+    about += f"; wide adds {wide}" if wide else ""
+    choices = (*texts, *DATA, *more)
+    add_choice(parser, "-o", "--output", choices=choices, default="text", about=about)
 
 
 def add_config(
@@ -77,9 +81,9 @@ def add_config(
     )
 
 
-def add_host(parser: argparse.ArgumentParser) -> None:
+def add_host(parser: argparse.ArgumentParser, *, not_run: str = "") -> None:
     """Declare what every command has that applies a config: on which host, as which node."""
-    add_root(parser)
+    add_root(parser, not_run=not_run)
     parser.add_argument(
         "--node-name",
         metavar="NAME",
@@ -93,20 +97,20 @@ def node_name_of(arguments: argparse.Namespace) -> str:
     return arguments.node_name or socket.gethostname().lower()
 
 
-def add_root(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--root``."""
+def add_root(parser: argparse.ArgumentParser, *, not_run: str = "") -> None:
+    """Declare ``--root``; ``not_run`` says what the command does not do there."""
     parser.add_argument(
         "--root",
         metavar="DIR",
         type=path_of,
         default=Path("/"),
         help="look at this folder, which holds dev/ and sys/ of some machine, or at a file of"
-        " genericdp snapshot (default: /)",
+        f" genericdp snapshot{not_run} (default: /)",
     )
 
 
 def root_of(arguments: argparse.Namespace) -> Root:
-    """Return the root; as ``root_folder_of``."""
+    """Return the Root of ``--root``, as ``root_folder_of`` finds it."""
     return Root(root_folder_of(arguments))
 
 
@@ -139,7 +143,7 @@ _ROOTS = "give --root a folder with dev/ and sys/ of a machine, or a file of gen
 
 
 def root_option(arguments: argparse.Namespace) -> list[str]:
-    """Return the words that another command line needs to be about the same machine."""
+    """Return the ``--root`` arguments for a command that is suggested to the user."""
     given: Path = arguments.root
     return [] if given == Path("/") else ["--root", str(given)]
 
@@ -188,14 +192,14 @@ def _is_readable(folder: Path) -> bool:
 def add_logging(parser: argparse.ArgumentParser, *, level: str = "info") -> None:
     """Declare how to log."""
     add_choice(
-        parser, "--log-format", choices=_FORMATS, default="text", about="format of log lines"
+        parser, "--log-format", choices=_LOG_FORMATS, default="text", about="format of log lines"
     )
     about = "minimum log level; debug adds each call of the kubelet"
     add_choice(parser, "--log-level", choices=logs.LEVELS, default=level, about=about)
 
 
 def set_up_logging(arguments: argparse.Namespace) -> None:
-    """Log as the options say, also what is wrong with the environment."""
+    """Configure logging, and warn of unknown ``GENERICDP_…`` variables."""
     logs.set_up(log_format=arguments.log_format, level=arguments.log_level)
     for sentence in unknown_variables():
         log.warning("%s", sentence)

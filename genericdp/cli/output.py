@@ -1,4 +1,4 @@
-"""What commands print, to stdout unless said otherwise, and the only way in which they do."""
+"""All output of commands, to stdout unless stated otherwise."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, TextIO
 
 from genericdp.errors import GenericdpError, reason_of
 from genericdp.printing import printable
+from genericdp.scalars import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+DATA = ("json", "yaml")
+"""The values of ``-o`` that print_data accepts."""
 _QUIET_SECONDS = 2.0
-"""Only what takes longer tells how far it is."""
+"""Operations that take longer report their progress."""
 
 
 class StdoutError(GenericdpError):
@@ -35,11 +38,6 @@ def _print(text: str, file: TextIO | None = None, *, end: str = "\n") -> None:
         raise
 
 
-def flush_stdout() -> None:
-    """Write what somebody else has printed; raises StdoutError."""
-    _print("", end="")
-
-
 def print_lines(lines: Iterable[str], *, file: TextIO | None = None) -> None:
     """Print lines for people, escaped as ``printable`` does; to stdout unless ``file`` is given."""
     _print("\n".join(map(printable, lines)), file)
@@ -50,9 +48,39 @@ def print_warning(sentence: str) -> None:
     print_lines([f"warning: {sentence}"], file=sys.stderr)
 
 
-def print_json(value: object, *, indent: int | None = 2, file: TextIO | None = None) -> None:
-    """Print a value as JSON, which has its own escapes."""
-    _print(json.dumps(value, indent=indent), file)
+def print_data(
+    value: object, output: str, *, file: TextIO | None = None, is_stream: bool = False
+) -> None:
+    """Print a value as ``output`` says: ``json``, or the same document in ``yaml``.
+
+    Both have escapes of their own. A stream has a line of JSON, or a document of YAML, each time.
+    """
+    if output == "json":
+        _print(json.dumps(value, indent=None if is_stream else 2), file)
+    else:
+        _print(yaml_document(value, has_start=is_stream).removesuffix("\n"), file)
+
+
+def yaml_document(value: object, *, has_start: bool = False) -> str:
+    """Return a JSON value as YAML that YAML 1.1 and 1.2 parsers read alike.
+
+    ``has_start`` puts ``---`` before it.
+    """
+    import yaml  # here, since most commands print no YAML
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, _data: object) -> bool:
+            return True
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        style = "|" if "\n" in value else '"' if reading(value) else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style)
+
+    Dumper.add_representer(str, text)
+    document = json.loads(json.dumps(value))  # with enumerations and tuples as JSON has them
+    return yaml.dump(
+        document, Dumper=Dumper, sort_keys=False, allow_unicode=True, explicit_start=has_start
+    )
 
 
 def shell_words(words: Iterable[str]) -> str:
@@ -71,7 +99,7 @@ def _dollar_quoted(word: str) -> str:
 
 
 def print_document(text: str) -> None:
-    """Print a text as it is, which must hold nothing that is unsafe: YAML, a schema, colors."""
+    """Print a trusted text without escaping it: YAML, a schema, colors."""
     _print(text, end="" if text.endswith("\n") else "\n")
 
 

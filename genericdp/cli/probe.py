@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.options import add_config, add_host, add_output
-from genericdp.cli.output import Progress, print_json, print_lines, table
+from genericdp.cli.output import DATA, Progress, print_data, print_lines, table
 from genericdp.devices.devicelist import DeviceList
 from genericdp.health.execution import POOL
 from genericdp.health.kernellog import KernelLog
@@ -46,7 +46,7 @@ ONE_RUN = "one run cannot tell whether it changes"
 _MAX_LINES = 10
 """So many of the last lines of a command's output are shown."""
 _MAX_RUNNING = 3
-_HEADING = ("RESOURCE", "DEVICE", "PROBE", "RESULT", "TIME", "REASON")
+_HEADING = ("RESOURCE", "DEVICE", "PATH", "PROBE", "RESULT", "TIME", "REASON")
 
 
 class DeviceState(StrEnum):
@@ -136,7 +136,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", metavar="ID", help="only the device with this id")
     add_host(parser)
-    add_output(parser)
+    add_output(parser, wide="the path of each device")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -144,14 +144,14 @@ def execute(arguments: argparse.Namespace) -> int:
     lists, _, root = discovered(arguments)
     lists = _selected(lists, arguments.resource, arguments.device)
     probed = probe_once(unprobed(lists), root)
-    if arguments.output == "json":
+    if arguments.output in DATA:
         devices = {
             name: {"devices": [one.as_json() for one in probed if one.resource == name]}
             for name in lists
         }
-        print_json({"resources": devices})
+        print_data({"resources": devices}, arguments.output)
     else:
-        print_lines([*_as_text(probed), *_without_probes(lists)])
+        print_lines([*_as_text(probed, wide=arguments.output == "wide"), *_without_probes(lists)])
     return 0 if all(one.state is DeviceState.HEALTHY for one in probed) else 1
 
 
@@ -284,20 +284,24 @@ def _label(bound: BoundProbe) -> str:
     return printable(f"file {check.path}" if isinstance(check, FileCheck) else bound.name)
 
 
-def _as_text(probed: Iterable[Probed]) -> Iterator[str]:
+def _as_text(probed: Iterable[Probed], *, wide: bool) -> Iterator[str]:
     """Yield a table, and below each row the output of a command that failed."""
-    rows, below = [_HEADING], [""]
+    rows: list[tuple[str, ...]] = [_HEADING]
+    below = [""]
     for device in probed:
-        name, one = device.resource, device.listed
+        one = device.listed
+        start = (device.resource, one.device.id, one.device.path)
         if one.unhealthy:
-            rows.append((name, one.device.id, "", "failed", "", one.unhealthy))
+            rows.append((*start, "", "failed", "", one.unhealthy))
             below.append("")
         for result in device.results():
             seconds = result["seconds"]
             time = "" if seconds is None else f"{seconds:.3f} s"
             cells = (result["probe"], result["result"], time, result["reason"])
-            rows.append((name, one.device.id, *cells))
+            rows.append((*start, *cells))
             below.append("" if result["result"] == "passed" else result["output"])
+    if not wide:
+        rows = [(*row[:2], *row[3:]) for row in rows]
     if len(rows) > 1:
         for line, row, output in zip(table(rows), rows, below, strict=True):
             yield line

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import tempfile
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +29,7 @@ from genericdp.cli.options import (
     root_folder_of,
     set_up_logging,
 )
-from genericdp.cli.output import print_json, print_lines
+from genericdp.cli.output import DATA, print_data, print_lines
 from genericdp.config.files import STDIN
 from genericdp.daemon import Settings
 from genericdp.devices.hardware import online_nodes
@@ -36,7 +38,7 @@ from genericdp.host import descriptors
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.folder import check_length
-from genericdp.printing import plural
+from genericdp.model import Hooks
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.simulator.settings import MAX_NUMA_NODES, Generation, Topology, TopologyPolicy
 from genericdp.simulator.simulation import RETRY_SECONDS, Simulation
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
     Picture = Mapping[str, NodeResource]
     """What the node shows, by resource."""
 
+log = logging.getLogger(__name__)
+
+_NOT_RUN = "of a copy, hooks and all probes but file are not run, and count as passed"
 EXAMPLE = (
     "  genericdp simulate --config examples/configs/this-machine.yaml\n"
     "  genericdp simulate --config examples/configs/fuse.yaml --once --allocate example.com/fuse=1"
@@ -93,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "the stand-in tells it at this socket, which must not exist yet (default: nobody)"
     )
     add_listen(parser)
-    add_host(parser)
+    add_host(parser, not_run=f"; {_NOT_RUN}")
     add_logging(parser, level="warning")
     add_output(parser)
 
@@ -108,6 +113,8 @@ def execute(arguments: argparse.Namespace) -> int:
     resources = load_config(arguments, pipes).resources  # the daemon warns, in its log
     refuse_if_none(resources, node_name_of(arguments))
     root = root_folder_of(arguments)
+    if not Root(root).is_machine and any(one.health or one.hooks != Hooks() for one in resources):
+        log.warning("--root %s: %s", arguments.root, _NOT_RUN)
     topology = _topology(Root(root), TopologyPolicy(arguments.topology_policy))
     with deferred():
         temporary = tempfile.TemporaryDirectory(prefix="genericdp-")
@@ -127,7 +134,9 @@ def execute(arguments: argparse.Namespace) -> int:
             topology=topology,
             amounts=amounts,
             once=arguments.once,
-            show=_show_json if arguments.output == "json" else _Screen(arguments.once).show,
+            show=partial(_show_data, arguments.output)
+            if arguments.output in DATA
+            else _Screen(arguments.once).show,
         )
         asyncio.run(until_signaled(simulation.run))
     return 0
@@ -175,7 +184,7 @@ def _files(configs: Sequence[Path], pipes: Mapping[Path, bytes], folder: Path) -
     return tuple(copies.get(path, path) for path in configs)
 
 
-def _show_json(picture: Picture, start: Start | None) -> None:
+def _show_data(output: str, picture: Picture, start: Start | None, news: str) -> None:
     line: dict[str, object] = {
         "capacity": {name: one.capacity for name, one in picture.items()},
         "allocatable": {name: one.allocatable for name, one in picture.items()},
@@ -187,7 +196,9 @@ def _show_json(picture: Picture, start: Start | None) -> None:
         line["container"] = edits_as_json(start.given)
     elif start is not None:
         line["error"] = _why_it_waits(start)
-    print_json(line, indent=None)
+    if news:
+        line["config"] = news
+    print_data(line, output, is_stream=True)
 
 
 class _Screen:
@@ -196,26 +207,25 @@ class _Screen:
     def __init__(self, once: bool) -> None:  # noqa: FBT001
         self._once = once
         self._shown: Picture | None = None
-        self._refused: list[str] = []
-        """What has been shown as not offered."""
+        self._sections: dict[str, list[str]] = {}
+        """The reasons that have been shown last, by title."""
 
-    def show(self, picture: Picture, start: Start | None) -> None:
+    def show(self, picture: Picture, start: Start | None, news: str) -> None:
         """Print what the node shows now, and what a container got or waits for."""
-        print_lines(self._lines(picture, start))
+        print_lines(self._lines(picture, start, news))
         self._shown = picture
 
-    def _lines(self, picture: Picture, start: Start | None) -> Iterator[str]:
+    def _lines(self, picture: Picture, start: Start | None, news: str) -> Iterator[str]:
         if self._shown is not None:
             yield ""
-        yield f"{datetime.now().astimezone():%H:%M:%S}  the node shows:"  # noqa: TID251
+        title = f"{news}; the node shows:" if news else "the node shows:"
+        yield f"{datetime.now().astimezone():%H:%M:%S}  {title}"  # noqa: TID251
         listed = [name for name, one in picture.items() if self._is_worth_a_line(name, one)]
         for title, part in (("Capacity", "capacity"), ("Allocatable", "allocatable")):
             yield f"{title}:"
             yield from self._amounts(picture, listed, part)
-        without = [name for name in picture if name not in listed]
-        if without and self._shown is None:
-            yield f"No devices (both 0) of {plural(len(without), 'resource')}:"
-            yield from (f"  {name}: {picture[name].empty}" for name in without)
+        without = [f"  {name}: {one.empty}" for name, one in picture.items() if one.empty]
+        yield from self._section("No devices (both 0):", without)
         unhealthy = [
             f"  {name}: {device_id}: {reason}"
             for name, one in picture.items()
@@ -224,7 +234,12 @@ class _Screen:
         if unhealthy:
             yield "Unhealthy:"
             yield from unhealthy
-        yield from self._not_offered(picture)
+        refused = [
+            f"  {name}: {path}: {reason}"
+            for name, one in picture.items()
+            for path, reason in one.not_offered
+        ]
+        yield from self._section("Not offered:", refused)
         if start is not None and start.given is not None:
             yield "The container gets:"
             yield from edits_as_text(start.given)
@@ -234,20 +249,15 @@ class _Screen:
         if self._shown is None and not self._once:
             yield "(Ctrl-C ends it; plug or unplug something and look)"
 
-    def _not_offered(self, picture: Picture) -> Iterator[str]:
-        refused = [
-            f"  {name}: {path}: {reason}"
-            for name, one in picture.items()
-            for path, reason in one.not_offered
-        ]
-        if refused and refused != self._refused:
-            yield "Not offered:"
-            yield from refused
-        self._refused = refused
+    def _section(self, title: str, lines: list[str]) -> Iterator[str]:
+        """Yield a title and its lines, unless these have been shown already."""
+        if lines and lines != self._sections.get(title):
+            yield from (title, *lines)
+        self._sections[title] = lines
 
     def _is_worth_a_line(self, name: str, one: NodeResource) -> bool:
-        before = self._shown and self._shown.get(name)
-        return any((one.capacity, one.allocatable)) or (before is not None and before != one)
+        before = (self._shown and self._shown.get(name)) or one
+        return any((one.capacity, one.allocatable, before.capacity, before.allocatable))
 
     def _amounts(self, picture: Picture, listed: list[str], part: str) -> Iterator[str]:
         width = max(map(len, listed), default=0) + 1

@@ -12,7 +12,7 @@ from genericdp import __version__
 from genericdp.cli.apply import patiently
 from genericdp.cli.command_line import path_of
 from genericdp.cli.options import add_output, add_root, check_new_file, root_of, write_new
-from genericdp.cli.output import Progress, print_bytes, print_json, print_lines
+from genericdp.cli.output import DATA, Progress, print_bytes, print_data, print_lines
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.snapshot.archive import ArchiveError, write
 from genericdp.snapshot.copy import copied
@@ -71,10 +71,10 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         write_new(arguments.file, packed.getvalue())
     out = sys.stderr if arguments.file == STDOUT else sys.stdout
-    if arguments.output == "json":
+    if arguments.output in DATA:
         left_out = dict(sorted(copy.left_out.items()))
         said = {"file": str(arguments.file), "entries": count, "bytes": size, "leftOut": left_out}
-        print_json(said, file=out)
+        print_data(said, arguments.output, file=out)
     else:
         kib = -(-size // 1024)
         title = f"{arguments.file}: {count:,} entries, {kib:,} KiB, {seconds:.1f} s"

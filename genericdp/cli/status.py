@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.address import parse_server_address
 from genericdp.cli.options import add_output
-from genericdp.cli.output import print_document, print_json, table
+from genericdp.cli.output import DATA, print_data, print_document, table
 from genericdp.errors import GenericdpError, reason_of
 from genericdp.host.workers import run_in_time
 from genericdp.printing import plural, printable, shortened
@@ -48,6 +48,8 @@ MAX_CHARACTERS = 2000
 """Of one text: whoever wrote it must not fill the screen."""
 _MAX_QUOTED = 200
 _MAX_EVENTS = 20
+_HARDWARE = ("path", "model", "serial", "driver")
+"""What of a device is only shown with ``-o wide``."""
 _LEVELS = {"error": BAD, "warning": ODD}
 
 
@@ -70,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=daemon_at(ADDRESS),
         help=f"where the daemon listens (default: {ADDRESS})",
     )
-    add_output(parser)
+    add_output(parser, wide="path, model, serial number and driver of each device")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -79,15 +81,17 @@ def execute(arguments: argparse.Namespace) -> int:
     body = fetch(address, "/status")
     try:
         status = json.loads(body)
-        text = "\n".join(lines(status, colors=_colors_are_wanted()))
+        text = "\n".join(
+            lines(status, colors=_colors_are_wanted(), wide=arguments.output == "wide")
+        )
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise GenericdpError(
             f"what answers on port {address.port} of {address.host} is no genericdp of this"
             f" version: {visible(why, _MAX_QUOTED)}"
         ) from error
-    if arguments.output == "json":
-        print_json(status)
+    if arguments.output in DATA:
+        print_data(status, arguments.output)
     else:
         print_document(text)
     return 0
@@ -160,17 +164,17 @@ def _colors_are_wanted() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def lines(status: StatusDocument, *, colors: bool) -> Iterator[str]:
+def lines(status: StatusDocument, *, colors: bool, wide: bool = False) -> Iterator[str]:
     """Yield the status as lines, Unhealthy devices first; no line holds anything but text.
 
     Raises KeyError, TypeError, ValueError or AttributeError for what is no status of a daemon;
     what an older daemon does not say is left out.
     """
-    for line, color in _lines(status):
+    for line, color in _lines(status, wide=wide):
         yield f"\033[{color}m{line}\033[0m" if colors and line and color else line
 
 
-def _lines(status: StatusDocument) -> Iterator[ColoredLine]:
+def _lines(status: StatusDocument, *, wide: bool) -> Iterator[ColoredLine]:
     state, color = ("ready", GOOD) if status["ready"] else ("NOT READY", BAD)
     resources, config = status["resources"], status["config"]
     yield f"{visible(status['node'])}: {state}", color
@@ -186,7 +190,7 @@ def _lines(status: StatusDocument) -> Iterator[ColoredLine]:
     yield from _listed("Warnings of the config", config["warnings"], ODD)
     yield from _listed("Never reloaded", config["pinned"], ODD)
     yield from _titled("Resources", _resource_rows(status))
-    yield from _titled("Devices", _device_rows(status))
+    yield from _titled("Devices", _device_rows(status, _HARDWARE if wide else ()))
     empty = [f"{one['name']}: {one['empty']}" for one in resources if one.get("empty")]
     yield from _listed("Without devices", empty)
     aside = [
@@ -260,8 +264,9 @@ def _resource_rows(status: StatusDocument) -> Rows:
     return rows
 
 
-def _device_rows(status: StatusDocument) -> Rows:
-    rows: Rows = [(FAINT, ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", "WHY"))]
+def _device_rows(status: StatusDocument, more: Sequence[str]) -> Rows:
+    heading = ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", *map(str.upper, more), "WHY")
+    rows: Rows = [(FAINT, heading)]
     devices = [(one["name"], each) for one in status["resources"] for each in one["devices"]]
     for name, one in sorted(devices, key=lambda pair: pair[1]["state"] == "Healthy"):
         cells = (
@@ -271,6 +276,7 @@ def _device_rows(status: StatusDocument) -> Rows:
             _for(one, status),
             " ".join(one["nodes"]) or one["path"],
             ",".join(map(str, one["numaNodes"])),
+            *(one.get(key, "") for key in more),
             one["reason"],
         )
         rows.append((PLAIN if one["state"] == "Healthy" else BAD, cells))

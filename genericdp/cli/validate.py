@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.command_line import config_of, is_given
 from genericdp.cli.loading import load_in_time, read_pipes
 from genericdp.cli.options import add_config, add_host, add_output
-from genericdp.cli.output import print_json, print_lines
+from genericdp.cli.output import DATA, print_data, print_lines
 from genericdp.errors import UsageError
 from genericdp.printing import plural
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXAMPLE = (
     "  genericdp validate examples/configs/*.yaml       # each is a config of its own\n"
     "  genericdp validate --config a.yaml --config b/   # together one config, as for run\n"
-    "  kubectl get configmap genericdp -o yaml | genericdp validate -\n"
+    "  kubectl -n genericdp get configmap genericdp-config -o yaml | genericdp validate -\n"
     "  genericdp validate --diff /etc/genericdp new.yaml    # what a running daemon would do"
 )
 
@@ -72,8 +72,8 @@ def execute(arguments: argparse.Namespace) -> int:
         from genericdp.cli.diff import print_difference
 
         print_difference(arguments, *configs)
-    elif arguments.output == "json":
-        print_json(_as_json(configs))
+    elif arguments.output in DATA:
+        print_data(_as_json(configs), arguments.output)
     else:
         print_lines(_as_text(configs, strict=arguments.strict))
     judged = configs[1:] if arguments.diff else configs  # OLD is in force already

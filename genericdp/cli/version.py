@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import __version__
 from genericdp.cli.options import add_output
-from genericdp.cli.output import print_json, print_lines
+from genericdp.cli.output import DATA, print_data, print_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -28,8 +28,8 @@ def execute(arguments: argparse.Namespace) -> int:
         "python": platform.python_version(),
         "grpc": version("grpcio"),
     }
-    if arguments.output == "json":
-        print_json(versions, indent=None)
+    if arguments.output in DATA:
+        print_data(versions, arguments.output)
     else:
         print_lines(f"{name} {number}" for name, number in versions.items())
     return 0

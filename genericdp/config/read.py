@@ -11,6 +11,7 @@ import yaml
 
 from genericdp.config.document import FAULTY, Document, Mark, YamlNode, problem_at
 from genericdp.config.files import SUFFIXES
+from genericdp.config.schema import KINDS
 from genericdp.scalars import plain, reading, single_quoted
 
 if TYPE_CHECKING:
@@ -31,23 +32,36 @@ _TAGS = {
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _NO_SPACE = re.compile(r"\s*(?:- +)*[A-Za-z]+:(?!//)\S")
 _SEPARATORS = ("---", "...", "%")
+_OURS = {*KINDS, "List", ""}
+_NO_CONFIG = "the ConfigMap holds no config: no text of its data has a key in .yaml or .yml"
 
 
 def read_config(
     file: str, content: bytes, *, if_empty: str = _IF_EMPTY
 ) -> tuple[list[Document], list[Problem]]:
-    """Return the documents of a file and its problems; of a ConfigMap, those of the files in it."""
+    """Return the documents of a file and its problems; of a ConfigMap, those of the files in it.
+
+    What else is beside a ConfigMap that holds a config, as other manifests, is left out.
+    """
     documents: list[Document] = []
+    others: list[Document] = []
+    has_config = False
     found, problems = read(file, content, if_empty=if_empty)
     for document in found:
         keys = document.data if isinstance(document.data, dict) else {}
-        if (keys.get("apiVersion"), keys.get("kind")) == ("v1", "ConfigMap"):
+        version, kind = (str(keys.get(key) or "") for key in ("apiVersion", "kind"))
+        if (version, kind) == ("v1", "ConfigMap"):
             inner, wrong = _unwrap(document, content.decode("utf-8-sig"))
             documents += inner
             problems += wrong
+            has_config |= bool(inner)
+        elif version and kind not in _OURS and not version.startswith("genericdp.io/"):
+            others.append(document)
         else:
             documents.append(document)
-    return documents, problems
+    if has_config:
+        return documents, [one for one in problems if one.message != _NO_CONFIG]
+    return documents + others, problems
 
 
 def read(
@@ -82,8 +96,7 @@ def _unwrap(config_map: Document, text: str) -> tuple[list[Document], list[Probl
         if key.endswith(SUFFIXES) and not key.startswith(".") and isinstance(value.scalar, str)
     }
     if not files:
-        message = "the ConfigMap holds no config: no text of its data has a key in .yaml or .yml"
-        problems.append(problem_at(config_map.file, config_map.mark(("data",)), message))
+        problems.append(problem_at(config_map.file, config_map.mark(("data",)), _NO_CONFIG))
     lines = text.splitlines()
     for value in files.values():
         inner = str(value.scalar)

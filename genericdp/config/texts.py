@@ -44,7 +44,7 @@ SCOPES: dict[str, frozenset[str] | None] = {
 """The names of each scope; None where the hardware or the config decides which exist."""
 
 # None of these looks twice at a character: the texts may be long.
-_FOREIGN = re.compile(r"\$\{[^{}$]*\}|\{\{[^{}]*\}\}")
+_FOREIGN = re.compile(rf"\$\{{[^{{}}$]*\}}|\{{\{{[^{{}}]*\}}\}}|\$(?:{'|'.join(SCOPES)})\.\w+")
 _OF_A_SCOPE = re.compile(rf"\$\{{(?:{'|'.join(SCOPES)})\.[^{{}}$]*\}}")
 _BRACES = re.compile(r"\{(?=[^{}]*(?:,|\.\.))[^{}]*\}")
 _WILDCARD = re.compile(r"\[[^]]*\]|[*?]")
@@ -247,6 +247,8 @@ def _check_program(field: Field, text: str) -> None:
         field.refuse(f"the program cannot be a template: {quoted(text)}")
     else:
         _check_path(field, text, template.parse(text))
+    if " " in text:
+        field.warn(f"{quoted(text)} contains a space", "write each argument as an entry of its own")
 
 
 _TEXT_FORMATS: dict[str, Callable[[Field, str], None]] = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -53,12 +55,15 @@ _MESSAGES = {
 }
 _OTHER_WORDS = {
     "count": "replicas",
+    "hostPath": "path",
     "interval": "periodSeconds",
     "intervalSeconds": "periodSeconds",
     "mountPath": "containerPath",
+    "nodeSelector": "nodeNames",
     "nodes": "devices",
     "path": "hostPath",
     "paths": "path",
+    "shares": "replicas",
     "source": "hostPath",
     "target": "containerPath",
 }
@@ -70,6 +75,8 @@ _OTHER_KINDS = {
 }
 """What other documents that are taken for one are, and what to do with them."""
 _WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
+_DURATION = re.compile(r"([0-9]{1,8})([smhd])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
@@ -77,10 +84,8 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
     errors = list(islice(_validator(kind).iter_errors(document.data), MAX_ERRORS + 1))
     if not errors:
         return [], document
-    if len(errors) > MAX_ERRORS:
-        # What is wrong is not known in full, so no rule can look at the rest.
-        message = f"the document has more than {MAX_ERRORS} problems"
-        return [Finding(path=(), message=message)], replace(document, data=None)
+    if hopeless := _hopeless(document.data, errors):
+        return [hopeless], replace(document, data=None)
     if telling := _keys_of_another_kind(document.data, kind):
         errors = [one for one in errors if one.validator == "const" and one.path[0] in telling]
     wrong_type = {(*error.absolute_path,) for error in errors if error.validator == "type"}
@@ -130,6 +135,19 @@ def _has_items(
         yield from Draft202012Validator.VALIDATORS["items"](validator, part, value, around)
 
 
+def _hopeless(data: Plain, errors: list[ValidationError]) -> Finding | None:
+    """Find a config of another device plugin, or more mistakes than anybody reads."""
+    is_bare = isinstance(data, dict) and "apiVersion" not in data
+    key, peer = ("groups", "squat") if is_bare else ("devicematch", "smarter")
+    listed = data.get("devices") if is_bare else data
+    if isinstance(listed, list) and any(isinstance(one, dict) and key in one for one in listed):
+        hint = f"convert it: genericdp convert --from {peer} FILE"
+        return Finding(path=(), message="this is a config of another device plugin", hint=hint)
+    # What is wrong is not known in full, so no rule can look at the rest.
+    message = f"the document has more than {MAX_ERRORS} problems"
+    return Finding(path=(), message=message) if len(errors) > MAX_ERRORS else None
+
+
 def _keys_of_another_kind(data: Plain, kind: str) -> tuple[str, ...]:
     """Return the keys that tell of some other Kubernetes document, whose rest does not matter."""
     named = data.get("kind") if isinstance(data, dict) else None
@@ -172,7 +190,7 @@ def _wrong_type(field: Field, error: Violation) -> None:
         hint = "write '' for the empty string" if empty else _sample(error.schema)
         field.refuse(f"expected {listed}, but it is {'null' if source else 'empty'}", hint)
     elif isinstance(value, str):
-        hint = _meant_by_text(value, wanted, error.schema)
+        hint = _meant_by_text(field.key if field.path else "", value, wanted, error.schema)
         field.refuse(f"expected {listed}, not the string {quoted(value)}", hint)
     elif isinstance(value, (dict, list)):
         hint = _sample(error.schema)
@@ -200,17 +218,28 @@ def _wrong_scalar(field: Field, source: str, wanted: list[str], listed: str, par
         field.refuse(f"expected {listed}, not {source}", hint)
 
 
-def _meant_by_text(text: str, wanted: list[str], part: Schema) -> str:
+def _meant_by_text(at: str, text: str, wanted: list[str], part: Schema) -> str:
     if "boolean" in wanted and (meant := meant_boolean(text)) is not None:
         return f"write {str(meant).lower()} without quotes"
     if "integer" in wanted and _WHOLE.fullmatch(text):
         return f"write {text} without quotes"
+    if at.endswith("Seconds") and (duration := _DURATION.fullmatch(text)):
+        return f"write the number of seconds: {int(duration[1]) * _SECONDS[duration[2]]}"
     key, colon, _ = text.partition(":")
     if colon and key.lstrip("- ") in part.get("properties", ()):
         return "write a space after the ':' of a key"
     if wanted == ["array"] and part["items"].get("type") == "string" and len(text) <= MAX_QUOTED:
-        return f"write {_flow([text])}"
+        return f"write {_flow(_words_of(text) if at == 'command' else [text])}"
     return _sample(part)
+
+
+def _words_of(command: str) -> list[str]:
+    """Return the words of a command, which a shell has to read if it is more than one."""
+    if re.search(r"[|&;<>`\n]", command):
+        return ["/bin/sh", "-c", command]
+    with suppress(ValueError):  # a quote is missing
+        return shlex.split(command) or [command]
+    return [command]
 
 
 def _sample(part: Schema) -> str:
@@ -294,7 +323,7 @@ def _unknown_keys(error: Violation) -> list[str]:
 
 def _term(key: str, known: dict[str, Schema]) -> str:
     """Return what the key is called here, if others call it so."""
-    word = _OTHER_WORDS.get(key)
+    word = _OTHER_WORDS.get(key, key.lower())
     return word if word in known else key
 
 
@@ -317,8 +346,13 @@ def _right_place(field: Field, key: str) -> str:
         keys = keys_of(keys.get(step, {}))
     if above:
         return f"beside {above[-1]!r}"
-    below = [repr(name) for name, part in keys.items() if key in keys_of(part)]
-    return f"below {' or '.join(below)}" if below else ""
+    if key.isupper() and "properties" in keys and key.lower() not in keys:
+        return "below 'properties'"
+    deeper = {f"{a}.{b}": part for a in keys for b, part in keys_of(keys[a]).items()}
+    for parts in (keys, deeper):
+        if below := [repr(name) for name, part in parts.items() if key in keys_of(part)]:
+            return f"below {' or '.join(below)}"
+    return ""
 
 
 def _missing(field: Field, error: Violation) -> None:
@@ -336,7 +370,10 @@ def _alternatives(field: Field, error: Violation) -> None:
     present = [choice for choice in choices if choice in error.instance]
     for extra in present[1:]:
         message = f"{extra!r} cannot be combined with {present[0]!r}"
-        field[extra].refuse(message, f"one of {listed}", of_key=True)
+        hint = f"one of {listed}"
+        if "hardware" in error.schema["properties"] and extra in {"usb", "pci"}:
+            hint += "; what the device sits on goes below 'hardware'"
+        field[extra].refuse(message, hint, of_key=True)
     # An unknown key may be a misspelt choice: it is a problem already.
     if not present and not _unknown_keys(error):
         how = "exactly" if error.validator == "oneOf" else "at least"

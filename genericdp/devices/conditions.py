@@ -297,6 +297,8 @@ def complaint(condition: Condition, host: Host) -> str:
         return f"wants {key}, but {unknown}"
     if key == "hardware":
         return "wants hardware, but sysfs knows nothing of it"
+    if key == "path" and condition.found is None:
+        return "looks for device files, and this device has none"
     if key == "path":
         return f"looks at {any_of(condition.wanted)}, which does not name it"
     if bus in NOUNS:

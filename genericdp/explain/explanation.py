@@ -224,7 +224,8 @@ class _Trial:
             files = chain.from_iterable(map(inventory.found, wanted.globs))
             found = [file for file in files if file.key == candidate.key]
             if not found:
-                failed = Condition(key="path", wanted=wanted.globs, found=where, where=where)
+                path = where if device is None or candidate.has_node else None
+                failed = Condition(key="path", wanted=wanted.globs, found=path, where=where)
                 return candidate, (failed,)
             file = next((one for one in found if one.type in wanted.types), candidate.file)
             return of_file(file, inventory), unmet_by(selector, file, inventory)

@@ -14,6 +14,7 @@ import grpc
 
 from genericdp.kubelet.v1 import podresources_pb2_grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc
+from genericdp.observed import Observed, until
 from genericdp.simulator.admission import Admitter
 from genericdp.simulator.devicemanager import DeviceManager, Record
 from genericdp.simulator.services import PodResources, RegistrationService
@@ -54,7 +55,7 @@ class Kubelet:
         self.observed = Record()
         self._pod_resources = pod_resources
         self._now = now
-        self._next_change = asyncio.Event()
+        self.changes = Observed(0)
         self._node: Amounts = {}
         self._awake = asyncio.Event()
         self._awake.set()
@@ -170,25 +171,16 @@ class Kubelet:
         for client in self._connections(resource):
             client.reset_streams()
 
-    async def changed(self) -> None:
-        """Wait for the next change of anything here."""
-        # No change between the caller's look at the state and this wait is lost: neither yields.
-        await self._next_change.wait()
-
     def _announce(self) -> None:
-        self._next_change.set()
-        self._next_change = asyncio.Event()
+        self.changes.value += 1
 
     async def wait_for(
         self, predicate: Callable[[], object], timeout_seconds: float = 30.0
     ) -> None:
         """Wait until the predicate holds; raise TimeoutError with a description of the state."""
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                while not predicate():
-                    await self.changed()
-        except TimeoutError:
-            raise TimeoutError(f"not in {timeout_seconds} s; {self.describe()}") from None
+        holds = until(lambda: bool(predicate()), self.changes, timeout_seconds=timeout_seconds)
+        if not await holds:
+            raise TimeoutError(f"not in {timeout_seconds} s; {self.describe()}")
 
     def describe(self) -> str:
         """Return the state on one line."""

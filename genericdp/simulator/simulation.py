@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from io import FileIO
+from typing import TYPE_CHECKING, Any
 
+from genericdp.config.reload import ConfigState
 from genericdp.daemon import serve
 from genericdp.errors import GenericdpError, UsageError, ungrouped
+from genericdp.health.health import Health
+from genericdp.host.root import Root
+from genericdp.model import FileCheck
+from genericdp.observed import Observed, next_change, until
 from genericdp.printing import meant_or_listed
+from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
@@ -18,6 +26,8 @@ if TYPE_CHECKING:
     from typing import Never
 
     from genericdp.daemon import Settings
+    from genericdp.devices.device import BoundProbe
+    from genericdp.health.probes import RunProbe
     from genericdp.simulator.pods import Start
     from genericdp.simulator.settings import Generation, Topology
     from genericdp.supervisor import Supervisor
@@ -27,6 +37,8 @@ RETRY_SECONDS = 10.0
 """How long the kubelet waits before it starts a container again (PRE-1)."""
 _BURST_SECONDS = 0.05
 """Changes of several resources within this time are shown together."""
+_LAG_SECONDS = 1.0
+"""How long the kubelet may take to know of a change before the node is shown without it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +58,8 @@ class NodeResource:
 class Simulation:
     """Runs daemon and kubelet in this process, on real sockets in the folder of the settings.
 
-    A pod with one container requests ``amounts``, if there are any.
+    A pod with one container requests ``amounts``, if there are any. ``show`` is called with what
+    the node shows, the result of the container's last start, and news of the config.
     """
 
     def __init__(
@@ -57,10 +70,11 @@ class Simulation:
         topology: Topology | None = None,
         amounts: Mapping[str, int],
         once: bool,
-        show: Callable[[Mapping[str, NodeResource], Start | None], None],
+        show: Callable[[Mapping[str, NodeResource], Start | None, str], None],
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._settings = settings
+        self._on_machine = Root(settings.root).is_machine
         self._once = once
         self._show = show
         self._retry_seconds = retry_seconds
@@ -75,13 +89,15 @@ class Simulation:
         self._start: Start | None = None
         """The result of the container's last start; None: there is no container."""
         self._supervisor: Supervisor | None = None
+        self._config = Observed(ConfigState())
+        self._changes: tuple[Observed[Any], ...] = (self._kubelet.changes,)
 
     async def run(self) -> None:
         """Show the first complete picture, then one after each change; raise GenericdpError."""
         async with (
             ungrouped(),
             self._kubelet,
-            Commands() as commands,
+            Commands() if self._on_machine else _NoCommands() as commands,
             asyncio.TaskGroup() as tasks,
         ):
             work = serve(
@@ -89,12 +105,13 @@ class Simulation:
                 reload=asyncio.Event(),
                 commands=commands,
                 watched=self._attach,
+                health=None if self._on_machine else _health_of_copy,
             )
             serving = tasks.create_task(work, name="daemon")
             await self._wait_for_first_lists()
             await self._run_pod()
             if self._once:
-                self._show(self._node_resources(), self._start)
+                self._show(self._node_resources(), self._start, "")
                 if self._start is not None and self._start.given is None:
                     raise GenericdpError(f"the container would wait: {self._start.message}")
             else:
@@ -102,8 +119,9 @@ class Simulation:
                 await self._show_changes()
             serving.cancel()
 
-    def _attach(self, supervisor: Supervisor) -> None:
-        self._supervisor = supervisor
+    def _attach(self, supervisor: Supervisor, config: Observed[ConfigState]) -> None:
+        self._supervisor, self._config = supervisor, config
+        self._changes += (supervisor.lists, supervisor.decided, config)
 
     async def _wait_for_first_lists(self) -> None:
         try:
@@ -162,13 +180,53 @@ class Simulation:
             self._start = await self._kubelet.start_container(self._pod, self._container)
 
     async def _show_changes(self) -> Never:
-        picture, start = self._node_resources(), self._start
-        self._show(picture, start)
+        picture, start, config = self._node_resources(), self._start, self._config.value
+        self._show(picture, start, "")
         while True:
-            await self._kubelet.changed()
+            await next_change(*self._changes)
             await asyncio.sleep(_BURST_SECONDS)
+            await until(self._is_up_to_date, *self._changes, timeout_seconds=_LAG_SECONDS)
             before, picture = (picture, start), self._node_resources()
-            if (picture, self._start) != before:
+            news, config = _news(config, self._config.value), self._config.value
+            if news or (picture, self._start) != before:
                 # The result of a start is shown only once.
-                self._show(picture, self._start if self._start != start else None)
+                self._show(picture, self._start if self._start != start else None, news)
             start = self._start
+
+    def _is_up_to_date(self) -> bool:
+        """Return whether the config in force is decided, and the kubelet knows the result."""
+        daemon = self._supervisor
+        if daemon is None or daemon.decided.value != daemon.resources.value:
+            return False
+        return all(
+            bool(one.capacity) is not bool(one.empty)
+            and (one.allocatable < one.capacity) is bool(one.unhealthy)
+            for one in self._node_resources().values()
+        )
+
+
+class _NoCommands(Commands):
+    """For hooks of a copy, which would act on this machine: none is run, and all succeed."""
+
+    async def run(self, *_: object, **__: object) -> Outcome:
+        return Outcome()
+
+
+def _health_of_copy(root: Root, *, run_probe: RunProbe, **settings: Any) -> Health:  # noqa: ANN401
+    """Return health by the files of a copy: what would ask this machine counts as passed."""
+
+    async def run(bound: BoundProbe, *args: Any, **more: Any) -> Outcome:  # noqa: ANN401
+        is_file = isinstance(bound.check, FileCheck)
+        return await run_probe(bound, *args, **more) if is_file else Outcome()
+
+    # As a log, an event is readable once, has no record, and then ends.
+    return Health(
+        root, run_probe=run, open_log=lambda: FileIO(os.eventfd(1, os.EFD_NONBLOCK)), **settings
+    )
+
+
+def _news(before: ConfigState, now: ConfigState) -> str:
+    """Return what a person who has edited the config wants to know; empty: nothing."""
+    if now.since != before.since:
+        return "a new config is in force"
+    return "the config on disk is in force again" if before.refused and not now.refused else ""

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from genericdp import __version__
 from genericdp.devices.empty import EmptyCause
+from genericdp.devices.matching import EXCLUDED
 from genericdp.kubelet.registration import GRPC_VERSION
 from genericdp.tally import BOUNDS, Durations
 
@@ -51,12 +52,13 @@ _GAUGES = {
     f" {MAX_PER_RESOURCE:,} devices of a resource and {MAX_DEVICES:,} in all, none with"
     " --no-status.",
     "device_series_left_out": "Devices that have no device_healthy because there are too many.",
-    "not_offered resource": "Things that a selector matched and that are not in the list.",
+    "not_offered resource": "Things that a selector matched and that are not in the list; without"
+    " those that `exclude` matches.",
     "resource_empty resource cause": "1 for a resource without devices, with the cause:"
     f" {', '.join(EmptyCause)}; absent: it has devices, or those that result from its name have.",
     "registered resource": "Whether the kubelet has the resource and its stream is open (1) or"
     " not (0).",
-    "resource_contested resource": "Whether somebody else serves the resource on this node (1) or"
+    "resource_contested resource": "Whether another plugin serves the resource on this node (1) or"
     " not (0); 1 for a while in a rolling update.",
     "config_valid": "Whether the config on disk is the one in force (1) or is refused (0).",
     "config_last_success_timestamp_seconds": "When the config in force was put in force, in"
@@ -92,7 +94,7 @@ _HISTOGRAMS = {
     "allocation_duration_seconds resource": "How long Allocate calls took, hooks included, whatever"
     " their result.",
     "probe_duration_seconds resource probe": "How long probes took.",
-    "discovery_duration_seconds": "How long looks at the host took, after an event or in full.",
+    "discovery_duration_seconds": "Duration of scans of the host, partial after an event or full.",
 }
 
 
@@ -193,7 +195,8 @@ def _of_resource(state: ResourceState) -> Iterator[Sample]:
     unhealthy = sum(bool(one.unhealthy) for one in listed)
     yield "devices", (name, "Healthy"), len(listed) - unhealthy
     yield "devices", (name, "Unhealthy"), unhealthy
-    yield "not_offered", (name,), 0 if state.devices is None else len(state.devices.not_offered)
+    left_out = () if state.devices is None else state.devices.not_offered
+    yield "not_offered", (name,), sum(one.reason != EXCLUDED for one in left_out)
     if cause := state.why_empty[1]:
         yield "resource_empty", (name, cause), 1
     yield "registered", (name,), state.registered

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench.results import Result, latencies, percentile, table
+from bench.results import Result, counted, latencies, percentile, table
 
 
 @pytest.mark.parametrize(
@@ -30,19 +30,18 @@ def test_a_percentile_is_one_of_the_samples(
         (None, "median", None),
         (2.0, "median", True),
         (1.9, "median", False),
-        (2.0, "max", False),
         (2.0, "ratio", True),
         (1.9, "ratio", False),
     ],
 )
-def test_a_goal_is_about_the_median_the_maximum_or_the_ratio(
+def test_a_goal_is_about_the_median_or_the_ratio(
     goal: float | None, judged_by: str, verdict: bool | None
 ) -> None:
     one = Result(
         what="x",
         unit="ms",
         daemon=(1.0, 2.0, 9.0),
-        baseline=(1.0, 1.0),
+        peer=(1.0, 1.0),
         goal=goal,
         judged_by=judged_by,  # type: ignore[arg-type]
     )
@@ -50,23 +49,27 @@ def test_a_goal_is_about_the_median_the_maximum_or_the_ratio(
     assert json.loads(json.dumps(one.as_json()))["met"] is verdict
 
 
-@pytest.mark.parametrize("baseline", [(), (0.0,)])
-def test_without_a_baseline_there_is_no_ratio(baseline: tuple[float, ...]) -> None:
-    one = Result(what="x", unit="", daemon=(1.0,), baseline=baseline, goal=1, judged_by="ratio")
+@pytest.mark.parametrize("peer", [(), (0.0,)])
+def test_without_a_peer_there_is_no_ratio(peer: tuple[float, ...]) -> None:
+    one = Result(what="x", unit="", daemon=(1.0,), peer=peer, goal=1, judged_by="ratio")
     assert (one.ratio, one.met) == (None, None)
 
 
 def test_the_table_shows_ratios_goals_and_what_is_missed() -> None:
     results = [
-        Result(what="good", unit="ms", daemon=(4.0, 6.0, 90.0), baseline=(2.5,), goal=7.0),
-        Result(what="bad", unit="ms", daemon=(3.0,), goal=2.0, judged_by="max", note="because"),
+        Result(what="good", unit="ms", daemon=(4.0, 6.0, 90.0), peer=(2.5,), goal=7.0),
+        Result(what="bad", unit="ms", daemon=(3.0,), goal=2.0),
     ]
-    _, good, bad, note = table(results).splitlines()
-    assert good.split() == ["good", "ms", "4.00", "6.00", "90.0", "2.50", "2.40x", "7.00", "met"]
-    assert bad.split() == ["bad", "ms", *["3.00"] * 3, "-", "-", "max", "2.00", "MISSED"]
-    assert note == "bad: because"
+    heading, good, bad = table(results, "squat").splitlines()
+    assert "squat" in heading
+    assert good.split() == ["good", "ms", "6.00", "4.00..90.0", "2.50", "2.40x", "7.00"]
+    assert bad.split() == ["bad", "ms", "3.00", "3.00..3.00", "-", "-", "2.00", "MISSED"]
 
 
 def test_latencies_are_a_median_and_a_tail_with_goals_of_their_own() -> None:
     p50, p99 = latencies("x", [1.0, 2.0, 9.0], [1.0], p50_goal=3.0, p99_goal=3.0)
     assert (p50.what, p50.met, p99.what, p99.met) == ("x, p50", True, "x, p99", False)
+
+
+def test_a_count_has_its_noun() -> None:
+    assert [counted(n, "device") for n in (1, 1000)] == ["1 device", "1,000 devices"]

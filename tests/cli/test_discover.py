@@ -77,6 +77,9 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
                 "shares": ["fuse", "fuse::1", "fuse::2"],
                 "nodes": ["/dev/fuse"],
                 "numaNodes": [],
+                "model": "",
+                "serial": "",
+                "driver": "",
             }
         ],
         "empty": "",
@@ -98,6 +101,9 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
                 "shares": ["nvme0n1"],
                 "nodes": ["/dev/nvme0n1"],
                 "numaNodes": [],
+                "model": "",
+                "serial": "",
+                "driver": "",
             }
         ],
         "empty": "",

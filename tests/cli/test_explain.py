@@ -179,6 +179,12 @@ QUESTIONS = {
         "can0",
         "can0 is not offered: example.com/can wants net.linkType ether, found can",
     ),
+    "a network interface, where only device files are looked for": (
+        "can",
+        "  - name: example.com/kvm\n    match: [{path: /dev/kvm}]\n",
+        "can0",
+        "can0 is not offered: example.com/kvm looks for device files, and this device has none",
+    ),
     "an interface number": (
         "webcam",
         "  - name: example.com/camera\n    match:\n      - udev: {subsystem: video4linux}\n"

@@ -213,9 +213,7 @@ def test_of_many_resources_those_are_shown_that_come_closest(
     shown = [line.partition(" ")[0] for line in lines[1:] if line.startswith("example.com/")]
     names = ("serial", "wrong", "nearly")
     assert shown == [f"example.com/{name}" for name in names]
-    assert (
-        lines[-1] == "38 other resources not shown: further from taking it than these (see -o json)"
-    )
+    assert lines[-1] == "38 other resources not shown: these come closer (all: -o json)"
     lines = answer(capsys, tmp_path, root, others + STICK.replace("1a86", "1a87"), "/dev/ttyUSB0")
     assert len([line for line in lines[1:] if line.startswith("example.com/")]) == 3
     said = json.loads(

@@ -133,6 +133,15 @@ def test_each_command_teaches_with_an_example(
             ["run", "--config=x", "--frob"],
             "unrecognized arguments: --frob (see genericdp run --help)",
         ),
+        (
+            ["discover", "serial.yaml", "x"],
+            "unrecognized arguments: serial.yaml x (did you mean --config serial.yaml?)"
+            " (see genericdp discover --help)",
+        ),
+        (
+            ["version", "serial.yaml"],
+            "unrecognized arguments: serial.yaml (see genericdp version --help)",
+        ),
         (["version", "--odd"], "unrecognized arguments: --odd (see genericdp version --help)"),
         (["run"], "the following arguments are required: --config (see genericdp run --help)"),
         (["run", "--config=x", "--log-level=loud"], "(see genericdp run --help)"),
@@ -222,7 +231,16 @@ def run(words: list[str], redirection: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("words", [*PRINTING, ["--help"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_a_full_disk_is_told_of_help_and_version_too(
+    word: str, unbuffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    test_a_full_disk_is_one_line_and_exit_code_1([word])
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=lambda words: words[0])
 def test_a_full_disk_is_one_line_and_exit_code_1(words: list[str]) -> None:
     ended = run(words, ">/dev/full")
     said = "genericdp: stdout cannot be written: no space left on device\n"

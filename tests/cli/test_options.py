@@ -100,10 +100,10 @@ def test_without_any_name_it_is_the_host_s(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_bad_value_in_a_variable_is_told_with_its_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("GENERICDP_OUTPUT", "yaml")
+    monkeypatch.setenv("GENERICDP_OUTPUT", "xml")
     assert main(["version"]) == 2
     assert capsys.readouterr().err == (
-        "genericdp: GENERICDP_OUTPUT is 'yaml', but must be one of: text, json\n"
+        "genericdp: GENERICDP_OUTPUT is 'xml', but must be one of: text, json, yaml\n"
     )
 
 
@@ -144,7 +144,7 @@ def test_every_option_of_every_command_is_a_variable(capsys: pytest.CaptureFixtu
     for command in COMMANDS:
         with pytest.raises(SystemExit):
             main([command, "--help"])
-    found = re.findall(r"^  (?:-\w [^-]*)?--([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+    found = re.findall(r"^  (?:-\w[^-]*)?--([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
     assert set(found) - {"help"} == set(OPTIONS)
 
 

@@ -96,6 +96,13 @@ def test_each_result_is_a_row_and_what_a_failed_command_wrote_stands_below(
     assert [row[column : column + 6] for row in rows] == ["RESULT", "failed", "passed"]
 
 
+def test_wide_adds_the_path(probe: Probe, plain: Path, capsys: Capture) -> None:
+    assert probe("-o", "wide") == 1
+    rows = cells(capsys.readouterr().out)
+    heading = ["RESOURCE", "DEVICE", "PATH", "PROBE", "RESULT", "TIME", "REASON"]
+    assert (rows[0], rows[-1][:3]) == (heading, ["example.com/own", "good", f"{plain}/good"])
+
+
 def test_of_long_output_the_end_is_shown_and_json_has_all(
     probe: Probe, plain: Path, capsys: Capture
 ) -> None:

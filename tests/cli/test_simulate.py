@@ -9,6 +9,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from genericdp.cli import main
 from tests.world import Host
@@ -71,6 +72,18 @@ async def picture(process: Process) -> list[str]:
     return [line for line in lines if line.startswith(("Cap", "Alloc", "  "))]
 
 
+async def until_line(process: Process, text: str) -> str:
+    """Read up to a line with this text; give all that was read."""
+    assert process.stdout is not None
+    read = ""
+    async with asyncio.timeout(60):
+        while text not in read:
+            line = (await process.stdout.readline()).decode()
+            assert line, read
+            read += line
+    return read
+
+
 @pytest.mark.parametrize("generation", ["A", "B"])
 async def test_one_picture_as_the_node_would_show_it(host: Host, generation: str) -> None:
     code, out, err = await finished(
@@ -109,6 +122,15 @@ async def test_a_picture_as_json_has_a_container_as_allocate_gives_it(
         "empty": {"example.com/serial": ""},
         "container": json.loads(capsys.readouterr().out)["example.com/serial"],
     }
+
+
+async def test_a_picture_as_yaml_is_a_document_of_its_own(host: Host) -> None:
+    pictures = [
+        (await finished(await simulate(host, "--once", "-o", output)))[1]
+        for output in ("json", "yaml")
+    ]
+    assert pictures[1].startswith("---\n")
+    assert [yaml.safe_load(pictures[1])] == [*map(json.loads, pictures[0].splitlines())]
 
 
 def refused(host: Host, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -182,6 +204,44 @@ async def test_changes_show_at_once_and_control_c_is_a_good_end(host: Host) -> N
     code, out, _ = await finished(process)
     assert code == 0
     assert "example.com/serial: ttyUSB0: /dev/ttyUSB0 does not exist" in out
+
+
+async def test_another_reason_shows_at_once_though_the_counts_stay_the_same(host: Host) -> None:
+    path = host.folder.parent / "config.yaml"
+    path.write_text(CONFIG.replace("    replicas", "    exclude: [{path: /dev/*0}]\n    replicas"))
+    process = await simulate(host)
+    await until_line(process, "example.com/serial: /dev/ttyUSB0: excluded by the config")
+    await until_line(process, "(Ctrl-C ends it")
+    host.plug("ttyUSB10")
+    read = await until_line(process, "example.com/serial: /dev/ttyUSB10: excluded by the config")
+    assert "No devices (both 0):\n  example.com/serial: all that is matched" in read
+    host.unplug("ttyUSB0")
+    host.unplug("ttyUSB10")
+    await until_line(process, "example.com/serial: nothing on this node matches match[0]")
+    process.send_signal(signal.SIGINT)
+    assert (await finished(process))[0] == 0
+
+
+async def test_a_config_that_is_corrected_or_replaced_shows_at_once(host: Host) -> None:
+    path = host.folder.parent / "config.yaml"
+    process = await simulate(host)
+    await until_line(process, "(Ctrl-C ends it")
+    assert process.stderr is not None
+    path.write_text(CONFIG.replace("match", "matches"))
+    async with asyncio.timeout(60):
+        while "cannot be used" not in (await process.stderr.readline()).decode():
+            pass
+    path.write_text(CONFIG)
+    await until_line(process, "  the config on disk is in force again; the node shows:\n")
+    assert (await picture(process))[1] == "  example.com/serial:  2"
+    path.write_text(CONFIG.replace("SERIAL:", "OTHER:"))
+    await until_line(process, "  a new config is in force; the node shows:\n")
+    assert (await picture(process))[1] == "  example.com/serial:  2"
+    path.write_text(CONFIG.replace("replicas: 2", "replicas: 3"))
+    await until_line(process, "  a new config is in force; the node shows:\n")
+    assert (await picture(process))[1] == "  example.com/serial:  3   (was 2)"
+    process.send_signal(signal.SIGINT)
+    assert (await finished(process))[0] == 0
 
 
 async def test_more_than_there_is_says_what_the_kubelet_would(host: Host) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,12 +15,13 @@ from genericdp.devices.device import ContainerEdits, DeviceSpec
 from genericdp.errors import GenericdpError, ungrouped
 from genericdp.simulator.settings import Generation
 from genericdp.simulator.simulation import Simulation
-from tests.cli.test_simulate import finished, simulate
+from tests.cli.test_simulate import finished
+from tests.cli.test_simulate import simulate as simulate_copy
 from tests.world import Host
 
 if TYPE_CHECKING:
+    from asyncio.subprocess import Process
     from collections.abc import Mapping
-    from pathlib import Path
 
     from genericdp.simulator.pods import Start
     from genericdp.simulator.simulation import NodeResource
@@ -29,7 +31,7 @@ apiVersion: genericdp.io/v1alpha1
 kind: DevicePluginConfig
 resources:
   - name: example.com/card
-    match: [{{path: /dev/card0}}]
+    match: [{{path: /dev/null}}]
     inject: {{env: {{CARD: $(device.path)}}}}
     hooks:
       {hook}: {{exec: {{command: [/bin/sh, -c, '{script}']}}}}
@@ -38,7 +40,7 @@ LOCKED = "echo the card is locked; exit 3"
 ASKED = "--allocate=example.com/card=1"
 QUIET = "--log-level=error"
 WHY = (
-    "rpc error: code = FailedPrecondition desc = example.com/card: device card0:"
+    "rpc error: code = FailedPrecondition desc = example.com/card: device null:"
     " its {} hook /bin/sh exited with 3: the card is locked"
 )
 START_FAILED = f"device plugin PreStartContainer rpc failed with err: {WHY.format('preStart')}"
@@ -47,8 +49,13 @@ START_FAILED = f"device plugin PreStartContainer rpc failed with err: {WHY.forma
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
     host = Host(tmp_path / "host")
-    host.plug("card0")
+    host.plug("null", minor=3)
     return host
+
+
+async def simulate(host: Host, *arguments: str) -> Process:
+    """Simulate on this machine, where commands run."""
+    return await simulate_copy(host, *arguments, "--root=/")
 
 
 def config(host: Host, hook: str, script: str) -> Path:
@@ -102,7 +109,48 @@ async def test_hooks_really_run_and_what_the_container_gets_is_shown(
     config(host, hook, f"echo once >> {ran}")
     code, out, err = await finished(await simulate(host, "--once", ASKED))
     assert (code, err, ran.read_text()) == (0, "", "once\n")
-    assert out.splitlines()[-1] == "  env         CARD=/dev/card0"
+    assert out.splitlines()[-1] == "  env         CARD=/dev/null"
+
+
+NOT_RUN = "of a copy, hooks and all probes but file are not run, and count as passed"
+
+
+async def test_of_a_copy_no_hook_runs_and_the_container_gets_its_device(
+    host: Host, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    for hook in ("allocate", "preStart"):
+        config(host, hook, f"touch {ran}; exit 1")
+        code, out, err = await finished(await simulate_copy(host, "--once", ASKED))
+        assert (code, out.splitlines()[-1]) == (0, "  env         CARD=/dev/null")
+        assert err.endswith(f"warning --root {host.folder}: {NOT_RUN}\n")
+        assert not ran.exists()
+
+
+async def test_of_a_copy_probes_read_files_and_run_and_open_nothing(
+    host: Host, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    host.write("/sys/temp", "97")
+    path = config(host, "allocate", "")
+    text, _, _ = path.read_text().partition("    hooks:")
+    for most, allocatable in ((99, 1), (90, 0)):
+        path.write_text(
+            f"{text}    health:\n"
+            f"      - exec: {{command: [/bin/sh, -c, 'touch {ran}; exit 1']}}\n"
+            "      - open: {}\n"
+            "      - kernelLog: {regex: .}\n"
+            f"      - file: {{path: /sys/temp, max: {most}}}\n"
+        )
+        (host.folder / "dev/null").chmod(0)
+        code, out, err = await finished(await simulate_copy(host, "--once", "-o", "json"))
+        assert code == 0
+        assert json.loads(out)["allocatable"] == {"example.com/card": allocatable}
+        unhealthy = json.loads(out)["unhealthy"]["example.com/card"]
+        file = "file: /sys/temp is '97', more than 90"
+        assert unhealthy == ({} if allocatable else {"null": file})
+        assert err.count(NOT_RUN) == 1
+        assert not ran.exists()
 
 
 async def test_a_container_that_waits_is_in_the_picture_with_its_reason(host: Host) -> None:
@@ -125,7 +173,9 @@ async def test_a_container_that_waits_is_in_the_picture_with_its_reason(host: Ho
 class Pictures(list["Start | None"]):
     """What each picture said of the container; ends the simulation when it runs."""
 
-    def __call__(self, picture: Mapping[str, NodeResource], start: Start | None) -> None:
+    def __call__(
+        self, picture: Mapping[str, NodeResource], start: Start | None, _news: str
+    ) -> None:
         assert picture["example.com/card"].allocatable == 1
         self.append(start)
         if start is not None and start.given is not None:
@@ -141,7 +191,7 @@ async def test_a_container_that_waits_is_started_until_it_runs(
     path = config(host, "preStart", script)
     shown = Pictures()
     simulation = Simulation(
-        Settings(configs=(path,), kubelet_folder=short_folder, root=host.folder, node_name="n"),
+        Settings(configs=(path,), kubelet_folder=short_folder, root=Path("/"), node_name="n"),
         generation=Generation.B,
         amounts={"example.com/card": 1},
         once=False,
@@ -156,6 +206,6 @@ async def test_a_container_that_waits_is_started_until_it_runs(
     assert waits is not None
     assert waits.message == START_FAILED
     assert runs is not None
-    node = DeviceSpec(host_path="/dev/card0", container_path="/dev/card0", permissions="rw")
-    assert runs.given == ContainerEdits(devices=(node,), env={"CARD": "/dev/card0"})
+    node = DeviceSpec(host_path="/dev/null", container_path="/dev/null", permissions="rw")
+    assert runs.given == ContainerEdits(devices=(node,), env={"CARD": "/dev/null"})
     assert tries.read_text().count("\n") == 3

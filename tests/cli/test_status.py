@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from genericdp.address import Address
 from genericdp.cli import main
@@ -93,6 +94,26 @@ def _has_v6() -> bool:
     except OSError:
         return False
     return True
+
+
+def test_wide_adds_what_the_hardware_is_called(capsys: Capture) -> None:
+    with answering(http(encoded(RICH))) as (address, _):
+        assert main(["status", f"--address={address}", "-o", "wide"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heading = lines[lines.index("Devices:") + 1]
+    columns = ["RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA"]
+    assert heading.split() == [*columns, "PATH", "MODEL", "SERIAL", "DRIVER", "WHY"]
+    (row,) = (line for line in lines if "ttyUSB0" in line and " Healthy " in line)
+    assert row[heading.index("PATH") :].split("  ")[0] == "/dev/ttyUSB0"
+    assert row[heading.index("MODEL") :].startswith("FT232R USB UART")
+    assert row[heading.index("SERIAL") :].startswith("A50285BI  ")
+    assert row[heading.index("DRIVER") :].startswith("ftdi_sio  ")
+
+
+def test_as_yaml_it_prints_what_came(capsys: Capture) -> None:
+    with answering(http(encoded(RICH))) as (address, _):
+        assert main(["status", f"--address={address}", "-o", "yaml"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == RICH
 
 
 def test_as_json_it_prints_what_came(capsys: Capture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,17 @@ class Cluster(Node):
         cache = f"--cache-dir={folder}/home/cache"
         self.kubectl = Tool(parts.control_plane / "kubectl", folder, cache)
         self.helm = Tool(parts.helm / "helm", folder)
+
+    def shell_environment(self) -> dict[str, str]:
+        """Return the environment of a shell in which ``kubectl`` is for this cluster."""
+        # The variables of the tests' own would be options of genericdp.
+        given = {key: text for key, text in os.environ.items() if not key.startswith("GENERICDP_")}
+        return {
+            **given,
+            "HOME": f"{self.folder}/home",
+            "KUBECONFIG": f"{self.folder}/{control_plane.ADMIN}.kubeconfig",
+            "PATH": f"{self._parts.control_plane}:{os.environ['PATH']}",
+        }
 
     def _start(self) -> None:
         began = time.monotonic()

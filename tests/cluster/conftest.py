@@ -64,9 +64,14 @@ def daemon(installed: DaemonSet, cluster: Cluster) -> DaemonPod:
     return installed.await_ready()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the ways to install that a test's marker does not name."""
+    """Leave out the ways to install that a test's marker does not name.
+
+    Tests that install the daemon themselves come first, when there is none.
+    """
     leave_out(config, items, marker="installed_by", parameter="installed")
+    items.sort(key=lambda item: "installed" in getattr(item, "fixturenames", ()))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,6 +11,7 @@ import yaml
 
 from genericdp import __version__
 from tests.cluster.daemonset import NAMESPACE
+from tests.e2e.cluster.image import architecture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,13 +31,9 @@ OTHER_TAG = f"{__version__}-again"
 
 def load_image(cluster: Cluster, folder: Path) -> None:
     """Give the image to the node."""
-    (archive,) = folder.glob(f"genericdp-{__version__}-{_architecture()}.tar")
+    (archive,) = folder.glob(f"genericdp-{__version__}-{architecture()}.tar")
     cluster.load_image(archive)
     cluster.ctr("images", "tag", f"{_NAME}:{__version__}", f"{_NAME}:{OTHER_TAG}")
-
-
-def _architecture() -> str:
-    return {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
 
 
 def kustomize(

@@ -237,3 +237,29 @@ def test_a_config_map_without_a_config_says_so(data: str) -> None:
     assert loaded(f"{CONFIG_MAP[:-1]}\n  {data}\n").problems[-1].message == (
         "the ConfigMap holds no config: no text of its data has a key in .yaml or .yml"
     )
+
+
+def test_other_manifests_beside_a_config_map_with_a_config_are_left_out() -> None:
+    other = "---\napiVersion: apps/v1\nkind: DaemonSet\n"
+    config_map = f"---\n{CONFIG_MAP}  a.yaml: |\n{INDENTED}"
+    found = loaded(f"{other}{config_map}{other}---\n{CONFIG_MAP}  dashboard.json: x\n")
+    assert found.problems == ()
+    assert [one.name for one in found.resources] == ["a/fuse"]
+    assert len(loaded(other).problems) == 2
+    assert len(loaded(f"{other}---\n{HEAD}{FUSE}").problems) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "kind: DevicePluginConfig\napiVersion: genericdp.io/v2\nresources: []\n",
+        "kind: DevicePluginConfg\napiVersion: genericdp.io/v1alpha1\nresources: []\n",
+        "kind: DevicePluginConfig\napiVersion: example.com/v1\nresources: []\n",
+        "apiVersion: v1\nkind: List\nitems: []\n",
+        "resources: []\n",
+        f"{CONFIG_MAP}  b.yaml: '['\n",
+        f"{CONFIG_MAP}  b.yaml: |\n    kind: Other\n    apiVersion: v1\n",
+    ],
+)
+def test_what_may_be_meant_as_a_config_is_never_left_out(wrong: str) -> None:
+    assert loaded(f"{CONFIG_MAP}  a.yaml: |\n{INDENTED}---\n{wrong}").problems

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.processes import memory
+from bench.processes import resident_memory
 from tests.soak.invariants import Violation
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Daemon:
 
     def resident(self) -> float:
         """Give its resident memory, in MB."""
-        return memory(self.pid).resident
+        return resident_memory(self.pid)
 
     async def ask(self) -> Held:
         """Ask it what it has."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import grpc
 
+from genericdp.observed import next_change
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
 from tests.e2e.cluster import listing
@@ -94,7 +95,7 @@ class SimulatedSide:
     async def changed(self, seconds: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self.kubelet.changed()
+                await next_change(self.kubelet.changes)
 
     def socket(self, kind: str) -> Path | None:
         paths = self.kubelet.paths(f"{DOMAIN}/{kind}")

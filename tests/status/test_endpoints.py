@@ -235,3 +235,14 @@ _IS: dict[str, Callable[[object], bool]] = {
     "time": lambda value: isinstance(value, str) and value.endswith("+00:00"),
     "null": lambda value: value is None,
 }
+
+
+async def test_what_is_excluded_is_not_counted_as_not_offered(world: World) -> None:
+    for name in ("ttyACM0", "ttyACM1", "ttyACM2"):
+        world.host.plug(name)
+    without_serial = resource(
+        "example.com/acm", "/dev/ttyACM*", id="$(usb.serial)", exclude=[{"path": "/dev/ttyACM1"}]
+    )
+    async with world.serving(without_serial) as daemon:
+        await daemon.registered("example.com/acm")
+        await daemon.counts_so(lambda found: found.get("not_offered{example.com/acm}") == 2)

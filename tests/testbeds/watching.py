@@ -24,7 +24,7 @@ from genericdp.host.root import Root
 from genericdp.kubelet.folder import KubeletFolder
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
-from genericdp.observed import until
+from genericdp.observed import next_change, until
 from genericdp.process.run import Commands
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.supervisor import Pace, Supervisor
@@ -77,7 +77,7 @@ async def _tell(supervisor: Supervisor, kubelet: Kubelet, tally: Tally) -> None:
         if before != (lists, devices):
             before = (lists, devices)
             _show(lists=lists, devices=devices)
-        await kubelet.changed()
+        await next_change(kubelet.changes)
 
 
 def _told(supervisor: Supervisor, name: str, healths: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
+def architecture() -> str:
+    """Return the architecture of this machine, as images name it."""
+    return _ARCHITECTURES.get(platform.machine(), platform.machine())
+
+
 def pack(archive: Path, name: str, rootfs: Path, command: Sequence[str]) -> None:
     """Write an archive that ``ctr images import`` takes."""
     layer = io.BytesIO()
@@ -24,7 +29,7 @@ def pack(archive: Path, name: str, rootfs: Path, command: Sequence[str]) -> None
     layer_digest = hashlib.sha256(layer.getvalue()).hexdigest()
     config = _encoded(
         {
-            "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+            "architecture": architecture(),
             "os": "linux",
             "config": {"Entrypoint": list(command), "Env": ["PATH=/bin"]},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_digest}"]},

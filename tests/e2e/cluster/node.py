@@ -244,7 +244,8 @@ class Node:
         (rootfs / "bin").mkdir(parents=True)
         shutil.copy2("/bin/busybox", rootfs / "bin/busybox")
         shutil.copy2(_HERE / "look", rootfs / "bin/look")
-        (rootfs / "bin/cp").symlink_to("busybox")
+        for applet in ("cat", "cp", "ls"):
+            (rootfs / "bin" / applet).symlink_to("busybox")
         archive = self.folder / "image.tar"
         pack(archive, name, rootfs, command)
         self.load_image(archive)

@@ -16,12 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.e2e.cluster import loop
+from tests.e2e.cluster import loop, stick
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
+POD_RESOURCES = DEVICE_PLUGINS.parent / "pod-resources"
+"""Where other nodes have it; here a link, if any."""
 MARK = "GENERICDP_NODE_FOLDER"
 """A variable in the environment of each process of a node; containerd hands it to its shims.
 Its value is a folder, and ends in a slash."""
@@ -51,11 +53,12 @@ def sweep(folder: Path) -> None:
         shutil.rmtree(_RUNC / task.parent.name, ignore_errors=True)
     for hierarchy in (_CGROUPS, *_CGROUPS.iterdir()):
         _remove_cgroup(hierarchy / "kubepods")
-    for link in _LOGS[0].glob("*"):
+    for link in (*_LOGS[0].glob("*"), POD_RESOURCES):
         if link.is_symlink() and link.readlink().is_relative_to(folder):
             link.unlink()
     _remove_network(folder)
     loop.remove_all()
+    stick.unplug()
     shutil.rmtree(DEVICE_PLUGINS, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
     # What the kubelet, containerd, network plugins and the daemon's hostPath volumes made, unless

@@ -21,6 +21,9 @@ CLUSTER = "1.37.0"
 ETCD = "3.7.3"
 HELM = "3.22.0"
 PROMTOOL = "0.313.5"
+ACTIONLINT = "1.7.12"
+KUBECONFORM = "0.8.0"
+SYFT = "1.50.0"
 
 
 def chosen() -> tuple[str, ...]:
@@ -37,7 +40,13 @@ def parts(suite: str) -> list[tuple[str, str]]:
     """Give name and version of what the tests of ``e2e``, ``cluster`` or ``deploy`` run."""
     api = [("control-plane", CLUSTER), ("etcd", ETCD), ("helm", HELM)]
     if suite == "deploy":
-        return [*api, ("promtool", PROMTOOL)]
+        return [
+            *api,
+            ("promtool", PROMTOOL),
+            ("actionlint", ACTIONLINT),
+            ("kubeconform", KUBECONFORM),
+            ("syft", SYFT),
+        ]
     if suite == "cluster":
         return [("containerd", CONTAINERD), ("kubelet", CLUSTER), *api]
     return [("containerd", CONTAINERD), *(("kubelet", version) for version in chosen())]

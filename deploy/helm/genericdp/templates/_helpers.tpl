@@ -12,9 +12,18 @@ app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
+{{- /* What selectors, which cannot be changed, must not have. */ -}}
+{{- define "genericdp.versionLabels" -}}
+{{- /* A label is shorter than a tag may be, begins and ends otherwise, and has no digest behind it. */ -}}
+{{- $tag := default .Chart.AppVersion .Values.image.tag | splitList "@" | first -}}
+app.kubernetes.io/version: {{ $tag | trunc 63 | trimAll "-_." | quote }}
+app.kubernetes.io/component: device-plugin
+app.kubernetes.io/part-of: genericdp
+{{- end -}}
+
 {{- define "genericdp.labels" -}}
 {{ include "genericdp.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{ include "genericdp.versionLabels" . }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}

@@ -1,6 +1,6 @@
-"""A device plugin with nothing in it: ``python -m bench.baseline FOLDER NAME=GLOB…``.
+"""A bare device plugin: ``python -m bench.bare_plugin FOLDER NAME=GLOB…``.
 
-It has no config, no checks and hardly any retries. Each resource lists what its glob finds, in
+It has no config, no checks and hardly any retries. Each resource lists what its glob finds in
 one folder.
 """
 
@@ -27,7 +27,7 @@ _CHANNEL = (("grpc.use_local_subchannel_pool", 1),)
 
 
 class Plugin:
-    """One resource, without a thought for what may go wrong."""
+    """One resource, without error handling."""
 
     def __init__(self, kubelet_folder: str, resource: str, pattern: str) -> None:
         self.folder, _, self._glob = pattern.rpartition("/")
