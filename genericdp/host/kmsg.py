@@ -125,7 +125,9 @@ class KernelRecords:
         self._next = None
         try:
             self._log = self._open_log()
-            asyncio.get_running_loop().add_reader(self._log.fileno(), self._drain, self._log)
+            loop = asyncio.get_running_loop()
+            loop.add_reader(self._log.fileno(), self._drain, self._log)
+            loop.call_soon(self._drain, self._log)  # an empty log is never readable
         except OSError as error:
             self._give_up(error)
 
@@ -168,6 +170,9 @@ class KernelRecords:
                 return
             if (record := parse(data)) is not None:
                 self._handle(record)
+        if source is self._log and not self.caught_up:
+            # The time was up. If that was the last record, nothing more makes the log readable.
+            asyncio.get_running_loop().call_soon(self._drain, source)
         self._paused()
 
     def _handle(self, record: LogRecord) -> None:

@@ -32,7 +32,10 @@ def recorded(name: str) -> list[bytes]:
 
 
 class Script(RawIOBase):
-    """Gives what it was given, then waits; an OSError in it is raised."""
+    """Gives what it was given, then waits; an OSError in it is raised.
+
+    Like the kernel's own it is readable only while there is a record.
+    """
 
     def __init__(self, given: Iterable[bytes | OSError] = ()) -> None:
         self.given = list(given)
@@ -44,7 +47,8 @@ class Script(RawIOBase):
         """Begin at its start."""
         self.next = 0
         self._readable, self._writable = os.pipe()
-        os.write(self._writable, b"x")
+        if self.given:
+            os.write(self._writable, b"x")
         return self
 
     def add(self, *given: bytes | OSError) -> None:
@@ -58,9 +62,10 @@ class Script(RawIOBase):
 
     def read(self, most: int = -1, /) -> bytes | None:
         if self.next == len(self.given):
-            os.read(self._readable, 10)
             return None
         self.next += 1
+        if self.next == len(self.given):
+            os.read(self._readable, 10)
         given = self.given[self.next - 1]
         if isinstance(given, OSError):
             raise given

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.host.kmsg import PATH, KernelRecords, LogRecord, open_log, parse
+from genericdp.host.kmsg import PATH, SLICE_SECONDS, KernelRecords, LogRecord, open_log, parse
 from tests.host.kernel_log import Script, record
 
 if TYPE_CHECKING:
@@ -227,6 +227,32 @@ async def test_a_long_replay_lets_the_loop_do_other_things() -> None:
     assert len(told.texts) == 20_000
     assert told.pauses >= 4
     assert turns >= 4
+
+
+async def test_a_record_that_takes_long_does_not_keep_the_end_of_the_log_from_being_seen() -> None:
+    """On a busy machine the turn may be over with the last record: then nothing is readable."""
+    script = Script([record("one", sequence=1), record("two", sequence=2)])
+    seen: list[str] = []
+    ended = asyncio.Event()
+
+    def told(one: LogRecord) -> None:
+        seen.append(one.text)
+        begun = time.perf_counter()
+        while time.perf_counter() - begun <= SLICE_SECONDS:
+            pass
+
+    def paused() -> None:
+        if records.caught_up:
+            ended.set()
+
+    records = KernelRecords(told, paused, open_log=script.open)
+    records.start()
+    try:
+        async with asyncio.timeout(60):
+            await ended.wait()
+    finally:
+        records.stop()
+    assert seen == ["one", "two"]
 
 
 @of_this_kernel
