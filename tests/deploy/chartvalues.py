@@ -43,6 +43,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "host-network": {"hostNetwork": True},
     "selinux": {"seLinuxOptions": {"type": "container_device_plugin_t"}},
     "state": {"stateDir": "/var/lib/genericdp", "podResources": True},
+    "cdi": {"cdi": {"enabled": True}},
     "tools": {
         "config": TOOLS_CONFIG,
         "tools": [

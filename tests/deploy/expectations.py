@@ -18,6 +18,9 @@ HOST_PATHS = {
 }
 """What of the node every pod gets."""
 
+CDI_PATHS = {"/var/run/cdi": "rw", "/etc/cdi": "ro"}
+"""What a pod gets besides to write CDI specs."""
+
 UNPRIVILEGED = {
     "privileged": False,
     "allowPrivilegeEscalation": False,

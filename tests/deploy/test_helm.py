@@ -12,7 +12,7 @@ import yaml
 
 from genericdp.config.load import load
 from tests.deploy.chartvalues import CONFIG, VALUES
-from tests.deploy.expectations import HOST_PATHS, SURGE, expect_daemonset
+from tests.deploy.expectations import CDI_PATHS, HOST_PATHS, SURGE, expect_daemonset
 from tests.deploy.rendering import (
     CHART,
     ROOT,
@@ -27,6 +27,7 @@ from tests.deploy.rendering import (
     render_helm,
     render_kustomize,
     tool,
+    with_components,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ RIGHTS: dict[str, dict[str, Any]] = {
     "host-network": {"host_network": True},
     "selinux": {"se_linux": {"type": "container_device_plugin_t"}},
     "state": {"more_paths": {"/var/lib/genericdp": "rw", "/var/lib/kubelet/pod-resources": "ro"}},
+    "cdi": {"more_paths": CDI_PATHS},
     "tools": {"more_paths": {"/opt/driver": "ro"}},
     "monitoring": {},
 }
@@ -71,6 +73,13 @@ def test_by_default_it_is_what_kustomize_makes(helm: Path) -> None:
     assert ours["ServiceAccount"]["automountServiceAccountToken"] is False
     configs = [yaml.safe_load(m["ConfigMap"]["data"]["genericdp.yaml"]) for m in (ours, theirs)]
     assert configs[0] == configs[1]
+
+
+def test_with_cdi_it_is_what_the_component_makes(helm: Path, tmp_path: Path) -> None:
+    ours = render_helm(helm, VALUES["cdi"])
+    theirs = render_kustomize(tool("kubectl"), with_components(tmp_path, ["cdi"]))
+    assert only(ours, "DaemonSet")["spec"] == only(theirs, "DaemonSet")["spec"]
+    assert {m["kind"] for m in ours} == {m["kind"] for m in theirs} - {"Namespace"}
 
 
 @pytest.mark.parametrize("name", RIGHTS)

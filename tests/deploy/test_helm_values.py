@@ -91,6 +91,7 @@ def test_the_readmes_examples_are_values_with_valid_configs(block: str, tmp_path
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"privilegd": True}, "additional properties 'privilegd' not allowed"),
     ({"privileged": "yes"}, "at '/privileged': got string, want boolean"),
+    ({"cdi": {"enable": True}}, "at '/cdi': additional properties 'enable' not allowed"),
     ({"image": {"pullPolicy": "Sometimes"}}, "at '/image/pullPolicy': value must be one of"),
     ({"image": {"digest": "sha256:1"}}, "at '/image/digest': 'sha256:1' does not match"),
     ({"http": {"port": 0}}, "at '/http/port': minimum"),

@@ -20,6 +20,7 @@ KUSTOMIZATIONS = sorted(KUSTOMIZE.rglob("kustomization.yaml"))
 POD = "/spec/template/spec"
 CONTAINER = f"{POD}/containers/0"
 WHAT_COMPONENTS_CHANGE = {
+    "cdi": {f"{CONTAINER}/volumeMounts/-", f"{POD}/volumes/-"},
     "host-network": {
         f"{POD}/hostNetwork",
         "/spec/updateStrategy/rollingUpdate",
@@ -44,6 +45,7 @@ WHAT_COMPONENTS_CHANGE = {
     "selinux": {f"{POD}/securityContext/seLinuxOptions"},
     "state-dir": {f"{CONTAINER}/args/-", f"{CONTAINER}/volumeMounts/-", f"{POD}/volumes/-"},
 }
+WRITABLE = {"cdi": ["/var/run/cdi"], "state-dir": ["/var/lib/genericdp"]}
 WHAT_OVERLAYS_USE = {
     "host-network": ["host-network"],
     "node-groups": [],
@@ -93,9 +95,7 @@ def test_a_component_changes_what_it_is_for_and_nothing_else(name: str) -> None:
     operations = [op for patch in content.get("patches", []) for op in _operations(patch)]
     assert {operation["path"] for operation in operations} == WHAT_COMPONENTS_CHANGE[name]
     mounts = [op["value"] for op in operations if op["path"].endswith("/volumeMounts/-")]
-    assert [m["mountPath"] for m in mounts if not m.get("readOnly")] == (
-        ["/var/lib/genericdp"] if name == "state-dir" else []
-    )
+    assert [m["mountPath"] for m in mounts if not m.get("readOnly")] == WRITABLE.get(name, [])
 
 
 def _operations(patch: Manifest) -> list[Manifest]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.config.load import load
-from tests.deploy.expectations import expect_daemonset
+from tests.deploy.expectations import CDI_PATHS, expect_daemonset
 from tests.deploy.rendering import (
     Manifest,
     components,
@@ -111,7 +111,7 @@ def test_all_components_go_together(kubectl: Path, tmp_path: Path) -> None:
     daemonset = only(made, "DaemonSet")
     expect_daemonset(
         daemonset,
-        more_paths=STATE | POD_RESOURCES,
+        more_paths=STATE | POD_RESOURCES | CDI_PATHS,
         privileged=True,
         host_network=True,
         se_linux=SE_LINUX,
@@ -126,6 +126,18 @@ def test_all_components_go_together(kubectl: Path, tmp_path: Path) -> None:
     assert daemonset["metadata"]["labels"].items() >= (
         only(made, "PodMonitor")["spec"]["selector"]["matchLabels"].items()
     )
+
+
+def test_cdi_brings_its_two_folders_and_no_other_right(kubectl: Path, tmp_path: Path) -> None:
+    made = render_kustomize(kubectl, with_components(tmp_path, ["cdi"]))
+    daemonset = only(made, "DaemonSet")
+    expect_daemonset(daemonset, more_paths=CDI_PATHS)
+    # On a node where no runtime has made them yet, too.
+    volumes = pod_spec(daemonset)["volumes"]
+    assert {v["hostPath"]["path"]: v["hostPath"]["type"] for v in volumes[-2:]} == (
+        dict.fromkeys(CDI_PATHS, "DirectoryOrCreate")
+    )
+    assert {manifest["kind"] for manifest in made} == {*KINDS}
 
 
 def test_monitoring_brings_alerts_and_a_dashboard(kubectl: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The unit for nodes without containers, as far as it can be told without a systemd that runs."""
+"""The units for nodes without containers, as far as can be told without a systemd that runs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import pytest
 CHECKOUT = Path(__file__).parents[2]
 SYSTEMD = CHECKOUT / "deploy/systemd"
 UNIT = SYSTEMD / "genericdp.service"
+CDI_UNIT = SYSTEMD / "genericdp-cdi.service"
+UNITS = pytest.mark.parametrize("unit", [UNIT, CDI_UNIT], ids=lambda unit: unit.stem)
 ADDED = sorted((SYSTEMD / "genericdp.service.d-examples").glob("*.conf"))
-EXPOSURE = 1.8
-"""What systemd 252 says of it; docs/operating.md names it, too."""
+EXPOSURE = {UNIT: 1.8, CDI_UNIT: 1.5}
+"""What systemd 252 says of them; docs/operating.md names it, too."""
 
 
 def _settings(text: str) -> dict[str, list[str]]:
@@ -37,19 +39,32 @@ def test_it_has_no_capability_and_writes_two_folders() -> None:
     assert "AF_NETLINK" in unit["RestrictAddressFamilies"][0]
 
 
-def test_it_comes_back_whatever_ended_it() -> None:
-    unit = _settings(UNIT.read_text())
-    assert (unit["Restart"], unit["StartLimitIntervalSec"]) == (["always"], ["0"])
-    assert unit["ExecReload"] == ["kill -HUP $MAINPID"]
+def test_without_kubernetes_it_writes_cdi_specs_and_nothing_else() -> None:
+    unit, kubelets = _settings(CDI_UNIT.read_text()), _settings(UNIT.read_text())
+    assert unit["RuntimeDirectory"] == ["cdi"]
+    assert unit["RuntimeDirectoryPreserve"] == ["yes"]  # runtimes need the specs when it is stopped
+    assert not unit.keys() & {"ReadWritePaths", "StateDirectory"}
+    assert unit["RestrictAddressFamilies"] == ["AF_UNIX AF_NETLINK"]
+    confining = {name for name in kubelets if name.startswith(("Protect", "Private", "SystemCall"))}
+    for name in confining | {"CapabilityBoundingSet", "DevicePolicy", "NoNewPrivileges"}:
+        assert unit[name] == kubelets[name]
+
+
+@UNITS
+def test_it_comes_back_whatever_ended_it(unit: Path) -> None:
+    settings = _settings(unit.read_text())
+    assert (settings["Restart"], settings["StartLimitIntervalSec"]) == (["always"], ["0"])
+    assert settings["ExecReload"] == ["kill -HUP $MAINPID"]
 
 
 @pytest.fixture
 def verified(tmp_path: Path) -> Path:
-    """A folder with the unit, whose program is one that is here."""
+    """A folder with the units, whose program is one that is here."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("no systemd-analyze here")
-    text = re.sub(r"^ExecStart=\S+ .*", "ExecStart=/bin/true", UNIT.read_text(), flags=re.MULTILINE)
-    (tmp_path / UNIT.name).write_text(text)
+    for unit in (UNIT, CDI_UNIT):
+        text = re.sub(r"(?m)^ExecStart=\S+ .*", "ExecStart=/bin/true", unit.read_text())
+        (tmp_path / unit.name).write_text(text)
     return tmp_path
 
 
@@ -62,12 +77,18 @@ def test_systemd_understands_all_of_it(verified: Path, added: Path | None) -> No
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_its_exposure_is_what_the_docs_say(verified: Path) -> None:
-    done = _analyze("security", "--offline=true", "--no-pager", verified / UNIT.name)
+def test_systemd_understands_the_unit_for_cdi(verified: Path) -> None:
+    done = _analyze("verify", "--man=no", verified / CDI_UNIT.name)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@UNITS
+def test_its_exposure_is_what_the_docs_say(unit: Path, verified: Path) -> None:
+    done = _analyze("security", "--offline=true", "--no-pager", verified / unit.name)
     told = re.search(r"exposure level for \S+ ([\d.]+)", done.stdout)
     assert told, done.stdout + done.stderr
-    assert float(told[1]) <= EXPOSURE
-    assert f"exposure of {EXPOSURE}" in (CHECKOUT / "docs/operating.md").read_text()
+    assert float(told[1]) <= EXPOSURE[unit]
+    assert f"exposure of {EXPOSURE[unit]}" in (CHECKOUT / "docs/operating.md").read_text()
 
 
 def _analyze(*words: str | Path) -> subprocess.CompletedProcess[str]:
