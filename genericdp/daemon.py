@@ -50,6 +50,10 @@ class Settings:
 
     configs: tuple[Path, ...]
     kubelet_folder: Path
+    cdi_folder: Path
+    """Where CDI specs are kept."""
+    alone: bool = False
+    """Whether there is no kubelet: then CDI specs, of all resources, are all that is served."""
     root: Path
     node_name: str
     policy: Path | None = None
@@ -123,6 +127,8 @@ async def serve(
             root=Root(settings.root),
             node_name=settings.node_name,
             kubelet=KubeletFolder(settings.kubelet_folder, shortage=shortage),
+            cdi_folder=settings.cdi_folder,
+            alone=settings.alone,
             commands=commands,
             timing=settings.timing,
             pod_resources=settings.pod_resources,

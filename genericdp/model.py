@@ -39,6 +39,11 @@ def is_cdi_name(text: str) -> bool:
     return _CDI_NAME.fullmatch(text) is not None
 
 
+def is_cdi_kind(text: str) -> bool:
+    """Return whether a text is what CDI calls a kind, ``vendor/class``."""
+    return is_cdi_name(f"{text}=0")
+
+
 def number(text: str) -> float | None:
     """Parse a decimal or, after ``0x``, hexadecimal number; None: not a number, or not finite."""
     if _NUMBER.fullmatch(text) is None:
@@ -73,6 +78,13 @@ class TopologyMode(StrEnum):
 
     AUTO = "auto"
     NONE = "none"
+
+
+class InjectBy(StrEnum):
+    """Who makes a device's nodes for a container."""
+
+    KUBELET = "kubelet"
+    CDI = "cdi"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -244,6 +256,8 @@ class EnvVar:
 class Inject:
     """What a container gets for each member of a device."""
 
+    by: InjectBy = InjectBy.KUBELET
+    """Of a resource, for all its devices."""
     devices: tuple[DeviceNodeSelector, ...] | None = None
     """None: the candidates' own nodes."""
     mounts: tuple[Mount, ...] = ()

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from genericdp.cdi.folder import SpecFolder
+from genericdp.cdi.spec import specs, why_not_alone
 from genericdp.devices.changes import Plan, changes, plan
 from genericdp.devices.decide import decide
 from genericdp.devices.device import NOT_PROBED
@@ -16,6 +18,7 @@ from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import reads_properties
 from genericdp.devices.resourcenames import resulting
 from genericdp.health.execution import HookRunner
+from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import SocketNames
 from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.servicer import Servicer
@@ -23,6 +26,7 @@ from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from genericdp.devices.decide import Decision, DeviceLists, Reports
     from genericdp.devices.devicelist import AllocatedDevices, DeviceList
@@ -70,6 +74,8 @@ class Reconciler:
         root: Root,
         node_name: str,
         kubelet: KubeletFolder,
+        cdi_folder: Path,
+        alone: bool,
         reader: HostReader,
         commands: Commands,
         timing: RegistrationTiming | None,
@@ -89,6 +95,15 @@ class Reconciler:
         self._reader = reader
         self._timing = timing
         self._tally = tally
+        self._alone = alone
+        """Whether there is no kubelet: then CDI specs are all that is served."""
+        self._specs = SpecFolder(cdi_folder)
+        self._written: dict[str, bytes] | None = None
+        """The CDI specs that have been written last, by resource; None: none has been yet."""
+        self._troubles: dict[str, str] = {}
+        """Why the spec of a resource could not be written."""
+        self._without_spec: dict[str, str] = {}
+        """Why resources have none, as logged."""
         self._running: dict[str, _Running] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """Plugins of removed resources that are not over yet."""
@@ -118,6 +133,10 @@ class Reconciler:
         if self._health.value is not None:
             await self._health.value.run()
 
+    def close(self) -> None:
+        """Let go of the CDI specs, which stay."""
+        self._specs.close()
+
     async def reconcile(
         self,
         tasks: asyncio.TaskGroup,
@@ -136,6 +155,9 @@ class Reconciler:
             decision = await self._decide(wanted, allocated, full=False)
         named = resulting(wanted.values(), decision.lists)
         served = {name: one for name, one in named.items() if not one.names}
+        # Before the kubelet can ask for a device, its spec is there.
+        if await self._write_specs(served, decision.lists, full=full):
+            decision = await self._decide(wanted, allocated, full=False)
         sent = self._apply(tasks, served, decision.lists)
         before, self.lists.value = self.lists.value, decision.lists
         for one in changes(before, decision):
@@ -160,15 +182,36 @@ class Reconciler:
                 now=time.monotonic(),
                 health=health,
                 allocated=allocated,
+                troubles=self._troubles,
             )
 
         wants_records = any(map(reads_properties, wanted.values()))
         return await self._reader.ask(work, full=full, wants_records=wants_records)
 
+    async def _write_specs(
+        self, wanted: Mapping[str, Resource], lists: DeviceLists, *, full: bool
+    ) -> bool:
+        """Keep the CDI specs true; return whether other resources than before are in trouble."""
+        new = specs(wanted, lists, everything=self._alone)
+        if new == self._written and not full:
+            return False
+        before = self._troubles
+        self._troubles = await in_worker(partial(self._specs.keep, new))
+        self._written = new
+        if self._alone:
+            without = {name: why_not_alone(one) for name, one in wanted.items()}
+            for name, why in without.items():
+                if why and self._without_spec.get(name) != why:
+                    log.warning("it has no CDI spec: %s", why, extra={"resource": name})
+            self._without_spec = without
+        return self._troubles != before
+
     def _apply(
         self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], lists: DeviceLists
     ) -> bool:
         """Stop, update and start plugins, in this order; return whether any list has changed."""
+        if self._alone:
+            return False
         # What lives counts, not what was asked for last: a task that died is started again.
         self._running = {n: one for n, one in self._running.items() if not one.task.done()}
         todo = plan(wanted, {name: one.resource for name, one in self._running.items()})

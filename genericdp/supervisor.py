@@ -76,9 +76,11 @@ class Supervisor:
         root: Root,
         node_name: str,
         kubelet: KubeletFolder,
+        cdi_folder: Path,
         commands: Commands,
         tally: Tally,
         shortage: WatchShortage,
+        alone: bool = False,
         timing: RegistrationTiming | None = None,
         pace: Pace | None = None,
         pod_resources: Path | None = None,
@@ -90,6 +92,7 @@ class Supervisor:
         self.decided: Observed[tuple[Resource, ...] | None] = Observed(None)
         """What was wanted when every resource could be decided last; None: never yet."""
         self.kubelet = kubelet
+        self._alone = alone
         self._root = root
         self._node_name = node_name
         self._pace = pace or Pace()
@@ -115,6 +118,8 @@ class Supervisor:
             root=root,
             node_name=node_name,
             kubelet=kubelet,
+            cdi_folder=cdi_folder,
+            alone=alone,
             reader=self._reader,
             commands=commands,
             timing=timing,
@@ -182,15 +187,20 @@ class Supervisor:
     async def run(self) -> None:
         """Look after the plugins forever; raises as ``KubeletFolder.watch`` does."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.kubelet.watch(), name="kubelet folder")
             tasks.create_task(self._reconciler.run(), name="health")
             tasks.create_task(self._reconcile_forever(tasks), name="reconcile")
             tasks.create_task(self._watch_kernel_events(), name="kernel events")
-            tasks.create_task(self._peers.run(), name="peers")
-            tasks.create_task(self._remove_leftovers(), name="leftovers")
-            if self._pod_resources is not None:
-                asking = self._pod_resources.run(self.lists, self.resources, lambda: self.named)
-                tasks.create_task(asking, name="pod resources")
+            if not self._alone:
+                self._look_after_kubelet(tasks)
+
+    def _look_after_kubelet(self, tasks: asyncio.TaskGroup) -> None:
+        """Follow what happens in its folder, and what it says."""
+        tasks.create_task(self.kubelet.watch(), name="kubelet folder")
+        tasks.create_task(self._peers.run(), name="peers")
+        tasks.create_task(self._remove_leftovers(), name="leftovers")
+        if self._pod_resources is not None:
+            asking = self._pod_resources.run(self.lists, self.resources, lambda: self.named)
+            tasks.create_task(asking, name="pod resources")
 
     async def _reconcile_forever(self, tasks: asyncio.TaskGroup) -> None:
         await until(lambda: self.resources.value is not None, self.resources)
@@ -200,6 +210,7 @@ class Supervisor:
                 full = await self._reconcile(tasks, full=full)
         finally:
             self._watch.close()
+            self._reconciler.close()
 
     async def _reconcile(self, tasks: asyncio.TaskGroup, *, full: bool) -> bool:
         """Decide, have the plugins serve that, and wait until there is a reason to do it again.

@@ -19,7 +19,7 @@ from genericdp.cli.output import (
     print_warning,
     shell_words,
 )
-from genericdp.devices.allocation import AllocationConflictError, edits
+from genericdp.devices.allocation import AllocationConflictError, edits, edits_for_kubelet
 from genericdp.devices.empty import EmptyCause
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.model import config_key
@@ -28,7 +28,7 @@ from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.device import BindMount, ContainerEdits, Device, DeviceSpec
     from genericdp.devices.devicelist import DeviceList
@@ -77,8 +77,10 @@ def execute(arguments: argparse.Namespace) -> int:
         if count > len(healthy[name]):
             reasons = [*_unavailable(lists[name], nothing.get(name, ()))]
             raise GenericdpError(_too_few(name, count, len(healthy[name]), reasons))
+    # Of docker and podman nobody knows whether they find a spec.
+    make = edits if arguments.output == "docker" else edits_for_kubelet
     answers = {
-        name: _answer(name, _chosen(name, count, healthy[name], ids))
+        name: _answer(name, _chosen(name, count, healthy[name], ids), make)
         for name, count in amounts.items()
     }
     if arguments.output in DATA:
@@ -154,9 +156,11 @@ def _chosen(
     return [healthy[share] for share in wanted[:count]]
 
 
-def _answer(name: str, devices: list[Device]) -> ContainerEdits:
+def _answer(
+    name: str, devices: list[Device], make: Callable[[list[Device]], ContainerEdits]
+) -> ContainerEdits:
     try:
-        return edits(devices)
+        return make(devices)
     except (AllocationConflictError, UnusableValueError) as error:
         raise GenericdpError(f"{name}: {error}") from error
 

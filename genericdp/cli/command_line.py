@@ -32,23 +32,27 @@ COMMANDS = {
     "snapshot": "write what configs see of this machine into a file, to use elsewhere",
     "convert": "print the config of another device plugin in the language of genericdp",
     "status": "print what the daemon of this node offers, what is Unhealthy and why",
+    "cdi generate": "print or write CDI specs of a config's devices, for podman and Docker",
+    "cdi watch": "keep CDI specs of a config's devices true, without a kubelet",
+    "cdi list": "print the CDI devices that genericdp has defined on this machine",
     "schema": "print the JSON Schema of configs or policies",
     "completion": "print a script that completes commands and options in a shell",
     "version": "print the versions of genericdp, Python and gRPC",
 }
 """Each command with its summary, in the order a new user meets them.
 
-Each is a module of this folder with ``EXAMPLE`` (command lines that work as they stand),
-``add_arguments(parser)`` and ``execute(arguments)``, which returns the exit code.
+Each is a module of this folder, ``cdi_list`` for ``cdi list``, with ``EXAMPLE`` (command lines
+that work as they stand), ``add_arguments(parser)`` and ``execute(arguments)``, which returns the
+exit code.
 """
-LOGGING = ("run", "simulate")
+LOGGING = ("run", "simulate", "cdi watch")
 """The commands that have a log."""
 PREFIX = "GENERICDP_"
 OPTIONS = (
     *("config", "policy", "kind", "root", "node-name", "output", "log-format", "log-level"),
     *("kubelet-dir", "all", "probe", "id", "device", "once", "allocate", "generation"),
     *("topology-policy", "state-dir", "diff", "pod-resources", "address", "listen", "no-status"),
-    *("from", "to", "strict"),
+    *("from", "to", "strict", "cdi-dir", "static"),
 )
 """The options of all commands, so that a misspelled variable is found without importing them."""
 _SERVICE_VARIABLE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")
@@ -115,7 +119,7 @@ def _run(argv: Sequence[str]) -> int:
 
 def _report(argv: Sequence[str], messages: Sequence[str], *, prefix: str = "") -> None:
     """Report why it ends, in the form of the log: who collects that must not miss the last line."""
-    if argv and argv[0] in LOGGING:
+    if _split(argv)[0] in LOGGING:
         from genericdp import logs
 
         logs.flush()
@@ -240,7 +244,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """
     if not argv or argv[0].startswith("-"):
         _parse_without_command(argv)
-    name, *words = argv
+    name, words = _split(argv)
+    if any(one.startswith(f"{name} ") for one in COMMANDS):
+        if not words or words[0].startswith("-"):
+            _parse_without_command(words, group=name)
+        name = f"{name} {words[0]}"
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS)
         raise UsageError(f"there is no command {name!r}{hint} (see genericdp --help)")
@@ -249,11 +257,19 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse(words)
 
 
-def _parse_without_command(argv: Sequence[str]) -> NoReturn:
-    width = max(map(len, COMMANDS))
-    listed = "\n".join(f"    {name:{width}}  {summary}" for name, summary in COMMANDS.items())
+def _split(argv: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return the command, of one word or two, and the rest."""
+    two = " ".join(argv[:2])
+    return (two, argv[2:]) if two in COMMANDS else ("".join(argv[:1]), argv[1:])
+
+
+def _parse_without_command(argv: Sequence[str], *, group: str = "") -> NoReturn:
+    """Show what there is, or raise UsageError; ``group``: the first word of some commands."""
+    known_commands = {one: COMMANDS[one] for one in COMMANDS if one.startswith(group)}
+    width = max(map(len, known_commands))
+    listed = "\n".join(f"    {one:{width}}  {about}" for one, about in known_commands.items())
     parser = Parser(
-        "genericdp",
+        f"genericdp {group}".rstrip(),
         description="Makes any hardware of a Kubernetes node schedulable from a YAML file.",
         epilog=f"commands:\n{listed}\n\nTo begin: genericdp init, then genericdp COMMAND --help",
     )
@@ -271,7 +287,7 @@ def _parse_without_command(argv: Sequence[str]) -> NoReturn:
 
 def parser_of(name: str) -> Parser:
     """Return the parser of one command."""
-    command = import_module(f"genericdp.cli.{name}")
+    command = import_module(f"genericdp.cli.{name.replace(' ', '_')}")
     parser = Parser(
         f"genericdp {name}",
         description=COMMANDS[name],
@@ -296,6 +312,8 @@ def _take_variables(parser: Parser) -> None:
     for action in parser.arguments:
         name = next((one for one in action.option_strings if one.startswith("--")), "--help")
         text = os.environ.get(variable(name))
+        if name == "--output" and action.type in _PATHS:
+            continue  # of all others the variable says how to print
         if name == "--help" or text is None or (not text and action.type not in _PATHS):
             continue
         action.default = _value(action, variable(name), text)

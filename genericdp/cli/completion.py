@@ -49,23 +49,44 @@ def _choices(action: argparse.Action) -> str:
     return " ".join(map(str, action.choices or ()))
 
 
+def _groups() -> dict[str, list[str]]:
+    """Return the second words of the commands that have two, by their first."""
+    found: dict[str, list[str]] = {}
+    for first, second in (name.split() for name in COMMANDS if " " in name):
+        found.setdefault(first, []).append(second)
+    return found
+
+
+def _first_words() -> dict[str, str]:
+    """Return what can stand after ``genericdp``, with its summary."""
+    found: dict[str, str] = {}
+    for name, summary in COMMANDS.items():
+        first, _, second = name.partition(" ")
+        about = summary if not second else f"one of: {', '.join(_groups()[first])}"
+        found.setdefault(first, about)
+    return found
+
+
 def _bash(commands: CommandOptions) -> str:
-    flags, values = "", ""
+    flags, values, groups = "", "", ""
+    for first, seconds in _groups().items():
+        groups += f"        {first}) seconds='{' '.join(seconds)}';;\n"
     for name, options in commands.items():
         words = " ".join(flag for one in options for flag in one.option_strings)
         positional = " ".join(_choices(one) for one in options if not one.option_strings)
-        flags += f"        {name}) options='{words}' words='{positional}';;\n"
+        flags += f"        \"{name}\") options='{words}' words='{positional}';;\n"
         for one in options:
             if one.option_strings and one.nargs != 0:
                 pattern = "|".join(f'"{name} {flag}"' for flag in one.option_strings)
                 values += f"        {pattern}) words='{_choices(one)}';;\n"
-    return _BASH.format(flags=flags, values=values, commands=" ".join(COMMANDS))
+    first = " ".join(_first_words())
+    return _BASH.format(flags=flags, values=values, groups=groups, commands=first)
 
 
 # Without words the shell completes the names of files ("-o default").
 _BASH = """\
 _genericdp() {{
-    local command=${{COMP_WORDS[1]}} current=${{COMP_WORDS[COMP_CWORD]}} options words
+    local command=${{COMP_WORDS[1]}} current=${{COMP_WORDS[COMP_CWORD]}} options words seconds
     local previous=${{COMP_WORDS[COMP_CWORD-1]}}
     # --option=value comes as three words.
     [[ $current == = ]] && current=
@@ -74,6 +95,13 @@ _genericdp() {{
         COMPREPLY=($(compgen -W "{commands} --help --version" -- "$current"))
         return
     fi
+    case $command in
+{groups}    esac
+    if [[ $seconds && $COMP_CWORD == 2 ]]; then
+        COMPREPLY=($(compgen -W "$seconds --help" -- "$current"))
+        return
+    fi
+    [[ $seconds ]] && command+=" ${{COMP_WORDS[2]}}"
     case $command in
 {flags}    esac
     [[ $current == -* ]] && words=$options
@@ -89,9 +117,13 @@ def _zsh(commands: CommandOptions) -> str:
     cases = ""
     for name, options in commands.items():
         specs = [spec for one in options for spec in _zsh_specs(one)]
-        cases += f"        {name}) _arguments {' '.join(map(shlex.quote, specs))};;\n"
-    listed = " ".join(shlex.quote(f"{name}:{summary}") for name, summary in COMMANDS.items())
-    return _ZSH.format(cases=cases, commands=listed)
+        cases += f"        {shlex.quote(name)}) _arguments {' '.join(map(shlex.quote, specs))};;\n"
+    listed = " ".join(shlex.quote(f"{name}:{about}") for name, about in _first_words().items())
+    groups = ""
+    for first, words in _groups().items():
+        seconds = " ".join(shlex.quote(f"{one}:{COMMANDS[f'{first} {one}']}") for one in words)
+        groups += f"        {first}) seconds=({seconds});;\n"
+    return _ZSH.format(cases=cases, commands=listed, groups=groups)
 
 
 def _zsh_specs(option: argparse.Action) -> list[str]:
@@ -110,7 +142,7 @@ def _zsh_specs(option: argparse.Action) -> list[str]:
 _ZSH = """\
 #compdef genericdp
 _genericdp() {{
-    local -a commands
+    local -a commands seconds
     commands=({commands})
     if (( CURRENT == 2 )); then
         _describe command commands
@@ -119,6 +151,17 @@ _genericdp() {{
     local command=$words[2]
     shift words
     (( CURRENT-- ))
+    case $command in
+{groups}    esac
+    if (( $#seconds )); then
+        if (( CURRENT == 2 )); then
+            _describe command seconds
+            return
+        fi
+        command+=" $words[2]"
+        shift words
+        (( CURRENT-- ))
+    fi
     case $command in
 {cases}    esac
 }}
@@ -133,11 +176,20 @@ fi
 
 def _fish(commands: CommandOptions) -> str:
     lines = [
-        f"complete -c genericdp -n __fish_use_subcommand -f -a {name} -d {shlex.quote(summary)}"
-        for name, summary in COMMANDS.items()
+        f"complete -c genericdp -n __fish_use_subcommand -f -a {name} -d {shlex.quote(about)}"
+        for name, about in _first_words().items()
     ]
+    for first, words in _groups().items():
+        is_next = f"__fish_seen_subcommand_from {first}"
+        is_next += f"; and not __fish_seen_subcommand_from {' '.join(words)}"
+        lines += [
+            f"complete -c genericdp -n '{is_next}' -f -a {one}"
+            f" -d {shlex.quote(COMMANDS[f'{first} {one}'])}"
+            for one in words
+        ]
     for name, options in commands.items():
-        start = f"complete -c genericdp -n '__fish_seen_subcommand_from {name}'"
+        seen = "; and ".join(f"__fish_seen_subcommand_from {one}" for one in name.split())
+        start = f"complete -c genericdp -n '{seen}'"
         for one in options:
             flags, choices = one.option_strings, _choices(one)
             words = [f"-l {f[2:]}" if f.startswith("--") else f"-s {f[1:]}" for f in flags]

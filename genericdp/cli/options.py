@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import logs
 from genericdp.address import Address, parse_listen_address
+from genericdp.cdi.folder import FOLDER
 from genericdp.cli.command_line import Append, config_of, path_of, policy_of, unknown_variables
 from genericdp.cli.output import DATA, Progress, print_warning
 from genericdp.errors import GenericdpError, UsageError, reason_of
@@ -221,6 +222,18 @@ def add_listen(parser: argparse.ArgumentParser) -> None:
         type=listen_of,
         help="serve /metrics, /livez, /readyz, /status and a page for people at HOST:PORT,"
         " [IPV6]:PORT or :PORT, without encryption (default: nowhere)",
+    )
+
+
+def add_cdi_dir(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--cdi-dir``."""
+    parser.add_argument(
+        "--cdi-dir",
+        metavar="DIR",
+        type=path_of,
+        default=FOLDER,
+        help="the folder of CDI specs, where container runtimes look for them; it is not made here"
+        f" (default: {FOLDER})",
     )
 
 

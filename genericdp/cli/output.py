@@ -73,7 +73,11 @@ def yaml_document(value: object, *, has_start: bool = False) -> str:
             return True
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-        style = "|" if "\n" in value else '"' if reading(value) else None
+        style = None
+        if not value.replace("\n", "").isprintable() or (reading(value) and "\n" not in value):
+            style = '"'  # which has escapes, also for what YAML alone takes for the end of a line
+        elif "\n" in value:
+            style = "|"
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style)
 
     Dumper.add_representer(str, text)

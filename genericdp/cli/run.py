@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.command_line import path_of
 from genericdp.cli.options import (
+    add_cdi_dir,
     add_config,
     add_host,
     add_listen,
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=path_of,
         help="keep the last good config here, and serve it when at a start the config is bad",
     )
+    add_cdi_dir(parser)
     add_pod_resources(
         parser,
         "ask the kubelet at this socket, usually /var/lib/kubelet/pod-resources/kubelet.sock"
@@ -83,6 +85,7 @@ def execute(arguments: argparse.Namespace) -> int:
             configs=tuple(arguments.config),
             policy=arguments.policy,
             kubelet_folder=arguments.kubelet_dir.absolute(),
+            cdi_folder=arguments.cdi_dir.absolute(),
             root=arguments.root,
             node_name=node_name_of(arguments),
             state_dir=arguments.state_dir,

@@ -124,6 +124,7 @@ def execute(arguments: argparse.Namespace) -> int:
             Settings(
                 configs=_files(arguments.config, pipes, folder),
                 kubelet_folder=_checked(folder),
+                cdi_folder=folder,
                 policy=arguments.policy,
                 root=root,
                 node_name=node_name_of(arguments),

@@ -130,6 +130,7 @@ _command = _of(model.Command, command=_each(parse), env=_by_key(parse))
 _hook = _of(model.Hook, exec=_command)
 _inject = _of(
     model.Inject,
+    by=model.InjectBy,
     devices=_each(_of(model.DeviceNodeSelector, path=parse, name=_globs, containerPath=parse)),
     mounts=_each(_of(model.Mount, hostPath=parse, containerPath=parse)),
     env=_by_key(_env_var),

@@ -14,8 +14,16 @@ from genericdp.config.schema import CONFIG, resolved_schema
 from genericdp.config.selectors import check_selectors, injects, may_find_several
 from genericdp.config.texts import check_text, formatted, place_of
 from genericdp.config.validation import validate
+from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import is_glob
-from genericdp.model import COMMAND_VARIABLES, EnvVar, Preference, ValueKind
+from genericdp.model import (
+    COMMAND_VARIABLES,
+    EnvVar,
+    InjectBy,
+    Preference,
+    ValueKind,
+    is_cdi_kind,
+)
 from genericdp.regex import PatternError, compiled
 from genericdp.template import (
     MAX_TEXT,
@@ -99,6 +107,7 @@ def _check_resource(resource: Field, totals: Counter[str]) -> None:
     _check_values(values)
     _check_closeness(resource)
     _check_injects(injects(resource))
+    _check_by_cdi(resource)
     several = may_find_several(resource["match"])
     for probe in resource["health"]:
         _check_probe(probe, several=several)
@@ -241,6 +250,26 @@ def _check_injects(listed: Sequence[Field]) -> None:
         _check_collisions(inject, taken if inject is listed[0] else taken.copy())
         for variable in inject["env"]:
             _check_joins(variable, joins)
+
+
+def _check_by_cdi(resource: Field) -> None:
+    """Find what cannot be where nodes come by CDI, and where ``by`` is in the wrong place."""
+    own, *of_entries = injects(resource)
+    for inject in of_entries:
+        if "by" in inject.written():
+            message, hint = "'by' is for all devices of a resource", "write it into its own inject"
+            inject["by"].refuse(message, hint, of_key=True)
+    if own["by"].value != InjectBy.CDI:
+        return
+    name = resource["name"].text or ""
+    if _references(name) == () and name_problem(name) is None and not is_cdi_kind(name):
+        message = f"{quoted(name)} is no CDI kind, so its devices cannot come by CDI"
+        own["by"].refuse(message, "let the domain and the type begin with a letter")
+    for entry in chain.from_iterable(inject["devices"] for inject in (own, *of_entries)):
+        inside = entry["containerPath"]
+        if any(one.scope == "allocation" for one in _references(inside.text or "") or ()):
+            message = "'$(allocation.index)' is not known where nodes come by CDI"
+            inside.refuse(message, "use $(device.name) or $(device.id), or omit by: cdi")
 
 
 def _warn_of_paths(inject: Field, *, own_nodes: bool) -> None:

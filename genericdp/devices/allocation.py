@@ -35,6 +35,15 @@ def edits(devices: Iterable[Device]) -> ContainerEdits:
     return answer.edits()
 
 
+def edits_for_kubelet(devices: Iterable[Device]) -> ContainerEdits:
+    """Return the same as the kubelet is told it: nodes that come by CDI are named instead."""
+    devices = list(devices)
+    given = edits(devices)
+    names = sorted({one.cdi_name for one in devices if one.cdi_name}, key=natural_key)
+    # All are of one resource. Those without a name have no nodes.
+    return replace(given, devices=(), cdi=(*names, *given.cdi)) if names else given
+
+
 class _AnswerBuilder:
     """Collects the edits of one answer."""
 

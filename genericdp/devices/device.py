@@ -76,6 +76,8 @@ class DeviceNode:
     """A node of a device; in its container path ``$(allocation.index)`` is left to be inserted."""
 
     host_path: str
+    real_path: str
+    """The same with all links followed."""
     container_path: Template
     permissions: str
     key: str
@@ -140,6 +142,9 @@ class Device:
     env: Mapping[str, Variable] = field(default_factory=dict)
     annotations: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
     cdi: tuple[str, ...] = ()
+    """CDI devices of others that come with it."""
+    cdi_name: str = ""
+    """The CDI device that stands for its nodes; empty: the kubelet is told of the nodes."""
     missing: tuple[str, ...] = ()
     """What it needs and the host lacks, as sentences: it is Unhealthy."""
     identity: Identity

@@ -68,7 +68,7 @@ class ListedDevice:
     missing: str = ""
     """Why it is Unhealthy whatever its probes say: it or a part of it is not there."""
     failing: str = ""
-    """Why it is not healthy by its probes; empty: it is, or has none."""
+    """Why it is not healthy although it is there, mostly by its probes; empty: it is healthy."""
     since: float = -inf
     """When it became Healthy or Unhealthy, on the monotonic clock, in seconds."""
     gone_since: float | None = None
@@ -195,15 +195,22 @@ def _lost(
 
 
 def with_health(
-    devices: DeviceList, previous: DeviceList, reports: Mapping[str, Report] | None, *, now: float
+    devices: DeviceList,
+    previous: DeviceList,
+    reports: Mapping[str, Report] | None,
+    *,
+    trouble: str,
+    now: float,
 ) -> DeviceList:
     """Return a list with what probes say of its devices, and since when each is as it is.
 
-    ``reports`` are by ID; None: nobody probes.
+    ``reports`` are by ID; None: nobody probes. ``trouble``: why none can be had now, or empty.
     """
     listed = {}
     for device_id, one in devices.devices.items():
-        failing = "" if reports is None else _why_failing(one, reports.get(device_id))
+        failing = trouble
+        if not trouble and reports is not None:
+            failing = _why_failing(one, reports.get(device_id))
         before, is_unhealthy = previous.devices.get(device_id), bool(one.missing or failing)
         stays = before is not None and bool(before.unhealthy) is is_unhealthy
         since = before.since if before is not None and stays else now

@@ -30,6 +30,7 @@ from genericdp.model import (
     FileCheck,
     Hook,
     Hooks,
+    InjectBy,
     KernelLogCheck,
     OpenCheck,
     TopologyMode,
@@ -86,7 +87,7 @@ def make_devices(
             if resource.name_template is not None:
                 name = maker.name(resource.name_template, one, why_no_name)
                 made.setdefault(name, MadeDevices())
-            made[name].devices.append(maker.make(one))
+            made[name].devices.append(maker.make(one, name))
         except (UnusableValueError, AllocationConflictError) as error:
             made[name].refused.append(replace(_refusal(resource, one, str(error)), resource=name))
     made[resource.name].refused.extend(incomplete)
@@ -227,10 +228,11 @@ class _Maker:
             raise UnusableValueError(f"the name {shortened(text)!r} {reason}")
         return text
 
-    def make(self, group: _CandidateGroup) -> Device:
+    def make(self, group: _CandidateGroup, name: str) -> Device:
         """Expand all templates of the resource; what must be there and is not makes it Unhealthy.
 
-        Raises UnusableValueError or AllocationConflictError where there can be no device.
+        ``name`` is that of the resource, also where it results from a template. Raises
+        UnusableValueError or AllocationConflictError where there can be no device.
         """
         resource, inventory, host = self._resource, self._inventory, self._host
         first, entries = group.members[0], [min(member.entries) for member in group.members]
@@ -286,6 +288,7 @@ class _Maker:
                 ).items()
             },
             cdi=tuple(dict.fromkeys(cdi)),
+            cdi_name=_own_cdi_name(resource, name, device_id) if nodes else "",
             identity=first.file.identity,
             replicas=resource.replicas,
             numa_nodes=spot.numa_nodes if resource.topology is TopologyMode.AUTO else (),
@@ -513,6 +516,18 @@ def _cdi_name(template: Template, lookup: Lookup) -> str:
     return text
 
 
+def _own_cdi_name(resource: Resource, name: str, device_id: str) -> str:
+    """Return the CDI name of a device whose nodes come by CDI, else an empty text."""
+    if resource.inject.by is not InjectBy.CDI:
+        return ""
+    if not is_cdi_name(text := f"{name}={device_id}"):
+        raise UnusableValueError(
+            f"{text!r} is no CDI name: the domain and the type begin with a letter, and all three"
+            " parts end with a letter or digit"
+        )
+    return text
+
+
 def _selected(entry: DeviceNodeSelector, inside: Template | None, file: FoundFile) -> DeviceNode:
     container_path = inside or Template((file.path,))
     if container_path.parts and str(container_path.parts[-1]).endswith("/"):
@@ -526,6 +541,7 @@ def _selected(entry: DeviceNodeSelector, inside: Template | None, file: FoundFil
 def _node(file: FoundFile, container_path: Template, mode: str, *, exclusive: bool) -> DeviceNode:
     return DeviceNode(
         host_path=file.path,
+        real_path=file.target,
         container_path=container_path,
         permissions=mode,
         key=file.key,

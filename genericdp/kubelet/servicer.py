@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from genericdp.devices.allocation import AllocationConflictError, edits
+from genericdp.devices.allocation import AllocationConflictError, edits_for_kubelet
 from genericdp.devices.device import device_id_of
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.preferred import preferred_ids
@@ -245,7 +245,7 @@ class Servicer:
             await self._run_hooks("allocate", self._resource, devices, unfinished)
             devices = await self._devices_after_hooks(shares)
         try:
-            return edits(devices)
+            return edits_for_kubelet(devices)
         except (AllocationConflictError, UnusableValueError) as error:
             raise UnusableDeviceError(str(error)) from error
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -91,9 +92,9 @@ def test_each_command_teaches_with_an_example(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([command, "--help"])
+        main([*command.split(), "--help"])
     assert ended.value.code == 0
-    assert f"example:\n  genericdp {command}" in capsys.readouterr().out
+    assert re.search(rf"example:\n  (sudo )?genericdp {command} ?", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,12 @@ def test_each_command_teaches_with_an_example(
         (
             ["vaildate", "x.yaml"],
             "there is no command 'vaildate' (did you mean validate?) (see genericdp --help)",
+        ),
+        (["cdi"], "the following arguments are required: COMMAND (see genericdp cdi --help)"),
+        (["cdi", "frob"], "there is no command 'cdi frob' (see genericdp --help)"),
+        (
+            ["cdi", "genrate", "--config=x"],
+            "there is no command 'cdi genrate' (did you mean cdi generate?) (see genericdp --help)",
         ),
         (["--verison"], "--verison (did you mean --version?) (see genericdp --help)"),
         (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genericdp.cli import main
@@ -114,6 +114,7 @@ SCALAR = (
 )
 
 
+@example({"\x85": None})
 @given(st.recursive(SCALAR, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner)))
 def test_any_document_can_be_read_from_its_yaml_again(value: object) -> None:
     assert yaml.safe_load(yaml_document({"value": value})) == {"value": value}

@@ -40,7 +40,7 @@ def test_a_completion_file_is_what_the_command_prints(
 
 def test_the_manual_has_every_command_and_option() -> None:
     page = PAGE.read_text()
-    assert re.findall(r"^\.SS genericdp (\w+)$", page, re.MULTILINE) == [*COMMANDS]
+    assert re.findall(r"^\.SS genericdp (.+)$", page, re.MULTILINE) == [*COMMANDS]
     found = re.findall(r"^\.B .*\\-\\-(\S+)", page, re.MULTILINE)
     options = {one.replace("\\-", "-") for one in found}
     assert options >= {*OPTIONS, "help"}
@@ -79,12 +79,16 @@ def test_zsh_completes_at_once_from_a_folder_of_functions(tmp_path: Path) -> Non
         '_describe() { print -rl -- "${(@P)2}" }\n_arguments() { print -rl -- "$@" }\n'
         'words=(genericdp "") CURRENT=2\n_genericdp\n'
         'words=(genericdp status "") CURRENT=3\n_genericdp\n'
+        'words=(genericdp cdi "") CURRENT=3\n_genericdp\n'
+        'words=(genericdp cdi list "") CURRENT=4\n_genericdp\n'
     )
     ended = subprocess.run(
         ["zsh", "-f", "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert [one.partition(":")[0] for one in ended.stdout.splitlines()[: len(COMMANDS)]] == [
-        *COMMANDS
-    ]
+    first_words = [*dict.fromkeys(name.split()[0] for name in COMMANDS)]
+    shown = [one.partition(":")[0] for one in ended.stdout.splitlines()]
+    assert shown[: len(first_words)] == first_words
+    assert {"generate", "watch", "list"} <= {*shown}
+    assert any(one.startswith("*--cdi-dir=") for one in ended.stdout.splitlines())
     assert "*--output=[how to print]:value:(text wide json yaml)" in ended.stdout

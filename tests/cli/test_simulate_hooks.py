@@ -191,7 +191,13 @@ async def test_a_container_that_waits_is_started_until_it_runs(
     path = config(host, "preStart", script)
     shown = Pictures()
     simulation = Simulation(
-        Settings(configs=(path,), kubelet_folder=short_folder, root=Path("/"), node_name="n"),
+        Settings(
+            configs=(path,),
+            kubelet_folder=short_folder,
+            cdi_folder=short_folder,
+            root=Path("/"),
+            node_name="n",
+        ),
         generation=Generation.B,
         amounts={"example.com/card": 1},
         once=False,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def node(path: str) -> DeviceNode:
     return DeviceNode(
-        host_path=path, container_path=parse(path), permissions="rw", key=path,
+        host_path=path, real_path=path, container_path=parse(path), permissions="rw", key=path,
         identity=Identity(inode=1), exclusive=True,
     )  # fmt: skip
 

@@ -30,6 +30,7 @@ def node(path: str, root: Root = MACHINE) -> DeviceNode:
     assert found is not None
     return DeviceNode(
         host_path=path,
+        real_path=path,
         container_path=parse(path),
         permissions="rw",
         key=found.key,

@@ -111,6 +111,7 @@ async def running(machine: str, policy: TopologyPolicy, folder: Path) -> AsyncIt
     settings = Settings(
         configs=(folder / "config.yaml",),
         kubelet_folder=folder / "kubelet",
+        cdi_folder=folder / "cdi",
         root=folder / "root",
         node_name="node-1",
     )

@@ -49,6 +49,7 @@ async def _watch(config: Path, folder: Path) -> None:
             root=Root(Path("/")),
             node_name="n",
             kubelet=KubeletFolder(folder),
+            cdi_folder=folder,
             commands=Commands(),
             pace=NEVER,
             tally=tally,

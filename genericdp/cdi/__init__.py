@@ -1,0 +1,1 @@
+"""CDI: what containers get of a device, written down for container runtimes."""

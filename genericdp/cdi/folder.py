@@ -1,0 +1,259 @@
+"""The folder of CDI specs: ours are kept true in it, those of others are only looked at."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import stat
+import tempfile
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genericdp.cdi.spec import PREFIX, SUFFIX, file_name, is_ours
+from genericdp.errors import reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+log = logging.getLogger(__name__)
+
+FOLDER = Path("/var/run/cdi")
+"""Where container runtimes look for specs that somebody keeps true."""
+STATIC_FOLDER = Path("/etc/cdi")
+"""Where they look for specs that never change."""
+_READ_BY_RUNTIMES = (".json", ".yaml")
+_TEMPORARY = ".genericdp-"
+_MAX_BYTES = 16 * 1024 * 1024
+"""Of a file that is looked at; ours has 250 KB for a thousand devices."""
+
+
+class SpecError(Exception):
+    """Why a spec cannot be where it has to be."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpecFile:
+    """A file with our prefix."""
+
+    path: Path
+    content: bytes
+    is_ours: bool
+    """Whether it is a spec as we write it."""
+    is_kept: bool
+    """Whether a process keeps it true."""
+
+
+class SpecFolder:
+    """Keeps the specs of this process in a folder, which it never creates.
+
+    It holds a lock on each file that it keeps: one that nobody has locked is left over, by a config
+    of before or a process that has ended.
+    """
+
+    def __init__(self, path: Path = FOLDER) -> None:
+        self.path = path
+        self._kept: dict[str, int] = {}
+        """Descriptors that hold the locks, by kind."""
+
+    def keep(self, specs: Mapping[str, bytes]) -> dict[str, str]:
+        """Write what differs, by kind, and remove what is left over.
+
+        Return why it failed, by kind. Whenever the process is killed, there is either the spec of
+        before or this one.
+        """
+        troubles = {}
+        others = kinds_of_others(self.path, STATIC_FOLDER) if specs else {}
+        for kind, content in specs.items():
+            try:
+                self._keep(kind, content, others)
+            except SpecError as error:
+                troubles[kind] = str(error)
+            except OSError as error:
+                why = reason_of(error).lower()
+                troubles[kind] = f"its CDI spec cannot be written to {self.path}: {why}"
+        kept = specs.keys() - troubles.keys()
+        for kind in self._kept.keys() - kept:
+            os.close(self._kept.pop(kind))
+        with suppress(OSError):  # where the folder cannot be read, nothing can be removed
+            _remove_leftovers(self.path, {file_name(kind) for kind in kept})
+        return troubles
+
+    def close(self) -> None:
+        """Keep nothing any more; the files stay, for containers that are started again."""
+        while self._kept:
+            os.close(self._kept.popitem()[1])
+
+    def _keep(self, kind: str, content: bytes, others: Mapping[str, Path]) -> None:
+        check_free(self.path, kind, others)
+        path = self.path / file_name(kind)
+        with _opened(path) as descriptor:
+            if descriptor is not None and _read(descriptor) == content and _lock(descriptor):
+                new = os.dup(descriptor)
+            else:
+                new = write(path, content)
+                log.info("%s written", path, extra={"resource": kind})
+        if kind in self._kept:
+            os.close(self._kept[kind])
+        self._kept[kind] = new
+
+
+def check_free(folder: Path, kind: str, others: Mapping[str, Path]) -> None:
+    """Raise SpecError if the place of a spec is taken, OSError if that cannot be seen.
+
+    ``others`` is what ``kinds_of_others`` has found.
+    """
+    if kind in others:
+        raise SpecError(f"{others[kind]} defines CDI devices of {kind}, too")
+    path = folder / file_name(kind)
+    with _opened(path) as descriptor:
+        if descriptor is not None and not is_ours(_read(descriptor), kind):
+            raise SpecError(f"{path} is not of genericdp: it is not overwritten (remove it)")
+
+
+def has_content(path: Path, content: bytes) -> bool:
+    """Return whether a file has this content; raises OSError."""
+    with _opened(path) as descriptor:
+        return descriptor is not None and _read(descriptor) == content
+
+
+def kinds_of_others(*folders: Path) -> dict[str, Path]:
+    """Return the kinds that specs in folders define, with their files, but for those at our place.
+
+    That is in the first folder. What cannot be read is no spec to a container runtime either.
+    """
+    found: dict[str, Path] = {}
+    for path in (one for folder in folders for one in _listed(folder)):
+        if path.suffix not in _READ_BY_RUNTIMES:
+            continue
+        with suppress(OSError), path.open("rb") as file:
+            kind = _kind_of(file.read(_MAX_BYTES))
+            if path != folders[0] / file_name(kind):
+                found.setdefault(kind, path)
+    return found
+
+
+def written_to(folder: Path) -> Iterator[SpecFile]:
+    """Yield the files of a folder that have our prefix, by name."""
+    for path in _listed(folder):
+        if not (path.name.startswith(PREFIX) and path.suffix == SUFFIX):
+            continue
+        with suppress(OSError), _opened(path) as descriptor:
+            if descriptor is not None:
+                content = _read(descriptor)
+                is_kept = not _lock(descriptor, exclusive=True)
+                ours = is_ours(content)
+                yield SpecFile(path=path, content=content, is_ours=ours, is_kept=is_kept)
+
+
+def write(path: Path, content: bytes) -> int:
+    """Write a spec as a whole or not at all; return a descriptor that holds its lock.
+
+    Raises OSError.
+    """
+    descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=path.parent)
+    try:
+        _lock(descriptor)
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        os.fchmod(descriptor, 0o644)
+        os.fsync(descriptor)
+        os.replace(temporary, path)  # noqa: PTH105
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except BaseException:
+        os.close(descriptor)
+        with suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise
+    return descriptor
+
+
+def _remove_leftovers(folder: Path, kept: Collection[str]) -> None:
+    """Remove our files that nobody keeps; raises OSError."""
+    for one in written_to(folder):
+        if one.path.name not in kept and one.is_ours and not one.is_kept:
+            one.path.unlink(missing_ok=True)
+            log.info("%s removed: nothing keeps it true any more", one.path)
+    for path in _listed(folder):
+        if path.name.startswith(_TEMPORARY):
+            with _opened(path) as descriptor:
+                if descriptor is not None and _lock(descriptor, exclusive=True):
+                    path.unlink(missing_ok=True)
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int | None]:
+    """Open a regular file; None: there is nothing. Raises OSError, also for anything else."""
+    try:
+        # It may be a link to a file that is not ours, or a pipe that nobody writes to.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        path.parent.stat()
+        yield None
+        return
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is no regular file")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int) -> bytes:
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        file.seek(0)
+        return file.read(_MAX_BYTES)
+
+
+def _lock(descriptor: int, *, exclusive: bool = False) -> bool:
+    """Lock a file for as long as the descriptor, or a copy of it, is open; return whether it is."""
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _kind_of(content: bytes) -> str:
+    """Return the kind of a spec, in JSON or YAML; empty if it is none."""
+    try:
+        spec = json.loads(content)
+    except (ValueError, RecursionError):
+        return _kind_in_yaml(content)
+    return str(spec.get("kind", "")) if isinstance(spec, dict) else ""
+
+
+def _kind_in_yaml(content: bytes) -> str:
+    """Return the same, without building anything of what may be nested without end."""
+    # Few nodes have such a file, and the parser takes 8 MB.
+    import yaml
+
+    depth, last = 0, ""
+    with suppress(yaml.YAMLError):
+        for event in yaml.parse(content, Loader=yaml.CSafeLoader):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            if depth == 1 and isinstance(event, yaml.ScalarEvent):
+                if last == "kind":
+                    return str(event.value)
+                last = event.value
+            else:
+                last = ""
+    return ""

@@ -1,0 +1,134 @@
+"""CDI specs of the devices of a resource: what a container runtime makes for each of them.
+
+The format and its versions are those of the Container Device Interface, SPEC.md.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from genericdp.devices.allocation import edits
+from genericdp.devices.matching import templates_of
+from genericdp.devices.natural import natural_key
+from genericdp.model import InjectBy, is_cdi_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.device import Device
+    from genericdp.model import Resource
+
+Edits: TypeAlias = dict[str, list[Any]]
+"""CDI's ``containerEdits``, by their keys."""
+
+PREFIX = "genericdp_"
+"""Of the names of our files: nobody else has such."""
+SUFFIX = ".json"
+DOTTED_CLASS_VERSION = "0.6.0"
+"""The first in which a class may hold a dot; podman before 4.4 ignores such specs."""
+
+
+def file_name(kind: str) -> str:
+    """Return the name of the file with the spec of a kind, as ``example.com/serial``."""
+    return f"{PREFIX}{kind.replace('/', '_')}{SUFFIX}"
+
+
+def specs(
+    resources: Mapping[str, Resource], lists: DeviceLists, *, everything: bool
+) -> dict[str, bytes]:
+    """Return the content of the spec files of resources, by kind; none for a lack of devices.
+
+    With ``everything`` a spec has all that a container gets, for each resource that one can have
+    without Kubernetes; else only the device nodes, of resources with ``by: cdi``.
+    """
+    found = {}
+    for name, resource in resources.items():
+        if why_not_alone(resource) if everything else resource.inject.by is not InjectBy.CDI:
+            continue
+        # What is not there must have no entry: its nodes could be another device's by now.
+        devices = (
+            one.device
+            for one in lists[name].devices.values()
+            if one.gone_since is None and not one.missing
+        )
+        if (spec := spec_of(name, devices, everything=everything)) is not None:
+            found[name] = rendered(spec)
+    return found
+
+
+def why_not_alone(resource: Resource) -> str:
+    """Return why a resource has no spec that suffices without Kubernetes; empty: it has one."""
+    injects = (resource.inject, *(one.inject for one in resource.match))
+    references = (ref for one in templates_of(injects) for ref in one.references)
+    if any(one.scope == "allocation" for one in references):
+        return "it uses $(allocation.index), which only a kubelet's request has"
+    if any(one.annotations for one in injects):
+        return "it gives annotations, which a CDI spec cannot"
+    if any(one.cdi for one in injects):
+        return "it gives CDI devices of others, which a CDI spec cannot (name them beside)"
+    if resource.name_template is None and not is_cdi_kind(resource.name):
+        return "its name is no CDI kind: the domain and the type have to begin with a letter"
+    return ""
+
+
+def spec_of(kind: str, devices: Iterable[Device], *, everything: bool) -> dict[str, object] | None:
+    """Return the spec of devices, in natural order of their IDs; None if there is nothing in it.
+
+    Its version is the lowest that has what is used: runtimes ignore specs that are newer than they
+    are.
+    """
+    by_id = {one.id: one for one in devices}
+    entries: list[dict[str, object]] = []
+    version = "0.3.0"
+    for device_id in sorted(by_id, key=natural_key):
+        given = _edits_of(by_id[device_id], everything=everything)
+        if not given:
+            continue
+        entries.append({"name": device_id, "containerEdits": given})
+        nodes = given.get("deviceNodes", ())
+        if device_id[0].isdecimal() or any("hostPath" in node for node in nodes):
+            version = "0.5.0"
+    if "." in kind.partition("/")[2]:
+        version = DOTTED_CLASS_VERSION
+    return {"cdiVersion": version, "kind": kind, "devices": entries} if entries else None
+
+
+def _edits_of(device: Device, *, everything: bool) -> Edits:
+    """Return what a container gets of one device; no key is empty."""
+    given = edits([device])
+    # Runtimes look at the node itself: its type, its number, and its owner, who is the container's.
+    real_paths = {node.host_path: node.real_path for node in device.nodes}
+    found: Edits = {"deviceNodes": []}
+    for node in given.devices:
+        host_path = real_paths[node.host_path]
+        other = {} if host_path == node.container_path else {"hostPath": host_path}
+        found["deviceNodes"].append(
+            {"path": node.container_path, **other, "permissions": node.permissions}
+        )
+    if everything:
+        found["mounts"] = [
+            {
+                "hostPath": one.host_path,
+                "containerPath": one.container_path,
+                "options": ["rbind", "rprivate", "ro" if one.read_only else "rw"],
+            }
+            for one in given.mounts
+        ]
+        found["env"] = [f"{name}={value}" for name, value in given.env.items()]
+    return {key: listed for key, listed in found.items() if listed}
+
+
+def rendered(spec: Mapping[str, object]) -> bytes:
+    """Return a spec as the content of a file; the same for the same spec."""
+    return f"{json.dumps(spec, indent=2)}\n".encode()
+
+
+def is_ours(content: bytes, kind: str | None = None) -> bool:
+    """Return whether the content of a file is a spec in our form, of this kind if given."""
+    try:
+        spec = json.loads(content)
+        return rendered(spec) == content and isinstance(spec, dict) and kind in {None, spec["kind"]}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False

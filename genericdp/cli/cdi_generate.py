@@ -1,0 +1,136 @@
+"""``genericdp cdi generate``: CDI specs of the devices of a config, once."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from genericdp.cdi.folder import (
+    FOLDER,
+    STATIC_FOLDER,
+    SpecError,
+    check_free,
+    has_content,
+    kinds_of_others,
+    write,
+)
+from genericdp.cdi.spec import DOTTED_CLASS_VERSION, file_name, specs, why_not_alone
+from genericdp.cli.apply import discover_once, patiently, refuse_if_none
+from genericdp.cli.command_line import path_of
+from genericdp.cli.loading import usable_resources
+from genericdp.cli.options import add_config, add_host, node_name_of, root_of
+from genericdp.cli.output import print_document, print_lines, print_warning
+from genericdp.devices.matching import for_node
+from genericdp.devices.resourcenames import resulting
+from genericdp.errors import GenericdpError, UsageError, reason_of
+from genericdp.model import Hooks
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from genericdp.devices.devicelist import DeviceList
+    from genericdp.model import Resource
+
+EXAMPLE = (
+    "  genericdp cdi generate --config examples/configs/fuse.yaml\n"
+    "  sudo genericdp cdi generate --config examples/configs/fuse.yaml --static\n"
+    "  podman run --rm --device example.com/fuse=fuse IMAGE ls -l /dev/fuse"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_config(parser)
+    parser.add_argument(
+        "--output",
+        metavar="DIR",
+        type=path_of,
+        help="write a file for each resource to this folder, which is made if need be (default:"
+        " print them)",
+    )
+    parser.add_argument(
+        "--static",
+        action="store_true",
+        help=f"write to {STATIC_FOLDER} if no --output is given: for devices that never change,"
+        " since these specs outlast a reboot and nobody corrects them (genericdp cdi watch does)",
+    )
+    add_host(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Print or write the specs; 1 if a resource cannot have one."""
+    folder: Path | None = arguments.output
+    if arguments.static:
+        folder = folder or STATIC_FOLDER
+    elif folder is not None and folder.resolve() == STATIC_FOLDER:
+        raise UsageError(
+            f"specs in {STATIC_FOLDER} outlast a reboot, and nobody corrects them: say --static if"
+            " the devices never change, else use genericdp cdi watch"
+        )
+    every, node_name = usable_resources(arguments), node_name_of(arguments)
+    refuse_if_none(every, node_name)
+    here = for_node(every, node_name)
+    lists = patiently(root_of(arguments), lambda host: discover_once(here, host, node_name).lists)
+    resources = resulting(here, lists)
+    found = specs(resources, lists, everything=True)
+    skipped = {name: why for name, one in resources.items() if (why := why_not_alone(one))}
+    for name, why in skipped.items():
+        print_warning(f"{name} is left out: {why}")
+    for name, one in resources.items():
+        if name not in skipped:
+            _warn(one, lists[name], has_spec=name in found)
+    if not found:
+        raise GenericdpError("there is nothing to write a CDI spec for")
+    if folder is None:
+        print_document("".join(one.decode() for one in found.values()))
+    else:
+        _write(folder, found)
+    return 1 if skipped else 0
+
+
+def _warn(resource: Resource, devices: DeviceList, *, has_spec: bool) -> None:
+    """Warn of what a spec lacks."""
+    name = resource.name
+    for device_id, one in devices.devices.items():
+        if one.missing:
+            print_warning(f"{name}: {device_id} is left out: {one.missing}")
+    if not has_spec:
+        if why := devices.why_empty[0]:
+            print_warning(f"{name} has no devices: {why}")
+        return
+    if resource.hooks != Hooks():
+        print_warning(f"{name}: its hooks are not run, since there is no kubelet")
+    if "." in name.partition("/")[2]:
+        print_warning(
+            f"{name}: with a dot in the type the spec needs CDI {DOTTED_CLASS_VERSION}, which"
+            " podman before 4.4 does not know"
+        )
+
+
+def _write(folder: Path, found: Mapping[str, bytes]) -> None:
+    """Write what differs; raises GenericdpError if a file cannot be, after all that can."""
+    mistakes = []
+    places = [FOLDER, STATIC_FOLDER]
+    others = [one for one in places if one != folder] if folder in places else []
+    try:
+        folder.mkdir(exist_ok=True)
+        taken = kinds_of_others(folder, *others)
+    except OSError as error:
+        raise GenericdpError(f"{folder} cannot be made: {reason_of(error).lower()}") from error
+    for kind, content in found.items():
+        path = folder / file_name(kind)
+        try:
+            check_free(folder, kind, taken)
+            if has_content(path, content):
+                print_lines([f"{path}: unchanged"])
+            else:
+                os.close(write(path, content))
+                print_lines([f"{path}: written"])
+        except SpecError as error:
+            mistakes.append(str(error))
+        except OSError as error:
+            mistakes.append(f"{path} cannot be written: {reason_of(error).lower()}")
+    if mistakes:
+        raise GenericdpError("\n".join(mistakes))

@@ -1,0 +1,71 @@
+"""``genericdp cdi list``: the CDI devices that specs of genericdp define on this machine."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from genericdp.cdi.folder import STATIC_FOLDER, SpecFile, written_to
+from genericdp.cli.options import add_cdi_dir, add_output
+from genericdp.cli.output import DATA, print_data, print_lines, table
+from genericdp.errors import GenericdpError, reason_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+EXAMPLE = "  genericdp cdi list"
+_TITLES = ("DEVICE", "NODES", "SPEC", "FILE")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_cdi_dir(parser)
+    add_output(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Print what the specs define, and whether a process keeps them true."""
+    folders = dict.fromkeys((arguments.cdi_dir, STATIC_FOLDER))
+    try:
+        found = [_described(one) for folder in folders for one in written_to(folder)]
+    except OSError as error:
+        raise GenericdpError(f"{error.filename}: {reason_of(error).lower()}") from error
+    if arguments.output in DATA:
+        print_data(found, arguments.output)
+    elif found:
+        print_lines(table([_TITLES, *(row for one in found for row in _rows(one))]))
+    else:
+        places = " or ".join(map(str, folders))
+        print_lines([f"genericdp has written no CDI spec to {places}"])
+    return 0
+
+
+def _described(one: SpecFile) -> dict[str, Any]:
+    described: dict[str, Any] = {"file": str(one.path), "spec": _state(one), "devices": []}
+    if one.is_ours:
+        spec = json.loads(one.content)
+        described["devices"] = [
+            {
+                "name": f"{spec['kind']}={device['name']}",
+                "nodes": [node["path"] for node in device["containerEdits"].get("deviceNodes", ())],
+            }
+            for device in spec["devices"]
+        ]
+    return described
+
+
+def _state(one: SpecFile) -> str:
+    """Return in a word or two who looks after a spec."""
+    if not one.is_ours:
+        return "not of genericdp"
+    if one.is_kept:
+        return "kept true"
+    return "static" if one.path.parent == STATIC_FOLDER else "not kept"
+
+
+def _rows(one: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    if not one["devices"]:
+        yield ("", "", one["spec"], one["file"])
+    for device in one["devices"]:
+        yield (device["name"], " ".join(device["nodes"]), one["spec"], one["file"])

@@ -1,0 +1,61 @@
+"""``genericdp cdi watch``: CDI specs of the devices of a config, kept true without a kubelet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genericdp.cli.options import (
+    add_cdi_dir,
+    add_config,
+    add_host,
+    add_logging,
+    node_name_of,
+    root_of,
+    set_up_logging,
+)
+from genericdp.config.files import STDIN
+from genericdp.daemon import KUBELET_FOLDER, Settings
+from genericdp.daemon import run as run_daemon
+from genericdp.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+EXAMPLE = (
+    "  sudo genericdp cdi watch --config examples/configs/fuse.yaml\n"
+    "  podman run --rm --device example.com/fuse=fuse IMAGE ls -l /dev/fuse"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_config(parser, stdin=False)
+    add_cdi_dir(parser)
+    add_host(parser)
+    add_logging(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Watch until SIGTERM or SIGINT."""
+    set_up_logging(arguments)
+    if STDIN in arguments.config:
+        raise UsageError("watch takes no config from stdin: it reads its config again")
+    if arguments.root.is_file():
+        raise UsageError(
+            f"--root {arguments.root} is a snapshot, whose devices are not this machine's"
+            " (genericdp cdi generate shows their specs)"
+        )
+    root_of(arguments)
+    run_daemon(
+        Settings(
+            configs=tuple(arguments.config),
+            policy=arguments.policy,
+            kubelet_folder=Path(KUBELET_FOLDER),
+            alone=True,
+            cdi_folder=arguments.cdi_dir.absolute(),
+            root=arguments.root,
+            node_name=node_name_of(arguments),
+        )
+    )
+    return 0
