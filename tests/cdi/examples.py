@@ -1,0 +1,57 @@
+"""What ``genericdp cdi generate`` makes of each example, on the hosts of ``tests.hosts``.
+
+As a program with the name of a folder it writes the specs of each host into a folder in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genericdp.cli import main
+from tests.hosts.hosts import NODE, Host, all_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What came of an example on one of its hosts."""
+
+    host: Host
+    files: tuple[Path, ...]
+    """The spec files."""
+    code: int
+    said: str
+    """On stderr."""
+
+
+def generate(host: Host, folder: Path) -> Generated:
+    """Have the specs of an example written to a new folder below ``folder``."""
+    output = folder / str(host)
+    folder.mkdir(parents=True, exist_ok=True)
+    said = io.StringIO()
+    with tempfile.TemporaryDirectory() as temporary:
+        root = host.build(Path(temporary))
+        where = ("--config", str(host.config), "--root", str(root), "--node-name", NODE)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+            code = main(["cdi", "generate", *where, "--output", str(output)])
+    files = tuple(sorted(output.iterdir())) if output.exists() else ()
+    return Generated(host, files, code, said.getvalue())
+
+
+def generate_all(folder: Path) -> Iterator[Generated]:
+    """Do so for each example and each of its hosts."""
+    for host in all_hosts():
+        yield generate(host, folder)
+
+
+if __name__ == "__main__":
+    for one in generate_all(Path(sys.argv[1])):
+        sys.stdout.write(f"{one.host}: exit code {one.code}, {len(one.files)} files\n{one.said}")
