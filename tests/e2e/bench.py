@@ -89,7 +89,8 @@ class Bench:
     """Has ``read-only`` and ``writable``, which containers are given."""
     resources: PodResources
     pod: Callable[..., Pod]
-    """``pod(name, {resource: n})`` is a running pod until the test ends."""
+    """``pod(name, {resource: n}, KEY=VALUE)`` is a running pod with these in its spec until the
+    test ends."""
 
     def await_listed(self, resource: str, *ids: str, seconds: float = 30) -> None:
         """Wait until the kubelet lists exactly these devices."""

@@ -65,12 +65,16 @@ def bench(node: Node, loops: None, program: Path, config: str, tmp_path: Path) -
     """Start the daemon, and wait until the kubelet lists what the config promises."""
     with ExitStack() as ends:
         # Entered first, so that it ends last, when the pods have gone.
-        daemon = ends.enter_context(Daemon(program, tmp_path, config, DEVICE_PLUGINS))
+        daemon = Daemon(program, tmp_path, config, DEVICE_PLUGINS)
+        daemon.options = ("--cdi-dir", str(node.folder / "cdi"))
+        ends.enter_context(daemon)
 
         pods: list[Pod] = []
 
-        def pod(name: str, limits: dict[str, int] | None = None, look_at: str = "") -> Pod:
-            pods.append(ends.enter_context(Pod(node, name, limits or {}, look_at)))
+        def pod(
+            name: str, limits: dict[str, int] | None = None, look_at: str = "", **more: object
+        ) -> Pod:
+            pods.append(ends.enter_context(Pod(node, name, limits or {}, look_at, more)))
             return pods[-1]
 
         bench = Bench(

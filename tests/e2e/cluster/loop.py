@@ -72,6 +72,15 @@ def backed_by(number: int, file: Path) -> Iterator[None]:
         os.close(device)
 
 
+@contextmanager
+def plugged(number: int, file: Path) -> Iterator[None]:
+    """Plug in a loop device with a file behind it, and unplug it at the end."""
+    add(number)
+    with backed_by(number, file):
+        yield
+    remove(number)
+
+
 def _control(request: int, number: int) -> None:
     control = os.open("/dev/loop-control", os.O_RDWR)
     try:

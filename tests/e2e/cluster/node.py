@@ -53,6 +53,7 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.differ.v1.erofs"]
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
+  cdi_spec_dirs = ["{folder}/cdi"]
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     container_annotations = ["*", "*/*"]
@@ -126,7 +127,7 @@ class Node:
         self.start_kubelet()
 
     def _start_containerd(self) -> None:
-        for name in ("containerd", "cni", "manifests", "logs"):
+        for name in ("containerd", "cni", "cdi", "manifests", "logs"):
             (self.folder / name).mkdir(parents=True)
         (self.folder / "containerd.toml").write_text(
             _CONTAINERD.format(folder=self.folder, pause=PAUSE_IMAGE)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -55,13 +57,21 @@ def sight_of(text: str) -> Sight:
 class Pod:
     """A static pod with one container, which looks around once and then sleeps."""
 
-    def __init__(self, node: Node, name: str, limits: Mapping[str, int], look_at: str = "") -> None:
+    def __init__(
+        self,
+        node: Node,
+        name: str,
+        limits: Mapping[str, int],
+        look_at: str = "",
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        """``more``: of the pod's spec."""
         # A name that none had before: the logs of an earlier pod are not taken for this one's.
         name = f"{name}-{next(_NUMBERS)}"
         self.name = f"{name}-{NODE_NAME}"
         self._node = node
         self._file = node.folder / "manifests" / f"{name}.json"
-        self._manifest = _manifest(name, limits, look_at)
+        self._manifest = _manifest(name, limits, look_at, more or {})
 
     def __enter__(self) -> Pod:
         # The kubelet reads the folder at any moment: the file appears as a whole.
@@ -127,13 +137,16 @@ class Pod:
 
         return eventually(self.state, taken, what=f"{self.name} is admitted")
 
-    def container(self) -> Container:
-        """Wait until its container runs."""
+    def container(self, restarts: int = 0) -> Container:
+        """Wait until its container runs, after so many restarts."""
 
         def runs(state: Mapping[str, Any]) -> bool:
             if state.get("phase") == "Failed":
                 raise AssertionError(f"{self.name}: {state}")
-            return any(c["state"].get("running") for c in state.get("containerStatuses", ()))
+            return any(
+                c["state"].get("running") and c["restartCount"] >= restarts
+                for c in state.get("containerStatuses", ())
+            )
 
         state = eventually(self.state, runs, seconds=60, what=f"{self.name} runs")
         address = state["containerStatuses"][0]["containerID"]
@@ -178,12 +191,22 @@ class Container:
 
     def look(self) -> Sight:
         """Let it look around again."""
-        name = f"look-{uuid.uuid4().hex[:8]}"
-        command = ("/bin/busybox", "sh", "/bin/look", "once")
-        return sight_of(self._node.ctr("tasks", "exec", "--exec-id", name, self.id, *command))
+        return sight_of(self.run("sh", "/bin/look", "once"))
+
+    def run(self, *command: str) -> str:
+        """Run a command of busybox in it, as its user; give what it prints."""
+        name = f"run-{uuid.uuid4().hex[:8]}"
+        command = ("/bin/busybox", *command)
+        return self._node.ctr("tasks", "exec", "--exec-id", name, self.id, *command)
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        os.kill(self.process_id(), signal.SIGKILL)
 
 
-def _manifest(name: str, limits: Mapping[str, int], look_at: str) -> dict[str, Any]:
+def _manifest(
+    name: str, limits: Mapping[str, int], look_at: str, more: Mapping[str, Any]
+) -> dict[str, Any]:
     """Host network: a network of its own would need plugins and tell nothing about devices."""
     return {
         "apiVersion": "v1",
@@ -202,5 +225,6 @@ def _manifest(name: str, limits: Mapping[str, int], look_at: str) -> dict[str, A
                     "resources": {"limits": {name: str(n) for name, n in limits.items()}},
                 }
             ],
+            **more,
         },
     }
