@@ -40,6 +40,8 @@ resources:
         - {hostPath: FOLDER/config.yaml, containerPath: /config}
       env: {IMAGE: $(device.path)}
 """
+USB, PCI = "1-1.4", "0000:01:00.0"
+"""IDs like those of devices on a bus: with a digit first, and with colons."""
 USERS = ("0:0", "1000:1001")
 # The tests' machines may not let a container raise its limits.
 PODMAN = (
@@ -115,8 +117,8 @@ def machine(tmp_path: Path, loops: None) -> Iterator[Machine]:
 
 
 def image_in(folder: Path, name: str) -> Path:
-    image = folder / name
-    image.write_bytes(name.encode().ljust(16, b".").ljust(8192))
+    image = folder / f"cdi-{name}"
+    image.write_bytes(image.name.encode().ljust(16, b".").ljust(8192))
     return image
 
 
@@ -139,26 +141,26 @@ def assert_can_use(machine: Machine, name: str, number: int) -> None:
 def test_podman_gives_the_devices_of_specs_that_were_generated(
     machine: Machine, program: Path, tmp_path: Path
 ) -> None:
-    image, other = image_in(tmp_path, "cdi-a"), image_in(tmp_path, "cdi-b")
+    image, other = image_in(tmp_path, USB), image_in(tmp_path, PCI)
     config = tmp_path / "config.yaml"
     generate = (program, "cdi", "generate", "--config", config, "--output", "/var/run/cdi")
     with loop.plugged(70, image):
         generated = machine.run(*generate)
         assert generated.returncode == 0, generated.stderr
-        assert_can_use(machine, "a", 70)
+        assert_can_use(machine, USB, 70)
     with loop.plugged(71, image), loop.plugged(72, other):
-        gone = machine.podman("0:0", "a", LOOK)
+        gone = machine.podman("0:0", USB, LOOK)
         assert gone.returncode != 0, "its spec names a node that has gone"
         generated = machine.run(*generate)
         assert generated.returncode == 0, generated.stderr
-        assert_can_use(machine, "a", 71)
-        assert_can_use(machine, "b", 72)
+        assert_can_use(machine, USB, 71)
+        assert_can_use(machine, PCI, 72)
 
 
 def test_podman_gives_the_devices_of_specs_that_are_kept_true(
     machine: Machine, program: Path, tmp_path: Path
 ) -> None:
-    image, other = image_in(tmp_path, "cdi-a"), image_in(tmp_path, "cdi-b")
+    image, other = image_in(tmp_path, USB), image_in(tmp_path, PCI)
 
     def await_listed(*names: str) -> None:
         def found() -> set[str]:
@@ -170,12 +172,12 @@ def test_podman_gives_the_devices_of_specs_that_are_kept_true(
 
     with machine.runs(program, "cdi", "watch", "--config", tmp_path / "config.yaml"):
         with loop.plugged(70, image):
-            await_listed("a")
-            assert_can_use(machine, "a", 70)
+            await_listed(USB)
+            assert_can_use(machine, USB, 70)
         await_listed()
-        assert machine.podman("0:0", "a", LOOK).returncode != 0
+        assert machine.podman("0:0", USB, LOOK).returncode != 0
         # Its node is now that of another device.
         with loop.plugged(70, other), loop.plugged(75, image):
-            await_listed("a", "b")
-            assert_can_use(machine, "a", 75)
-            assert_can_use(machine, "b", 70)
+            await_listed(USB, PCI)
+            assert_can_use(machine, USB, 75)
+            assert_can_use(machine, PCI, 70)
