@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -49,8 +50,8 @@ class Machine:
         return done.stdout.strip()
 
     def journal(self) -> str:
-        """Give what the service has logged."""
-        return self.run("journalctl", "-u", "genericdp", "--no-pager", "-o", "cat", check=False)
+        """Give what the services have logged."""
+        return self.run("journalctl", "-u", "genericdp*", "--no-pager", "-o", "cat", check=False)
 
     def property(self, name: str) -> str:
         """Give what systemd knows of the service."""
@@ -62,6 +63,19 @@ class Machine:
         while self.journal().count(text) < times:
             assert time.monotonic() < deadline, f"no {text!r} in:\n{self.journal()}"
             time.sleep(0.1)
+
+    def await_spec(self, path: str, nodes: list[str]) -> None:
+        """Wait until a CDI spec defines these device nodes; with none it is not there."""
+        deadline = time.monotonic() + 60
+        while (found := self._nodes(path)) != nodes:
+            assert time.monotonic() < deadline, f"{path} has {found}:\n{self.journal()}"
+            time.sleep(0.1)
+
+    def _nodes(self, path: str) -> list[str]:
+        text = self.run("cat", path, check=False)
+        devices = json.loads(text)["devices"] if text.startswith("{") else []
+        edits = [device["containerEdits"] for device in devices]
+        return [node["path"] for edit in edits for node in edit["deviceNodes"]]
 
 
 @contextmanager
@@ -109,7 +123,7 @@ def booted(folder: Path) -> Iterator[Machine]:
 
 def install(machine: Machine, folder: Path) -> None:
     """Install genericdp as docs/operating.md says, from wheels: it has no network."""
-    for unit in ("genericdp.service", "genericdp.service.d-examples"):
+    for unit in ("genericdp.service", "genericdp.service.d-examples", "genericdp-cdi.service"):
         source = CHECKOUT / "deploy/systemd" / unit
         subprocess.run(["cp", "-r", source, machine.root / "etc/systemd/system"], check=True)
     machine.run("/usr/bin/python3", "-m", "venv", "/opt/genericdp")

@@ -1,4 +1,4 @@
-"""The unit under a real systemd, at a stand-in for the kubelet. Needs root and podman."""
+"""The units under a real systemd, at a stand-in for the kubelet. Needs root and podman."""
 
 from __future__ import annotations
 
@@ -39,7 +39,11 @@ resources:
   - name: example.com/log
     match: [{path: /dev/null}]
     health: [{kernelLog: {regex: never written}}]
+  - name: example.com/zero
+    match: [{path: /dev/zero}]
+    inject: {by: cdi}
 """
+SPEC = "/run/cdi/genericdp_example.com_{}.json"
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +130,10 @@ async def test_a_kubelet_folder_that_is_made_again_is_served(
 def test_more_is_allowed_by_files_that_are_added(machine: Machine) -> None:
     machine.await_line("device tun is Unhealthy: open: ")
     machine.await_line("the kernel's log cannot be read")
+    machine.await_line("example.com/zero: device zero is Unhealthy: ")
     added = machine.root / "etc/systemd/system/genericdp.service.d"
     added.mkdir()
-    for name in ("kernel-log.conf", "listen.conf"):
+    for name in ("cdi.conf", "kernel-log.conf", "listen.conf"):
         shutil.copy(CHECKOUT / "deploy/systemd/genericdp.service.d-examples" / name, added)
     (added / "open.conf").write_text("[Service]\nDeviceAllow=char-misc rw\n")
     machine.run("systemctl", "daemon-reload")
@@ -141,7 +146,9 @@ def test_more_is_allowed_by_files_that_are_added(machine: Machine) -> None:
         NAME,
         "example.com/tun",
         "example.com/log",
+        "example.com/zero",
     }
+    machine.await_spec(SPEC.format("zero"), ["/dev/zero"])
     print(f"memory: {int(machine.property('MemoryCurrent')) / 1e6:.1f} MB")
 
 
@@ -153,3 +160,17 @@ def test_it_stops_at_once_and_leaves_nothing(machine: Machine) -> None:
     plugins = machine.root / "var/lib/kubelet/device-plugins"
     assert [path for path in plugins.iterdir() if path.is_socket()] == []
     assert (machine.root / "var/lib/genericdp/last-good").is_dir()
+    machine.await_spec(SPEC.format("zero"), ["/dev/zero"])
+
+
+def test_without_kubernetes_specs_follow_the_devices(machine: Machine) -> None:
+    machine.run("systemctl", "start", "genericdp-cdi")
+    machine.await_spec(SPEC.format("serial"), ["/dev/ttyUSB0"])
+    machine.run("mknod", "/dev/ttyUSB1", "c", "188", "1")
+    machine.await_spec(SPEC.format("serial"), ["/dev/ttyUSB0", "/dev/ttyUSB1"])
+    machine.run("rm", "/dev/ttyUSB1")
+    machine.await_spec(SPEC.format("serial"), ["/dev/ttyUSB0"])
+    modes = machine.run("stat", "-c", "%U %a", "/run/cdi", SPEC.format("serial")).splitlines()
+    assert modes == ["root 755", "root 644"]
+    machine.run("systemctl", "stop", "genericdp-cdi")
+    machine.await_spec(SPEC.format("serial"), ["/dev/ttyUSB0"])
