@@ -49,9 +49,9 @@ class Machine:
             assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}\n{self.journal()}"
         return done.stdout.strip()
 
-    def journal(self) -> str:
+    def journal(self, unit: str = "genericdp*") -> str:
         """Give what the services have logged."""
-        return self.run("journalctl", "-u", "genericdp*", "--no-pager", "-o", "cat", check=False)
+        return self.run("journalctl", "-u", unit, "--no-pager", "-o", "cat", check=False)
 
     def property(self, name: str) -> str:
         """Give what systemd knows of the service."""

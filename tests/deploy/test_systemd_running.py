@@ -170,7 +170,11 @@ def test_without_kubernetes_specs_follow_the_devices(machine: Machine) -> None:
     machine.await_spec(SPEC.format("serial"), ["/dev/ttyUSB0", "/dev/ttyUSB1"])
     machine.run("rm", "/dev/ttyUSB1")
     machine.await_spec(SPEC.format("serial"), ["/dev/ttyUSB0"])
+    machine.run("systemctl", "reload", "genericdp-cdi")
+    machine.await_line("SIGHUP: the config is read again", times=2)
     modes = machine.run("stat", "-c", "%U %a", "/run/cdi", SPEC.format("serial")).splitlines()
     assert modes == ["root 755", "root 644"]
     machine.run("systemctl", "stop", "genericdp-cdi")
+    for trouble in ("kernel events", "cannot be watched", "cannot be written"):
+        assert trouble not in machine.journal("genericdp-cdi")
     machine.await_spec(SPEC.format("serial"), ["/dev/ttyUSB0"])
