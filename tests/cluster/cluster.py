@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster import control_plane
@@ -15,7 +16,6 @@ from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 # How soon the node tells what changed. By default that is every 10 s, and a ConfigMap's files are
 # as new as once a minute (syncFrequency, which a node of ours has at 5 s).
@@ -56,6 +56,11 @@ class Cluster(Node):
             "KUBECONFIG": f"{self.folder}/{control_plane.ADMIN}.kubeconfig",
             "PATH": f"{self._parts.control_plane}:{os.environ['PATH']}",
         }
+
+    @property
+    def cdi_folder(self) -> Path:
+        """The machine's, which is what the shipped manifests mount."""
+        return Path("/var/run/cdi")
 
     def _start(self) -> None:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""The overlays that give the daemon's pod more than the base does, or bound it."""
+"""The overlays and components that give the daemon's pod more than the base does, or bound it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import pytest
 from genericdp import __version__
 from tests.cluster import shipped
 from tests.cluster.configs import FUSE, config_with, one
+from tests.cluster.consumers import consumer
 from tests.cluster.daemonset import NAMESPACE
+from tests.deploy.rendering import with_components
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.cluster.cluster import Cluster
     from tests.cluster.daemonset import DaemonPod, DaemonSet
@@ -24,6 +27,7 @@ _OPENING = one(
     "      - {open: {mode: rw}, periodSeconds: 1, failureThreshold: 1}",
     "      - kernelLog: {regex: 'this is never logged'}",
 )
+_BY_CDI = one("    inject: {by: cdi}")
 _FORBIDDEN = one("    inject:", "      mounts: [{hostPath: /etc, containerPath: /etc/of-the-node}]")
 
 
@@ -50,6 +54,32 @@ def test_probes_that_open_devices_need_the_privileged_overlay_and_work_with_it(
     assert int(says["CapEff"], 16)
     assert says["NoNewPrivs"] == "1", "the daemon gives up what it can"
     assert privileged.resource(FUSE)["devices"][0]["reason"] == ""
+
+
+def test_cdi_specs_need_the_component_and_reach_containers_with_it(
+    cluster: Cluster, installed: DaemonSet, daemon: DaemonPod, tmp_path: Path
+) -> None:
+    shipped.edit(cluster, _BY_CDI)
+    cluster.await_allocatable(FUSE, 0)
+    (device,) = daemon.resource(FUSE)["devices"]
+    print(f"\nin the base's pod: {device['reason']}")
+    assert "/var/run/cdi" in device["reason"]
+    shipped.kustomize(cluster, _BY_CDI, of=with_components(tmp_path, ["cdi"]))
+    writing = installed.await_rolled_out()
+    cluster.await_allocatable(FUSE, 3)
+    assert int(installed.kernel_says(writing)["CapEff"], 16) == 0
+    with consumer(cluster, "by-cdi", FUSE) as given:
+        given.await_running()
+        assert given.sees("ls", "/dev/fuse") == "/dev/fuse\n"
+    # The daemon takes its spec away again, which the base's could not.
+    shipped.edit(cluster, one())
+    cluster.await_allocatable(FUSE, 3)
+    words = ("exec", "daemonset/genericdp", "--", "genericdp", "cdi", "list")
+    eventually(
+        lambda: cluster.kubectl("-n", NAMESPACE, *words),
+        lambda said: "has written no CDI spec" in said,
+        what="the spec is gone",
+    )
 
 
 def test_a_config_that_breaks_the_administrators_policy_is_refused(

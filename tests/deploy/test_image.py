@@ -125,6 +125,21 @@ def test_the_daemon_runs_in_it(run: Run) -> None:
     assert "devices.example.com/" in shown
 
 
+def test_cdi_specs_are_written_where_a_component_mounts_the_folder(
+    run: Run, tmp_path: Path
+) -> None:
+    """By the daemon's user, without a capability, on a root that is read-only."""
+    words = ("cdi", "generate", "--config=/examples/configs/fuse.yaml", "--output=/var/run/cdi")
+    assert "/var/run/cdi cannot be made" in run(*words, code=1)
+    for name in ("run", "etc"):
+        (tmp_path / name).mkdir()
+    mounts = ("-v", f"{tmp_path}/run:/var/run/cdi", "-v", f"{tmp_path}/etc:/etc/cdi:ro")
+    run(*words, options=mounts)
+    (written,) = (tmp_path / "run").iterdir()
+    assert json.loads(written.read_text())["kind"] == "example.com/fuse"
+    assert written.stat().st_mode & 0o777 == 0o644
+
+
 def test_it_has_a_shell(run: Run) -> None:
     assert run("-c", "genericdp version", options=("--entrypoint=sh",)).startswith("genericdp ")
 

@@ -66,7 +66,7 @@ def bench(node: Node, loops: None, program: Path, config: str, tmp_path: Path) -
     with ExitStack() as ends:
         # Entered first, so that it ends last, when the pods have gone.
         daemon = Daemon(program, tmp_path, config, DEVICE_PLUGINS)
-        daemon.options = ("--cdi-dir", str(node.folder / "cdi"))
+        daemon.options = ("--cdi-dir", str(node.cdi_folder))
         ends.enter_context(daemon)
 
         pods: list[Pod] = []

@@ -53,7 +53,7 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.differ.v1.erofs"]
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
-  cdi_spec_dirs = ["{folder}/cdi"]
+  cdi_spec_dirs = ["{cdi}"]
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     container_annotations = ["*", "*/*"]
@@ -122,6 +122,11 @@ class Node:
             self._end(name, signal.SIGKILL)
         sweep(self.folder)
 
+    @property
+    def cdi_folder(self) -> Path:
+        """Where its containerd looks for CDI specs."""
+        return self.folder / "cdi"
+
     def _start(self) -> None:
         self._start_containerd()
         self.start_kubelet()
@@ -130,7 +135,7 @@ class Node:
         for name in ("containerd", "cni", "cdi", "manifests", "logs"):
             (self.folder / name).mkdir(parents=True)
         (self.folder / "containerd.toml").write_text(
-            _CONTAINERD.format(folder=self.folder, pause=PAUSE_IMAGE)
+            _CONTAINERD.format(folder=self.folder, pause=PAUSE_IMAGE, cdi=self.cdi_folder)
         )
         containerd = str(self._bin.containerd / "containerd")
         self._launch("containerd", containerd, "-c", "containerd.toml")
