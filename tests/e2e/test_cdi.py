@@ -94,6 +94,9 @@ def test_a_restarted_container_gets_the_node_of_a_replugged_device(
         sight = container.look()
         print(f"\n--- after a replug and a restart\n{sight.text}", flush=True)
         assert sight.nodes["/dev/image"] == "b 7 4b"
+        assert sight.env["IMAGE"] == "/dev/loop70", (
+            "the kubelet keeps the answer of the first start"
+        )
         assert container.run("head", "-c", "12", "/dev/image") == "by-cdi-a...."
         container.run("sh", "-c", "echo again >/dev/image")
         assert loop.node_of(75).read_bytes().startswith(b"again\n")
