@@ -39,6 +39,7 @@ LINK = "genericdp-node"
 """A network interface with the node's address, where a cluster gives it one."""
 _CNI = Path("/var/lib/cni/results")
 _UDEV = Path("/run/udev")
+_CDI = (Path("/run/cdi"), Path("/etc/cdi"))
 
 
 def sweep(folder: Path) -> None:
@@ -64,7 +65,7 @@ def sweep(folder: Path) -> None:
     # What the kubelet, containerd, network plugins and the daemon's hostPath volumes made, unless
     # something else lives there.
     made_by_others = (DEVICE_PLUGINS.parent, *_LOGS, *_CONTAINERD, _CNI, _CNI.parent, _UDEV)
-    for made in made_by_others:
+    for made in (*made_by_others, *_CDI):
         with suppress(OSError):
             made.rmdir()
 
