@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 HATCH = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]
 WHEEL = HATCH["build"]["targets"]["wheel"]
-BESIDE = [name for part in WHEEL.values() if isinstance(part, dict) for name in part]
+BESIDE = {one.split("/")[0] for part in WHEEL.values() if isinstance(part, dict) for one in part}
 """What the wheel takes from outside of the package."""
 
 

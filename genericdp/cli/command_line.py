@@ -234,7 +234,7 @@ def policy_of(text: str) -> Path:
     return path_of(text)
 
 
-_PATHS = (path_of, config_of, policy_of)
+PATHS = (path_of, config_of, policy_of)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -312,9 +312,9 @@ def _take_variables(parser: Parser) -> None:
     for action in parser.arguments:
         name = next((one for one in action.option_strings if one.startswith("--")), "--help")
         text = os.environ.get(variable(name))
-        if name == "--output" and action.type in _PATHS:
+        if name == "--output" and action.type in PATHS:
             continue  # of all others the variable says how to print
-        if name == "--help" or text is None or (not text and action.type not in _PATHS):
+        if name == "--help" or text is None or (not text and action.type not in PATHS):
             continue
         action.default = _value(action, variable(name), text)
         action.required = False

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import genericdp
 from genericdp.cli.apply import discover_once, patiently
 from genericdp.cli.command_line import path_of
 from genericdp.cli.loading import load_in_time
@@ -24,11 +22,13 @@ from genericdp.cli.output import DATA, print_data, print_document, print_lines, 
 from genericdp.config.files import STDIN
 from genericdp.errors import GenericdpError
 from genericdp.printing import plural, printable
+from genericdp.shipped import shipped
 from genericdp.status.hardware import hardware_of
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList
@@ -40,7 +40,7 @@ EXAMPLE = (
     "  genericdp init config.yaml              # then write it\n"
     "  genericdp init --root node.tar.gz       # of another machine, by its snapshot"
 )
-ORDER = "init-order.txt"
+_ORDER = "examples/init-order.txt"
 """Names the examples that are tried, in their order; its comments say how it is read."""
 _HEAD = """\
 # A config to start from: the examples of genericdp that find something on {machine}.
@@ -115,14 +115,9 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _examples() -> list[_Example]:
-    package = Path(genericdp.__file__).parent
-    # In a wheel they lie inside of the package, in a checkout beside it.
-    for folder in (package / "examples", package.parent / "examples"):
-        if (folder / ORDER).is_file():
-            lines = (folder / ORDER).read_text("utf-8").splitlines()
-            words = (line.partition("#")[0].split() for line in lines)
-            return [_example(folder / "configs" / one[0], one[1:]) for one in words if one]
-    raise GenericdpError(f"{ORDER} is missing from this installation: install genericdp again")
+    order = shipped(_ORDER)
+    words = (line.partition("#")[0].split() for line in order.read_text("utf-8").splitlines())
+    return [_example(order.with_name("configs") / one[0], one[1:]) for one in words if one]
 
 
 def _example(file: Path, only: Sequence[str]) -> _Example:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import genericdp
-from genericdp.errors import GenericdpError
+from genericdp.shipped import shipped
 
 CONFIG = "DevicePluginConfig"
 POLICY = "DevicePluginPolicy"
@@ -21,14 +19,7 @@ Schema = dict[str, Any]
 
 def schema_text(kind: str = CONFIG) -> str:
     """Return the schema as it is shipped; raise GenericdpError if it is missing."""
-    package = Path(genericdp.__file__).parent
-    name = KINDS[kind]
-    # In a wheel it lies inside of the package, in a checkout beside it.
-    for folder in (package / "schemas", package.parent / "schemas"):
-        path = folder / name
-        if path.is_file():
-            return path.read_text("utf-8")
-    raise GenericdpError(f"{name} is missing from this installation: install genericdp again")
+    return shipped(f"schemas/{KINDS[kind]}").read_text("utf-8")
 
 
 @cache

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +15,29 @@ from genericdp.cli.command_line import COMMANDS, OPTIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+COMPLETED = {
+    "genericdp va": "validate",
+    "genericdp --v": "--version",
+    "genericdp cd": "cdi",
+    "genericdp cdi li": "list",
+    "genericdp cdi watch --cd": "--cdi-dir",
+    "genericdp cdi list -o y": "yaml",
+    "genericdp discover --co": "--config",
+    "genericdp discover -o w": "wide",
+    "genericdp allocate --output d": "docker",
+    "genericdp allocate --output=d": "docker",
+    "genericdp run --config=alpha.yaml --log-level=d": "debug",
+    "genericdp completion f": "fish",
+    "genericdp convert --from sq": "squat",
+    "genericdp discover --config al": "alpha.yaml",
+    "genericdp discover --config=al": "alpha.yaml",
+    "genericdp discover --config alpha.yaml --co": "--config",
+    "genericdp discover --config alpha.yaml --config be": "beta.yaml",
+    "genericdp validate alpha.yaml be": "beta.yaml",
+    "genericdp explain al": "alpha.yaml",
+}
+"""Command lines, each with the last word that it has after Tab."""
 
 
 @pytest.fixture(params=["bash", "zsh", "fish"])
@@ -32,50 +57,59 @@ def test_it_knows_every_command_and_option(script: str, shell: str) -> None:
     assert [name for name in OPTIONS if f"{prefix}{name}" not in script] == []
 
 
-def test_the_shell_takes_it(script: str, shell: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("shell", "way"),
+    [("bash", "sourced"), ("fish", "sourced"), ("zsh", "sourced"), ("zsh", "from a folder")],
+)
+def test_the_shell_completes(script: str, shell: str, way: str, tmp_path: Path) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell} here")
-    file = tmp_path / "script"
-    file.write_text(script)
-    done = subprocess.run(
-        [shell, "-n", str(file)], capture_output=True, text=True, timeout=60, check=False
+    for name in ("alpha.yaml", "beta.yaml"):
+        (tmp_path / name).touch()
+    # The name is what zsh loads from a folder: at the first Tab, which must not be lost.
+    (tmp_path / "_genericdp").write_text(script)
+    program = {"bash": _in_bash, "fish": _in_fish, "zsh": _in_zsh}[shell]
+    (tmp_path / ".zshrc").write_text(program(way))
+    command = ["zsh", "-d", "-i"] if shell == "zsh" else [shell, ".zshrc"]
+    subprocess.run(
+        # At a terminal, since without one zsh completes nothing.
+        [sys.executable, "-c", f"import pty; pty.spawn({command})"],
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path), "ZDOTDIR": str(tmp_path)},
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    found = (tmp_path / "found").read_text().splitlines()
+    # fish adds what a word means, zsh what ends it.
+    lines = [line.partition("\t")[0].rstrip(" =") for line in found]
+    words = [line.replace("=", " ").split()[-1] for line in lines]
+    assert dict(zip(COMPLETED, words, strict=True)) == COMPLETED
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        (["genericdp", "va"], ["validate"]),
-        (["genericdp", "--v"], ["--version"]),
-        (["genericdp", "cd"], ["cdi"]),
-        (["genericdp", "cdi", ""], ["generate", "watch", "list", "--help"]),
-        (["genericdp", "cdi", "watch", "--cd"], ["--cdi-dir"]),
-        (["genericdp", "cdi", "list", "-o", ""], ["text", "json", "yaml"]),
-        (["genericdp", "discover", "--co"], ["--config"]),
-        (["genericdp", "discover", "-o", ""], ["text", "wide", "json", "yaml"]),
-        (["genericdp", "explain", "-o", ""], ["text", "json", "yaml"]),
-        (["genericdp", "allocate", "--output", "d"], ["docker"]),
-        (["genericdp", "allocate", "--output", "=", "d"], ["docker"]),
-        (["genericdp", "completion", "f"], ["fish"]),
-        (["genericdp", "convert", "--from", "sq"], ["squat"]),
-        # Nothing of its own: bash completes the names of files.
-        (["genericdp", "discover", "--config", "x"], []),
-        (["genericdp", "validate", "x"], []),
-    ],
-    ids=" ".join,
-)
-def test_bash_completes(
-    line: list[str], expected: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["completion", "bash"]) == 0
-    script = capsys.readouterr().out
-    words = " ".join(f"'{word}'" for word in line)
-    program = (
-        f"{script}\nCOMP_WORDS=({words}) COMP_CWORD={len(line) - 1}\n_genericdp\n"
-        'printf "%s\\n" "${COMPREPLY[@]}"\n'
-    )
-    done = subprocess.run(
-        ["bash", "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.split() == expected
+def _in_bash(_way: str) -> str:
+    program = "source ./_genericdp\n"
+    for line in COMPLETED:
+        words = line.replace("=", " = ").split()
+        program += f"COMP_WORDS=({' '.join(words)}) COMP_CWORD={len(words) - 1}\n_genericdp\n"
+        program += 'echo "${COMPREPLY[@]}" >>found\n'
+    return program
+
+
+def _in_fish(_way: str) -> str:
+    program = "source _genericdp\n"
+    for line in COMPLETED:
+        program += f"echo (complete -C '{line}') >>found\n"
+    return program
+
+
+def _in_zsh(way: str) -> str:
+    program = "fpath+=($PWD)\n" if way == "from a folder" else ""
+    program += "autoload -Uz compinit\ncompinit -u\n"
+    if way == "sourced":
+        program += "source <(cat _genericdp)\n"
+    program += "zle-line-init() {\n"
+    for line in COMPLETED:
+        program += f"BUFFER='{line}' CURSOR={len(line)}\nzle complete-word\n"
+        program += "print -r -- $BUFFER >>found\n"
+    return program + "exit\n}\nzle -N zle-line-init\n"

@@ -74,13 +74,13 @@ def test_the_schema_is_printed_as_it_is_shipped(
     assert capsys.readouterr().out == (REPOSITORY / "schemas" / name).read_text()
 
 
-@pytest.mark.parametrize("word", ["--help", "--version", "frob"])
-def test_what_needs_no_command_imports_none(word: str) -> None:
+@pytest.mark.parametrize("words", ["--help", "--version", "frob", "completion bash"])
+def test_what_reads_no_config_imports_nothing_for_it(words: str) -> None:
     """So that it takes no longer than Python needs to start."""
     heavy = ("asyncio", "grpc", "yaml", "jsonschema", "genericdp.config", "genericdp.devices")
     code = (
         "import sys\nfrom genericdp.cli import main\n"
-        f"try: main([{word!r}])\nexcept SystemExit: pass\n"
+        f"try: main({words.split()})\nexcept SystemExit: pass\n"
         f"sys.exit(', '.join(one for one in {heavy} if one in sys.modules) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
