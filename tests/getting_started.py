@@ -1,4 +1,4 @@
-"""The files, commands and outputs that docs/getting-started.md shows."""
+"""The files, commands and outputs that docs/getting-started.md shows, or another page."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Block:
     output: str = ""
 
 
-def files() -> dict[str, str]:
+def files(page: Path = PAGE) -> dict[str, str]:
     """Return the files that readers write, by name."""
-    return {title: text for _, title, text in _BLOCK.findall(PAGE.read_text()) if title}
+    return {title: text for _, title, text in _BLOCK.findall(page.read_text()) if title}
 
 
-def blocks() -> list[Block]:
+def blocks(page: Path = PAGE) -> list[Block]:
     """Return all commands in order."""
     found: list[Block] = []
-    for language, _, text in _BLOCK.findall(PAGE.read_text()):
+    for language, _, text in _BLOCK.findall(page.read_text()):
         if language == "sh":
             mark = _NOT_RUN.match(text)
             found.append(Block(commands=text, needs=mark[1] if mark else ""))
-        elif language == "text":
+        elif language in {"text", "json"}:
             assert found[-1].output == "", f"two outputs of {found[-1].commands}"
             found[-1] = replace(found[-1], output=text)
     return found
