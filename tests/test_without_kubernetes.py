@@ -36,5 +36,5 @@ def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
 
 
 def test_only_what_needs_other_software_is_not_run() -> None:
-    """podman is tried by ``tests/e2e``, the unit by ``tests/deploy``."""
+    """podman is tried by ``tests/e2e/test_cdi_podman.py``, the unit by ``tests/deploy``."""
     assert [block.needs for block in blocks(PAGE) if block.needs] == ["podman", "systemd"]
