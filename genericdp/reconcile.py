@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.cdi.folder import SpecFolder
-from genericdp.cdi.spec import specs, why_not_alone
+from genericdp.cdi.spec import left_out, specs
 from genericdp.devices.changes import Plan, changes, plan
 from genericdp.devices.decide import decide
 from genericdp.devices.device import NOT_PROBED
@@ -103,7 +103,7 @@ class Reconciler:
         self._troubles: dict[str, str] = {}
         """Why the spec of a resource could not be written."""
         self._without_spec: dict[str, str] = {}
-        """Why resources have none, as logged."""
+        """Why resources and devices have none, as logged."""
         self._running: dict[str, _Running] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """Plugins of removed resources that are not over yet."""
@@ -199,9 +199,9 @@ class Reconciler:
         self._troubles = await in_worker(partial(self._specs.keep, new))
         self._written = new
         if self._alone:
-            without = {name: why_not_alone(one) for name, one in wanted.items()}
+            without = left_out(wanted, lists)
             for name, why in without.items():
-                if why and self._without_spec.get(name) != why:
+                if self._without_spec.get(name) != why:
                     log.warning("it has no CDI spec: %s", why, extra={"resource": name})
             self._without_spec = without
         return self._troubles != before

@@ -7,6 +7,8 @@ import os
 # Read by gRPC when it is imported, which the imports below may lead to.
 os.environ["GRPC_VERBOSITY"] = "NONE"
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+# No daemon of a test is to remove anything from this machine's folder.
+os.environ["GENERICDP_CDI_DIR"] = "/nonexistent/cdi"
 
 import asyncio
 import fcntl

@@ -313,7 +313,7 @@ class World:
         chosen: dict[str, Any] = {
             "configs": (file,),
             "kubelet_folder": self.kubelet.folder,
-            "cdi_folder": self.folder,
+            "cdi_folder": self.folder / "cdi",
             "root": self.host.folder,
             "node_name": "node-1",
             "policy": bounds,

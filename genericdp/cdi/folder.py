@@ -6,6 +6,7 @@ import fcntl
 import json
 import logging
 import os
+import re
 import stat
 import tempfile
 from contextlib import contextmanager, suppress
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.cdi.spec import PREFIX, SUFFIX, file_name, is_ours
+from genericdp.cdi.spec import PREFIX, SUFFIX, file_name, kind_of_ours, nodes_by_device
 from genericdp.errors import reason_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,12 @@ STATIC_FOLDER = Path("/etc/cdi")
 _READ_BY_RUNTIMES = (".json", ".yaml")
 _TEMPORARY = ".genericdp-"
 _MAX_BYTES = 16 * 1024 * 1024
-"""Of a file that is looked at; ours has 250 KB for a thousand devices."""
+"""Of a file with our name that is looked at; it has 250 KB for a thousand devices."""
+_MAX_BYTES_OF_OTHERS = 4 * 1024 * 1024
+"""Of any other: what is made of it in memory may take 25 times as much."""
+_YAML_KIND = re.compile(rb"""^kind:[ \t]+(["']?)([\w./-]+)\1[ \t]*(?:#.*)?\r?$""", re.MULTILINE)
+"""A parser of YAML takes hours, and all of Python with it, for a file that begins with enough of
+``[``. This finds the kind in the block style, which is what people and programs write."""
 
 
 class SpecError(Exception):
@@ -40,9 +46,8 @@ class SpecFile:
     """A file with our prefix."""
 
     path: Path
-    content: bytes
-    is_ours: bool
-    """Whether it is a spec as we write it."""
+    devices: Mapping[str, list[str]]
+    """The nodes of each CDI device; none: it is no spec of ours."""
     is_kept: bool
     """Whether a process keeps it true."""
 
@@ -110,7 +115,7 @@ def check_free(folder: Path, kind: str, others: Mapping[str, Path]) -> None:
         raise SpecError(f"{others[kind]} defines CDI devices of {kind}, too")
     path = folder / file_name(kind)
     with _opened(path) as descriptor:
-        if descriptor is not None and not is_ours(_read(descriptor), kind):
+        if descriptor is not None and kind_of_ours(_read(descriptor)) != kind:
             raise SpecError(f"{path} is not of genericdp: it is not overwritten (remove it)")
 
 
@@ -126,27 +131,33 @@ def kinds_of_others(*folders: Path) -> dict[str, Path]:
     That is in the first folder. What cannot be read is no spec to a container runtime either.
     """
     found: dict[str, Path] = {}
-    for path in (one for folder in folders for one in _listed(folder)):
+    listed: list[Path] = []
+    for folder in folders:
+        with suppress(OSError):
+            listed += _listed(folder)
+    for path in listed:
         if path.suffix not in _READ_BY_RUNTIMES:
             continue
-        with suppress(OSError), path.open("rb") as file:
-            kind = _kind_of(file.read(_MAX_BYTES))
-            if path != folders[0] / file_name(kind):
-                found.setdefault(kind, path)
+        with suppress(OSError, SpecError), _opened(path, follow=True) as descriptor:
+            if descriptor is not None:
+                kind = _kind_of(_read(descriptor, _MAX_BYTES_OF_OTHERS))
+                if path != folders[0] / file_name(kind):
+                    found.setdefault(kind, path)
     return found
 
 
 def written_to(folder: Path) -> Iterator[SpecFile]:
-    """Yield the files of a folder that have our prefix, by name."""
+    """Yield the files of a folder that have our prefix, by name; raises OSError."""
     for path in _listed(folder):
         if not (path.name.startswith(PREFIX) and path.suffix == SUFFIX):
             continue
-        with suppress(OSError), _opened(path) as descriptor:
+        with suppress(OSError, SpecError), _opened(path) as descriptor:
             if descriptor is not None:
                 content = _read(descriptor)
                 is_kept = not _lock(descriptor, exclusive=True)
-                ours = is_ours(content)
-                yield SpecFile(path=path, content=content, is_ours=ours, is_kept=is_kept)
+                is_ours = path.name == file_name(kind_of_ours(content))
+                devices = nodes_by_device(content) if is_ours else {}
+                yield SpecFile(path=path, devices=devices, is_kept=is_kept)
 
 
 def write(path: Path, content: bytes) -> int:
@@ -178,12 +189,12 @@ def write(path: Path, content: bytes) -> int:
 def _remove_leftovers(folder: Path, kept: Collection[str]) -> None:
     """Remove our files that nobody keeps; raises OSError."""
     for one in written_to(folder):
-        if one.path.name not in kept and one.is_ours and not one.is_kept:
+        if one.path.name not in kept and one.devices and not one.is_kept:
             one.path.unlink(missing_ok=True)
             log.info("%s removed: nothing keeps it true any more", one.path)
     for path in _listed(folder):
         if path.name.startswith(_TEMPORARY):
-            with _opened(path) as descriptor:
+            with suppress(SpecError), _opened(path) as descriptor:
                 if descriptor is not None and _lock(descriptor, exclusive=True):
                     path.unlink(missing_ok=True)
 
@@ -191,33 +202,36 @@ def _remove_leftovers(folder: Path, kept: Collection[str]) -> None:
 def _listed(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
-    except OSError:
+    except FileNotFoundError:
         return []
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int | None]:
-    """Open a regular file; None: there is nothing. Raises OSError, also for anything else."""
+def _opened(path: Path, *, follow: bool = False) -> Iterator[int | None]:
+    """Open a regular file, or a link to one with ``follow``; None: there is nothing.
+
+    Raises SpecError for anything else, and OSError.
+    """
     try:
         # It may be a link to a file that is not ours, or a pipe that nobody writes to.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        if not stat.S_ISREG(path.stat(follow_symlinks=follow).st_mode):
+            raise SpecError(f"{path} is no regular file: it is not overwritten (remove it)")
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
         descriptor = os.open(path, flags)
     except FileNotFoundError:
         path.parent.stat()
         yield None
         return
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{path} is no regular file")
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _read(descriptor: int) -> bytes:
+def _read(descriptor: int, most: int = _MAX_BYTES) -> bytes:
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         file.seek(0)
-        return file.read(_MAX_BYTES)
+        return file.read(most)
 
 
 def _lock(descriptor: int, *, exclusive: bool = False) -> bool:
@@ -234,26 +248,6 @@ def _kind_of(content: bytes) -> str:
     try:
         spec = json.loads(content)
     except (ValueError, RecursionError):
-        return _kind_in_yaml(content)
+        found = _YAML_KIND.search(content)
+        return found[2].decode(errors="replace") if found else ""
     return str(spec.get("kind", "")) if isinstance(spec, dict) else ""
-
-
-def _kind_in_yaml(content: bytes) -> str:
-    """Return the same, without building anything of what may be nested without end."""
-    # Few nodes have such a file, and the parser takes 8 MB.
-    import yaml
-
-    depth, last = 0, ""
-    with suppress(yaml.YAMLError):
-        for event in yaml.parse(content, Loader=yaml.CSafeLoader):
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-            if depth == 1 and isinstance(event, yaml.ScalarEvent):
-                if last == "kind":
-                    return str(event.value)
-                last = event.value
-            else:
-                last = ""
-    return ""

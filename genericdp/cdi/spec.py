@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from genericdp.devices.allocation import edits
 from genericdp.devices.matching import templates_of
 from genericdp.devices.natural import natural_key
-from genericdp.model import InjectBy, is_cdi_kind
+from genericdp.model import InjectBy, is_cdi_kind, is_cdi_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ def specs(
     """
     found = {}
     for name, resource in resources.items():
-        if why_not_alone(resource) if everything else resource.inject.by is not InjectBy.CDI:
+        if _why_not_alone(resource) if everything else resource.inject.by is not InjectBy.CDI:
             continue
         # What is not there must have no entry: its nodes could be another device's by now.
         devices = (
@@ -58,7 +58,19 @@ def specs(
     return found
 
 
-def why_not_alone(resource: Resource) -> str:
+def left_out(resources: Mapping[str, Resource], lists: DeviceLists) -> dict[str, str]:
+    """Return which resources and devices are in no spec without Kubernetes, and why."""
+    found = {name: why for name, one in resources.items() if (why := _why_not_alone(one))}
+    full_names = (
+        f"{name}={device_id}"
+        for name in resources.keys() - found
+        for device_id in lists[name].devices
+    )
+    why = "it is no CDI name: all its parts end with a letter or digit, the last begins so, too"
+    return found | {one: why for one in sorted(full_names) if not is_cdi_name(one)}
+
+
+def _why_not_alone(resource: Resource) -> str:
     """Return why a resource has no spec that suffices without Kubernetes; empty: it has one."""
     injects = (resource.inject, *(one.inject for one in resource.match))
     references = (ref for one in templates_of(injects) for ref in one.references)
@@ -83,6 +95,8 @@ def spec_of(kind: str, devices: Iterable[Device], *, everything: bool) -> dict[s
     entries: list[dict[str, object]] = []
     version = "0.3.0"
     for device_id in sorted(by_id, key=natural_key):
+        if not is_cdi_name(f"{kind}={device_id}"):
+            continue  # with it a runtime would refuse the whole spec
         given = _edits_of(by_id[device_id], everything=everything)
         if not given:
             continue
@@ -125,10 +139,25 @@ def rendered(spec: Mapping[str, object]) -> bytes:
     return f"{json.dumps(spec, indent=2)}\n".encode()
 
 
-def is_ours(content: bytes, kind: str | None = None) -> bool:
-    """Return whether the content of a file is a spec in our form, of this kind if given."""
+def nodes_by_device(content: bytes) -> dict[str, list[str]]:
+    """Return the paths of the nodes of each CDI device, by its full name, of a spec in our form.
+
+    Nothing if the content of a file is no such spec.
+    """
     try:
         spec = json.loads(content)
-        return rendered(spec) == content and isinstance(spec, dict) and kind in {None, spec["kind"]}
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return False
+        if rendered(spec) != content or [*spec] != ["cdiVersion", "kind", "devices"]:
+            return {}
+        return {
+            f"{spec['kind']}={one['name']}": [
+                str(node["path"]) for node in one["containerEdits"].get("deviceNodes", ())
+            ]
+            for one in spec["devices"]
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def kind_of_ours(content: bytes) -> str:
+    """Return the kind of a spec in our form; empty if the content of a file is none."""
+    return next(iter(nodes_by_device(content)), "").partition("=")[0]

@@ -14,7 +14,7 @@ from genericdp.cdi.folder import (
     kinds_of_others,
     write,
 )
-from genericdp.cdi.spec import DOTTED_CLASS_VERSION, file_name, specs, why_not_alone
+from genericdp.cdi.spec import DOTTED_CLASS_VERSION, file_name, left_out, specs
 from genericdp.cli.apply import discover_once, patiently, refuse_if_none
 from genericdp.cli.command_line import path_of
 from genericdp.cli.loading import usable_resources
@@ -75,7 +75,7 @@ def execute(arguments: argparse.Namespace) -> int:
     lists = patiently(root_of(arguments), lambda host: discover_once(here, host, node_name).lists)
     resources = resulting(here, lists)
     found = specs(resources, lists, everything=True)
-    skipped = {name: why for name, one in resources.items() if (why := why_not_alone(one))}
+    skipped = left_out(resources, lists)
     for name, why in skipped.items():
         print_warning(f"{name} is left out: {why}")
     for name, one in resources.items():
@@ -97,7 +97,8 @@ def _warn(resource: Resource, devices: DeviceList, *, has_spec: bool) -> None:
         if one.missing:
             print_warning(f"{name}: {device_id} is left out: {one.missing}")
     if not has_spec:
-        if why := devices.why_empty[0]:
+        why, cause = devices.why_empty
+        if cause:
             print_warning(f"{name} has no devices: {why}")
         return
     if resource.hooks != Hooks():

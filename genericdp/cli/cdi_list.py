@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cdi.folder import STATIC_FOLDER, SpecFile, written_to
@@ -42,22 +41,13 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _described(one: SpecFile) -> dict[str, Any]:
-    described: dict[str, Any] = {"file": str(one.path), "spec": _state(one), "devices": []}
-    if one.is_ours:
-        spec = json.loads(one.content)
-        described["devices"] = [
-            {
-                "name": f"{spec['kind']}={device['name']}",
-                "nodes": [node["path"] for node in device["containerEdits"].get("deviceNodes", ())],
-            }
-            for device in spec["devices"]
-        ]
-    return described
+    devices = [{"name": name, "nodes": nodes} for name, nodes in one.devices.items()]
+    return {"file": str(one.path), "spec": _state(one), "devices": devices}
 
 
 def _state(one: SpecFile) -> str:
     """Return in a word or two who looks after a spec."""
-    if not one.is_ours:
+    if not one.devices:
         return "not of genericdp"
     if one.is_kept:
         return "kept true"

@@ -1,0 +1,426 @@
+"""The specs that a daemon keeps: when they are written, what stands in the way, what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from genericdp.cli import main
+from tests.polling import poll_until
+from tests.world import resource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.world import World
+
+NAME, OTHER = "example.com/serial", "example.com/modem"
+FILE = "genericdp_example.com_serial.json"
+MODEM = resource(OTHER, "/dev/ttyACM*")
+LINK = "/dev/serial/by-id/*"
+
+
+def serial(glob: str = "/dev/ttyUSB*", **inject: object) -> dict[str, object]:
+    return resource(NAME, glob, inject={"by": "cdi", **inject})
+
+
+@pytest.fixture
+def folder(world: World) -> Path:
+    """The folder of specs, of a machine with an adapter and a modem."""
+    world.host.plug("ttyUSB0")
+    world.host.plug("ttyACM0", major=166)
+    folder = world.folder / "cdi"
+    folder.mkdir()
+    return folder
+
+
+def nodes(file: Path) -> dict[str, list[str]]:
+    """By device, the nodes on the host that a spec names."""
+    spec = json.loads(file.read_bytes())
+    return {
+        one["name"]: [
+            node.get("hostPath", node["path"]) for node in one["containerEdits"]["deviceNodes"]
+        ]
+        for one in spec["devices"]
+    }
+
+
+def state(file: Path) -> tuple[int, int]:
+    """What another file, or another content, would change."""
+    found = file.stat()
+    return found.st_ino, found.st_mtime_ns
+
+
+def listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """What ``genericdp cdi list`` says of each file there."""
+    assert main(["cdi", "list", "--cdi-dir", str(folder), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    return {
+        one["file"].rpartition("/")[2]: one["spec"]
+        for one in found
+        if one["file"].startswith(f"{folder}/")
+    }
+
+
+def full_look(world: World, number: int = 1) -> None:
+    """Have the host looked at anew: a tree tells nothing of what has changed in it."""
+    world.host.plug(f"ttyACM{number}", major=166)
+
+
+async def test_a_device_is_named_and_the_rest_is_given_by_the_kubelet(
+    world: World, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.host.write("/dev/lock", "")
+    one = serial(
+        env={"PORT": "$(device.path)"},
+        mounts=[{"hostPath": "/dev/lock", "containerPath": "/lock"}],
+        annotations={"example.com/port": "$(device.name)"},
+        cdi=["vendor.com/other=x"],
+    )
+    async with world.serving(one):
+        await world.listed(NAME, "ttyUSB0")
+        assert stat.S_IMODE((folder / FILE).stat().st_mode) == 0o644
+        assert nodes(folder / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
+        assert listed(folder, capsys) == {FILE: "kept true"}
+        (given,) = (await world.allocated(NAME, ["ttyUSB0"])).container_responses
+        assert [device.name for device in given.cdi_devices] == [
+            f"{NAME}=ttyUSB0",
+            "vendor.com/other=x",
+        ]
+        assert dict(given.envs) == {"PORT": "/dev/ttyUSB0"}
+        assert dict(given.annotations) == {"example.com/port": "ttyUSB0"}
+        assert [mount.container_path for mount in given.mounts] == ["/lock"]
+        assert list(given.devices) == []
+    assert listed(folder, capsys) == {FILE: "not kept"}  # for containers that start again
+
+
+async def test_two_devices_with_one_place_in_a_container_are_refused(
+    world: World, folder: Path
+) -> None:
+    world.host.plug("ttyUSB1")
+    one = serial(devices=[{"path": "$(device.path)", "containerPath": "/dev/serial"}])
+    async with world.serving(one):
+        await world.listed(NAME, "ttyUSB0", "ttyUSB1")
+        with pytest.raises(grpc.aio.AioRpcError, match="would both be '/dev/serial'"):
+            await world.allocated(NAME, ["ttyUSB0", "ttyUSB1"])
+        await world.allocated(NAME, ["ttyUSB0"])
+    assert folder.exists()
+
+
+async def test_a_policy_bounds_nodes_and_not_the_names_that_stand_for_them(
+    world: World, folder: Path
+) -> None:
+    policy = (
+        "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginPolicy\n"
+        "devices: {paths: [/dev/ttyUSB*]}\n"
+        "cdi: []\n"
+    )
+    async with world.serving(serial(), policy=policy):
+        await world.listed(NAME, "ttyUSB0")
+        assert nodes(folder / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
+        await world.allocated(NAME, ["ttyUSB0"])
+
+
+async def test_a_replugged_device_has_its_new_node_in_the_spec_when_it_is_healthy(
+    world: World, folder: Path
+) -> None:
+    link = world.host.folder / "dev/serial/by-id/adapter"
+    link.parent.mkdir(parents=True)
+    link.symlink_to("../../ttyUSB0")
+    async with world.serving(serial(LINK) | {"id": "adapter"}) as daemon:
+        await world.listed(NAME, "adapter")
+        assert nodes(folder / FILE) == {"adapter": ["/dev/ttyUSB0"]}
+        link.unlink()
+        world.host.unplug("ttyUSB0")
+        await world.listed(NAME)
+        assert not (folder / FILE).exists()
+        world.host.plug("ttyUSB1")
+        link.symlink_to("../../ttyUSB1")
+        await world.listed(NAME, "adapter")
+        assert nodes(folder / FILE) == {"adapter": ["/dev/ttyUSB1"]}
+        await daemon.offers(NAME, adapter="")
+
+
+async def test_a_vanished_device_leaves_the_spec_and_the_others_stay(
+    world: World, folder: Path
+) -> None:
+    world.host.plug("ttyUSB1")
+    async with world.serving(serial()):
+        await world.listed(NAME, "ttyUSB0", "ttyUSB1")
+        world.host.unplug("ttyUSB0")
+        await world.listed(NAME, "ttyUSB1")
+        assert nodes(folder / FILE) == {"ttyUSB1": ["/dev/ttyUSB1"]}
+
+
+async def test_nothing_is_written_again_that_has_not_changed(world: World, folder: Path) -> None:
+    async with world.serving(serial(), MODEM) as daemon:
+        await world.listed(NAME, "ttyUSB0")
+        before = state(folder / FILE)
+        for number in range(1, 4):
+            full_look(world, number)
+            await world.kubelet.wait_for(lambda: world.kubelet.capacity(OTHER) > number)  # noqa: B023
+        await daemon.takes(serial(), MODEM | {"replicas": 2})
+        await world.kubelet.wait_for(lambda: world.kubelet.capacity(OTHER) == 8)
+        assert state(folder / FILE) == before
+        assert [one.name for one in folder.iterdir()] == [FILE]
+    async with world.serving(serial(), MODEM) as daemon:
+        await world.listed(NAME, "ttyUSB0")
+        assert state(folder / FILE) == before
+        world.host.plug("ttyUSB1")
+        await world.listed(NAME, "ttyUSB0", "ttyUSB1")
+        assert state(folder / FILE) != before
+
+
+async def test_a_config_without_the_resource_removes_its_file(world: World, folder: Path) -> None:
+    async with world.serving(serial(), MODEM) as daemon:
+        await world.listed(NAME, "ttyUSB0")
+        await daemon.takes(MODEM)
+        await poll_until(lambda: not (folder / FILE).exists())
+        await daemon.takes(serial(), MODEM)
+        await poll_until((folder / FILE).exists)
+        await daemon.takes(resource(NAME, "/dev/ttyUSB*"), MODEM)
+        await poll_until(lambda: not (folder / FILE).exists())
+
+
+async def test_resources_whose_names_result_from_a_template_have_specs_of_their_own(
+    world: World, folder: Path
+) -> None:
+    world.host.plug("ttyUSB1")
+    one = serial() | {
+        "name": "example.com/$(value.name)",
+        "names": ["example.com/tty*"],
+        "values": {"name": {"text": "$(device.name)"}},
+    }
+    async with world.serving(one):
+        await world.listed("example.com/ttyUSB0", "ttyUSB0")
+        await world.listed("example.com/ttyUSB1", "ttyUSB1")
+        assert sorted(file.name for file in folder.iterdir()) == [
+            "genericdp_example.com_ttyUSB0.json",
+            "genericdp_example.com_ttyUSB1.json",
+        ]
+
+
+@contextmanager
+def missing(folder: Path) -> Iterator[None]:
+    folder.rmdir()
+    yield
+    folder.mkdir()
+
+
+@contextmanager
+def a_file(folder: Path) -> Iterator[None]:
+    folder.rmdir()
+    folder.touch()
+    yield
+    folder.unlink()
+    folder.mkdir()
+
+
+FOREIGN = {"cdiVersion": "0.5.0", "kind": NAME, "devices": [{"name": "a", "containerEdits": {}}]}
+
+
+def foreign(name: str, text: str) -> Callable[[Path], Any]:
+    """Another's spec that defines our kind."""
+
+    @contextmanager
+    def there(folder: Path) -> Iterator[None]:
+        (folder / name).write_text(text)
+        yield
+        assert (folder / name).read_text() == text
+        (folder / name).unlink()
+
+    return there
+
+
+def in_the_way(make: Callable[[Path], object], remove: Callable[[Path], object]) -> Any:
+    """Something that is not ours at the place of our file."""
+
+    @contextmanager
+    def there(folder: Path) -> Iterator[None]:
+        make(folder / FILE)
+        before = (folder / FILE).lstat()
+        yield
+        after = (folder / FILE).lstat()
+        assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+        remove(folder / FILE)
+
+    return there
+
+
+def _link(path: Path) -> None:
+    (path.parent / "elsewhere").write_text("{}")
+    path.symlink_to("elsewhere")
+
+
+CANNOT = "its CDI spec cannot be written to {folder}: "
+DEFINES = "{folder}/%s defines CDI devices of example.com/serial, too"
+NOT_OURS = "{folder}/" + FILE + " is not of genericdp: it is not overwritten (remove it)"
+IRREGULAR = "{folder}/" + FILE + " is no regular file: it is not overwritten (remove it)"
+YAML = "---\ncdiVersion: 0.5.0\ndevices: []\nkind: {0}example.com/serial{0}  # ours\n"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why"),
+    [
+        pytest.param(missing, CANNOT + "no such file or directory", id="missing"),
+        pytest.param(a_file, CANNOT + "not a directory", id="a file"),
+        pytest.param(foreign("other.json", json.dumps(FOREIGN)), DEFINES % "other.json", id="JSON"),
+        pytest.param(foreign("other.yaml", json.dumps(FOREIGN)), DEFINES % "other.yaml",
+                     id="JSON in YAML"),
+        pytest.param(foreign("o.yaml", YAML.format("")), DEFINES % "o.yaml", id="YAML"),
+        pytest.param(foreign("o.yaml", YAML.format('"')), DEFINES % "o.yaml", id="quoted YAML"),
+        pytest.param(foreign("genericdp_a.json", json.dumps(FOREIGN)),
+                     DEFINES % "genericdp_a.json", id="with our prefix"),
+        pytest.param(foreign("genericdp_a.json", json.dumps(FOREIGN, indent=2) + "\n"),
+                     DEFINES % "genericdp_a.json", id="a copy of ours"),
+        pytest.param(foreign(FILE, json.dumps(FOREIGN)), NOT_OURS, id="with our name"),
+        pytest.param(foreign(FILE, "{}\n"), NOT_OURS, id="with our name and form"),
+        pytest.param(foreign(FILE, ""), NOT_OURS, id="an empty file"),
+        pytest.param(in_the_way(_link, os.unlink), IRREGULAR, id="a link"),
+        pytest.param(in_the_way(os.mkdir, os.rmdir), IRREGULAR, id="a folder"),
+        pytest.param(in_the_way(os.mkfifo, os.unlink), IRREGULAR, id="a pipe"),
+    ],
+)  # fmt: skip
+async def test_what_stands_in_the_way_of_a_spec_is_told_and_heals_when_it_is_gone(
+    world: World, folder: Path, trouble: Any, why: str
+) -> None:
+    async with world.serving(serial(), MODEM) as daemon:
+        await daemon.offers(NAME, ttyUSB0="")
+        await daemon.takes(MODEM)  # so that it is free
+        await poll_until(lambda: not (folder / FILE).exists())
+        with trouble(folder):
+            await daemon.takes(serial(), MODEM)
+            await daemon.offers(NAME, ttyUSB0=why.format(folder=folder))
+            await daemon.offers(OTHER, ttyACM0="")
+            await world.listed(OTHER, "ttyACM0")
+            await world.listed(NAME)
+        full_look(world)
+        await world.listed(NAME, "ttyUSB0")
+        await daemon.offers(NAME, ttyUSB0="")
+        assert nodes(folder / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
+
+
+async def test_a_folder_that_vanishes_later_is_told_at_the_next_full_look(
+    world: World, folder: Path
+) -> None:
+    async with world.serving(serial(), MODEM):
+        await world.listed(NAME, "ttyUSB0")
+        shutil.rmtree(folder)
+        full_look(world)
+        await world.listed(NAME)
+        folder.mkdir()
+        full_look(world, 2)
+        await world.listed(NAME, "ttyUSB0")
+        assert nodes(folder / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
+
+
+async def test_an_edited_file_of_ours_is_not_taken_for_ours_and_a_removed_one_comes_back(
+    world: World, folder: Path
+) -> None:
+    async with world.serving(serial(), MODEM) as daemon:
+        await world.listed(NAME, "ttyUSB0")
+        (folder / FILE).unlink()
+        full_look(world)
+        await poll_until((folder / FILE).exists)
+        edited = (folder / FILE).read_text().replace("  ", "\t")
+        (folder / FILE).write_text(edited)
+        full_look(world, 2)
+        await daemon.offers(NAME, ttyUSB0=NOT_OURS.format(folder=folder))
+        assert (folder / FILE).read_text() == edited
+
+
+HOSTILE = {
+    "deep.json": b'{"kind": ' + b"[" * 1_000_000,
+    "deep.yaml": b"kind: " + b"[" * 1_000_000,
+    "flow.yaml": b"[" * 1_000_000,
+    "deeper.yaml": b"{a: " * 300_000,
+    "large.json": b'{"kind": "example.com/x", "a": [' + b"[]," * 7_000_000 + b"0]}",
+    "large.yaml": b"kind: example.com/x\na:\n" + b"- b: 1\n" * 3_000_000,
+    "binary.json": bytes(range(256)) * 4096,
+    "binary.yaml": bytes(range(256)) * 4096,
+    "null.json": b"null",
+    "list.json": b'["kind", "example.com/serial"]',
+    "odd.json": b'{"kind": {"a": []}}',
+    "path.json": b'{"kind": "../\\u0000/a"}',
+    "half.json": b'{"cdiVersion": "0.5.0", "kind": "example.com/se',
+    "empty.yaml": b"",
+    "genericdp_deep.json": b"[" * 1_000_000,
+    "genericdp_binary.json": bytes(range(256)),
+    "genericdp_form.json": b'{\n  "cdiVersion": 1,\n  "kind": [],\n  "devices": 5\n}\n',
+}
+
+
+async def test_hostile_files_in_the_folder_harm_nobody(
+    world: World, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, content in HOSTILE.items():
+        (folder / name).write_bytes(content)
+    os.mkfifo(folder / "pipe.json")
+    os.mkfifo(folder / "genericdp_pipe.json")
+    os.mkfifo(folder / ".genericdp-pipe")
+    (folder / "folder.yaml").mkdir()
+    (folder / "loop.json").symlink_to("loop.json")
+    (folder / "zero.json").symlink_to("/dev/zero")
+    async with world.serving(serial(), MODEM):
+        await world.listed(NAME, "ttyUSB0")
+        full_look(world)
+        await world.listed(OTHER, "ttyACM0", "ttyACM1")
+        states = listed(folder, capsys)
+    assert states.pop(FILE) == "kept true"
+    assert states == {name: "not of genericdp" for name in HOSTILE if name.startswith("genericdp_")}
+    assert {name: (folder / name).read_bytes() for name in HOSTILE} == HOSTILE
+    (folder / "large.json").unlink()
+
+
+def leave(folder: Path, name: str = "old") -> Path:
+    """A spec of ours that nobody keeps."""
+    spec = FOREIGN | {"kind": f"example.com/{name}"}
+    file = folder / f"genericdp_example.com_{name}.json"
+    file.write_text(f"{json.dumps(spec, indent=2)}\n")
+    return file
+
+
+async def test_leftovers_are_removed_at_the_start_and_no_file_of_others(
+    world: World, folder: Path
+) -> None:
+    old = leave(folder)
+    (folder / ".genericdp-abc").write_text("half of a spec")
+    others = {
+        "other.json": json.dumps(FOREIGN | {"kind": "example.com/other"}),
+        "genericdp_mine.json": "{}",
+        ".other-abc": "",
+    }
+    for name, text in others.items():
+        (folder / name).write_text(text)
+    (folder / ".genericdp-folder").mkdir()
+    async with world.serving(MODEM):
+        await world.listed(OTHER, "ttyACM0")
+        assert not old.exists()
+        assert {one.name for one in folder.iterdir()} == {*others, ".genericdp-folder"}
+    assert {name: (folder / name).read_text() for name in others} == others
+
+
+async def test_what_another_daemon_keeps_stays_until_it_ends(world: World, folder: Path) -> None:
+    modem = MODEM | {"inject": {"by": "cdi"}}
+    theirs = folder / "genericdp_example.com_modem.json"
+    async with world.serving(serial()):
+        await world.listed(NAME, "ttyUSB0")
+        async with world.serving(modem):
+            await world.listed(OTHER, "ttyACM0")
+            world.host.plug("ttyUSB1")
+            await world.listed(NAME, "ttyUSB0", "ttyUSB1")
+            world.host.plug("ttyUSB2")
+            await world.listed(NAME, "ttyUSB0", "ttyUSB1", "ttyUSB2")
+            assert theirs.exists()
+            assert nodes(folder / FILE).keys() == {"ttyUSB0", "ttyUSB1", "ttyUSB2"}
+        assert theirs.exists()
+        world.host.plug("ttyUSB3")
+        await poll_until(lambda: not theirs.exists())
