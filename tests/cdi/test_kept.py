@@ -208,6 +208,20 @@ async def test_resources_whose_names_result_from_a_template_have_specs_of_their_
         ]
 
 
+async def test_a_name_that_results_and_is_no_cdi_kind_is_not_offered(
+    world: World, folder: Path
+) -> None:
+    one = serial("/dev/ttyACM*") | {
+        "name": "example.com/9$(value.name)",
+        "names": ["example.com/9*"],
+        "values": {"name": {"text": "$(device.name)"}},
+    }
+    async with world.serving(one, serial()) as daemon:
+        await world.listed(NAME, "ttyUSB0")
+        await daemon.log.says("'example.com/9ttyACM0=ttyACM0' is no CDI name")
+        assert os.listdir(folder) == [FILE]
+
+
 @contextmanager
 def missing(folder: Path) -> Iterator[None]:
     folder.rmdir()
