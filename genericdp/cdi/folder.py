@@ -154,7 +154,10 @@ def written_to(folder: Path) -> Iterator[SpecFile]:
         with suppress(OSError, SpecError), _opened(path) as descriptor:
             if descriptor is not None:
                 content = _read(descriptor)
-                is_kept = not _lock(descriptor, exclusive=True)
+                is_free = _lock(descriptor, exclusive=True)
+                # Who keeps it may have replaced it since it was opened.
+                is_same = os.path.samestat(os.fstat(descriptor), path.lstat())
+                is_kept = not (is_free and is_same)
                 is_ours = path.name == file_name(kind_of_ours(content))
                 devices = nodes_by_device(content) if is_ours else {}
                 yield SpecFile(path=path, devices=devices, is_kept=is_kept)
@@ -165,9 +168,8 @@ def write(path: Path, content: bytes) -> int:
 
     Raises OSError.
     """
-    descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=path.parent)
+    descriptor, temporary = _locked_temporary(path.parent)
     try:
-        _lock(descriptor)
         with os.fdopen(descriptor, "wb", closefd=False) as file:
             file.write(content)
         os.fchmod(descriptor, 0o644)
@@ -184,6 +186,15 @@ def write(path: Path, content: bytes) -> int:
             os.unlink(temporary)  # noqa: PTH108
         raise
     return descriptor
+
+
+def _locked_temporary(folder: Path) -> tuple[int, str]:
+    while True:
+        descriptor, path = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor, path
+        os.close(descriptor)  # until it was locked another process could take it for left over
 
 
 def _remove_leftovers(folder: Path, kept: Collection[str]) -> None:

@@ -196,6 +196,39 @@ def test_killed_at_any_step_it_leaves_the_old_spec_or_the_new_one(tmp_path: Path
     assert steps > 50
 
 
+TOGETHER = """
+import os, sys
+from pathlib import Path
+from genericdp.cdi.folder import SpecFolder
+from genericdp.cdi.spec import rendered
+
+place = Path(sys.argv[1])
+
+def write(number):
+    kind, specs = f"example.com/kind{number}", SpecFolder(place)
+    file = place / f"genericdp_example.com_kind{number}.json"
+    for count in range(500):
+        entries = [{"name": f"a{count}", "containerEdits": {"env": ["A=b"]}}]
+        content = rendered({"cdiVersion": "0.3.0", "kind": kind, "devices": entries})
+        troubles = specs.keep({kind: content})
+        if troubles or not file.exists() or file.read_bytes() != content:
+            print(count, troubles, file=sys.stderr)
+            return 1
+    return 0
+
+children = []
+for number in range(3):
+    children.append(os.fork())
+    if not children[-1]:
+        os._exit(write(number))
+print(sum(os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in children))
+"""
+
+
+def test_processes_that_share_a_folder_never_remove_each_others_files(tmp_path: Path) -> None:
+    assert last_line(f"import sys; sys.argv[1:] = [{str(tmp_path)!r}]\n{TOGETHER}") == "0"
+
+
 async def test_a_killed_daemon_leaves_nothing_that_the_next_one_trips_over(place: Place) -> None:
     folder = folder_of(place)
     async with Kubelet(place.kubelet_folder) as kubelet:
