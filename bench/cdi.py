@@ -95,7 +95,7 @@ def _times(content: bytes, write: Callable[[bytes], None]) -> list[float]:
 
 
 def _keep(specs: SpecFolder, content: bytes) -> None:
-    if troubles := specs.keep({_THING: content}):
+    if troubles := specs.maintain({_THING: content}):
         raise RuntimeError(troubles[_THING])
 
 

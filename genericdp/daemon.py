@@ -51,8 +51,8 @@ class Settings:
     configs: tuple[Path, ...]
     kubelet_folder: Path
     cdi_folder: Path
-    """Where CDI specs are kept."""
-    alone: bool = False
+    """Where CDI specs are written."""
+    without_kubelet: bool = False
     """Whether there is no kubelet: then CDI specs, of all resources, are all that is served."""
     root: Path
     node_name: str
@@ -128,7 +128,7 @@ async def serve(
             node_name=settings.node_name,
             kubelet=KubeletFolder(settings.kubelet_folder, shortage=shortage),
             cdi_folder=settings.cdi_folder,
-            alone=settings.alone,
+            without_kubelet=settings.without_kubelet,
             commands=commands,
             timing=settings.timing,
             pod_resources=settings.pod_resources,

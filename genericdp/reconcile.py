@@ -22,6 +22,7 @@ from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import SocketNames
 from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.servicer import Servicer
+from genericdp.model import InjectBy
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Reconciler:
         node_name: str,
         kubelet: KubeletFolder,
         cdi_folder: Path,
-        alone: bool,
+        without_kubelet: bool,
         reader: HostReader,
         commands: Commands,
         timing: RegistrationTiming | None,
@@ -95,12 +96,12 @@ class Reconciler:
         self._reader = reader
         self._timing = timing
         self._tally = tally
-        self._alone = alone
+        self._without_kubelet = without_kubelet
         """Whether there is no kubelet: then CDI specs are all that is served."""
         self._specs = SpecFolder(cdi_folder)
         self._written: dict[str, bytes] | None = None
         """The CDI specs that have been written last, by resource; None: none has been yet."""
-        self._troubles: dict[str, str] = {}
+        self._spec_errors: dict[str, str] = {}
         """Why the spec of a resource could not be written."""
         self._without_spec: dict[str, str] = {}
         """Why resources and devices have none, as logged."""
@@ -149,15 +150,17 @@ class Reconciler:
 
         Return the decision, and whether the kubelet gets any list that is another one.
         """
-        decision = await self._decide(wanted, allocated, full=full)
-        if self._watch_health(resulting(wanted.values(), decision.lists), decision.lists):
-            # Nothing was known of the health of new devices; of some something is at once.
-            decision = await self._decide(wanted, allocated, full=False)
-        named = resulting(wanted.values(), decision.lists)
-        served = {name: one for name, one in named.items() if not one.names}
-        # Before the kubelet can ask for a device, its spec is there.
-        if await self._write_specs(served, decision.lists, full=full):
-            decision = await self._decide(wanted, allocated, full=False)
+        while True:
+            decision = await self._decide(wanted, allocated, full=full)
+            if self._watch_health(resulting(wanted.values(), decision.lists), decision.lists):
+                # Nothing was known of the health of new devices; of some something is at once.
+                decision = await self._decide(wanted, allocated, full=False)
+            named = resulting(wanted.values(), decision.lists)
+            served = {name: one for name, one in named.items() if not one.names}
+            # Before the kubelet can ask for a device, its spec is there.
+            if await self._write_specs(served, decision.lists, full=full):
+                break
+            full = False  # decide again, since the devices of other resources can be had
         sent = self._apply(tasks, served, decision.lists)
         before, self.lists.value = self.lists.value, decision.lists
         for one in changes(before, decision):
@@ -182,7 +185,7 @@ class Reconciler:
                 now=time.monotonic(),
                 health=health,
                 allocated=allocated,
-                troubles=self._troubles,
+                spec_errors=self._spec_errors,
             )
 
         wants_records = any(map(reads_properties, wanted.values()))
@@ -191,29 +194,32 @@ class Reconciler:
     async def _write_specs(
         self, wanted: Mapping[str, Resource], lists: DeviceLists, *, full: bool
     ) -> bool:
-        """Keep the CDI specs true; return whether other resources than before are in trouble."""
-        before = self._troubles
+        """Write the CDI specs; return whether that fails for the same resources as was decided."""
+        by_cdi = any(one.inject.by is InjectBy.CDI for one in wanted.values())
+        if self._written == {} and not by_cdi and not self._without_kubelet:
+            return True  # as on most nodes
+        before = self._spec_errors
 
         def work() -> tuple[dict[str, bytes], dict[str, str]]:
-            new = specs(wanted, lists, everything=self._alone)
+            new = specs(wanted, lists, everything=self._without_kubelet)
             is_written = new == self._written and not full
-            return new, before if is_written else self._specs.keep(new)
+            return new, before if is_written else self._specs.maintain(new)
 
         # With a thousand devices an Allocate would wait for it for 40 ms.
-        self._written, self._troubles = await in_worker(work)
-        if self._alone:
+        self._written, self._spec_errors = await in_worker(work)
+        if self._without_kubelet:
             without = left_out(wanted, lists)
             for name, why in without.items():
                 if self._without_spec.get(name) != why:
-                    log.warning("it has no CDI spec: %s", why, extra={"resource": name})
+                    log.warning("%s has no CDI spec: %s", name, why)
             self._without_spec = without
-        return self._troubles != before
+        return self._spec_errors == before
 
     def _apply(
         self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], lists: DeviceLists
     ) -> bool:
         """Stop, update and start plugins, in this order; return whether any list has changed."""
-        if self._alone:
+        if self._without_kubelet:
             return False
         # What lives counts, not what was asked for last: a task that died is started again.
         self._running = {n: one for n, one in self._running.items() if not one.task.done()}

@@ -80,7 +80,7 @@ class Supervisor:
         commands: Commands,
         tally: Tally,
         shortage: WatchShortage,
-        alone: bool = False,
+        without_kubelet: bool = False,
         timing: RegistrationTiming | None = None,
         pace: Pace | None = None,
         pod_resources: Path | None = None,
@@ -92,7 +92,7 @@ class Supervisor:
         self.decided: Observed[tuple[Resource, ...] | None] = Observed(None)
         """What was wanted when every resource could be decided last; None: never yet."""
         self.kubelet = kubelet
-        self._alone = alone
+        self._without_kubelet = without_kubelet
         self._root = root
         self._node_name = node_name
         self._pace = pace or Pace()
@@ -119,7 +119,7 @@ class Supervisor:
             node_name=node_name,
             kubelet=kubelet,
             cdi_folder=cdi_folder,
-            alone=alone,
+            without_kubelet=without_kubelet,
             reader=self._reader,
             commands=commands,
             timing=timing,
@@ -190,7 +190,7 @@ class Supervisor:
             tasks.create_task(self._reconciler.run(), name="health")
             tasks.create_task(self._reconcile_forever(tasks), name="reconcile")
             tasks.create_task(self._watch_kernel_events(), name="kernel events")
-            if not self._alone:
+            if not self._without_kubelet:
                 self._look_after_kubelet(tasks)
 
     def _look_after_kubelet(self, tasks: asyncio.TaskGroup) -> None:

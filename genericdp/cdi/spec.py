@@ -6,6 +6,7 @@ The format and its versions are those of the Container Device Interface, SPEC.md
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from genericdp.devices.allocation import edits
@@ -26,6 +27,9 @@ Edits: TypeAlias = dict[str, list[Any]]
 PREFIX = "genericdp_"
 """Of the names of our files: nobody else has such."""
 SUFFIX = ".json"
+_HEAD = re.compile(rb'\{\n  "cdiVersion": "[0-9.]+",\n  "kind": "([^"\n]+)",\n  "devices": \[\n')
+_NOT_IN_YAML = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Container runtimes read JSON as YAML, which does not take these, nor JSON's surrogate pairs."""
 DOTTED_CLASS_VERSION = "0.6.0"
 """The first in which a class may hold a dot; podman before 4.4 ignores such specs."""
 
@@ -66,7 +70,7 @@ def left_out(resources: Mapping[str, Resource], lists: DeviceLists) -> dict[str,
         for name in resources.keys() - found
         for device_id in lists[name].devices
     )
-    why = "it is no CDI name: all its parts end with a letter or digit, the last begins so, too"
+    why = "a CDI device's name begins and ends with a letter or digit (see id)"
     return found | {one: why for one in sorted(full_names) if not is_cdi_name(one)}
 
 
@@ -79,7 +83,7 @@ def _why_not_alone(resource: Resource) -> str:
     if any(one.annotations for one in injects):
         return "it gives annotations, which a CDI spec cannot"
     if any(one.cdi for one in injects):
-        return "it gives CDI devices of others, which a CDI spec cannot (name them beside)"
+        return "it gives CDI devices of others, which a CDI spec cannot (say --device for each)"
     if resource.name_template is None and not is_cdi_kind(resource.name):
         return "its name is no CDI kind: the domain and the type have to begin with a letter"
     return ""
@@ -136,28 +140,15 @@ def _edits_of(device: Device, *, everything: bool) -> Edits:
 
 def rendered(spec: Mapping[str, object]) -> bytes:
     """Return a spec as the content of a file; the same for the same spec."""
-    return f"{json.dumps(spec, indent=2)}\n".encode()
+    text = json.dumps(spec, indent=2, ensure_ascii=False)
+    return f"{_NOT_IN_YAML.sub(_escaped, text)}\n".encode()
 
 
-def nodes_by_device(content: bytes) -> dict[str, list[str]]:
-    """Return the paths of the nodes of each CDI device, by its full name, of a spec in our form.
-
-    Nothing if the content of a file is no such spec.
-    """
-    try:
-        spec = json.loads(content)
-        if rendered(spec) != content or [*spec] != ["cdiVersion", "kind", "devices"]:
-            return {}
-        return {
-            f"{spec['kind']}={one['name']}": [
-                str(node["path"]) for node in one["containerEdits"].get("deviceNodes", ())
-            ]
-            for one in spec["devices"]
-        }
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def kind_of_ours(content: bytes) -> str:
-    """Return the kind of a spec in our form; empty if the content of a file is none."""
-    return next(iter(nodes_by_device(content)), "").partition("=")[0]
+    """Return the kind of a spec that begins as ours do; empty if the content of a file does not."""
+    head = _HEAD.match(content)
+    return head[1].decode(errors="replace") if head else ""

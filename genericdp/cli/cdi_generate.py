@@ -9,10 +9,9 @@ from genericdp.cdi.folder import (
     FOLDER,
     STATIC_FOLDER,
     SpecError,
-    check_free,
-    has_content,
     kinds_of_others,
-    write,
+    put,
+    spec_files,
 )
 from genericdp.cdi.spec import DOTTED_CLASS_VERSION, file_name, left_out, specs
 from genericdp.cli.apply import discover_once, patiently, refuse_if_none
@@ -61,14 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print or write the specs; 1 if a resource cannot have one."""
-    folder: Path | None = arguments.output
-    if arguments.static:
-        folder = folder or STATIC_FOLDER
-    elif folder is not None and folder.resolve() == STATIC_FOLDER:
-        raise UsageError(
-            f"specs in {STATIC_FOLDER} outlast a reboot, and nobody corrects them: say --static if"
-            " the devices never change, else use genericdp cdi watch"
-        )
+    folder = _folder_of(arguments)
     every, node_name = usable_resources(arguments), node_name_of(arguments)
     refuse_if_none(every, node_name)
     here = for_node(every, node_name)
@@ -88,6 +80,20 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         _write(folder, found)
     return 1 if skipped else 0
+
+
+def _folder_of(arguments: argparse.Namespace) -> Path | None:
+    """Return where to write; None: nowhere, they are printed. Raises UsageError."""
+    given: Path | None = arguments.output
+    folder = given and given.absolute()
+    if arguments.static:
+        return folder or STATIC_FOLDER
+    if folder is not None and folder.resolve() == STATIC_FOLDER:
+        raise UsageError(
+            f"specs in {STATIC_FOLDER} outlast a reboot, and nobody corrects them: say --static if"
+            " the devices never change, else use genericdp cdi watch"
+        )
+    return folder
 
 
 def _warn(resource: Resource, devices: DeviceList, *, has_spec: bool) -> None:
@@ -113,22 +119,24 @@ def _warn(resource: Resource, devices: DeviceList, *, has_spec: bool) -> None:
 def _write(folder: Path, found: Mapping[str, bytes]) -> None:
     """Write what differs; raises GenericdpError if a file cannot be, after all that can."""
     mistakes = []
-    places = [FOLDER, STATIC_FOLDER]
-    others = [one for one in places if one != folder] if folder in places else []
+    others = [FOLDER, STATIC_FOLDER] if folder in {FOLDER, STATIC_FOLDER} else []
     try:
-        folder.mkdir(exist_ok=True)
-        taken = kinds_of_others(folder, *others)
+        if not folder.exists():
+            folder.mkdir()
+            folder.chmod(0o755)  # containers of other users may be started with it
+        maintained = {one.path.name for one in spec_files(folder) if one.is_maintained}
     except OSError as error:
-        raise GenericdpError(f"{folder} cannot be made: {reason_of(error).lower()}") from error
+        raise GenericdpError(f"{folder} cannot be used: {reason_of(error).lower()}") from error
+    taken = kinds_of_others(folder, *others)
     for kind, content in found.items():
         path = folder / file_name(kind)
+        if path.name in maintained:
+            mistakes.append(f"{path} is maintained by a genericdp that runs")
+            continue
         try:
-            check_free(folder, kind, taken)
-            if has_content(path, content):
-                print_lines([f"{path}: unchanged"])
-            else:
-                os.close(write(path, content))
-                print_lines([f"{path}: written"])
+            lock, is_new = put(folder, kind, content, taken)
+            os.close(lock)
+            print_lines([f"{path}: {'written' if is_new else 'unchanged'}"])
         except SpecError as error:
             mistakes.append(str(error))
         except OSError as error:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cdi.folder import STATIC_FOLDER, SpecFile, written_to
+from genericdp.cdi.folder import STATIC_FOLDER, SpecFile, spec_files
 from genericdp.cli.options import add_cdi_dir, add_output
 from genericdp.cli.output import DATA, print_data, print_lines, table
 from genericdp.errors import GenericdpError, reason_of
@@ -24,10 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print what the specs define, and whether a process keeps them true."""
+    """Print what the specs define, and whether a process keeps them up to date."""
     folders = dict.fromkeys((arguments.cdi_dir, STATIC_FOLDER))
     try:
-        found = [_described(one) for folder in folders for one in written_to(folder)]
+        found = [_described(one) for folder in folders for one in spec_files(folder)]
     except OSError as error:
         raise GenericdpError(f"{error.filename}: {reason_of(error).lower()}") from error
     if arguments.output in DATA:
@@ -41,17 +42,27 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _described(one: SpecFile) -> dict[str, Any]:
-    devices = [{"name": name, "nodes": nodes} for name, nodes in one.devices.items()]
+    try:
+        spec = json.loads(one.content) if one.is_ours else {"devices": ()}
+        devices = [
+            {
+                "name": f"{spec['kind']}={device['name']}",
+                "nodes": [node["path"] for node in device["containerEdits"].get("deviceNodes", ())],
+            }
+            for device in spec["devices"]
+        ]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        devices = []  # somebody has changed it
     return {"file": str(one.path), "spec": _state(one), "devices": devices}
 
 
 def _state(one: SpecFile) -> str:
     """Return in a word or two who looks after a spec."""
-    if not one.devices:
+    if not one.is_ours:
         return "not of genericdp"
-    if one.is_kept:
-        return "kept true"
-    return "static" if one.path.parent == STATIC_FOLDER else "not kept"
+    if one.is_maintained:
+        return "maintained"
+    return "static" if one.path.parent == STATIC_FOLDER else "not maintained"
 
 
 def _rows(one: dict[str, Any]) -> Iterator[tuple[str, ...]]:

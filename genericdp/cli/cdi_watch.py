@@ -1,4 +1,4 @@
-"""``genericdp cdi watch``: CDI specs of the devices of a config, kept true without a kubelet."""
+"""``genericdp cdi watch``: CDI specs of the devices of a config, kept up to date without a kubelet."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
             configs=tuple(arguments.config),
             policy=arguments.policy,
             kubelet_folder=Path(KUBELET_FOLDER),
-            alone=True,
+            without_kubelet=True,
             cdi_folder=arguments.cdi_dir.absolute(),
             root=arguments.root,
             node_name=node_name_of(arguments),

@@ -33,7 +33,7 @@ COMMANDS = {
     "convert": "print the config of another device plugin in the language of genericdp",
     "status": "print what the daemon of this node offers, what is Unhealthy and why",
     "cdi generate": "print or write CDI specs of a config's devices, for podman and Docker",
-    "cdi watch": "keep CDI specs of a config's devices true, without a kubelet",
+    "cdi watch": "keep CDI specs of a config's devices up to date, without a kubelet",
     "cdi list": "print the CDI devices that genericdp has defined on this machine",
     "schema": "print the JSON Schema of configs or policies",
     "completion": "print a script that completes commands and options in a shell",
@@ -109,7 +109,7 @@ def _run(argv: Sequence[str]) -> int:
     if arguments.command not in LOGGING:  # else they are logged
         for sentence in unknown_variables():
             _say(f"warning: {sentence}")
-    if sys.stdout is None and arguments.command != "run":
+    if sys.stdout is None and arguments.command not in {"run", "cdi watch"}:
         raise GenericdpError("stdout is closed: there is nowhere to print to")
     with ExitStack() as stack:
         arguments.on_exit = stack
@@ -251,7 +251,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         name = f"{name} {words[0]}"
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS)
-        raise UsageError(f"there is no command {name!r}{hint} (see genericdp --help)")
+        group = "".join(f"{one} " for one in name.split()[:-1])
+        raise UsageError(f"there is no command {name!r}{hint} (see genericdp {group}--help)")
     parser = parser_of(name)
     _take_variables(parser)
     return parser.parse(words)
@@ -276,10 +277,11 @@ def _parse_without_command(argv: Sequence[str], *, group: str = "") -> NoReturn:
     parser.add_argument("--version", action="version", version=f"genericdp {__version__}")
     parser.add_argument("command", metavar="COMMAND", help="one of the commands below")
     known = {flag for one in parser.arguments for flag in one.option_strings}
-    command = next((word for word in argv if word in COMMANDS), None)
+    found = (_split(argv[i:])[0] for i in range(len(argv)))
+    command = next((one.split() for one in found if one in COMMANDS), None)
     if command is not None and argv[0] not in known:
-        words = [word for word in argv if word not in {command, "--"}]
-        ordered = shell_words(["genericdp", command, *words])
+        words = [word for word in argv if word not in {*command, "--"}]
+        ordered = shell_words(["genericdp", *command, *words])
         parser.error(f"the command has to come first: {ordered}")
     parser.parse(argv)
     parser.error("the command has to come first")

@@ -85,13 +85,13 @@ def decide(
     now: float,
     health: Reports | None = None,
     allocated: AllocatedDevices | None = None,
-    troubles: Mapping[str, str] | None = None,
+    spec_errors: Mapping[str, str] | None = None,
 ) -> Decision:
     """Return the device lists, by what host and probes say and what was listed before.
 
     The same answers give the same decision. ``now`` is on the monotonic clock, in seconds.
     ``health``: what probes say of each device; None: nobody probes. ``allocated``: what pods hold
-    stays; None: nobody asks. ``troubles``: by resource, why none of its devices can be had now.
+    stays; None: nobody asks. ``spec_errors``: by resource, why none of its devices can be had now.
     """
     inventory = Inventory(host, node_name)
     failures = inventory.failures
@@ -104,7 +104,7 @@ def decide(
             now=now,
             health=health,
             allocated=allocated,
-            troubles=troubles or {},
+            spec_errors=spec_errors or {},
         )
         drafts = one.drafts()
         lists = one.lists(drafts)
@@ -141,7 +141,7 @@ class _Pass:
     now: float
     health: Reports | None
     allocated: AllocatedDevices | None
-    troubles: Mapping[str, str]
+    spec_errors: Mapping[str, str]
 
     def before(self, name: str, template: str = "") -> DeviceList:
         """Return the last list of a resource.
@@ -281,7 +281,7 @@ class _Pass:
                         lists[name],
                         before,
                         reports,
-                        trouble=self.troubles.get(name, ""),
+                        spec_error=self.spec_errors.get(name, ""),
                         now=self.now,
                     )
         lists = {name: one for name, one in lists.items() if not one.template or one.is_of_use}

@@ -199,17 +199,17 @@ def with_health(
     previous: DeviceList,
     reports: Mapping[str, Report] | None,
     *,
-    trouble: str,
+    spec_error: str,
     now: float,
 ) -> DeviceList:
     """Return a list with what probes say of its devices, and since when each is as it is.
 
-    ``reports`` are by ID; None: nobody probes. ``trouble``: why none can be had now, or empty.
+    ``reports`` are by ID; None: nobody probes. ``spec_error``: why none can be had now, or empty.
     """
     listed = {}
     for device_id, one in devices.devices.items():
-        failing = trouble
-        if not trouble and reports is not None:
+        failing = spec_error
+        if not spec_error and reports is not None:
             failing = _why_failing(one, reports.get(device_id))
         before, is_unhealthy = previous.devices.get(device_id), bool(one.missing or failing)
         stays = before is not None and bool(before.unhealthy) is is_unhealthy

@@ -173,7 +173,7 @@ for before in (old, None):
                     if not left:
                         os.kill(os.getpid(), signal.SIGKILL)
             sys.setprofile(count)
-            os._exit(1 if SpecFolder(place).keep({KIND: new}) else 0)
+            os._exit(1 if SpecFolder(place).maintain({KIND: new}) else 0)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         assert code in (0, -signal.SIGKILL), code
         ended = code == 0
@@ -181,7 +181,7 @@ for before in (old, None):
         assert content in (before, new), step
         found.append(content == new)
         specs = SpecFolder(place)
-        assert specs.keep({KIND: new}) == {}
+        assert specs.maintain({KIND: new}) == {}
         assert file.read_bytes() == new
         assert os.listdir(place) == [file.name], os.listdir(place)
         assert oct(file.stat().st_mode)[-3:] == "644"
@@ -210,7 +210,7 @@ def write(number):
     for count in range(500):
         entries = [{"name": f"a{count}", "containerEdits": {"env": ["A=b"]}}]
         content = rendered({"cdiVersion": "0.3.0", "kind": kind, "devices": entries})
-        troubles = specs.keep({kind: content})
+        troubles = specs.maintain({kind: content})
         if troubles or not file.exists() or file.read_bytes() != content:
             print(count, troubles, file=sys.stderr)
             return 1

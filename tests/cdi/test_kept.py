@@ -89,7 +89,7 @@ async def test_a_device_is_named_and_the_rest_is_given_by_the_kubelet(
         await world.listed(NAME, "ttyUSB0")
         assert stat.S_IMODE((folder / FILE).stat().st_mode) == 0o644
         assert nodes(folder / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
-        assert listed(folder, capsys) == {FILE: "kept true"}
+        assert listed(folder, capsys) == {FILE: "maintained"}
         (given,) = (await world.allocated(NAME, ["ttyUSB0"])).container_responses
         assert [device.name for device in given.cdi_devices] == [
             f"{NAME}=ttyUSB0",
@@ -99,7 +99,7 @@ async def test_a_device_is_named_and_the_rest_is_given_by_the_kubelet(
         assert dict(given.annotations) == {"example.com/port": "ttyUSB0"}
         assert [mount.container_path for mount in given.mounts] == ["/lock"]
         assert list(given.devices) == []
-    assert listed(folder, capsys) == {FILE: "not kept"}  # for containers that start again
+    assert listed(folder, capsys) == {FILE: "not maintained"}  # for containers that start again
 
 
 async def test_two_devices_with_one_place_in_a_container_are_refused(
@@ -290,6 +290,8 @@ YAML = "---\ncdiVersion: 0.5.0\ndevices: []\nkind: {0}example.com/serial{0}  # o
         pytest.param(foreign("other.yaml", json.dumps(FOREIGN)), DEFINES % "other.yaml",
                      id="JSON in YAML"),
         pytest.param(foreign("o.yaml", YAML.format("")), DEFINES % "o.yaml", id="YAML"),
+        pytest.param(foreign("o.yaml", "{cdiVersion: 0.5.0, kind: example.com/serial}"),
+                     DEFINES % "o.yaml", id="flow YAML"),
         pytest.param(foreign("o.yaml", YAML.format('"')), DEFINES % "o.yaml", id="quoted YAML"),
         pytest.param(foreign("genericdp_a.json", json.dumps(FOREIGN)),
                      DEFINES % "genericdp_a.json", id="with our prefix"),
@@ -388,7 +390,7 @@ async def test_hostile_files_in_the_folder_harm_nobody(
         full_look(world)
         await world.listed(OTHER, "ttyACM0", "ttyACM1")
         states = listed(folder, capsys)
-    assert states.pop(FILE) == "kept true"
+    assert states.pop(FILE) == "maintained"
     assert states == {name: "not of genericdp" for name in HOSTILE if name.startswith("genericdp_")}
     assert {name: (folder / name).read_bytes() for name in HOSTILE} == HOSTILE
     (folder / "large.json").unlink()

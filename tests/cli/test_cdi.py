@@ -1,4 +1,4 @@
-"""``genericdp cdi``: specs printed, written, kept true and listed, without Kubernetes."""
+"""``genericdp cdi``: specs printed, written, kept up to date and listed, without Kubernetes."""
 
 from __future__ import annotations
 
@@ -85,6 +85,11 @@ class Place:
         return [one["name"] for one in spec["devices"]]
 
 
+def written_at(path: Path) -> tuple[int, int]:
+    status = path.lstat()
+    return status.st_ino, status.st_mtime_ns
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
@@ -119,11 +124,11 @@ def test_generate_writes_a_file_for_each_resource_once(
     assert place.generate(f"--output={place.specs}") == 0
     assert capsys.readouterr().out == f"{place.specs / FILE}: written\n{modem}: written\n"
     assert {one.name for one in place.specs.iterdir()} == {FILE, modem.name}
-    before = (place.specs / FILE).stat()
+    before = written_at(place.specs / FILE)
     place.host.plug("ttyACM1", major=166)
     assert place.generate(f"--output={place.specs}") == 0
     assert capsys.readouterr().out == f"{place.specs / FILE}: unchanged\n{modem}: written\n"
-    assert (place.specs / FILE).stat() == before
+    assert written_at(place.specs / FILE) == before
     assert json.loads((place.specs / FILE).read_text()) == spec("ttyUSB0")
 
 
@@ -145,7 +150,7 @@ def test_what_needs_a_kubelet_is_left_out_and_that_is_a_failure(
     ("one", "said"),
     [
         pytest.param(SERIAL | {"id": "_$(device.name)"}, "example.com/serial=_ttyUSB0 is left out:"
-                     " it is no CDI name: ", id="no CDI name"),
+                     " a CDI device's name begins and ends with ", id="no CDI name"),
         pytest.param(SERIAL | {"name": "1a.com/serial"}, "1a.com/serial is left out:"
                      " its name is no CDI kind: ", id="no CDI kind"),
         pytest.param(SERIAL | {"inject": {"devices": [{"path": "/dev/none"}]}},
@@ -203,6 +208,7 @@ def test_how_other_commands_print_says_nothing_about_where_to_write(
 def test_specs_that_outlast_a_reboot_are_asked_for(
     place: Place, output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    place.takes(resource("example.com/none", "/dev/none"))  # nothing that could be written
     assert place.generate("--output", output) == 2
     assert "say --static if the devices never change" in capsys.readouterr().err
 
@@ -225,8 +231,8 @@ def test_static_specs_are_written_where_they_outlast_a_reboot(place: Place, tmp_
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda folder: folder.touch(), "{folder} cannot be made: file exists"),
-        (lambda folder: folder.symlink_to("none/none"), "{folder} cannot be made: file exists"),
+        (lambda folder: folder.touch(), "{folder} cannot be used: "),
+        (lambda folder: folder.symlink_to("none/none"), "{folder} cannot be used: "),
         (lambda folder: folder.mkdir() or (folder / FILE).write_text("mine"),
          "{folder}/" + FILE + " is not of genericdp: it is not overwritten (remove it)"),
         (lambda folder: folder.mkdir() or (folder / FILE).symlink_to("a"),
@@ -243,14 +249,14 @@ def test_a_place_that_is_taken_is_told_and_all_else_is_written(
 ) -> None:
     place.takes(SERIAL, resource("example.com/modem", "/dev/ttyACM*"))
     make(place.specs)
-    before = {one: one.lstat() for one in [place.specs, *place.specs.glob("*")]}
+    before = {one: written_at(one) for one in [place.specs, *place.specs.glob("*")]}
     assert place.generate(f"--output={place.specs}") == 1
     out, err = capsys.readouterr()
     assert err.startswith(f"genericdp: {why.format(folder=place.specs)}")
     if place.specs.is_dir():
         assert out == f"{place.specs}/genericdp_example.com_modem.json: written\n"
         before.pop(place.specs)
-    assert {one: one.lstat() for one in before} == before
+    assert {one: written_at(one) for one in before} == before
 
 
 def test_a_bad_config_is_exit_code_2(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
@@ -279,9 +285,9 @@ def test_list_shows_devices_nodes_and_who_keeps_them(
     modem = str(place.specs / "genericdp_example.com_modem.json")
     assert rows[:4] == [
         ["DEVICE", "NODES", "SPEC", "FILE"],
-        ["example.com/modem=ttyACM0", "-", "not", "kept", modem],
-        ["example.com/serial=ttyUSB0", "/dev/ttyUSB0", "not", "kept", file],
-        ["example.com/serial=ttyUSB1", "/dev/ttyUSB1", "not", "kept", file],
+        ["example.com/modem=ttyACM0", "-", "not", "maintained", modem],
+        ["example.com/serial=ttyUSB0", "/dev/ttyUSB0", "not", "maintained", file],
+        ["example.com/serial=ttyUSB1", "/dev/ttyUSB1", "not", "maintained", file],
     ]
     assert rows[4] == [
         "-",
@@ -295,7 +301,7 @@ def test_list_shows_devices_nodes_and_who_keeps_them(
         assert main([*where, "-o", form]) == 0
         assert read(capsys.readouterr().out)[1] == {
             "file": file,
-            "spec": "not kept",
+            "spec": "not maintained",
             "devices": [
                 {"name": "example.com/serial=ttyUSB0", "nodes": ["/dev/ttyUSB0"]},
                 {"name": "example.com/serial=ttyUSB1", "nodes": ["/dev/ttyUSB1"]},
@@ -312,16 +318,20 @@ def test_list_of_nothing_says_so(place: Place, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.slow
-async def test_watch_follows_the_devices_and_the_config(place: Place) -> None:
+async def test_watch_follows_the_devices_and_the_config(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     place.specs.mkdir()
     env = {"PORT": "$(device.path)"}
     place.takes(SERIAL | {"inject": {"env": env}}, INDEXED)
     async with place.watch() as daemon:
-        await daemon.says("example.com/indexed: it has no CDI spec: it uses $(allocation.index)")
+        await daemon.says("example.com/indexed has no CDI spec: it uses $(allocation.index)")
         await poll_until(lambda: place.names() == ["ttyUSB0"])
         assert json.loads((place.specs / FILE).read_bytes()) == spec(
             "ttyUSB0", env=["PORT=/dev/ttyUSB0"]
         )
+        assert await asyncio.to_thread(place.generate, f"--output={place.specs}") == 1
+        assert f"{FILE} is maintained by a genericdp that runs" in capsys.readouterr().err
         place.host.plug("ttyUSB1")
         await poll_until(lambda: place.names() == ["ttyUSB0", "ttyUSB1"])
         place.host.unplug("ttyUSB0")

@@ -107,10 +107,11 @@ def test_each_command_teaches_with_an_example(
             "there is no command 'vaildate' (did you mean validate?) (see genericdp --help)",
         ),
         (["cdi"], "the following arguments are required: COMMAND (see genericdp cdi --help)"),
-        (["cdi", "frob"], "there is no command 'cdi frob' (see genericdp --help)"),
+        (["cdi", "frob"], "there is no command 'cdi frob' (see genericdp cdi --help)"),
         (
             ["cdi", "genrate", "--config=x"],
-            "there is no command 'cdi genrate' (did you mean cdi generate?) (see genericdp --help)",
+            "there is no command 'cdi genrate' (did you mean cdi generate?)"
+            " (see genericdp cdi --help)",
         ),
         (["--verison"], "--verison (did you mean --version?) (see genericdp --help)"),
         (
@@ -122,6 +123,10 @@ def test_each_command_teaches_with_an_example(
         (
             ["--config", "a b", "run"],
             "the command has to come first: genericdp run --config 'a b' (see genericdp --help)",
+        ),
+        (
+            ["--config", "x", "cdi", "watch"],
+            "the command has to come first: genericdp cdi watch --config x (see genericdp --help)",
         ),
         (
             ["discover", "--config=a", "--config", "./a"],

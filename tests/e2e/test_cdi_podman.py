@@ -1,4 +1,4 @@
-"""Devices for podman, without Kubernetes: CDI specs that are made once, and some kept true."""
+"""Devices for podman, without Kubernetes: CDI specs that are made once, and some kept up to date."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ complete -c genericdp -n '_shtab_genericdp_using cdi generate' -l output -xka "(
 complete -c genericdp -n '_shtab_genericdp_using cdi generate' -l static -d 'write to /etc/cdi if no --output is given'
 complete -c genericdp -n '_shtab_genericdp_using cdi generate' -l root -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'look at this folder'
 complete -c genericdp -n '_shtab_genericdp_using cdi generate' -l node-name -x -d 'the node'"'"'s name for nodeNames and $(node.name)'
-complete -c genericdp -n '_shtab_genericdp_using cdi; and test $_shtab_genericdp_npos -eq 0' -a watch -d 'keep CDI specs of a config'"'"'s devices true, without a kubelet'
+complete -c genericdp -n '_shtab_genericdp_using cdi; and test $_shtab_genericdp_npos -eq 0' -a watch -d 'keep CDI specs of a config'"'"'s devices up to date, without a kubelet'
 complete -c genericdp -n '_shtab_genericdp_using cdi watch' -s h -l help -d 'show this help message and exit'
 complete -c genericdp -n '_shtab_genericdp_using cdi watch' -l config -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'a config file'
 complete -c genericdp -n '_shtab_genericdp_using cdi watch' -l policy -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'what configs may do'
