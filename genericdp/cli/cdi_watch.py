@@ -1,4 +1,4 @@
-"""``genericdp cdi watch``: CDI specs of the devices of a config, kept up to date without a kubelet."""
+"""``genericdp cdi watch``: CDI specs of a config, kept up to date without a kubelet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices for podman, without Kubernetes: CDI specs that are made once, and some kept up to date."""
+"""Devices for podman, without Kubernetes: CDI specs made once, or kept up to date."""
 
 from __future__ import annotations
 
