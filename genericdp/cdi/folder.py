@@ -72,20 +72,26 @@ class SpecFolder:
         """
         errors = {}
         others = kinds_of_others(self.path, STATIC_FOLDER) if specs else {}
+        ended = {file_name(kind) for kind in self._locks.keys() - specs.keys()}
         for kind in self._locks.keys() - specs.keys():
             os.close(self._locks.pop(kind))
         for kind, content in specs.items():
+            path = self.path / file_name(kind)
+            had_other = is_maintained(path, self._locks.get(kind))
             try:
                 lock, is_new = put(self.path, kind, content, others)
             except (SpecError, OSError) as error:
                 errors[kind] = _why_not(error, self.path)
                 continue
             if is_new:
-                log.info("%s written", self.path / file_name(kind), extra={"resource": kind})
+                log.info("%s written", path, extra={"resource": kind})
+                if had_other:
+                    why = "another process, too, which wants something else in it"
+                    log.warning("%s is maintained by %s", path, why, extra={"resource": kind})
             if kind in self._locks:
                 os.close(self._locks[kind])
             self._locks[kind] = lock
-        _remove_leftovers(self.path, {file_name(kind) for kind in specs})
+        _remove_leftovers(self.path, {file_name(kind) for kind in specs}, ended)
         return errors
 
     def close(self) -> None:
@@ -122,6 +128,28 @@ def put(folder: Path, kind: str, content: bytes, others: Mapping[str, Path]) -> 
             if not is_shortage(error):
                 _remove(path)
             raise
+
+
+def is_maintained(path: Path, held: int | None = None) -> bool:
+    """Return whether a process keeps a file up to date; not if it is the one that is ``held``."""
+    with suppress(OSError, SpecError), _opened(path) as descriptor:
+        if descriptor is None:
+            return False
+        is_held = held is not None and os.path.sameopenfile(held, descriptor)
+        return not is_held and not _lock(descriptor, exclusive=True)
+    return False
+
+
+def remove_ours(path: Path) -> bool:
+    """Remove a spec of ours that nobody maintains; return whether there was one."""
+    with suppress(OSError, SpecError), _opened(path) as descriptor:
+        if descriptor is not None and _lock(descriptor, exclusive=True):
+            is_ours = path.name == file_name(kind_of_ours(_read(descriptor)))
+            # Another process may have put its own there since.
+            if is_ours and os.path.samestat(os.fstat(descriptor), path.lstat()):
+                path.unlink()
+                return True
+    return False
 
 
 def kinds_of_others(*folders: Path) -> dict[str, Path]:
@@ -197,20 +225,19 @@ def _locked_temporary(folder: Path) -> tuple[int, str]:
         os.close(descriptor)  # until it was locked another process could take it for left over
 
 
-def _remove_leftovers(folder: Path, kept: Collection[str]) -> None:
-    """Remove our files that are not to be kept and that nobody has locked, as far as possible."""
+def _remove_leftovers(folder: Path, kept: Collection[str], ended: Collection[str]) -> None:
+    """Remove our files, but for those to be kept and those that somebody has locked.
+
+    ``ended``: the names of those that were maintained here.
+    """
     for path in _listed(folder):
-        is_temporary = path.name.startswith(_TEMPORARY)
-        if not is_temporary and (path.name in kept or not _is_our_name(path)):
-            continue
-        with suppress(OSError, SpecError), _opened(path) as descriptor:
-            if descriptor is None or not _lock(descriptor, exclusive=True):
-                continue
-            is_ours = is_temporary or path.name == file_name(kind_of_ours(_read(descriptor)))
-            # Another process may have put its own there since.
-            if is_ours and os.path.samestat(os.fstat(descriptor), path.lstat()):
-                path.unlink()
-                log.info("%s removed: nobody keeps it up to date", path)
+        if path.name.startswith(_TEMPORARY):
+            with suppress(OSError, SpecError), _opened(path) as descriptor:
+                if descriptor is not None and _lock(descriptor, exclusive=True):
+                    path.unlink(missing_ok=True)
+        elif _is_our_name(path) and path.name not in kept and remove_ours(path):
+            why = "no device is left for it" if path.name in ended else "nobody maintains it"
+            log.info("%s removed: %s", path, why)
 
 
 def _is_our_name(path: Path) -> bool:

@@ -9,9 +9,10 @@ from genericdp.cdi.folder import (
     FOLDER,
     STATIC_FOLDER,
     SpecError,
+    is_maintained,
     kinds_of_others,
     put,
-    spec_files,
+    remove_ours,
 )
 from genericdp.cdi.spec import DOTTED_CLASS_VERSION, file_name, left_out, specs
 from genericdp.cli.apply import discover_once, patiently, refuse_if_none
@@ -73,6 +74,9 @@ def execute(arguments: argparse.Namespace) -> int:
     for name, one in resources.items():
         if name not in skipped:
             _warn(one, lists[name], has_spec=name in found)
+    for path in (folder / file_name(name) for name in resources.keys() - found if folder):
+        if remove_ours(path):
+            print_lines([f"{path}: removed, since no device is left for it"])
     if not found:
         raise GenericdpError("there is nothing to write a CDI spec for")
     if folder is None:
@@ -121,16 +125,15 @@ def _write(folder: Path, found: Mapping[str, bytes]) -> None:
     mistakes = []
     others = [FOLDER, STATIC_FOLDER] if folder in {FOLDER, STATIC_FOLDER} else []
     try:
-        if not folder.exists():
+        if not folder.is_dir():
             folder.mkdir()
             folder.chmod(0o755)  # containers of other users may be started with it
-        maintained = {one.path.name for one in spec_files(folder) if one.is_maintained}
     except OSError as error:
         raise GenericdpError(f"{folder} cannot be used: {reason_of(error).lower()}") from error
     taken = kinds_of_others(folder, *others)
     for kind, content in found.items():
         path = folder / file_name(kind)
-        if path.name in maintained:
+        if is_maintained(path):
             mistakes.append(f"{path} is maintained by a genericdp that runs")
             continue
         try:

@@ -36,7 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
     elif found:
         print_lines(table([_TITLES, *(row for one in found for row in _rows(one))]))
     else:
-        places = " or ".join(map(str, folders))
+        places = " or ".join(f"{one}{'' if one.is_dir() else ' (not there)'}" for one in folders)
         print_lines([f"genericdp has written no CDI spec to {places}"])
     return 0
 

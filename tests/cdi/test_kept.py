@@ -440,3 +440,13 @@ async def test_what_another_daemon_keeps_stays_until_it_ends(world: World, folde
         assert theirs.exists()
         world.host.plug("ttyUSB3")
         await poll_until(lambda: not theirs.exists())
+
+
+async def test_two_daemons_that_want_different_specs_are_told(world: World, folder: Path) -> None:
+    """The last one to write has its way, so somebody has to know."""
+    async with world.serving(serial()):
+        await world.listed(NAME, "ttyUSB0")
+        async with world.serving(serial() | {"id": "other-$(device.name)"}) as second:
+            await poll_until(lambda: nodes(folder / FILE).keys() == {"other-ttyUSB0"})
+            what = "is maintained by another process, too, which wants something else in it"
+            await second.log.until(lambda: second.log.count(what) > 0)

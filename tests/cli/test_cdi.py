@@ -132,6 +132,20 @@ def test_generate_writes_a_file_for_each_resource_once(
     assert json.loads((place.specs / FILE).read_text()) == spec("ttyUSB0")
 
 
+def test_a_spec_whose_devices_are_gone_is_removed(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next device with that node would be given in their name."""
+    place.takes(SERIAL)
+    assert place.generate(f"--output={place.specs}") == 0
+    place.host.unplug("ttyUSB0")
+    assert place.generate(f"--output={place.specs}") == 1
+    out, err = capsys.readouterr()
+    assert f"{FILE}: removed, since no device is left for it" in out
+    assert "there is nothing to write a CDI spec for" in err
+    assert not (place.specs / FILE).exists()
+
+
 def test_what_needs_a_kubelet_is_left_out_and_that_is_a_failure(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -348,6 +362,7 @@ async def test_watch_follows_the_devices_and_the_config(
         daemon.process.send_signal(signal.SIGTERM)
         assert await daemon.ends() == 0
     assert place.names() == ["ttyUSB0"]  # for containers that start again
+    assert f"{FILE} removed: no device is left for it" in "".join(daemon.lines)
     said = "".join(daemon.lines)
     assert "Traceback" not in said
     assert "kubelet" not in said.replace("only a kubelet's request", "")
