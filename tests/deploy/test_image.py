@@ -130,7 +130,7 @@ def test_cdi_specs_are_written_where_a_component_mounts_the_folder(
 ) -> None:
     """By the daemon's user, without a capability, on a root that is read-only."""
     words = ("cdi", "generate", "--config=/examples/configs/fuse.yaml", "--output=/var/run/cdi")
-    assert "/var/run/cdi cannot be made" in run(*words, code=1)
+    assert "/var/run/cdi cannot be used" in run(*words, code=1)
     for name in ("run", "etc"):
         (tmp_path / name).mkdir()
     mounts = ("-v", f"{tmp_path}/run:/var/run/cdi", "-v", f"{tmp_path}/etc:/etc/cdi:ro")

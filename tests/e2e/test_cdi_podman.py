@@ -58,6 +58,7 @@ class Machine:
         self._folder = folder
         self._inside = ("nsenter", f"--mount=/proc/{process_id}/ns/mnt", "--")
         self._environment = {**os.environ, MARK: f"{folder}/"}
+        del self._environment["GENERICDP_CDI_DIR"]  # so that it is the default
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
