@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.cdi.spec import PREFIX, SUFFIX, file_name, kind_of_ours
-from genericdp.errors import is_shortage, reason_of
+from genericdp.errors import reason_of
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
@@ -31,9 +31,8 @@ _TEMPORARY = ".genericdp-"
 _MAX_BYTES = 16 * 1024 * 1024
 """Of a file; the spec of a thousand devices has 250 KB."""
 _STAYS = "it is not overwritten (remove it)"
-_KIND = re.compile(rb"""(?:^|[\s{,])(["']?)kind\1[ \t]*:[ \t]*(["']?)([\w./-]+)\2""")
-"""Each text that may be the kind of a spec, in JSON or YAML. A parser would need hours, and all of
-Python with it, for YAML that begins with enough of ``[``, and much memory for JSON."""
+_MAX_BYTES_OF_OTHERS = 4 * 1024 * 1024
+"""Of a spec of others, which has the kind near its start."""
 
 
 class SpecError(Exception):
@@ -71,28 +70,35 @@ class SpecFolder:
         before or this one.
         """
         errors = {}
-        others = kinds_of_others(self.path, STATIC_FOLDER) if specs else {}
-        ended = {file_name(kind) for kind in self._locks.keys() - specs.keys()}
         for kind in self._locks.keys() - specs.keys():
-            os.close(self._locks.pop(kind))
+            self._end(kind)
+        others = kinds_of_others(specs, self.path, STATIC_FOLDER)
         for kind, content in specs.items():
-            path = self.path / file_name(kind)
-            had_other = is_maintained(path, self._locks.get(kind))
+            path, held = self.path / file_name(kind), self._locks.get(kind)
+            had_other = is_maintained(path, held)
             try:
-                lock, is_new = put(self.path, kind, content, others)
-            except (SpecError, OSError) as error:
+                self._locks[kind], is_new = put(self.path, kind, content, others)
+            except (SpecError, OSError, MemoryError) as error:
                 errors[kind] = _why_not(error, self.path)
                 continue
+            if held is not None:
+                os.close(held)
             if is_new:
                 log.info("%s written", path, extra={"resource": kind})
-                if had_other:
-                    why = "another process, too, which wants something else in it"
-                    log.warning("%s is maintained by %s", path, why, extra={"resource": kind})
-            if kind in self._locks:
-                os.close(self._locks[kind])
-            self._locks[kind] = lock
-        _remove_leftovers(self.path, {file_name(kind) for kind in specs}, ended)
+            if is_new and had_other:
+                why = "another process, too, which wants something else in it"
+                log.warning("%s is maintained by %s", path, why, extra={"resource": kind})
+        _remove_leftovers(self.path, {file_name(kind) for kind in specs})
         return errors
+
+    def _end(self, kind: str) -> None:
+        """Remove a spec that has no device left; whoever wants it, too, writes it again."""
+        path, held = self.path / file_name(kind), self._locks.pop(kind)
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(held), path.lstat()):
+                path.unlink()
+                log.info("%s removed: no device is left for it", path, extra={"resource": kind})
+        os.close(held)
 
     def close(self) -> None:
         """Maintain nothing any more; the files stay, for containers that are started again."""
@@ -103,6 +109,8 @@ class SpecFolder:
 def _why_not(error: Exception, folder: Path) -> str:
     if isinstance(error, SpecError):
         return str(error)
+    if isinstance(error, MemoryError):
+        return "its CDI spec cannot be written: there is not enough memory"
     return f"its CDI spec cannot be written to {folder}: {reason_of(error).lower()}"
 
 
@@ -120,12 +128,13 @@ def put(folder: Path, kind: str, content: bytes, others: Mapping[str, Path]) -> 
             _remove(path)
             other = printable(str(others[kind]))
             raise SpecError(f"{other} defines CDI devices of {kind}, too")
-        if descriptor is not None and _read(descriptor) == content and _lock(descriptor):
+        present = None if descriptor is None else _read(descriptor)
+        if descriptor is not None and present == content and _lock(descriptor):
             return os.dup(descriptor), False
         try:
             return _write(path, content), True
-        except OSError as error:
-            if not is_shortage(error):
+        except OSError:
+            if present != content:
                 _remove(path)
             raise
 
@@ -152,21 +161,33 @@ def remove_ours(path: Path) -> bool:
     return False
 
 
-def kinds_of_others(*folders: Path) -> dict[str, Path]:
-    """Return the kinds that specs in folders define, with their files, but for those at our place.
-
-    That is in the first folder. What cannot be read is no spec to a container runtime either.
+def kinds_of_others(kinds: Collection[str], *folders: Path) -> dict[str, Path]:
+    """Return which of the kinds specs in folders define, with their files, but for those at our
+    place, which is in the first folder. What cannot be read is no spec to a runtime either.
     """
     found: dict[str, Path] = {}
-    for path in (one for folder in folders for one in _listed(folder)):
+    for path in (one for folder in folders if kinds for one in _listed(folder)):
         if path.suffix not in _READ_BY_RUNTIMES:
             continue
-        with suppress(OSError, SpecError), _opened(path, follow=True) as descriptor:
-            for match in _KIND.finditer(b"" if descriptor is None else _read(descriptor)):
-                kind = match[3].decode()
-                if path != folders[0] / file_name(kind):
+        with suppress(OSError, SpecError, MemoryError), _opened(path, follow=True) as descriptor:
+            content = b"" if descriptor is None else _read(descriptor, _MAX_BYTES_OF_OTHERS)
+            for kind in kinds:
+                if _defines(content, kind) and path != folders[0] / file_name(kind):
                     found.setdefault(kind, path)
     return found
+
+
+def _defines(content: bytes, kind: str) -> bool:
+    """Return whether a spec, in JSON or YAML, may be one of a kind.
+
+    A parser would need hours, and all of Python with it, for YAML that begins with enough of ``[``,
+    and much memory for JSON.
+    """
+    if (own := kind_of_ours(content)) or kind.encode() not in content:
+        return own == kind
+    named = re.escape(kind).encode()
+    pattern = rb"""(?:^|[\s{,])(["']?)kind\1\s*:\s*(["']?)""" + named + rb"""\2(?:[\s,}]|$)"""
+    return re.search(pattern, content) is not None
 
 
 def spec_files(folder: Path) -> Iterator[SpecFile]:
@@ -175,17 +196,19 @@ def spec_files(folder: Path) -> Iterator[SpecFile]:
         listed = sorted(folder.iterdir())
     except FileNotFoundError:
         return
-    for path in listed:
-        if _is_our_name(path):
-            with suppress(OSError, SpecError), _opened(path) as descriptor:
-                if descriptor is not None:
-                    content = _read(descriptor)
-                    yield SpecFile(
-                        path=path,
-                        content=content,
-                        is_ours=path.name == file_name(kind_of_ours(content)),
-                        is_maintained=not _lock(descriptor, exclusive=True),
-                    )
+    for path in filter(_is_our_name, listed):
+        found = None
+        with suppress(OSError, SpecError), _opened(path) as descriptor:
+            if descriptor is not None:
+                content = _read(descriptor)
+                found = SpecFile(
+                    path=path,
+                    content=content,
+                    is_ours=path.name == file_name(kind_of_ours(content)),
+                    is_maintained=not _lock(descriptor, exclusive=True),
+                )
+        if found is not None:  # no lock is held any more
+            yield found
 
 
 def _write(path: Path, content: bytes) -> int:
@@ -219,25 +242,27 @@ def _remove(path: Path) -> None:
 def _locked_temporary(folder: Path) -> tuple[int, str]:
     while True:
         descriptor, path = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        if os.fstat(descriptor).st_nlink:
-            return descriptor, path
-        os.close(descriptor)  # until it was locked another process could take it for left over
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            # Until it was locked another process could take it for left over.
+            if os.fstat(descriptor).st_nlink:
+                return descriptor, path
+        except OSError:  # a filesystem without locks
+            os.unlink(path)  # noqa: PTH108
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
 
 
-def _remove_leftovers(folder: Path, kept: Collection[str], ended: Collection[str]) -> None:
-    """Remove our files, but for those to be kept and those that somebody has locked.
-
-    ``ended``: the names of those that were maintained here.
-    """
+def _remove_leftovers(folder: Path, kept: Collection[str]) -> None:
+    """Remove our files, but for those to be kept and those that somebody has locked."""
     for path in _listed(folder):
         if path.name.startswith(_TEMPORARY):
             with suppress(OSError, SpecError), _opened(path) as descriptor:
                 if descriptor is not None and _lock(descriptor, exclusive=True):
                     path.unlink(missing_ok=True)
         elif _is_our_name(path) and path.name not in kept and remove_ours(path):
-            why = "no device is left for it" if path.name in ended else "nobody maintains it"
-            log.info("%s removed: %s", path, why)
+            log.info("%s removed: nobody maintains it", path)
 
 
 def _is_our_name(path: Path) -> bool:
@@ -273,10 +298,10 @@ def _opened(path: Path, *, follow: bool = False) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def _read(descriptor: int) -> bytes:
+def _read(descriptor: int, most: int = _MAX_BYTES) -> bytes:
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         file.seek(0)
-        return file.read(_MAX_BYTES)
+        return file.read(most)
 
 
 def _lock(descriptor: int, *, exclusive: bool = False) -> bool:

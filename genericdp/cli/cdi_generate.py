@@ -130,7 +130,7 @@ def _write(folder: Path, found: Mapping[str, bytes]) -> None:
             folder.chmod(0o755)  # containers of other users may be started with it
     except OSError as error:
         raise GenericdpError(f"{folder} cannot be used: {reason_of(error).lower()}") from error
-    taken = kinds_of_others(folder, *others)
+    taken = kinds_of_others(found, folder, *others)
     for kind, content in found.items():
         path = folder / file_name(kind)
         if is_maintained(path):

@@ -44,13 +44,11 @@ def execute(arguments: argparse.Namespace) -> int:
 def _described(one: SpecFile) -> dict[str, Any]:
     try:
         spec = json.loads(one.content) if one.is_ours else {"devices": ()}
-        devices = [
-            {
-                "name": f"{spec['kind']}={device['name']}",
-                "nodes": [node["path"] for node in device["containerEdits"].get("deviceNodes", ())],
-            }
-            for device in spec["devices"]
-        ]
+        devices = []
+        for device in spec["devices"]:
+            nodes = device["containerEdits"].get("deviceNodes", ())
+            name = f"{spec['kind']}={device['name']}"
+            devices.append({"name": name, "nodes": [str(node["path"]) for node in nodes]})
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         devices = []  # somebody has changed it
     return {"file": str(one.path), "spec": _state(one), "devices": devices}

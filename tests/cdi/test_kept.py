@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -357,6 +358,7 @@ HOSTILE = {
     "deep.json": b'{"kind": ' + b"[" * 1_000_000,
     "deep.yaml": b"kind: " + b"[" * 1_000_000,
     "flow.yaml": b"[" * 1_000_000,
+    "kinds.yaml": b" kind:0" * 500_000 + NAME.encode(),
     "deeper.yaml": b"{a: " * 300_000,
     "large.json": b'{"kind": "example.com/x", "a": [' + b"[]," * 7_000_000 + b"0]}",
     "large.yaml": b"kind: example.com/x\na:\n" + b"- b: 1\n" * 3_000_000,
@@ -450,3 +452,24 @@ async def test_two_daemons_that_want_different_specs_are_told(world: World, fold
             await poll_until(lambda: nodes(folder / FILE).keys() == {"other-ttyUSB0"})
             what = "is maintained by another process, too, which wants something else in it"
             await second.log.until(lambda: second.log.count(what) > 0)
+
+
+async def test_a_text_of_a_device_is_no_claim_to_another_resource(
+    world: World, folder: Path
+) -> None:
+    """Anybody can plug in a device that says so."""
+    one = serial(env={"TEXT": "a kind: example.com/modem, and more"})
+    mounted = {"mounts": [{"hostPath": "/a kind: example.com/modem,", "containerPath": "/a"}]}
+    async with world.serving(one, MODEM | {"inject": {"by": "cdi", **mounted}}):
+        await world.listed(NAME, "ttyUSB0")
+        await world.listed(OTHER, "ttyACM0")
+        assert len(sorted(folder.glob("genericdp_*"))) == 2
+
+
+async def test_whoever_reads_a_spec_cannot_keep_it_in_place(world: World, folder: Path) -> None:
+    async with world.serving(serial(), MODEM) as daemon:
+        await world.listed(NAME, "ttyUSB0")
+        with (folder / FILE).open("rb") as reader:
+            fcntl.flock(reader, fcntl.LOCK_SH)
+            await daemon.takes(MODEM)
+            await poll_until(lambda: not (folder / FILE).exists())
