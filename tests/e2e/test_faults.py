@@ -107,13 +107,19 @@ def test_broken_connections_are_made_anew(bench: Bench) -> None:
     loop.add(60)
     bench.await_listed(LOOP, "loop60")
     before = {path.name for path in DEVICE_PLUGINS.glob("genericdp-*.sock")}
-    once_more = {name: times + 1 for name, times in bench.node.registrations().items()}
+
+    def registrations() -> list[int]:
+        """Those of this daemon and of former ones, of other tests."""
+        found = bench.node.registrations()
+        return [found[name] for name in RESOURCES]
+
+    once_more = [times + 1 for times in registrations()]
     wanted = {FUSE: frozenset(ALL_FUSE), LOOP: frozenset({"loop60"})}
     with Sampler(bench.resources, wanted) as sampler:
         broken = break_connections(bench.node.kubelet_pid, DEVICE_PLUGINS)
         assert set(broken) == before
         what = "all have registered once more"
-        eventually(bench.node.registrations, once_more.__eq__, what=what)
+        eventually(registrations, once_more.__eq__, what=what)
         sampler.seconds_until_whole(time.monotonic())
     print(
         f"\n--- kubelet {bench.node.version}: {len(broken)} connections broken,"
