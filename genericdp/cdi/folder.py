@@ -122,13 +122,13 @@ def put(folder: Path, kind: str, content: bytes, others: Mapping[str, Path]) -> 
     """
     path = folder / file_name(kind)
     with _opened(path) as descriptor:
-        if descriptor is not None and kind_of_ours(_read(descriptor)) != kind:
+        present = None if descriptor is None else _read(descriptor)
+        if present is not None and kind_of_ours(present) != kind:
             raise SpecError(f"{printable(str(path))} is not of genericdp: {_STAYS}")
         if kind in others:
             _remove(path)
             other = printable(str(others[kind]))
             raise SpecError(f"{other} defines CDI devices of {kind}, too")
-        present = None if descriptor is None else _read(descriptor)
         if descriptor is not None and present == content and _lock(descriptor):
             return os.dup(descriptor), False
         try:
@@ -248,8 +248,8 @@ def _locked_temporary(folder: Path) -> tuple[int, str]:
             if os.fstat(descriptor).st_nlink:
                 return descriptor, path
         except OSError:  # a filesystem without locks
-            os.unlink(path)  # noqa: PTH108
             os.close(descriptor)
+            os.unlink(path)  # noqa: PTH108
             raise
         os.close(descriptor)
 
@@ -300,7 +300,6 @@ def _opened(path: Path, *, follow: bool = False) -> Iterator[int | None]:
 
 def _read(descriptor: int, most: int = _MAX_BYTES) -> bytes:
     with os.fdopen(descriptor, "rb", closefd=False) as file:
-        file.seek(0)
         return file.read(most)
 
 
