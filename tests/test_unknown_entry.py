@@ -177,6 +177,7 @@ async def test_a_member_of_a_group_is_lost_until_it_is_known(world: World, host:
     grouped = by_kind({"values": {"kind": "prod"}}, groupBy="all")
     async with world.serving(grouped) as daemon:
         await daemon.offers(SERIAL, all="")
+        await world.listed(SERIAL, "all")  # else a kubelet that has no list yet shows none, too
         large(host.folder / "run/kinds/ttyUSB0")
         host.plug("null", major=1, minor=3)
         await world.listed(SERIAL)
