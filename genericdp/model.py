@@ -80,6 +80,22 @@ class TopologyMode(StrEnum):
     NONE = "none"
 
 
+class ServedBy(StrEnum):
+    """Which of the kubelet's two ways to hand out devices a resource takes."""
+
+    DEVICE_PLUGIN = "devicePlugin"
+    DRA = "dra"
+
+
+class AttributeType(StrEnum):
+    """What kind of value an attribute of a DRA device has: the names of the Kubernetes API."""
+
+    STRING = "string"
+    INT = "int"
+    BOOL = "bool"
+    VERSION = "version"
+
+
 class InjectBy(StrEnum):
     """Who makes a device's nodes for a container."""
 
@@ -220,6 +236,14 @@ class ValueSource:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Attribute:
+    """What claims can select a device by, under DRA."""
+
+    type: AttributeType
+    value: Template
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceNodeSelector:
     """One entry of ``inject.devices``: a template and glob, or a subsystem's nodes nearby."""
 
@@ -338,7 +362,7 @@ class Probe:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hook(Generic[TextT]):
-    """A command run at allocation or before a container starts."""
+    """A command run when a container gets a device, or when its last claim is over."""
 
     command: Command[TextT]
     timeout_seconds: int = 5
@@ -350,6 +374,8 @@ class Hooks(Generic[TextT]):
 
     allocate: Hook[TextT] | None = None
     pre_start: Hook[TextT] | None = None
+    release: Hook[TextT] | None = None
+    """Only under DRA."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -364,12 +390,15 @@ class Resource:
     """What the name, a template, may give; empty: it is none."""
     name_template: Template | None = None
     """The name itself where it is a template."""
+    served_by: ServedBy = ServedBy.DEVICE_PLUGIN
     node_names: Globs = ()
     values: Mapping[str, ValueSource] = field(default_factory=dict)
     group_by: Template | None = None
     group_needs: int | str | None = None
     """How many members a group needs, or ``each``: one from each entry of ``match``."""
     id: Template | None = None
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    """Only under DRA, beside those that every device has."""
     replicas: int = 1
     prefer: Preference = Preference.AUTO
     topology: TopologyMode = TopologyMode.AUTO

@@ -114,7 +114,8 @@ class ResourceTally:
             # The kernel log is followed, not run: it has no results that could be counted.
             if not isinstance(resource.health[index].check, KernelLogCheck)
         }
-        declared = {"allocate": resource.hooks.allocate, "preStart": resource.hooks.pre_start}
+        its = resource.hooks
+        declared = {"allocate": its.allocate, "preStart": its.pre_start, "release": its.release}
         self.hooks = {
             name: hooks.get(name) or _zeros(RunResult)
             for name, hook in declared.items()

@@ -38,16 +38,18 @@ def _resource(
         match=_each(_selector),
         exclude=_each(_selector),
         names=tuple,
+        servedBy=model.ServedBy,
         nodeNames=tuple,
         values=_by_key(_value),
         groupBy=parse,
         id=parse,
+        attributes=_by_key(_attribute),
         prefer=model.Preference,
         topology=model.TopologyMode,
         closeness=itemgetter("value"),
         inject=_inject,
         health=_each(_probe),
-        hooks=_of(model.Hooks, allocate=_hook, preStart=_hook),
+        hooks=_of(model.Hooks, allocate=_hook, preStart=_hook, release=_hook),
     )
     template = parse(resource["name"]) if "names" in resource else None
     return model.Resource(place=place, policy=policy, name_template=template, **arguments)
@@ -108,6 +110,13 @@ def _bus(kind: type[model.SysSelector]) -> _Convert:
 def _value(value: Mapping[str, Any]) -> model.ValueSource:
     (kind,) = (kind for kind in model.ValueKind if kind in value)
     return model.ValueSource(kind=kind, source=parse(value[kind]), regex=value.get("regex"))
+
+
+def _attribute(value: str | Mapping[str, str]) -> model.Attribute:
+    if isinstance(value, str):
+        return model.Attribute(type=model.AttributeType.STRING, value=parse(value))
+    ((kind, text),) = value.items()
+    return model.Attribute(type=model.AttributeType(kind), value=parse(text))
 
 
 def _env_var(value: str | Mapping[str, Any]) -> model.EnvVar:

@@ -36,7 +36,7 @@ _MAX_GUESSES = 50
 """Guessing takes long: a mapping with more unknown keys is something else."""
 _DROPPED = {
     *("type", "enum", "const", "pattern", "minimum", "maximum", "minLength", "minItems"),
-    *("maxItems", "additionalProperties"),
+    *("maxItems", "maxProperties", "additionalProperties"),
 }
 """What these find wrong is not looked at any further."""
 _WORDS = {
@@ -53,6 +53,12 @@ _MESSAGES = {
     "minProperties": "the mapping is empty; at least one key is required",
     "uniqueItems": "the list has duplicate entries",
 }
+_COUNTED = {
+    "maxItems": ("the list", "entries"),
+    "maxLength": ("it", "characters"),
+    "maxProperties": ("the mapping", "keys"),
+}
+"""What a limit is of, and what it counts."""
 _OTHER_WORDS = {
     "count": "replicas",
     "hostPath": "path",
@@ -296,12 +302,15 @@ def _out_of_range(field: Field, error: Violation) -> None:
 
 
 def _too_many(field: Field, error: Violation) -> None:
-    what = "characters" if error.validator == "maxLength" else "entries"
-    message = f"{len(error.instance)} {what}: at most {error.validator_value} are allowed"
-    is_of_globs = what == "entries" and field.key not in {"devices", "health", "type"}
-    hint = "one selector takes a list of globs, and one glob covers many paths, as /dev/ttyUSB*"
-    subject = "it" if what == "characters" else "the list"
-    field.refuse(f"{subject} has {message}", hint if is_of_globs else "")
+    subject, what = _COUNTED[error.validator]
+    limit = error.validator_value
+    message = f"{subject} has {len(error.instance)} {what}: at most {limit}"
+    hint = ""
+    if what == "entries" and field.key not in {"devices", "health", "type"}:
+        hint = "one selector takes a list of globs, and one glob covers many paths, as /dev/ttyUSB*"
+    elif known := error.schema.get("properties"):
+        hint = f"one of {', '.join(known)}"
+    field.refuse(f"{message} {'is' if limit == 1 else 'are'} allowed", hint)
 
 
 def _unknown(field: Field, error: Violation) -> None:
@@ -406,4 +415,5 @@ _BY_KEYWORD: dict[str, Callable[[Field, Violation], None]] = {
     "maximum": _out_of_range,
     "maxItems": _too_many,
     "maxLength": _too_many,
+    "maxProperties": _too_many,
 }

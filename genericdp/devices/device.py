@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from genericdp.devices.topology import NOWHERE, Spot
 from genericdp.model import Command, Hooks
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from genericdp.devices.inventory import Identity
-    from genericdp.model import Check, EnvVar, Probe
+    from genericdp.model import AttributeType, Check, EnvVar, Probe
     from genericdp.policy import Policy
     from genericdp.template import Template
 
@@ -68,7 +68,16 @@ class BoundProbe:
         return f"exec {check.argv[0]}" if isinstance(check, Command) else check.kind
 
 
-HookName = Literal["allocate", "preStart"]
+HookName = Literal["allocate", "preStart", "release"]
+
+
+class AttributeValue(NamedTuple):
+    """The value of an attribute, as claims can select by it."""
+
+    type: AttributeType
+    value: str | int | bool
+    note: str = ""
+    """Why it is not what the config's template gives; empty: it is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,6 +165,8 @@ class Device:
     known_since: float | None = None
     """When udev first recorded it, in seconds of the monotonic clock: older news is about something
     else."""
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    """By name; empty unless the resource is served by DRA."""
     probes: tuple[BoundProbe, ...] = ()
     hooks: Hooks[str] = field(default_factory=Hooks)
     policy: Policy | None = None

@@ -558,7 +558,11 @@ def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
 def bound_hooks(resource: Resource, lookup: Lookup) -> Hooks[str]:
     """Return the hooks for one device; raises UnusableValueError for a text that it lacks."""
     hooks = resource.hooks
-    return Hooks(allocate=_hook(hooks.allocate, lookup), pre_start=_hook(hooks.pre_start, lookup))
+    return Hooks(
+        allocate=_hook(hooks.allocate, lookup),
+        pre_start=_hook(hooks.pre_start, lookup),
+        release=_hook(hooks.release, lookup),
+    )
 
 
 def _hook(hook: Hook[Template] | None, lookup: Lookup) -> Hook[str] | None:

@@ -172,8 +172,8 @@ class HookRunner:
         self._on_result = on_result
         """Called with resource, name of the hook and outcome."""
         self._run = run
-        self._slots = {"allocate": Slots(), "preStart": Slots()}
-        """By hook, so that an ``allocate`` hook waits for no ``preStart`` hook or probe."""
+        self._slots = {"allocate": Slots(), "preStart": Slots(), "release": Slots()}
+        """By hook, so that an ``allocate`` hook waits for no other hook or probe."""
         self._turns = Slots(pool=0)
         """One for each device, by resource and id: its hooks never overlap."""
         self._running: dict[tuple[str, str], str] = {}
@@ -244,4 +244,5 @@ class HookRunner:
 
 
 def _hook(device: Device, name: HookName) -> Hook[str] | None:
-    return device.hooks.allocate if name == "allocate" else device.hooks.pre_start
+    hooks = device.hooks
+    return {"allocate": hooks.allocate, "preStart": hooks.pre_start, "release": hooks.release}[name]
