@@ -30,7 +30,7 @@ def set_up(*, log_format: str, level: str) -> None:
     handler.addFilter(add_subject)
     handler.setFormatter(_JsonLines() if log_format == "json" else _TextLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for library in ("asyncio", "grpc"):
+    for library in ("asyncio", "grpc", "httpx2", "httpcore2"):
         logging.getLogger(library).setLevel(logging.WARNING)
 
 

@@ -1,0 +1,174 @@
+"""Access to an API server: its address, its CA and credentials, from a pod or a kubeconfig."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import ssl
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from genericdp.errors import GenericdpError, reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_UNSUPPORTED = ("exec", "auth-provider", "username", "as")
+
+
+class ApiAccessError(GenericdpError):
+    """Access to the API server is missing, or cannot be used as it is described."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Access:
+    """How to reach an API server; what is a path is read again when it may have changed."""
+
+    server: str
+    """Its URL, without a slash at the end."""
+    ca: Path | bytes | None = None
+    """PEM; None: those that the system trusts."""
+    verify: bool = True
+    server_name: str = ""
+    """In its certificate, if not the host of the URL."""
+    certificate: Path | bytes | None = None
+    key: Path | bytes | None = field(default=None, repr=False)
+    token: Path | str = field(default="", repr=False)
+
+    def headers(self) -> dict[str, str]:
+        """Return what authenticates a request; a token's file is read each time.
+
+        The kubelet replaces a service account's token in its file before it expires. Raise
+        ApiAccessError.
+        """
+        token = self.token
+        if isinstance(token, Path):
+            try:
+                token = token.read_text().strip()
+            except (OSError, ValueError) as error:
+                raise ApiAccessError(f"cannot read the token {token}: {_why(error)}") from error
+        if not (token.isascii() and token.isprintable()):
+            raise ApiAccessError("the token for the API server has characters that no token has")
+        return {"authorization": f"Bearer {token}"} if token else {}
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """Return a new context for connections to the server; raise ApiAccessError."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # As in Go: a CA need not be a root.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        if not self.verify:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        elif self.ca is None:
+            context.load_default_certs()
+        self.load_into(context)
+        return context
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Have new connections use the files as they are now; raise ApiAccessError."""
+        with _reasons("the CA of the API server"):
+            if self.verify and self.ca is not None:
+                with _file(self.ca) as ca:
+                    context.load_verify_locations(ca)
+        with _reasons("the client certificate for the API server"):
+            if self.certificate is not None and self.key is not None:
+                with _file(self.certificate) as certificate, _file(self.key) as key:
+                    # A password would be asked for at the terminal.
+                    context.load_cert_chain(certificate, key, password="")
+
+
+def in_cluster(folder: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = os.environ) -> Access:
+    """Return the access that a pod has by its service account; raise ApiAccessError."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
+    if not (host and port):
+        raise ApiAccessError(
+            "there is no KUBERNETES_SERVICE_HOST and _PORT in the environment, as in a pod:"
+            " outside a cluster, name a kubeconfig with --kubeconfig"
+        )
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    return Access(server=server, ca=folder / "ca.crt", token=folder / "token")
+
+
+def of_kubeconfig(path: Path) -> Access:
+    """Return the access of the current context of a kubeconfig; raise ApiAccessError."""
+    with _reasons(f"kubeconfig {path}"):
+        config = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
+        context = _named(config, "context", config.get("current-context"))
+        cluster = _named(config, "cluster", context.get("cluster"))
+        user = _named(config, "user", context.get("user"))
+        return _access(cluster, user, path.parent)
+
+
+def _named(config: Mapping[str, Any], kind: str, name: object) -> Mapping[str, Any]:
+    """Return what a kubeconfig has under this name; raise ValueError."""
+    for entry in config.get(f"{kind}s") or ():
+        if entry.get("name") == name:
+            found: Mapping[str, Any] = entry[kind] or {}
+            return found
+    raise ValueError(f"it has no {kind} {name!r}" if name else f"it names no {kind}")
+
+
+def _access(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) -> Access:
+    server = str(cluster["server"]).rstrip("/")
+    if not server.startswith(("https://", "http://")):
+        raise ValueError(f"the server {server!r} is not an http or https URL")
+    if "proxy-url" in cluster:
+        raise ValueError("proxy-url is not supported: reach the API server without a proxy")
+    if used := [key for key in _UNSUPPORTED if user.get(key)]:
+        raise ValueError(f"{used[0]} is not supported: use a token, tokenFile, or certificate")
+    token_file = user.get("tokenFile")
+    return Access(
+        server=server,
+        ca=_pem(cluster, "certificate-authority", folder),
+        verify=not cluster.get("insecure-skip-tls-verify"),
+        server_name=str(cluster.get("tls-server-name") or ""),
+        certificate=_pem(user, "client-certificate", folder),
+        key=_pem(user, "client-key", folder),
+        token=folder / token_file if token_file else str(user.get("token") or ""),
+    )
+
+
+def _pem(entry: Mapping[str, Any], key: str, folder: Path) -> Path | bytes | None:
+    """Return a PEM text or its file; a relative path is relative to the kubeconfig."""
+    if data := entry.get(f"{key}-data"):
+        return base64.b64decode(data, validate=True)
+    return folder / entry[key] if entry.get(key) else None
+
+
+@contextmanager
+def _reasons(what: str) -> Iterator[None]:
+    """Raise ApiAccessError for what is wrong with a file."""
+    try:
+        yield
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ApiAccessError(f"{what} cannot be used: {_why(error)}") from error
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ApiAccessError(f"{what} cannot be used: it is not what kubectl writes") from error
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"it is not what PEM files contain ({error.reason or error})"
+    if isinstance(error, binascii.Error | UnicodeDecodeError):
+        return "it is not encoded as it must be"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {reason_of(error)}"
+    return " ".join(str(error).split())
+
+
+@contextmanager
+def _file(pem: Path | bytes) -> Iterator[str]:
+    """Give OpenSSL a file to read, which is in memory for what came without one."""
+    if isinstance(pem, Path):
+        yield str(pem)
+        return
+    with open(os.memfd_create("pem"), "wb", buffering=0) as file:  # noqa: PTH123
+        file.write(pem)
+        yield f"/proc/self/fd/{file.fileno()}"
