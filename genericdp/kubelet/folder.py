@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 KUBELET_SOCKET = "kubelet.sock"
 PREFIX = "genericdp-"
-_MAX_PATH_BYTES = 107  # sun_path has 108, one of them for the final NUL
+MAX_PATH_BYTES = 107  # of a unix socket: sun_path has 108, one of them for the final NUL
 _MAX_NAME_BYTES = len(f"{PREFIX}{'r' * 12}-{'i' * 8}-9999999.sock")
 _NAME = re.compile(rf"{PREFIX}(?P<digest>[0-9a-f]{{12}})-(?P<instance>[0-9a-f]{{8}})-[0-9]+\.sock")
 _LEFTOVER_AFTER_SECONDS = 60
@@ -220,7 +220,7 @@ def parts_of(name: str) -> tuple[str, str] | None:
 
 def check_length(folder: Path) -> None:
     """Raise UsageError if a socket in the folder would have too long a path."""
-    room = _MAX_PATH_BYTES - _MAX_NAME_BYTES - 1
+    room = MAX_PATH_BYTES - _MAX_NAME_BYTES - 1
     if (length := len(str(folder).encode())) > room:
         raise UsageError(
             f"the kubelet's folder {folder} has {length} bytes, but at most {room} leave room for"

@@ -1,4 +1,4 @@
-"""The gRPC server of one resource, on a socket of its own."""
+"""gRPC servers, each on a socket of its own, and that of one resource."""
 
 from __future__ import annotations
 
@@ -58,8 +58,15 @@ async def listening(path: Path, servicer: Servicer) -> AsyncIterator[Observed[St
     the socket is gone (REG-11).
     """
     streams = Observed(Streams())
+    async with serving(path, _handlers(servicer, streams)):
+        yield streams
+
+
+@asynccontextmanager
+async def serving(path: Path, handlers: grpc.GenericRpcHandler) -> AsyncIterator[None]:
+    """Serve calls on a socket that must not exist yet, as ``listening`` does."""
     server = _make_server()
-    server.add_generic_rpc_handlers((_handlers(servicer, streams),))
+    server.add_generic_rpc_handlers((handlers,))
     mask = os.umask(_PRIVATE)
     try:
         server.add_insecure_port(f"unix:{path}")
@@ -70,7 +77,7 @@ async def listening(path: Path, servicer: Servicer) -> AsyncIterator[Observed[St
     try:
         # A start that is canceled half-way makes the stop fail, and the socket stays.
         await _finish(server.start())
-        yield streams
+        yield
     finally:
         await _finish(server.stop(grace=None))  # the socket has to be gone (REG-11)
 
@@ -132,18 +139,23 @@ def _handlers(servicer: Servicer, streams: Observed[Streams]) -> grpc.GenericRpc
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "GetDevicePluginOptions": grpc.unary_unary_rpc_method_handler(options),
         "ListAndWatch": grpc.unary_stream_rpc_method_handler(list_and_watch),
-        "Allocate": _answering(servicer.allocate),
-        "GetPreferredAllocation": _answering(
+        "Allocate": answering(servicer.allocate),
+        "GetPreferredAllocation": answering(
             servicer.preferred_allocation, max_bytes=_MAX_PREFERRED_BYTES
         ),
-        "PreStartContainer": _answering(servicer.pre_start_container),
+        "PreStartContainer": answering(servicer.pre_start_container),
     }
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
-def _answering(
+def answering(
     call: Callable[[bytes], Awaitable[bytes]], *, max_bytes: int = _MAX_BYTES
 ) -> grpc.RpcMethodHandler[Any, Any]:
+    """Return the handler of a method that takes at most so many bytes.
+
+    A CallError fails the call with its text.
+    """
+
     async def answer(request: bytes, context: _ServicerContext) -> bytes:
         if (size := len(request)) > max_bytes:
             # Not with ``abort``, whose exception keeps the request in memory.

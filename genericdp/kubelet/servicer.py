@@ -168,7 +168,7 @@ class Servicer:
         began = time.monotonic()
         try:
             async with self._limited("Allocate", self.timeouts.allocate) as unfinished:
-                asked = _parsed(api.AllocateRequest, request).container_requests
+                asked = parsed(api.AllocateRequest, request).container_requests
                 containers = [await self._edits(one.devices_ids, unfinished) for one in asked]
         except BaseException as error:
             result = _RESULTS.get(type(error), "error")
@@ -203,7 +203,7 @@ class Servicer:
         what repairs them.
         """
         async with self._limited("PreStartContainer", self.timeouts.pre_start) as unfinished:
-            shares = _parsed(api.PreStartContainerRequest, request).devices_ids
+            shares = parsed(api.PreStartContainerRequest, request).devices_ids
             devices = [self._listed(share).device for share in shares]
             await self._run_hooks("preStart", self._resource, _distinct(devices), unfinished)
         return b""
@@ -380,7 +380,8 @@ def encode_list(devices: DeviceList) -> bytes:
     return response.SerializeToString()
 
 
-def _parsed(kind: type[_MessageT], request: bytes) -> _MessageT:
+def parsed(kind: type[_MessageT], request: bytes) -> _MessageT:
+    """Return the message; raise InvalidCallError."""
     try:
         return kind.FromString(request)
     except DecodeError as error:

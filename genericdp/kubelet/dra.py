@@ -1,0 +1,304 @@
+"""The kubelet's side of DRA: registration in plugins_registry, and calls about claims."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import stat
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+import grpc
+
+from genericdp.errors import GenericdpError, KubeletError, UsageError
+from genericdp.host.workers import in_worker
+from genericdp.kubelet.folder import MAX_PATH_BYTES, refuses
+from genericdp.kubelet.lifecycle import RegistrationState
+from genericdp.kubelet.server import answering, serving
+from genericdp.kubelet.servicer import parsed
+from genericdp.kubelet.v1 import dra_pb2 as api
+from genericdp.kubelet.v1 import pluginregistration_pb2 as registration_api
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Never
+
+    from genericdp.kubelet.folder import SocketIdentity
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+SERVICE = "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
+REGISTRATION_SERVICE = "pluginregistration.Registration"
+PLUGIN_TYPE = "DRAPlugin"
+SUPPORTED_VERSIONS = ("v1.DRAPlugin",)
+
+_MAX_BYTES = 1024 * 1024
+"""Of a request, which names the claims of one pod."""
+_MAX_TEXT = 1024
+"""Characters of a reason: as many as an event takes."""
+_UID = re.compile(r"[0-9A-Za-z-]{1,63}")
+"""Of a claim; no other text can be part of a file's name."""
+_UNANSWERED = "genericdp has no answer for this claim: its log may say more"
+
+
+class ClaimRef(NamedTuple):
+    """A claim as the kubelet names it."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedDevice:
+    """A device of a claim, and the CDI names by which containers get it."""
+
+    requests: tuple[str, ...]
+    """Of the claim, without subrequests; empty: all of them."""
+    pool: str
+    device: str
+    cdi_names: tuple[str, ...]
+
+
+class ClaimHandler(Protocol):
+    """Prepares and unprepares claims; a call that the kubelet gives up is canceled.
+
+    Claims that an answer leaves out have failed, and so have all if a call raises.
+    """
+
+    async def prepare(
+        self, claims: Sequence[ClaimRef]
+    ) -> Mapping[str, tuple[PreparedDevice, ...] | str]:
+        """Return the devices of each claim by its UID, or why there are none."""
+        ...
+
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
+        """Return by its UID why a claim cannot be released; empty: it has been."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DraTiming:
+    """How often a DRA driver looks after its sockets, in seconds."""
+
+    look: float = 3.0
+    """Between two looks whether they are still there."""
+    retry: float = 1.0
+    """Before they are made again."""
+
+
+class DraPlugin:
+    """Keeps a DRA driver registered with the kubelet. Cancel ``run`` to end it.
+
+    The caller ensures that no other process on the node runs it for the same driver.
+    """
+
+    def __init__(
+        self,
+        driver: str,
+        *,
+        kubelet_root: Path,
+        handler: ClaimHandler,
+        timing: DraTiming | None = None,
+    ) -> None:
+        """Raise UsageError if a socket would have too long a path."""
+        self.registration = RegistrationState()
+        self._driver = driver
+        self._root = kubelet_root.absolute()  # the kubelet is told where the driver's socket is
+        self._handler = handler
+        self._timing = timing or DraTiming()
+        self._socket = self._root / "plugins" / driver / "dra.sock"
+        self._registration_socket = self._root / "plugins_registry" / f"{driver}-reg.sock"
+        for path in (self._socket, self._registration_socket):
+            if (length := len(os.fsencode(path))) > MAX_PATH_BYTES:
+                raise UsageError(
+                    f"{path} has {length} bytes, but the path of a unix socket has at most"
+                    f" {MAX_PATH_BYTES}: give a shorter --kubelet-root or --dra-driver"
+                )
+
+    async def run(self) -> Never:
+        """Serve and register, forever."""
+        logged = ""
+        try:
+            while True:
+                reason = await self._serve_until_over()
+                self.registration.not_registered(reason)
+                # The same may fail for hours.
+                level = logging.DEBUG if reason == logged else logging.WARNING
+                log.log(level, "the DRA driver %s is not served: %s", self._driver, reason)
+                logged = reason
+                await asyncio.sleep(self._timing.retry)
+        finally:
+            self.registration.not_registered("it has been stopped")
+
+    async def _serve_until_over(self) -> str:
+        """Serve both sockets; return why they are no longer, or cannot be served."""
+        try:
+            self._check_folders()
+            await self._serve()
+        except KubeletError as error:
+            return str(error)
+        except OSError as error:
+            return f"{error.filename}: {(error.strerror or str(error)).lower()}"
+        except Exception as error:
+            log.exception("unexpected failure")
+            return f"unexpected failure: {error}"
+        return "its sockets have been removed or replaced"
+
+    def _check_folders(self) -> None:
+        """Make the driver's folder; raise KubeletError or OSError if the kubelet's are missing."""
+        for folder in (self._root, self._registration_socket.parent):
+            if not folder.is_dir():
+                raise KubeletError(f"there is no folder {folder}: is the kubelet running?")
+        own = self._socket.parent
+        own.parent.mkdir(mode=0o750, exist_ok=True)  # as the kubelet makes it
+        own.mkdir(mode=0o700, exist_ok=True)
+        if stat.S_IMODE(own.stat().st_mode) != 0o700:
+            own.chmod(0o700)
+        for folder in (own, self._registration_socket.parent):
+            if folder.stat().st_nlink == 0:
+                raise KubeletError(
+                    f"{folder} was deleted below its mount and cannot come back: restarting helps"
+                )
+
+    async def _serve(self) -> None:
+        """Serve both sockets until one of them is gone; raise KubeletError or OSError."""
+        # First the one by which the kubelet finds the other.
+        for path in (self._registration_socket, self._socket):
+            await in_worker(partial(_remove_stale, path))
+        claims = {"NodePrepareResources": self._prepare, "NodeUnprepareResources": self._unprepare}
+        registration = {
+            "GetInfo": self._get_info,
+            "NotifyRegistrationStatus": self._notify,
+        }
+        self.registration.not_registered("the kubelet has not asked for the driver yet")
+        async with (
+            _served(self._socket, SERVICE, claims) as is_served,
+            _served(self._registration_socket, REGISTRATION_SERVICE, registration) as is_found,
+        ):
+            while True:
+                await asyncio.sleep(self._timing.look)
+                if not (is_served() and is_found()):
+                    return
+
+    async def _get_info(self, _request: bytes) -> bytes:
+        # A kubelet asks before it registers: whatever it took before does not count anymore.
+        self.registration.not_registered("the kubelet has asked, but has not taken the driver yet")
+        return registration_api.PluginInfo(
+            type=PLUGIN_TYPE,
+            name=self._driver,
+            endpoint=str(self._socket),
+            supported_versions=SUPPORTED_VERSIONS,
+        ).SerializeToString()
+
+    async def _notify(self, request: bytes) -> bytes:
+        status = parsed(registration_api.RegistrationStatus, request)
+        if status.plugin_registered:
+            log.info("the DRA driver %s is registered", self._driver)
+            self.registration.registered()
+        else:
+            reason = f"the kubelet refuses the driver: {status.error[:_MAX_TEXT]}"
+            log.warning("%s: %s", self._driver, reason)
+            self.registration.not_registered(reason)
+        return b""
+
+    async def _prepare(self, request: bytes) -> bytes:
+        claims = _by_uid(parsed(api.NodePrepareResourcesRequest, request).claims)
+        valid = [claim for claim in claims.values() if _UID.fullmatch(claim.uid)]
+        results, failure = await _results(self._handler.prepare(valid))
+        answer = api.NodePrepareResourcesResponse()
+        for uid in claims:
+            result = results.get(uid, failure)
+            if isinstance(result, str):
+                answer.claims[uid].error = _text(result or _UNANSWERED)
+                continue
+            devices = [
+                api.Device(
+                    request_names=one.requests,
+                    pool_name=one.pool,
+                    device_name=one.device,
+                    cdi_device_ids=one.cdi_names,
+                )
+                for one in result
+            ]
+            answer.claims[uid].devices.extend(devices)
+        return answer.SerializeToString()
+
+    async def _unprepare(self, request: bytes) -> bytes:
+        claims = _by_uid(parsed(api.NodeUnprepareResourcesRequest, request).claims)
+        valid = [claim for claim in claims.values() if _UID.fullmatch(claim.uid)]
+        results, failure = await _results(self._handler.unprepare(valid))
+        answer = api.NodeUnprepareResourcesResponse()
+        for claim in claims.values():
+            # One with another UID was never prepared.
+            error = results.get(claim.uid, failure) if claim in valid else ""
+            answer.claims[claim.uid].error = _text(error)
+        return answer.SerializeToString()
+
+
+@asynccontextmanager
+async def _served(
+    path: Path, service: str, methods: Mapping[str, Callable[[bytes], Awaitable[bytes]]]
+) -> AsyncIterator[Callable[[], bool]]:
+    """Serve a socket; yield what tells whether it is still in its place."""
+    handlers = {name: answering(call, max_bytes=_MAX_BYTES) for name, call in methods.items()}
+    async with serving(path, grpc.method_handlers_generic_handler(service, handlers)):
+        bound = _identity(path)
+        yield lambda: bound is not None and _identity(path) == bound
+
+
+def _identity(path: Path) -> SocketIdentity | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino, status.st_ctime_ns)
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove the socket of a process that was killed; raise KubeletError if it is anything else.
+
+    May block for a second: not for the event loop.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise KubeletError(f"{path} is in the way: it is not a socket; remove it")
+    if not refuses(path):
+        raise KubeletError(
+            f"another process serves {path}: let only one have this driver's name (--dra-driver)"
+        )
+    path.unlink(missing_ok=True)
+    log.info("removed %s, left by a run that was killed", path)
+
+
+def _by_uid(claims: Iterable[api.Claim]) -> dict[str, ClaimRef]:
+    return {
+        claim.uid: ClaimRef(namespace=claim.namespace, name=claim.name, uid=claim.uid)
+        for claim in claims
+    }
+
+
+async def _results(call: Awaitable[Mapping[str, T]]) -> tuple[Mapping[str, T], str]:
+    """Return the handler's results by UID, and what is wrong with claims that have none."""
+    try:
+        return await call, _UNANSWERED
+    except GenericdpError as error:
+        return {}, str(error)
+    except Exception as error:
+        log.exception("unexpected failure")
+        return {}, f"unexpected failure: {error}"
+
+
+def _text(reason: str) -> str:
+    """Return a reason as a message takes it: a path in it may not be UTF-8."""
+    return reason[:_MAX_TEXT].encode(errors="replace").decode()
