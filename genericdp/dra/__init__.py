@@ -1,0 +1,1 @@
+"""Devices offered through Dynamic Resource Allocation: ResourceSlices, and claims on the node."""
