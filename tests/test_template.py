@@ -303,7 +303,7 @@ IN_ENV = ("inject", "env", "SLOT")
                                 "property, usb, value"]),
         ("$(usb.serail)", IN_ID, ["did you mean 'serial'?"]),
         ("$(node.zone)", IN_ID, ["known: name"]),
-        ("$(device.id)", IN_ID, ["only in inject, health and hooks"]),
+        ("$(device.id)", IN_ID, ["only in attributes, inject, health and hooks"]),
         ("$(allocation.index)", IN_ID, ["only in containerPath, env and annotations"]),
         ("$(value.slot)", IN_ID, ["declare it under values"]),
         ("$(value.slt)", IN_ENV, ["did you mean 'slot'?"]),

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.config.document import Field, Finding, problem_of, quoted, shown_path, suggestion
+from genericdp.config.dra import check_served_by, is_served_by_dra
 from genericdp.config.policy import check_policy
 from genericdp.config.schema import CONFIG, resolved_schema
 from genericdp.config.selectors import check_selectors, injects, may_find_several
@@ -108,6 +109,7 @@ def _check_resource(resource: Field, totals: Counter[str]) -> None:
     _check_closeness(resource)
     _check_injects(injects(resource))
     _check_by_cdi(resource)
+    check_served_by(resource)
     several = may_find_several(resource["match"])
     for probe in resource["health"]:
         _check_probe(probe, several=several)
@@ -180,7 +182,7 @@ def _check_counts(
 
 def _check_closeness(resource: Field) -> None:
     closeness = resource["closeness"]
-    if closeness.value is None:
+    if closeness.value is None or is_served_by_dra(resource):
         return
     prefer = resource["prefer"].value or Preference.AUTO
     spread = prefer == Preference.AUTO and (resource["replicas"].value or 1) > 1
@@ -259,7 +261,7 @@ def _check_by_cdi(resource: Field) -> None:
         if "by" in inject.written():
             message, hint = "'by' is for all devices of a resource", "write it into its own inject"
             inject["by"].refuse(message, hint, of_key=True)
-    if own["by"].value != InjectBy.CDI:
+    if own["by"].value != InjectBy.CDI or is_served_by_dra(resource):
         return
     name = resource["name"].text or ""
     if _references(name) == () and name_problem(name) is None and not is_cdi_kind(name):

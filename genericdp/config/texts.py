@@ -43,6 +43,9 @@ SCOPES: dict[str, frozenset[str] | None] = {
 }
 """The names of each scope; None where the hardware or the config decides which exist."""
 
+_WITH_ID = {"attributes", "inject", "health", "hooks"}
+"""Keys whose templates may use the device's ID."""
+
 # None of these looks twice at a character: the texts may be long.
 _FOREIGN = re.compile(rf"\$\{{[^{{}}$]*\}}|\{{\{{[^{{}}]*\}}\}}|\$(?:{'|'.join(SCOPES)})\.\w+")
 _OF_A_SCOPE = re.compile(rf"\$\{{(?:{'|'.join(SCOPES)})\.[^{{}}$]*\}}")
@@ -109,8 +112,8 @@ def complaint(
         return f"unknown name {name!r} in '{reference}'", hint
     if scope == "attribute" and (name.startswith("/") or ".." in name.split("/")):
         return f"'{reference}' does not lie below the device", "name a file below its sysfs folder"
-    if (scope, name) == ("device", "id") and key not in {"inject", "health", "hooks"}:
-        return "'$(device.id)' cannot be used here", "only in inject, health and hooks"
+    if (scope, name) == ("device", "id") and key not in _WITH_ID:
+        return "'$(device.id)' cannot be used here", "only in attributes, inject, health and hooks"
     for_container = {"containerPath", "env", "annotations"}
     if scope == "allocation" and (key != "inject" or for_container.isdisjoint(inner)):
         hint = "only in containerPath, env and annotations"
@@ -170,7 +173,8 @@ def _check_glob(field: Field, text: str, *, path: bool = False) -> None:
     problem_of = path_problem if path else pattern_problem
     if "$(" in text:
         message = f"templates are not allowed here: {quoted(text)}"
-        field.refuse(message, "only in name, values, groupBy, id, inject, health and hooks")
+        hint = "only in name, values, groupBy, id, attributes, inject, health and hooks"
+        field.refuse(message, hint)
     elif problem := problem_of(text, shortened(text, MAX_QUOTED)):
         field.refuse(problem, "templates are not allowed here" if _FOREIGN.search(text) else "")
     elif path:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from genericdp import glob
 from genericdp.devices.allocation import AllocationConflictError, edits
+from genericdp.devices.attributes import attributes_of
 from genericdp.devices.device import (
     BoundProbe,
     Device,
@@ -294,6 +295,7 @@ class _Maker:
             numa_nodes=spot.numa_nodes if resource.topology is TopologyMode.AUTO else (),
             spot=spot,
             known_since=None if first.device is None else first.device.known_since,
+            attributes=attributes_of(resource, first.device, names[0].get_text, host),
             probes=probes,
             hooks=hooks,
             policy=resource.policy,

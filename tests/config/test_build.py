@@ -122,3 +122,21 @@ def test_a_resource_knows_its_place() -> None:
     (one, other) = load([VALID / "node-names"]).resources
     assert str(one.place) == f"{VALID}/node-names/a.yaml:4:5"
     assert str(other.place) == f"{VALID}/node-names/b.yml:4:5"
+
+
+def test_what_dra_serves_becomes_the_model() -> None:
+    first, second, third = load([VALID / "dra.yaml"]).resources
+    kinds = [one.served_by for one in (first, second, third)]
+    assert kinds == [model.ServedBy.DRA, model.ServedBy.DEVICE_PLUGIN, model.ServedBy.DRA]
+    assert first.attributes == {
+        name: model.Attribute(type=model.AttributeType(kind), value=parse(text))
+        for name, kind, text in (
+            ("name", "string", "$(device.name) $(device.id)"),
+            ("release", "version", "$(attribute.version)"),
+            ("speed", "int", "$(attribute.speed:-0)"),
+            ("powered", "bool", "$(value.powered)"),
+        )
+    }
+    assert first.hooks.release == model.Hook(
+        command=model.Command(argv=(parse("/bin/true"),)), timeout_seconds=25
+    )

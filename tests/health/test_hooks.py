@@ -101,7 +101,16 @@ async def test_a_device_without_that_hook_costs_nothing() -> None:
     hooks = HookRunner(run=runs)
     await hooks.run("allocate", R, [device("a", "/x", which="pre_start")])
     await hooks.run("preStart", R, [device("a", "/x")])
+    await hooks.run("release", R, [device("a", "/x")])
     assert runs.count == 0
+
+
+async def test_a_release_hook_is_the_only_one_that_runs_at_the_release() -> None:
+    runs = Runs()
+    runs.go.set()
+    both = [device("a", "/x"), device("b", "/x", which="release")]
+    await HookRunner(run=runs).run("release", R, both)
+    assert dict(runs.most) == {"b": 1, "all": 1}
 
 
 async def test_a_hook_that_is_given_up_with_its_call_is_told_as_failed() -> None:

@@ -1,0 +1,89 @@
+"""What goes together with ``servedBy``: some keys are only for DRA, some mean nothing there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp.config.document import quoted
+from genericdp.config.selectors import injects
+from genericdp.devices.attributes import RESERVED
+from genericdp.glob import has_wildcard
+from genericdp.model import Preference, ServedBy
+from genericdp.template import TemplateSyntaxError, byte_length, parse
+
+if TYPE_CHECKING:
+    from genericdp.config.document import Field
+
+_MAX_NAME = 64
+"""Of a resource's name, in bytes: each of its devices has it as the attribute ``resource``."""
+_DRA = "servedBy: dra"
+
+
+def check_served_by(resource: Field) -> None:
+    """Find what does not go together with the way in which a resource is served."""
+    if is_served_by_dra(resource):
+        _check_names(resource)
+        _check_inject(resource)
+        _check_choice(resource)
+        _check_attributes(resource["attributes"])
+    elif "servedBy" not in resource.written() or resource["servedBy"].value is not None:
+        for key, field in (("attributes", resource), ("release", resource["hooks"])):
+            if key in field.written():
+                field[key].refuse(f"{key!r} is only allowed with '{_DRA}'", of_key=True)
+
+
+def is_served_by_dra(resource: Field) -> bool:
+    """Return whether a resource is to be served by DRA."""
+    return bool(resource["servedBy"].value == ServedBy.DRA)
+
+
+def _check_names(resource: Field) -> None:
+    """Find names that are too long for an attribute, or that no DeviceClass can be made for."""
+    for field in (resource["name"], *resource["names"]):
+        text = field.text or ""
+        if field.key != "name" and has_wildcard(text):
+            message = f"{quoted(text)} is a glob, which cannot be used with '{_DRA}'"
+            field.refuse(message, "list the full names: each needs a DeviceClass")
+        elif (size := _least_size(text)) > _MAX_NAME:
+            message = f"the name has {size} bytes: at most {_MAX_NAME} are possible with '{_DRA}'"
+            field.refuse(message, "each device has it as an attribute, which cannot be longer")
+
+
+def _least_size(name: str) -> int:
+    """Return the bytes of a name, of a template those that do not depend on the device."""
+    try:
+        return sum(byte_length(part) for part in parse(name).parts if isinstance(part, str))
+    except TemplateSyntaxError:  # a problem of its own
+        return 0
+
+
+def _check_inject(resource: Field) -> None:
+    if "by" in resource["inject"].written():
+        message = f"'by' cannot be used with '{_DRA}': devices always come by CDI there"
+        resource["inject"]["by"].refuse(message, "omit it", of_key=True)
+    for inject in injects(resource):
+        if "annotations" in inject.written():
+            message = f"annotations cannot be given to containers with '{_DRA}'"
+            inject["annotations"].refuse(message, "use env or mounts", of_key=True)
+
+
+def _check_choice(resource: Field) -> None:
+    """Find what is about choosing devices, which the scheduler does, and hooks at other times."""
+    prefer = resource["prefer"]
+    if prefer.value in {Preference.SPREAD, Preference.CLOSEST}:
+        message = f"'prefer: {prefer.value}' cannot be used with '{_DRA}': the scheduler chooses"
+        prefer.refuse(message, "omit it; a claim gets close devices by its matchAttribute")
+    if resource["closeness"].value is not None:
+        message = f"'closeness' has no effect with '{_DRA}': the scheduler chooses"
+        hint = "make the value an attribute, and let claims name it in matchAttribute"
+        resource["closeness"].warn(message, hint, of_key=True)
+    if resource["hooks"]["preStart"].value is not None:
+        message = f"with '{_DRA}' this runs once for a claim, not before each start of a container"
+        resource["hooks"]["preStart"].warn(message, "write it as allocate", of_key=True)
+
+
+def _check_attributes(attributes: Field) -> None:
+    for one in attributes:
+        if one.key in RESERVED:
+            message = f"every device has an attribute {quoted(one.key)} already"
+            one.refuse(message, f"names that are taken: {', '.join(RESERVED)}", of_key=True)

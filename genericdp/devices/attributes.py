@@ -1,0 +1,155 @@
+"""Attributes of devices that DRA serves: what claims can select them by."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from genericdp.devices.device import AttributeValue
+from genericdp.devices.hardware import is_pci_function, nearest
+from genericdp.devices.topology import hardware_below, spot_of
+from genericdp.model import Attribute, AttributeType, ServedBy, TopologyMode
+from genericdp.printing import shortened
+from genericdp.template import UnusableValueError, byte_length, expand, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from genericdp.devices.inventory import Host, SysDevice
+    from genericdp.model import Resource
+    from genericdp.template import Lookup
+
+MAX_BYTES = 64
+"""Of a string or a version, in UTF-8: Kubernetes refuses longer ones."""
+STANDARD = "resource.kubernetes.io/"
+"""Prefix of the attributes that the drivers of different vendors have in common."""
+
+_BUILT_IN = {
+    name: Attribute(type=AttributeType.STRING, value=parse(f"$({template}:-)"))
+    for name, template in {
+        "driver": "device.driver",
+        "usbVendor": "usb.vendor",
+        "usbProduct": "usb.product",
+        "usbSerial": "usb.serial",
+        "pciVendor": "pci.vendor",
+        "pciDevice": "pci.device",
+    }.items()
+}
+RESERVED = (*_BUILT_IN, "resource", "id", "extendedResource")
+"""Names that no config can give: the last ones are added where the slices are made."""
+
+# A claim that selects by what is not there is an error that keeps its pod from being scheduled.
+_MISSING: dict[AttributeType, str | int | bool] = {
+    AttributeType.STRING: "",
+    AttributeType.INT: 0,
+    AttributeType.BOOL: False,
+    AttributeType.VERSION: "0.0.0",
+}
+_INTEGER = re.compile(r"(?ai)([+-]?)(?:0x([\da-f]{1,16})|(\d{1,19}))")
+_MAX_INTEGER = 2**63 - 1
+_BOOLEANS = {
+    **dict.fromkeys(("true", "yes", "on", "y", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "n", "0"), False),
+}
+_MAX_DIGITS = 19
+"""Of a number in a version, which the scheduler reads as one of 64 bits."""
+_NUMBER = rf"0*(\d{{1,{_MAX_DIGITS}}})"
+_WORDS = r"([\dA-Za-z-]+(?:\.[\dA-Za-z-]+)*)"
+_VERSION = re.compile(
+    rf"(?a)[vV]?{_NUMBER}(?:\.{_NUMBER})?(?:\.{_NUMBER})?(?:-{_WORDS})?(?:\+{_WORDS})?"
+)
+_ROOT = re.compile(r"/sys/devices/(pci[0-9a-f]+:[0-9a-f]+)/")
+
+
+def attributes_of(
+    resource: Resource, device: SysDevice | None, lookup: Lookup, host: Host
+) -> dict[str, AttributeValue]:
+    """Return the attributes of a device by name; nothing if its resource is not served by DRA.
+
+    ``device`` is its first member, where sysfs knows it, and ``lookup`` gives the texts of that
+    one. What the device lacks is empty, with the reason.
+    """
+    if resource.served_by is not ServedBy.DRA:
+        return {}
+    found = {
+        name: _value(one, lookup) for name, one in {**_BUILT_IN, **resource.attributes}.items()
+    }
+    return found if device is None else found | _standard(resource, device, host)
+
+
+def _standard(resource: Resource, device: SysDevice, host: Host) -> dict[str, AttributeValue]:
+    """Return the attributes that are left out where they are not known for sure.
+
+    Claims ask for devices that have an equal one, so a placeholder would be a wrong answer.
+    """
+    below = (nearest(one, host, is_pci_function) for one in hardware_below(device, host))
+    functions = {one.syspath: one.name for one in below if one is not None}
+    roots = {root[1] for syspath in functions if (root := _ROOT.match(syspath))}
+    spot = spot_of((device,), host)
+    nodes = {*spot.numa_nodes} if resource.topology is TopologyMode.AUTO else set()
+    known: dict[str, tuple[AttributeType, Collection[str | int]]] = {
+        "pcieRoot": (AttributeType.STRING, roots),
+        "pciBusID": (AttributeType.STRING, {*functions.values()}),
+        "numaNode": (AttributeType.INT, nodes),
+    }
+    return {
+        f"{STANDARD}{name}": AttributeValue(kind, next(iter(values)))
+        for name, (kind, values) in known.items()
+        if len(values) == 1
+    }
+
+
+def _value(attribute: Attribute, lookup: Lookup) -> AttributeValue:
+    kind = attribute.type
+    try:
+        text = expand(attribute.value, lookup)
+    except UnusableValueError as error:
+        return AttributeValue(kind, _MISSING[kind], str(error))
+    if kind is AttributeType.STRING:
+        return _shortest(kind, text, text.encode()[:MAX_BYTES].decode(errors="ignore"))
+    what, read = _READ[kind]
+    value = read(text.strip())
+    if value is None:
+        return AttributeValue(kind, _MISSING[kind], f"{shortened(text)!r} is no {what}")
+    if not isinstance(value, str):
+        return AttributeValue(kind, value)
+    # Without the build, then without what says which pre-release it is, it is a version still.
+    return _shortest(kind, value, value.partition("+")[0], value.partition("-")[0])
+
+
+def _shortest(kind: AttributeType, *texts: str) -> AttributeValue:
+    """Return the first of some texts that is short enough; the last one is."""
+    text = next(one for one in texts if byte_length(one) <= MAX_BYTES)
+    whole = byte_length(texts[0])
+    note = f"cut: it has {whole} bytes, at most {MAX_BYTES} are possible"
+    return AttributeValue(kind, text, "" if text == texts[0] else note)
+
+
+def _integer(text: str) -> int | None:
+    if (found := _INTEGER.fullmatch(text)) is None:
+        return None
+    sign, hexadecimal, decimal = found.groups()
+    number = int(f"{sign}{hexadecimal or decimal}", 16 if hexadecimal else 10)
+    return number if -_MAX_INTEGER - 1 <= number <= _MAX_INTEGER else None
+
+
+def _version(text: str) -> str | None:
+    """Return a semantic version, without the zeros that others write and with those they omit."""
+    if (found := _VERSION.fullmatch(text)) is None:
+        return None
+    *numbers, release, build = found.groups()
+    version = ".".join(one or "0" for one in numbers)
+    if release:
+        words = [one.lstrip("0") or "0" if one.isdecimal() else one for one in release.split(".")]
+        if any(one.isdecimal() and len(one) > _MAX_DIGITS for one in words):
+            return None
+        version = f"{version}-{'.'.join(words)}"
+    return f"{version}+{build}" if build else version
+
+
+_READ: Mapping[AttributeType, tuple[str, Callable[[str], str | int | None]]] = {
+    AttributeType.INT: ("whole number of 64 bits", _integer),
+    AttributeType.BOOL: ("true or false", lambda text: _BOOLEANS.get(text.lower())),
+    AttributeType.VERSION: ("version such as 1.2.3", _version),
+}
+"""What a text has to be, and how it is read."""
