@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
-from genericdp.devices.device import AttributeValue
 from genericdp.model import Attribute, AttributeType, ServedBy, TopologyMode, ValueKind, ValueSource
 from genericdp.template import parse
 from tests.devices.known import PORT, ROOT, Known, adapter_and_card
 from tests.devices.making import decide, node, resource
+
+if TYPE_CHECKING:
+    from genericdp.devices.device import AttributeValue
 
 STRING, INT, BOOL, VERSION = AttributeType
 MAX = 2**63 - 1
 
 
 def attributes(
-    known: Known | None = None, *syspaths: str | None, **keys: object
+    known: Known | None = None, *syspaths: str | None, **keys: Any
 ) -> dict[str, AttributeValue]:
     """Return the attributes of the first device, of one of these files for each syspath."""
     files = [
