@@ -6,8 +6,9 @@ import asyncio
 import logging
 import os
 import re
+import socket as sockets
 import stat
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
@@ -114,6 +115,12 @@ class DraPlugin:
         self._root = kubelet_root.absolute()  # the kubelet is told where the driver's socket is
         self._handler = handler
         self._timing = timing or DraTiming()
+        self._logged = ""
+        """Why the sockets could not be served, as logged."""
+        self._is_taken = False
+        """Whether the kubelet has said that the driver is registered, since it asked last."""
+        self._looks_without = 0
+        """How often in a row it was not connected."""
         self._socket = self._root / "plugins" / driver / "dra.sock"
         self._registration_socket = self._root / "plugins_registry" / f"{driver}-reg.sock"
         for path in (self._socket, self._registration_socket):
@@ -125,15 +132,14 @@ class DraPlugin:
 
     async def run(self) -> Never:
         """Serve and register, forever."""
-        logged = ""
         try:
             while True:
                 reason = await self._serve_until_over()
                 self.registration.not_registered(reason)
                 # The same may fail for hours.
-                level = logging.DEBUG if reason == logged else logging.WARNING
+                level = logging.DEBUG if reason == self._logged else logging.WARNING
                 log.log(level, "the DRA driver %s is not served: %s", self._driver, reason)
-                logged = reason
+                self._logged = reason
                 await asyncio.sleep(self._timing.retry)
         finally:
             self.registration.not_registered("it has been stopped")
@@ -154,19 +160,14 @@ class DraPlugin:
 
     def _check_folders(self) -> None:
         """Make the driver's folder; raise KubeletError or OSError if the kubelet's are missing."""
-        for folder in (self._root, self._registration_socket.parent):
-            if not folder.is_dir():
-                raise KubeletError(f"there is no folder {folder}: is the kubelet running?")
-        own = self._socket.parent
+        own, registry = self._socket.parent, self._registration_socket.parent
+        _check_folder(self._root)
+        _check_folder(registry)
         own.parent.mkdir(mode=0o750, exist_ok=True)  # as the kubelet makes it
         own.mkdir(mode=0o700, exist_ok=True)
+        _check_folder(own)
         if stat.S_IMODE(own.stat().st_mode) != 0o700:
             own.chmod(0o700)
-        for folder in (own, self._registration_socket.parent):
-            if folder.stat().st_nlink == 0:
-                raise KubeletError(
-                    f"{folder} was deleted below its mount and cannot come back: restarting helps"
-                )
 
     async def _serve(self) -> None:
         """Serve both sockets until one of them is gone; raise KubeletError or OSError."""
@@ -178,6 +179,7 @@ class DraPlugin:
             "GetInfo": self._get_info,
             "NotifyRegistrationStatus": self._notify,
         }
+        self._is_taken = False
         self.registration.not_registered("the kubelet has not asked for the driver yet")
         async with (
             _served(self._socket, SERVICE, claims) as is_served,
@@ -187,9 +189,28 @@ class DraPlugin:
                 await asyncio.sleep(self._timing.look)
                 if not (is_served() and is_found()):
                     return
+                self._look_at_connection()
+
+    def _look_at_connection(self) -> None:
+        """Follow the kubelet's connection, which lasts as long as it has the driver registered."""
+        if not self._is_taken:
+            return
+        if _has_connection(self._socket):
+            self._looks_without = 0
+            if not self.registration.active.value:
+                log.info("the kubelet has connected to the DRA driver %s again", self._driver)
+                self.registration.registered()
+            return
+        self._looks_without += 1
+        # It may be about to connect, for the first time or again.
+        if self._looks_without > 1 and self.registration.active.value:
+            reason = "the kubelet has closed its connection: it has stopped or dropped the driver"
+            log.warning("%s: %s", self._driver, reason)
+            self.registration.not_registered(reason)
 
     async def _get_info(self, _request: bytes) -> bytes:
-        # A kubelet asks before it registers: whatever it took before does not count anymore.
+        # The kubelet asks before it registers: that it did so before does not count any longer.
+        self._is_taken = False
         self.registration.not_registered("the kubelet has asked, but has not taken the driver yet")
         return registration_api.PluginInfo(
             type=PLUGIN_TYPE,
@@ -202,6 +223,7 @@ class DraPlugin:
         status = parsed(registration_api.RegistrationStatus, request)
         if status.plugin_registered:
             log.info("the DRA driver %s is registered", self._driver)
+            self._is_taken, self._looks_without, self._logged = True, 0, ""
             self.registration.registered()
         else:
             reason = f"the kubelet refuses the driver: {status.error[:_MAX_TEXT]}"
@@ -211,11 +233,11 @@ class DraPlugin:
 
     async def _prepare(self, request: bytes) -> bytes:
         claims = _by_uid(parsed(api.NodePrepareResourcesRequest, request).claims)
-        valid = [claim for claim in claims.values() if _UID.fullmatch(claim.uid)]
+        valid = [claim for uid, claim in claims.items() if _UID.fullmatch(uid)]
         results, failure = await _results(self._handler.prepare(valid))
         answer = api.NodePrepareResourcesResponse()
         for uid in claims:
-            result = results.get(uid, failure)
+            result = results.get(uid, failure) if _UID.fullmatch(uid) else "this is not a UID"
             if isinstance(result, str):
                 answer.claims[uid].error = _text(result or _UNANSWERED)
                 continue
@@ -233,13 +255,12 @@ class DraPlugin:
 
     async def _unprepare(self, request: bytes) -> bytes:
         claims = _by_uid(parsed(api.NodeUnprepareResourcesRequest, request).claims)
-        valid = [claim for claim in claims.values() if _UID.fullmatch(claim.uid)]
-        results, failure = await _results(self._handler.unprepare(valid))
+        valid = {uid: claim for uid, claim in claims.items() if _UID.fullmatch(uid)}
+        results, failure = await _results(self._handler.unprepare([*valid.values()]))
         answer = api.NodeUnprepareResourcesResponse()
-        for claim in claims.values():
-            # One with another UID was never prepared.
-            error = results.get(claim.uid, failure) if claim in valid else ""
-            answer.claims[claim.uid].error = _text(error)
+        for uid in claims:
+            # One with another UID cannot have been prepared.
+            answer.claims[uid].error = _text(results.get(uid, failure)) if uid in valid else ""
         return answer.SerializeToString()
 
 
@@ -252,6 +273,41 @@ async def _served(
     async with serving(path, grpc.method_handlers_generic_handler(service, handlers)):
         bound = _identity(path)
         yield lambda: bound is not None and _identity(path) == bound
+
+
+def _has_connection(path: Path) -> bool:
+    """Return whether anybody is connected to a socket of this process: gRPC does not tell."""
+    try:
+        numbers = os.listdir("/proc/self/fd")  # noqa: PTH208  # as numbers
+    except OSError:  # descriptors run short: nothing is known
+        return True
+    return any(_is_connection(int(number), path) for number in numbers)
+
+
+def _is_connection(descriptor: int, path: Path) -> bool:
+    with suppress(OSError):  # closed meanwhile
+        if os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"):  # noqa: PTH115
+            one = sockets.socket(fileno=descriptor)
+            try:
+                is_listener = one.getsockopt(sockets.SOL_SOCKET, sockets.SO_ACCEPTCONN)
+                return not is_listener and one.getsockname() == str(path)
+            finally:
+                one.detach()  # it is gRPC's
+    return False
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise KubeletError or OSError if sockets cannot be in a folder."""
+    try:
+        status = folder.stat()
+    except FileNotFoundError as error:
+        raise KubeletError(f"there is no folder {folder}: is the kubelet running?") from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise KubeletError(f"{folder} is not a folder")
+    if status.st_nlink == 0:
+        raise KubeletError(
+            f"{folder} was deleted below its mount and cannot come back: restarting helps"
+        )
 
 
 def _identity(path: Path) -> SocketIdentity | None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import socket
 import stat
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import grpc
 import pytest
 
+from genericdp.errors import KubeletError, UsageError
 from genericdp.kubelet.dra import ClaimRef, DraPlugin, DraTiming, PreparedDevice
 from genericdp.kubelet.v1 import dra_pb2 as api
-from tests.dra.kubelet import DraKubelet
+from genericdp.observed import until
+from tests.dra.kubelet import DraCallError, DraKubelet
+from tests.polling import poll_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -76,6 +82,11 @@ async def running(plugin: DraPlugin) -> AsyncIterator[DraPlugin]:
             await task
 
 
+async def reason(plugin: DraPlugin, text: str) -> None:
+    """Wait until the reason for which a driver is not registered has a text."""
+    await poll_until(lambda: text in plugin.registration.reason)
+
+
 def driver(root: Path, claims: Claims | None = None) -> DraPlugin:
     return DraPlugin(DRIVER, kubelet_root=root, handler=claims or Claims(), timing=FAST)
 
@@ -110,3 +121,199 @@ async def test_sockets_are_for_root_alone_and_gone_at_the_end(short_folder: Path
         assert list(own.iterdir()) == []
         assert not plugin.registration.active.value
         await kubelet.wait_for_end(DRIVER)
+
+
+async def test_each_claim_of_a_call_is_answered_and_no_other(short_folder: Path) -> None:
+    claims = Claims()
+    claims.answers = {CLAIM.uid: "the device is gone: \udcff", "another": (CAMERA,)}
+    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder, claims)):
+        await kubelet.wait_for(DRIVER)
+        answers = await kubelet.prepare(DRIVER, CLAIM, OTHER)
+        assert answers[CLAIM.uid] == "the device is gone: ?"
+        assert answers[OTHER.uid] == "genericdp has no answer for this claim: its log may say more"
+        claims.answers = {CLAIM.uid: ""}
+        assert await kubelet.prepare(DRIVER, CLAIM) == {CLAIM.uid: answers[OTHER.uid]}
+        assert await kubelet.prepare(DRIVER) == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KubeletError("the disk is full"), "the disk is full"),
+        (ValueError("a bug"), "unexpected failure: a bug"),
+    ],
+)
+async def test_each_claim_of_a_call_that_fails_is_answered(
+    short_folder: Path, error: Exception, said: str
+) -> None:
+    claims = Claims()
+    claims.error = error
+    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder, claims)):
+        await kubelet.wait_for(DRIVER)
+        said_of_each = {CLAIM.uid: said, OTHER.uid: said}
+        assert await kubelet.prepare(DRIVER, CLAIM, OTHER) == said_of_each
+        assert await kubelet.unprepare(DRIVER, CLAIM, OTHER) == said_of_each
+        claims.error = None
+        assert await kubelet.unprepare(DRIVER, CLAIM, OTHER) == {CLAIM.uid: "", OTHER.uid: ""}
+
+
+@pytest.mark.parametrize("uid", ["", "..", "a/b", "x" * 64, "a\n"])
+async def test_what_is_no_uid_is_never_handled(short_folder: Path, uid: str) -> None:
+    """It was never prepared, so it is released."""
+    claims, malformed = Claims(), ClaimRef(namespace="default", name="x", uid=uid)
+    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder, claims)):
+        await kubelet.wait_for(DRIVER)
+        answers = await kubelet.prepare(DRIVER, CLAIM, malformed)
+        assert answers[uid] == "this is not a UID"
+        assert claims.prepared.keys() == {CLAIM.uid}
+        assert await kubelet.unprepare(DRIVER, malformed) == {uid: ""}
+
+
+async def test_malformed_and_large_requests_are_refused_and_the_next_one_is_answered(
+    short_folder: Path,
+) -> None:
+    large = api.NodePrepareResourcesRequest(claims=[api.Claim(name="x" * 2**20)])
+    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder)):
+        await kubelet.wait_for(DRIVER)
+        target = f"unix:{short_folder}/plugins/{DRIVER}/dra.sock"
+        async with grpc.aio.insecure_channel(target) as channel:
+            for request, code in (
+                (b"\x0a\x05ab", grpc.StatusCode.INVALID_ARGUMENT),
+                (large.SerializeToString(), grpc.StatusCode.RESOURCE_EXHAUSTED),
+            ):
+                for method in ("NodePrepareResources", "NodeUnprepareResources"):
+                    call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+                        f"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/{method}"
+                    )
+                    with pytest.raises(grpc.aio.AioRpcError) as caught:
+                        await call(request, timeout=30)
+                    assert caught.value.code() is code
+        assert await kubelet.unprepare(DRIVER, CLAIM) == {CLAIM.uid: ""}
+
+
+async def test_a_call_that_the_kubelet_gives_up_is_canceled(short_folder: Path) -> None:
+    claims = Claims()
+    claims.gate.clear()
+    async with (
+        DraKubelet(short_folder, call_seconds=0.2) as kubelet,
+        running(driver(short_folder, claims)),
+    ):
+        await kubelet.wait_for(DRIVER)
+        with pytest.raises(DraCallError, match="DEADLINE_EXCEEDED"):
+            await kubelet.prepare(DRIVER, CLAIM)
+        await claims.canceled.wait()
+        assert claims.prepared == {}
+        claims.gate.set()
+        assert not isinstance((await kubelet.prepare(DRIVER, CLAIM))[CLAIM.uid], str)
+
+
+async def test_a_kubelet_that_restarts_finds_the_driver_even_while_calls_hang(
+    short_folder: Path,
+) -> None:
+    claims = Claims()
+    claims.gate.clear()
+    async with (
+        DraKubelet(short_folder) as kubelet,
+        running(driver(short_folder, claims)) as plugin,
+    ):
+        await kubelet.wait_for(DRIVER)
+        calls = [
+            asyncio.get_running_loop().create_task(kubelet.prepare(DRIVER, CLAIM))
+            for _ in range(20)
+        ]
+        await claims.waiting.wait()
+        await kubelet.restart()
+        await asyncio.gather(*calls, return_exceptions=True)
+        await kubelet.wait_for(DRIVER)
+        assert kubelet.registrations.value == 2
+        assert plugin.registration.active.value
+        claims.gate.set()
+        assert await kubelet.unprepare(DRIVER, CLAIM) == {CLAIM.uid: ""}
+
+
+async def test_a_kubelet_that_stops_is_noticed(short_folder: Path) -> None:
+    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder)) as plugin:
+        await kubelet.wait_for(DRIVER)
+        await kubelet.stop()
+        await reason(plugin, "the kubelet has closed its connection")
+        kubelet.start()
+        await kubelet.wait_for(DRIVER)
+        assert plugin.registration.active.value
+
+
+async def test_a_refusal_is_told_in_the_kubelets_words(short_folder: Path) -> None:
+    async with DraKubelet(short_folder) as kubelet:
+        kubelet.refusal = "endpoint already registered"
+        async with running(driver(short_folder)) as plugin:
+            await reason(plugin, "the kubelet refuses the driver: endpoint already registered")
+            assert not plugin.registration.active.value
+            kubelet.refusal = ""
+            await kubelet.wait_for(DRIVER)
+            assert plugin.registration.reason == ""
+
+
+async def test_a_kubelet_that_comes_later_is_waited_for(short_folder: Path) -> None:
+    root = short_folder / "kubelet"
+    async with running(driver(root)) as plugin:
+        await reason(plugin, f"there is no folder {root}: is the kubelet running?")
+        root.mkdir()
+        await reason(plugin, f"there is no folder {root}/plugins_registry: is the kubelet running?")
+        assert list(root.iterdir()) == []
+        async with DraKubelet(root) as kubelet:
+            await kubelet.wait_for(DRIVER)
+
+
+@pytest.mark.parametrize(
+    "removed",
+    [
+        f"plugins_registry/{DRIVER}-reg.sock",
+        f"plugins/{DRIVER}/dra.sock",
+        f"plugins/{DRIVER}",
+        "plugins",
+        "plugins_registry",
+    ],
+)
+async def test_what_is_removed_is_made_again(short_folder: Path, removed: str) -> None:
+    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder)):
+        await kubelet.wait_for(DRIVER)
+        path = short_folder / removed
+        if path.is_dir():
+            path.rename(short_folder / "moved")
+            shutil.rmtree(short_folder / "moved")
+        else:
+            path.unlink()
+        if removed == "plugins_registry":
+            path.mkdir()
+        await until(
+            lambda: kubelet.registrations.value == 2, kubelet.registrations, timeout_seconds=30
+        )
+        await kubelet.wait_for(DRIVER)
+        assert not isinstance((await kubelet.prepare(DRIVER, CLAIM))[CLAIM.uid], str)
+
+
+async def test_sockets_that_a_killed_run_left_are_replaced(short_folder: Path) -> None:
+    for folder, name in ((f"plugins/{DRIVER}", "dra"), ("plugins_registry", f"{DRIVER}-reg")):
+        (short_folder / folder).mkdir(parents=True)
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(short_folder / folder / f"{name}.sock"))
+    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder)):
+        await kubelet.wait_for(DRIVER)
+
+
+async def test_what_is_in_the_way_stays_and_is_named(short_folder: Path) -> None:
+    own = short_folder / "plugins" / DRIVER / "dra.sock"
+    own.mkdir(parents=True)
+    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder)) as plugin:
+        await reason(plugin, f"{own} is in the way: it is not a socket; remove it")
+        own.rmdir()
+        with socket.socket(socket.AF_UNIX) as another:
+            another.bind(str(own))
+            another.listen()
+            await reason(plugin, f"another process serves {own}: let only one have this")
+            assert own.is_socket()
+        await kubelet.wait_for(DRIVER)
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_refused(short_folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"dra\.sock has \d+ bytes, but the path of a unix socket"):
+        driver(short_folder / ("x" * 80))
